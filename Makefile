@@ -1,0 +1,42 @@
+# Two commands, from a fresh clone, with git, make and Python 3.11 or newer:
+#   make demo   sets up a virtual environment in .venv and runs the main job on real data
+#   make test   sets up the same environment for development and runs every check
+# Another interpreter: make test PYTHON=/path/to/python3
+
+VENV := .venv
+BIN := $(VENV)/bin
+RECENT := import sys; sys.exit(sys.version_info < (3, 11))
+
+# The first interpreter that runs and is new enough (a name on the path may be an empty shim).
+PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
+	$$p -c '$(RECENT)' 2>/dev/null && echo $$p && break; done)
+
+.PHONY: demo test clean
+.NOTPARALLEL:
+
+demo: $(VENV)/.installed-demo
+	$(BIN)/streamgp demo
+
+test: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/pytest -n 2
+
+clean:
+	rm -rf $(VENV)
+
+# Installed in place, so that an edit under src/ needs no new installation; a change of pyproject.toml does.
+$(VENV)/.installed-demo: EXTRAS := demo,plots
+$(VENV)/.installed-test: EXTRAS := dev,demo
+$(VENV)/.installed-%: $(VENV)/.created pyproject.toml
+	@echo 'Installing streamgp[$(EXTRAS)] into $(VENV): a minute or two, the first time'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@touch $@
+
+$(VENV)/.created:
+	@test -n '$(PYTHON)' || { echo 'streamgp needs Python 3.11 or newer, and none was found: install it, or name it with make PYTHON=/path/to/python3' >&2; exit 1; }
+	@$(PYTHON) -c '$(RECENT)' || { echo 'streamgp needs Python 3.11 or newer, and $(PYTHON) is older or missing: name another with make PYTHON=/path/to/python3' >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@

@@ -1,0 +1,98 @@
+"""The words and number formats of a run's report."""
+
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+
+def headline(metrics: dict[str, Any]) -> str:
+    """The result in one or two sentences that need no statistics."""
+    if not metrics["scored_rows"]:
+        rows = plural(metrics["rows"], "row")
+        return f"The stream ({rows}) ended within the warm-up of {metrics['warmup']:,}: nothing to score yet."
+    rows = f"On {plural(metrics['scored_rows'], 'row')}, each predicted before its target was seen, the model "
+    if metrics["nmse"] is None:
+        first = f"was off by {number(metrics['rmse'])} (RMSE) on a target that never changed"
+    elif metrics["nmse"] >= 1:
+        first = "explained none of the variance (always guessing the average does no worse)"
+    else:
+        first = f"explained {_explained(metrics['nmse'])} of the variance"
+    held = metrics["coverage"]["95"]
+    bands = "" if held is None else f"; its 95% bands held {share(held)} of the targets"
+    return rows + first + bands + "."
+
+
+def rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:
+    """A verdict on each naive rival that could be scored; none on a target that never changed."""
+    if metrics["nmse"] is None:
+        return []
+    told = {
+        "persistence": (
+            "The simplest rival",
+            "repeating the last value",
+            "consider lagged targets as features.",
+        ),
+        "running_mean": (
+            "A naive rival",
+            "guessing the mean of all earlier targets",
+            "the features tell the model little about the target.",
+        ),
+    }
+    ours, verdicts = metrics["rmse"], []
+    for key, (who, what, advice) in told.items():
+        theirs = metrics["naive"].get(key, {}).get("rmse")
+        if theirs is None:
+            continue
+        numbers = f"(RMSE {number(theirs)}, the model's {number(ours)})"
+        if theirs < ours:
+            text = f"{who}, {what}, did better {numbers}: {advice}"
+        elif theirs < 1.02 * ours or ours == 0:
+            text = f"{who}, {what}, did about as well {numbers}: {advice}"
+        else:
+            text = f"{number(theirs / ours, 2)} times smaller errors than {what} {numbers}."
+        verdicts.append({"text": text, "won": theirs >= 1.02 * ours > 0})
+    return verdicts
+
+
+def _explained(nmse: float) -> str:
+    """Share of variance explained, with as many decimals as keep it below 100%."""
+    share = 100 * (1 - nmse)
+    if share < 1:
+        return "less than 1%"
+    decimals = 0 if share < 99 else next((d for d in range(1, 7) if round(share, d) < 100), 0)
+    return f"{share:.{decimals}f}%"
+
+
+def number(value: float | int | None, digits: int = 4) -> str:
+    """A number with `digits` significant digits; a dash where there is none."""
+    if value is None:
+        return "–"
+    size = abs(value)
+    if size == 0:
+        return "0"
+    if not 1e-3 <= size < 1e7:
+        text = f"{value:.3g}"
+    elif size >= 10**digits:
+        text = f"{value:,.0f}"
+    else:
+        # Trailing zeros stay: they tell how precisely the number is known, and columns line up.
+        decimals = digits - 1 - math.floor(math.log10(size))
+        text = f"{value:,.{max(decimals, 0)}f}"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def plural(count: int, noun: str) -> str:
+    """A counted noun, ``1 row`` or ``1,000 rows``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def share(value: float | int | None) -> str:
+    """A share as a percentage with one decimal; a dash where there is none."""
+    return "–" if value is None else f"{100 * value:.1f}%"
+
+
+def clock(value: float) -> str:
+    """A time stamp as a date where it can only be seconds since 1970, else as the number it is."""
+    if 1e8 <= value < 1e10:
+        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M")
+    return f"{value:g}"

@@ -1,0 +1,75 @@
+"""What a basis expansion is: a map phi from inputs to features, with named hyperparameters."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Key
+
+
+class Basis(eqx.Module):
+    """phi: R^D -> R^F. A concrete basis stores its hyperparameters in natural units.
+
+    Class attributes
+    ----------------
+    trainable
+        The fields that empirical Bayes may move, each ``"positive"`` or ``"real"``.
+    starts
+        Initial lengthscales, as multiples of each input's range, from which the fit sets out. A basis
+        without lengthscales has the single start 1.
+    default_features
+        The number of features to aim for where the user names none.
+    """
+
+    trainable: ClassVar[Mapping[str, Literal["positive", "real"]]] = {}
+    starts: ClassVar[tuple[float, ...]] = (1.0,)
+    default_features: ClassVar[int] = 100
+
+    @property
+    def num_features(self) -> int:
+        """F, the length of phi(x)."""
+        raise NotImplementedError
+
+    @property
+    def num_inputs(self) -> int:
+        """D, the length of x."""
+        raise NotImplementedError
+
+    def __call__(self, X: Float[Array, "n d"]) -> Float[Array, "n f"]:
+        """The design matrix: one row phi(x)' for each row of `X`."""
+        raise NotImplementedError
+
+    def outside(self, X: Float[Array, "n d"]) -> Bool[Array, " n"]:
+        """True for rows outside the region that the basis was built for (nowhere, by default)."""
+        return jnp.zeros(X.shape[0], bool)
+
+    @classmethod
+    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""]) -> "Basis":
+        """Build the basis for standardised warm-up rows `X`.
+
+        Parameters
+        ----------
+        X
+            NumPy array of warm-up inputs, shape (n, D).
+        num_features
+            The number of features to aim for; the basis may round it to what its structure allows.
+        start
+            Initial lengthscales, as a multiple of each input's range.
+        key
+            Random key for whatever the basis draws.
+        """
+        raise NotImplementedError
+
+
+def numpy_generator(key: Key[Array, ""]) -> np.random.Generator:
+    """A NumPy generator seeded by a JAX key, for the draws that are made once, when a basis is built."""
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)))
+
+
+def input_ranges(X: Any) -> np.ndarray:
+    """Range (max - min) of each column of `X`; 1 for a constant column, which has no scale of its own."""
+    ranges = np.ptp(X, axis=0)
+    return np.where(ranges > 0, ranges, 1.0)

@@ -1,0 +1,144 @@
+"""Bases written out term by term: linear, polynomial, and any function of the user's."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from streamgp.bases.base import Basis
+from streamgp.serialise import register
+
+
+@register
+class Linear(Basis):
+    """phi(x) = (1, x_1, ..., x_D): Bayesian linear regression with an intercept; F = D + 1.
+
+    It is its kernel 1 + x'x', exactly.
+    """
+
+    inputs: int = eqx.field(static=True)
+
+    @property
+    def num_features(self) -> int:
+        return self.inputs + 1
+
+    @property
+    def num_inputs(self) -> int:
+        return self.inputs
+
+    def __call__(self, X: Float[Array, "n d"]) -> Float[Array, "n f"]:
+        return jnp.concatenate([jnp.ones_like(X[:, :1]), X], axis=1)
+
+    @classmethod
+    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""]) -> "Linear":
+        """The data give only the number of inputs; `num_features` and `start` play no part."""
+        return cls(X.shape[1])
+
+
+@register
+class Polynomial(Basis):
+    """phi(x) = (1, x, x^2, ..., x^order), powers of each input by itself, power by power; F = 1 + order D.
+
+    It is its kernel 1 + sum_d sum_p (x_d x'_d)^p exactly, without interactions between inputs. Powers grow
+    fast outside the range of the warm-up: its predictions there are wild, but their variance grows too.
+
+    Parameters
+    ----------
+    inputs
+        D, the number of inputs.
+    order
+        The highest power, 2 to 4.
+
+    Raises
+    ------
+    ValueError
+        If `order` is not 2, 3 or 4.
+    """
+
+    inputs: int = eqx.field(static=True)
+    order: int = eqx.field(static=True, default=3)
+
+    def __check_init__(self) -> None:
+        if self.order not in (2, 3, 4):
+            raise ValueError(f"order: expected 2, 3 or 4, got {self.order}; use Linear for order 1.")
+
+    @property
+    def num_features(self) -> int:
+        return 1 + self.order * self.inputs
+
+    @property
+    def num_inputs(self) -> int:
+        return self.inputs
+
+    def __call__(self, X: Float[Array, "n d"]) -> Float[Array, "n f"]:
+        powers = [X**p for p in range(1, self.order + 1)]
+        return jnp.concatenate([jnp.ones_like(X[:, :1]), *powers], axis=1)
+
+    @classmethod
+    def from_data(
+        cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], order: int = 3
+    ) -> "Polynomial":
+        """The data give only the number of inputs; `num_features` and `start` play no part."""
+        return cls(X.shape[1], order)
+
+
+@register
+class UserFunction(Basis):
+    """phi(x) = any function of yours, applied to a block of rows; F is found by tracing it once.
+
+    Its kernel is phi(x)'phi(x') exactly.
+
+    Parameters
+    ----------
+    function
+        Maps rows of shape (n, D) to features of shape (n, F), each row by itself, in jax.numpy.
+    inputs
+        D, the number of inputs.
+
+    Raises
+    ------
+    ValueError
+        If `function` does not return one row of features for each row of inputs.
+    """
+
+    function: Callable[[Array], Array] = eqx.field(static=True)
+    inputs: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        rows = 3
+        shape = self._output_shape(rows)
+        if len(shape) != 2 or shape[0] != rows:
+            raise ValueError(
+                f"function: expected features of shape (n, F) for inputs of shape (n, {self.inputs}), "
+                f"got {shape} for n = {rows}; return one row of features for each row of inputs."
+            )
+
+    def _output_shape(self, rows: int) -> tuple[int, ...]:
+        return jax.eval_shape(self.function, jax.ShapeDtypeStruct((rows, self.inputs), jnp.result_type(float))).shape
+
+    @property
+    def num_features(self) -> int:
+        return self._output_shape(1)[1]
+
+    @property
+    def num_inputs(self) -> int:
+        return self.inputs
+
+    def __call__(self, X: Float[Array, "n d"]) -> Float[Array, "n f"]:
+        return self.function(X)
+
+    @classmethod
+    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""]) -> "UserFunction":
+        """Always raises: data do not say which function is meant.
+
+        Raises
+        ------
+        TypeError
+            Always.
+        """
+        raise TypeError(
+            "UserFunction.from_data: expected a function, got only data; build it as UserFunction(function, inputs)."
+        )

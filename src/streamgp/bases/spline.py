@@ -1,0 +1,77 @@
+"""Additive cubic B-splines on evenly spaced knots."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Key
+
+from streamgp.bases.base import Basis
+from streamgp.serialise import register
+
+_DEGREE = 3
+
+
+@register
+class Spline(Basis):
+    """Cubic B-splines of each input, side by side: columns grouped by input, left to right; F = D (K - 4).
+
+    The features of one input are non-negative and sum to one (de Boor 1978). The basis is its kernel
+    phi(x)'phi(x') exactly: cubic between knots with two continuous derivatives, additive over inputs.
+    Coordinates beyond the first or last knot are moved to it, and `outside` flags such rows.
+
+    Parameters
+    ----------
+    knots
+        K ascending knots for each input, in its units, the first and the last of them four times.
+    """
+
+    knots: Float[Array, "*stack d k"]
+
+    @property
+    def num_features(self) -> int:
+        return self.num_inputs * (self.knots.shape[-1] - _DEGREE - 1)
+
+    @property
+    def num_inputs(self) -> int:
+        return self.knots.shape[-2]
+
+    def __call__(self, X: Float[Array, "n d"]) -> Float[Array, "n f"]:
+        each = jax.vmap(_cubic, in_axes=(1, 0), out_axes=1)(X, self.knots)
+        return each.reshape(X.shape[0], -1)
+
+    def outside(self, X: Float[Array, "n d"]) -> Bool[Array, " n"]:
+        """True for rows with a coordinate before its first knot or after its last."""
+        clipped = jnp.clip(X, self.knots[None, :, 0], self.knots[None, :, -1])
+        return (clipped != X).any(axis=1)
+
+    @classmethod
+    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""]) -> "Spline":
+        """max(4, num_features // D) splines for each input, even knots over its warm-up range.
+
+        Four is the fewest that a cubic can have, so many inputs may give more than `num_features` features. A
+        constant column gets a range of one around its value.
+        """
+        intervals = max(_DEGREE + 1, num_features // X.shape[1]) - _DEGREE
+        low, high = X.min(axis=0), X.max(axis=0)
+        widen = np.where(high > low, 0.0, 0.5)
+        inner = np.linspace(low - widen, high + widen, intervals + 1, axis=1)
+        return cls(jnp.asarray(np.pad(inner, ((0, 0), (_DEGREE, _DEGREE)), mode="edge")))
+
+
+def _cubic(x: Float[Array, " n"], knots: Float[Array, " k"]) -> Float[Array, "n f"]:
+    """Values at `x` of all cubic B-splines on `knots`, by the Cox-de Boor recursion."""
+    last = knots.shape[0] - _DEGREE - 2
+    x = jnp.clip(x, knots[0], knots[-1])
+    # The last interval is closed on the right, so that the last knot belongs to the range.
+    interval = jnp.clip(jnp.searchsorted(knots, x, side="right") - 1, _DEGREE, last)
+    values = jax.nn.one_hot(interval, knots.shape[0] - 1, dtype=x.dtype)
+    for degree in range(1, _DEGREE + 1):
+        width = knots[degree:] - knots[:-degree]
+        # Where knots coincide the spline of lower degree is zero, and so is its term.
+        inverse = jnp.where(width > 0, 1.0 / jnp.where(width > 0, width, 1.0), 0.0)
+        rising = (x[:, None] - knots[None, :-degree]) * inverse[None]
+        falling = (knots[None, degree:] - x[:, None]) * inverse[None]
+        values = rising[:, :-1] * values[:, :-1] + falling[:, 1:] * values[:, 1:]
+    return values

@@ -1,0 +1,97 @@
+"""From the cells of one column, as a file gave them, to numbers."""
+
+import math
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+from jaxtyping import Float64
+
+Cell = str | int | float | None
+Column = Sequence[Cell] | np.ndarray  # an array holds numbers, NaN where one is missing
+
+_DATE = r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ].*)?"
+_CLOCK = r"\d{1,2}:\d{2}(:\d{2}.*)?"
+_DATE_OR_CLOCK = re.compile(f"{_DATE}|{_CLOCK}")
+_TRUTH = {"true": 1.0, "false": 0.0}
+
+
+def is_missing(cell: Cell) -> bool:
+    """True for an empty cell, a JSON null and NaN in any spelling."""
+    if isinstance(cell, str):
+        return cell.strip().lower() in ("", "nan")
+    return cell is None or (isinstance(cell, float) and math.isnan(cell))
+
+
+def text(cell: Cell) -> str:
+    """The cell as the name of a level; a missing cell is the empty text."""
+    return "" if cell is None else str(cell).strip()
+
+
+def is_truth(cell: Cell) -> bool:
+    """True for the words true and false."""
+    return text(cell).lower() in _TRUTH
+
+
+def looks_like_date(cell: Cell) -> bool:
+    """True for text shaped like a date, a date with a time, or a time of day."""
+    return _DATE_OR_CLOCK.fullmatch(text(cell)) is not None
+
+
+def numbers(column: Column) -> Float64[np.ndarray, " n"]:
+    """The column as floats, NaN where a cell is missing or is not a number."""
+    if isinstance(column, np.ndarray):
+        return column
+    # Python reads "2020_01" as 202001, which no file means.
+    if not any(isinstance(cell, str) and "_" in cell for cell in column):
+        try:
+            return np.array(column, dtype=np.float64)
+        except (ValueError, OverflowError):
+            pass  # some cell is not a number: go through them one by one
+    return np.array([_number(cell) for cell in column], dtype=np.float64)
+
+
+def _number(cell: Cell) -> float:
+    if cell is None or (isinstance(cell, str) and "_" in cell):
+        return math.nan
+    try:
+        return float(cell)
+    except ValueError:
+        return math.nan
+    except OverflowError:  # an integer of JSON; as text, float() makes it infinite too
+        return math.inf
+
+
+def truths(column: Column) -> Float64[np.ndarray, " n"]:
+    """1 for true, 0 for false (in any case), NaN for all else."""
+    return np.array([_TRUTH.get(text(cell).lower(), math.nan) for cell in column], dtype=np.float64)
+
+
+def seconds(column: Column) -> Float64[np.ndarray, " n"]:
+    """ISO 8601 dates and datetimes as seconds since 1970, in UTC where no zone is given; NaN for all else."""
+    return np.array([_seconds(cell) for cell in column], dtype=np.float64)
+
+
+def _seconds(cell: Cell) -> float:
+    try:
+        moment = datetime.fromisoformat(text(cell))
+    except ValueError:
+        return math.nan
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def iso(moment: float) -> str:
+    """A time of `seconds` written out, in UTC."""
+    return datetime.fromtimestamp(moment, UTC).isoformat()
+
+
+def show(cell: object) -> str:
+    """The cell for an error message: quoted and cut to a readable length."""
+    if cell is None or (isinstance(cell, str) and not cell.strip()):
+        return "an empty cell"
+    try:
+        shown = repr(cell) if isinstance(cell, str) else str(cell)
+    except ValueError:  # Python declines to print an integer of thousands of digits
+        return "an integer of thousands of digits"
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."

@@ -1,0 +1,93 @@
+"""Chunks of rows: the numbers that a model sees, from the raw columns of a block."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from streamgp.data import cells
+from streamgp.data.cells import Column
+from streamgp.data.schema import Feature, Schema
+from streamgp.data.sources import Block
+
+
+class Chunk(NamedTuple):
+    """Rows ready for a model.
+
+    Attributes
+    ----------
+    X, y
+        Features and targets, all finite.
+    times
+        The time column in its own unit, or in seconds since 1970 where it holds dates.
+    rows
+        The 0-based index of each row among the file's data rows.
+    """
+
+    X: Float64[np.ndarray, "n d"]
+    y: Float64[np.ndarray, "n e"]
+    times: Float64[np.ndarray, " n"] | None
+    rows: Int64[np.ndarray, " n"]
+
+
+def encode(block: Block, schema: Schema) -> tuple[Chunk, dict[int, str]]:
+    """All rows of a block as numbers, and what is wrong with each row that is bad."""
+    faults = dict(block.faults)
+    X = [_features(feature, block.columns[feature.name], faults) for feature in schema.features]
+    y = [_numbers(name, block.columns[name], faults, what="target column") for name in schema.targets]
+    times = None
+    if schema.time is not None:
+        times = _times(schema.time, schema.time_is_text, block.columns[schema.time], faults)
+    rows = np.arange(block.first_row, block.first_row + block.size, dtype=np.int64)
+    return Chunk(np.concatenate(X, axis=1), np.stack(y, axis=1), times, rows), faults
+
+
+def cut(chunk: Chunk, rows: slice | np.ndarray) -> Chunk:
+    times = None if chunk.times is None else chunk.times[rows]
+    return Chunk(chunk.X[rows], chunk.y[rows], times, chunk.rows[rows])
+
+
+def join(first: Chunk, second: Chunk) -> Chunk:
+    if not len(first.rows):
+        return second
+    times = None
+    if first.times is not None and second.times is not None:
+        times = np.concatenate([first.times, second.times])
+    return Chunk(
+        np.concatenate([first.X, second.X]),
+        np.concatenate([first.y, second.y]),
+        times,
+        np.concatenate([first.rows, second.rows]),
+    )
+
+
+def _features(feature: Feature, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, "n k"]:
+    """The columns of X that one feature becomes; bad cells are added to `faults`."""
+    if feature.kind == "categorical":
+        index = {level: i for i, level in enumerate(feature.levels)}
+        found = np.array([index.get(cells.text(cell), -1) for cell in column])
+        return (found[:, None] == np.arange(len(index))).astype(np.float64)
+    if feature.kind == "boolean":
+        values = cells.truths(column)
+        _note(values, column, faults, f"column '{feature.name}': expected true or false")
+        return values[:, None]
+    return _numbers(feature.name, column, faults, what="column")[:, None]
+
+
+def _numbers(name: str, column: Column, faults: dict[int, str], what: str) -> Float64[np.ndarray, " n"]:
+    values = cells.numbers(column)
+    _note(values, column, faults, f"{what} '{name}': expected a finite number")
+    return values
+
+
+def _times(name: str, is_text: bool, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
+    values = cells.seconds(column) if is_text else cells.numbers(column)
+    expected = "an ISO 8601 date or datetime" if is_text else "a finite number"
+    _note(values, column, faults, f"time column '{name}': expected {expected}")
+    return values
+
+
+def _note(values: np.ndarray, column: Column, faults: dict[int, str], expected: str) -> None:
+    """Record what is wrong with each cell whose value is not finite, unless its row is bad already."""
+    for i in np.flatnonzero(~np.isfinite(values)).tolist():
+        faults.setdefault(i, f"{expected}, got {cells.show(column[i])}")

@@ -1,0 +1,105 @@
+"""Synthetic streams whose rule drifts, for tests and examples."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float64
+
+Stream = tuple[Float64[np.ndarray, "n d"], Float64[np.ndarray, " n"]]
+
+
+def switching_sines(
+    num_rows: int, rng: np.random.Generator, *, change_points: Sequence[int] = (), noise: float = 0.1
+) -> Stream:
+    """A sine of one input on [-3, 3] that changes between a slow and a fast one at each change point.
+
+    Parameters
+    ----------
+    num_rows
+        The length of the stream.
+    rng
+        Source of the inputs and of the noise.
+    change_points
+        Rows at which the rule changes from sin(x) to sin(3x), or back.
+    noise
+        Standard deviation of the Gaussian noise.
+
+    Returns
+    -------
+    X, y
+        Inputs of shape (num_rows, 1) and targets of shape (num_rows,).
+    """
+    X = rng.uniform(-3.0, 3.0, (num_rows, 1))
+    frequency = np.where(_segment(num_rows, change_points) % 2, 3.0, 1.0)
+    return X, np.sin(frequency * X[:, 0]) + noise * rng.normal(size=num_rows)
+
+
+def drifting_linear(
+    num_rows: int,
+    rng: np.random.Generator,
+    *,
+    num_inputs: int = 5,
+    drift: float = 0.01,
+    noise: float = 0.1,
+) -> Stream:
+    """A linear rule whose coefficients walk at random, from standard normal ones on.
+
+    Parameters
+    ----------
+    num_rows
+        The length of the stream.
+    rng
+        Source of the inputs, of the coefficients and of the noise.
+    num_inputs
+        The number of standard normal inputs.
+    drift
+        Standard deviation of each coefficient's step from one row to the next; 0 stands still.
+    noise
+        Standard deviation of the Gaussian noise.
+
+    Returns
+    -------
+    X, y
+        Inputs of shape (num_rows, num_inputs) and targets of shape (num_rows,).
+    """
+    X = rng.normal(size=(num_rows, num_inputs))
+    steps = drift * rng.normal(size=(num_rows, num_inputs))
+    coefficients = rng.normal(size=num_inputs) + np.cumsum(steps, axis=0)
+    return X, np.einsum("nd,nd->n", X, coefficients) + noise * rng.normal(size=num_rows)
+
+
+def friedman(
+    num_rows: int, rng: np.random.Generator, *, change_points: Sequence[int] = (), noise: float = 1.0
+) -> Stream:
+    """Friedman's function of ten uniform inputs (1991, Eq. 61), changing all over at each change point.
+
+    The target is 10 sin(pi a b) + 20 (c - 1/2)^2 + 10 d + 5 e, where (a, b, c, d, e) are the first five
+    inputs; at each change point their roles are reversed, as in the global abrupt drift of Ikonomovska
+    et al. (2011, Sec. 5.1).
+
+    Parameters
+    ----------
+    num_rows
+        The length of the stream.
+    rng
+        Source of the inputs and of the noise.
+    change_points
+        Rows at which the roles of the inputs are reversed.
+    noise
+        Standard deviation of the Gaussian noise.
+
+    Returns
+    -------
+    X, y
+        Inputs of shape (num_rows, 10) and targets of shape (num_rows,).
+    """
+    X = rng.uniform(size=(num_rows, 10))
+    turned = (_segment(num_rows, change_points) % 2 == 1)[:, None]
+    a, b, c, d, e = np.where(turned, X[:, 4::-1], X[:, :5]).T
+    mean = 10.0 * np.sin(np.pi * a * b) + 20.0 * np.square(c - 0.5) + 10.0 * d + 5.0 * e
+    return X, mean + noise * rng.normal(size=num_rows)
+
+
+def _segment(num_rows: int, change_points: Sequence[int]) -> np.ndarray:
+    """How many change points lie at or before each row."""
+    return np.searchsorted(np.sort(np.asarray(change_points, dtype=int)), np.arange(num_rows), side="right")

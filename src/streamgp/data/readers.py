@@ -1,0 +1,283 @@
+"""Read a stream of rows from a file: chunks of numbers, in bounded memory."""
+
+import os
+from collections.abc import Generator, Iterator, Sequence
+from types import TracebackType
+from typing import Literal
+
+import numpy as np
+
+from streamgp.data import cells
+from streamgp.data.chunks import Chunk, cut, encode, join
+from streamgp.data.lines import Readable
+from streamgp.data.schema import DataError, Schema, check_names, infer_schema
+from streamgp.data.sources import Block, Source, open_source
+
+OnBadRow = Literal["raise", "skip"]
+
+
+def open_rows(
+    source: str | os.PathLike[str] | Readable,
+    *,
+    target: str | Sequence[str],
+    features: str | Sequence[str] | None = None,
+    time: str | None = None,
+    infer_rows: int = 1000,
+    on_bad_row: OnBadRow = "raise",
+    chunk: int = 1024,
+    max_rows: int | None = None,
+    skip_rows: int = 0,
+    schema: Schema | None = None,
+) -> "RowReader":
+    """Open a table as a stream of chunks.
+
+    Parameters
+    ----------
+    source
+        A .csv, .csv.gz, .parquet, .jsonl or .jsonl.gz file, ``"-"`` for CSV on standard input, or an
+        open file object that holds CSV.
+    target
+        The column or columns to predict.
+    features
+        The columns to predict from; all that have no other role, by default.
+    time
+        A column of times that never decrease: numbers, or ISO 8601 dates (UTC where no zone is given).
+    infer_rows
+        How many rows decide the kinds of the columns and the levels of categorical ones.
+    on_bad_row
+        What to do with a row that is ragged or holds a missing, infinite or unparsable number:
+        raise (after all good rows before it have been given), or skip and count it.
+    chunk
+        Rows of a chunk.
+    max_rows
+        Read only this many data rows of the file, those in `skip_rows` and bad ones included.
+    skip_rows
+        Start after this many data rows of the file. To go on after a chunk, pass ``chunk.rows[-1] + 1``
+        with the same `schema`.
+    schema
+        The schema of an earlier reader, in place of inferring one.
+
+    Raises
+    ------
+    DataError
+        If the file, a column or a row cannot be used; also while iterating.
+    ValueError
+        If an argument is out of its range.
+    """
+    if on_bad_row not in ("raise", "skip"):
+        raise ValueError(f"on_bad_row: expected 'raise' or 'skip', got {on_bad_row!r}.")
+    for name, value, least in (
+        ("infer_rows", infer_rows, 1),
+        ("chunk", chunk, 1),
+        ("max_rows", 1 if max_rows is None else max_rows, 1),
+        ("skip_rows", skip_rows, 0),
+    ):
+        if value < least:
+            raise ValueError(f"{name}: expected {least} or more, got {value}.")
+    targets = (target,) if isinstance(target, str) else tuple(target)
+    features = (features,) if isinstance(features, str) else features
+    opened = open_source(source)
+    try:
+        head = None
+        if schema is None:
+            head, schema = _infer(opened, targets, features, time, min(infer_rows, max_rows or infer_rows))
+        else:
+            _check_agrees(opened, schema, targets, features, time)
+        opened.selected = schema.columns
+        start = 0 if head is None else head.size
+        if skip_rows > start:
+            opened.skip(skip_rows - start)
+        head = None if head is None or head.size <= skip_rows else head.tail(skip_rows)
+        return RowReader(opened, schema, head, on_bad_row, chunk, max_rows)
+    except BaseException:
+        opened.close()
+        raise
+
+
+def _infer(
+    source: Source, targets: tuple[str, ...], features: Sequence[str] | None, time: str | None, count: int
+) -> tuple[Block, Schema]:
+    """The first rows of the file, and the schema that they imply."""
+    if source.columns is not None:
+        check_names(source.name, source.columns, targets, features, time)
+        if features is not None:
+            source.selected = list(dict.fromkeys((*features, *targets, *(() if time is None else (time,)))))
+    head = source.read(count)
+    if not head.size:
+        raise DataError(f"{source.name}: the file has no data rows; expected some below the column names.")
+    if source.columns is None:
+        if not head.columns:
+            raise DataError(f"{source.name}: {head.where(0)}: {head.faults.get(0, 'the object is empty')}.")
+        check_names(source.name, list(head.columns), targets, features, time)
+    columns = head.sound_columns()
+    for name in targets:
+        # Booleans and text may become targets of classification; here a target is a number.
+        if np.isnan(cells.numbers(columns[name])).all():
+            present = (i for i, cell in enumerate(head.columns[name]) if not cells.is_missing(cell))
+            first = next(present, 0)
+            raise DataError(
+                f"{source.name}: {head.where(first)}, target column '{name}': expected numbers, "
+                f"got {cells.show(head.columns[name][first])}; choose a numeric target."
+            )
+    return head, infer_schema(source.name, columns, targets, features, time)
+
+
+def _check_agrees(
+    source: Source,
+    schema: Schema,
+    targets: tuple[str, ...],
+    features: Sequence[str] | None,
+    time: str | None,
+) -> None:
+    """Check that a stored schema belongs to this file and these roles."""
+    for what, stored, asked in (
+        ("target", list(schema.targets), list(targets)),
+        ("time column", schema.time, time),
+        ("features", [f.name for f in schema.features], None if features is None else list(features)),
+    ):
+        if stored != asked and not (what == "features" and asked is None):
+            raise DataError(
+                f"{source.name}: the stored schema has {what} {stored}, got {asked}; pass the stored one."
+            )
+    if source.columns is not None:
+        check_names(source.name, source.columns, targets, [f.name for f in schema.features], time)
+
+
+class RowReader:
+    """An iterator over the chunks of a file; close it, or use it in a ``with`` statement.
+
+    Attributes
+    ----------
+    schema
+        How the file's columns became X, y and times.
+    total_rows
+        The number of data rows in the whole file where its format says (Parquet), else None.
+    bytes_total
+        The size of the file where it is a file of text, else None.
+    skipped_rows
+        Bad rows passed over before the last row given, and in the end all of them.
+    unseen_levels
+        For each categorical column, in how many rows it had a level that the schema does not know.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        schema: Schema,
+        head: Block | None,
+        on_bad_row: OnBadRow,
+        chunk: int,
+        max_rows: int | None,
+    ) -> None:
+        self.schema = schema
+        self.total_rows = source.total_rows
+        self.bytes_total = source.bytes_total
+        self.skipped_rows = 0
+        self.unseen_levels = {f.name: 0 for f in schema.features if f.kind == "categorical"}
+        self._source = source
+        self._head = head
+        self._on_bad_row = on_bad_row
+        self._chunk = chunk
+        self._max_rows = max_rows
+        self._last_time = -np.inf
+        self._bad_rows: list[int] = []  # met, but not yet counted
+        self._chunks = self._iterate()
+
+    @property
+    def bytes_read(self) -> int | None:
+        """How much of `bytes_total` has been read."""
+        return self._source.bytes_read
+
+    def __iter__(self) -> "RowReader":
+        return self
+
+    def __next__(self) -> Chunk:
+        return next(self._chunks)
+
+    def __enter__(self) -> "RowReader":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; no more chunks follow."""
+        self._chunks.close()
+        self._source.close()
+
+    def _iterate(self) -> Generator[Chunk, None, None]:
+        try:
+            held: Chunk | None = None
+            for block in self._blocks():
+                rows, error = self._encode(block)
+                held = rows if held is None else join(held, rows)
+                while len(held.rows) >= self._chunk:
+                    yield self._counted(cut(held, slice(None, self._chunk)))
+                    held = cut(held, slice(self._chunk, None))
+                if error is not None:
+                    if len(held.rows):
+                        yield self._counted(held)
+                    raise error
+            if held is not None and len(held.rows):
+                yield self._counted(held)
+            self.skipped_rows += len(self._bad_rows)
+        finally:
+            self._source.close()
+
+    def _blocks(self) -> Iterator[Block]:
+        block = self._head if self._head is not None else self._source.read(self._wanted())
+        self._head = None
+        while block.size:
+            yield block
+            block = self._source.read(self._wanted())
+
+    def _wanted(self) -> int:
+        if self._max_rows is None:
+            return self._chunk
+        return min(self._chunk, max(0, self._max_rows - self._source.next_row))
+
+    def _counted(self, chunk: Chunk) -> Chunk:
+        """Bring the counters up to the last row of the chunk that is about to be given."""
+        last = chunk.rows[-1]
+        self.skipped_rows += sum(row < last for row in self._bad_rows)
+        self._bad_rows = [row for row in self._bad_rows if row > last]
+        at = 0
+        for feature in self.schema.features:
+            width = len(feature.encoded)
+            if feature.kind == "categorical":
+                known = chunk.X[:, at : at + width].any(axis=1)
+                self.unseen_levels[feature.name] += int((~known).sum())
+            at += width
+        return chunk
+
+    def _encode(self, block: Block) -> tuple[Chunk, DataError | None]:
+        """The good rows of a block; up to the first bad one, and its error, where bad rows raise."""
+        encoded, faults = encode(block, self.schema)
+        error = None
+        bad = sorted(faults)
+        if bad and self._on_bad_row == "raise":
+            error = DataError(
+                f"{self._source.name}: {block.where(bad[0])}: {faults[bad[0]]}; correct the row, "
+                f"or skip such rows with on_bad_row='skip' (--on-bad-row skip)."
+            )
+            encoded = cut(encoded, slice(None, bad[0]))
+        elif bad:
+            self._bad_rows += encoded.rows[bad].tolist()
+            encoded = cut(encoded, np.delete(np.arange(block.size), bad))
+        if encoded.times is not None and len(encoded.times):
+            before = np.concatenate([[self._last_time], encoded.times[:-1]])
+            back = np.flatnonzero(encoded.times < before)
+            self._last_time = encoded.times[-1]
+            if len(back):
+                i = back[0]
+                write = cells.iso if self.schema.time_is_text else str
+                error = DataError(
+                    f"{self._source.name}: {block.where(int(encoded.rows[i] - block.first_row))}, "
+                    f"time column '{self.schema.time}': expected times that never decrease, "
+                    f"got {write(float(encoded.times[i]))} after {write(float(before[i]))}; "
+                    f"sort the file by time."
+                )
+                encoded = cut(encoded, slice(None, i))
+        return encoded, error

@@ -1,0 +1,247 @@
+"""What the columns of a stream are: inferred once from its first rows, kept with the checkpoint."""
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import numpy as np
+
+from streamgp.data import cells
+from streamgp.data.cells import Column
+
+MAX_LEVELS = 50
+
+
+class DataError(ValueError):
+    """A data file that cannot be used; the message says what is wrong, where, and what to do."""
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One input column.
+
+    Attributes
+    ----------
+    name
+        The column's name in the file.
+    kind
+        ``"numeric"``, ``"boolean"`` (true and false as 1 and 0) or ``"categorical"`` (one-hot).
+    levels
+        The levels of a categorical column, in order of first appearance.
+    """
+
+    name: str
+    kind: Literal["numeric", "boolean", "categorical"]
+    levels: tuple[str, ...] = ()
+
+    @property
+    def encoded(self) -> list[str]:
+        """The names of the columns of X that this feature becomes."""
+        if self.kind == "categorical":
+            return [f"{self.name}={level}" for level in self.levels]
+        return [self.name]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """How the columns of a file become X, y and times.
+
+    Attributes
+    ----------
+    features
+        The input columns, in the order of X.
+    targets
+        The columns of y.
+    time
+        The time column, if there is one.
+    time_is_text
+        Whether times are ISO 8601 text rather than numbers.
+    dropped
+        Columns left out although nobody said so, each with the reason.
+    constant
+        Features that had a single value in the rows that the schema was inferred from.
+    """
+
+    features: tuple[Feature, ...]
+    targets: tuple[str, ...]
+    time: str | None
+    time_is_text: bool
+    dropped: dict[str, str]
+    constant: tuple[str, ...]
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The names of the columns of X, one-hot columns as ``"wind=NE"``."""
+        return [name for feature in self.features for name in feature.encoded]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the file that are read, each once."""
+        time = () if self.time is None else (self.time,)
+        return list(dict.fromkeys((*(feature.name for feature in self.features), *self.targets, *time)))
+
+    def to_json(self) -> str:
+        """The schema as one JSON object."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, document: str) -> "Schema":
+        """Read back what `to_json` wrote.
+
+        Raises
+        ------
+        DataError
+            If the document is not a schema.
+        """
+        try:
+            fields = json.loads(document)
+            features = tuple(Feature(f["name"], f["kind"], tuple(f["levels"])) for f in fields["features"])
+            return cls(
+                features=features,
+                targets=tuple(fields["targets"]),
+                time=fields["time"],
+                time_is_text=fields["time_is_text"],
+                dropped=dict(fields["dropped"]),
+                constant=tuple(fields["constant"]),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"schema: expected the JSON of a stored schema, got something else ({error}).") from error
+
+
+def check_names(
+    file: str,
+    columns: Sequence[str],
+    targets: Sequence[str],
+    features: Sequence[str] | None,
+    time: str | None,
+) -> None:
+    """Check that each requested column exists and has one role.
+
+    Raises
+    ------
+    DataError
+        For a name that is not in the file (with the nearest that is), one asked for twice, or a
+        target asked for as a feature.
+    """
+    _check_unique(file, "the columns", columns)
+    _check_unique(file, "the targets", targets)
+    _check_unique(file, "the features", features or ())
+    for name in (*targets, *(features or ()), *(() if time is None else (time,))):
+        if name not in columns:
+            near = difflib.get_close_matches(name, columns, n=1, cutoff=0.5)
+            guess = f" (did you mean '{near[0]}'?)" if near else ""
+            raise DataError(f"{file}: there is no column '{name}'{guess}; the columns are {_listing(columns)}.")
+    for name in targets:
+        if name in (features or ()) or name == time:
+            role = "the time column" if name == time else "a feature"
+            raise DataError(f"{file}: column '{name}' is a target and cannot also be {role}; name it only once.")
+
+
+def _check_unique(file: str, what: str, names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise DataError(f"{file}: expected {what} to have different names, got '{twice}' twice; rename one.")
+
+
+def _listing(names: Sequence[str], most: int = 30) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(f"'{name}'" for name in names[:most]) + more
+
+
+def infer_schema(
+    file: str,
+    columns: Mapping[str, Column],
+    targets: Sequence[str],
+    features: Sequence[str] | None,
+    time: str | None,
+) -> Schema:
+    """Infer the kinds of the columns from the first rows of a file.
+
+    Parameters
+    ----------
+    file
+        Its name, for error messages.
+    columns
+        The cells of the first rows, column by column.
+    targets, features, time
+        The columns' roles; without `features`, all columns that have no other role.
+
+    Raises
+    ------
+    DataError
+        If a column that was named cannot be a feature, if no feature is left, or if the time column
+        holds neither numbers nor ISO dates.
+    """
+    named = features is not None
+    candidates = features if features is not None else [c for c in columns if c not in targets and c != time]
+    kept, dropped = [], {}
+    for name in candidates:
+        feature = _infer_feature(name, columns[name])
+        if isinstance(feature, Feature):
+            kept.append(feature)
+        elif named:
+            raise DataError(f"{file}: column '{name}' cannot be a feature, because {feature}; leave it out.")
+        else:
+            dropped[name] = feature
+    if not kept:
+        reasons = "; ".join(f"'{name}' was dropped because {reason}" for name, reason in dropped.items())
+        raise DataError(
+            f"{file}: expected at least one feature column beside the target, found none"
+            + (f" ({reasons})." if reasons else ".")
+        )
+    return Schema(
+        features=tuple(kept),
+        targets=tuple(targets),
+        time=time,
+        time_is_text=time is not None and _time_is_text(file, time, columns[time]),
+        dropped=dropped,
+        constant=tuple(feature.name for feature in kept if _is_constant(feature, columns[feature.name])),
+    )
+
+
+def _infer_feature(name: str, column: Column) -> Feature | str:
+    """The feature that a column is, or the reason why it is none."""
+    if isinstance(column, np.ndarray):
+        return "it is entirely empty" if np.isnan(column).all() else Feature(name, "numeric")
+    present = [cell for cell in column if not cells.is_missing(cell)]
+    if not present:
+        return "it is entirely empty"
+    share = 1.0 - np.isnan(cells.numbers(present)).mean()
+    if share == 1.0:
+        return Feature(name, "numeric")
+    if all(map(cells.is_truth, present)):
+        return Feature(name, "boolean")
+    if all(map(cells.looks_like_date, present)):
+        return "it looks like a date or time"
+    levels = tuple(dict.fromkeys(map(cells.text, column)))
+    # Mostly numbers that hardly repeat: a numeric column with a few bad cells, to be reported as such.
+    if share > 0.5 and len(levels) > min(MAX_LEVELS, len(present) / 2):
+        return Feature(name, "numeric")
+    if len(levels) > MAX_LEVELS:
+        return f"it is text with more than {MAX_LEVELS} different values"
+    return Feature(name, "categorical", levels)
+
+
+def _time_is_text(file: str, name: str, column: Column) -> bool:
+    if isinstance(column, np.ndarray):
+        return False
+    present = [cell for cell in column if not cells.is_missing(cell)]
+    count = np.isfinite(cells.numbers(present)).sum()
+    if count > len(present) / 2:
+        return False
+    if not np.isfinite(cells.seconds(present)).any():
+        got = cells.show(present[0] if present else None)
+        raise DataError(
+            f"{file}: expected numbers or ISO 8601 dates in the time column '{name}', got {got}; "
+            f"write times as numbers or as 2024-01-31T12:00:00."
+        )
+    return True
+
+
+def _is_constant(feature: Feature, column: Column) -> bool:
+    if feature.kind == "categorical":
+        return len(feature.levels) == 1
+    values = cells.truths(column) if feature.kind == "boolean" else cells.numbers(column)
+    return len(np.unique(values[np.isfinite(values)])) == 1

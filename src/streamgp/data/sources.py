@@ -1,0 +1,339 @@
+"""File formats: each source gives a file's rows as blocks of raw columns, in bounded memory."""
+
+import contextlib
+import csv
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import polars as pl
+
+from streamgp.data.cells import Cell, Column, show
+from streamgp.data.lines import Lines, Readable
+from streamgp.data.schema import DataError
+
+_SLAB_CELLS = 1 << 22  # cells of a Parquet file that are held at a time
+_SLAB_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive data rows of a file, column by column.
+
+    Attributes
+    ----------
+    columns
+        The cells of each column.
+    first_row
+        The 0-based index of the first row among the file's data rows.
+    size
+        The number of rows.
+    faults
+        What is wrong with rows that could not be read at all; their cells are None.
+    lines
+        The line of the file that each row starts on, 1-based (text files only).
+    """
+
+    columns: dict[str, Column]
+    first_row: int
+    size: int
+    faults: dict[int, str]
+    lines: list[int] | None = None
+
+    def where(self, i: int) -> str:
+        """The place of the block's row `i`, for an error message."""
+        line = "" if self.lines is None else f" (line {self.lines[i]})"
+        return f"data row {self.first_row + i + 1}{line}"
+
+    def tail(self, start: int) -> "Block":
+        """The block without its first `start` rows."""
+        return Block(
+            {name: column[start:] for name, column in self.columns.items()},
+            self.first_row + start,
+            self.size - start,
+            {i - start: fault for i, fault in self.faults.items() if i >= start},
+            None if self.lines is None else self.lines[start:],
+        )
+
+    def sound_columns(self) -> dict[str, Column]:
+        """The columns without the rows that could not be read."""
+        if not self.faults:
+            return self.columns
+        sound = [i for i in range(self.size) if i not in self.faults]
+        return {name: [column[i] for i in sound] for name, column in self.columns.items()}
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A file of rows.
+
+    Attributes
+    ----------
+    name
+        What error messages call it.
+    columns
+        The names of its columns; None where only the rows tell (JSON lines).
+    selected
+        The columns that `read` gives; None means all.
+    total_rows
+        The number of data rows, where the file says.
+    next_row
+        The index of the row that `read` gives next.
+    """
+
+    name: str
+    selected: list[str] | None
+    next_row: int
+
+    @property
+    def columns(self) -> list[str] | None: ...
+
+    @property
+    def total_rows(self) -> int | None: ...
+
+    @property
+    def bytes_total(self) -> int | None:
+        """The size of the file, where its rows are read in step with its bytes."""
+        ...
+
+    @property
+    def bytes_read(self) -> int | None:
+        """How much of `bytes_total` has been read."""
+        ...
+
+    def read(self, count: int) -> Block:
+        """The next rows, `count` at most; none only at the end of the file."""
+        ...
+
+    def skip(self, count: int) -> None:
+        """Pass over the next `count` rows."""
+        ...
+
+    def close(self) -> None:
+        """Close the file, if the source opened it."""
+        ...
+
+
+def open_source(source: str | os.PathLike[str] | Readable) -> Source:
+    """Open a file by its extension; ``"-"`` and file objects are read as CSV.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, unreadable, empty or of an unknown kind.
+    """
+    if not isinstance(source, str | os.PathLike):
+        return CsvSource(Lines(source, str(getattr(source, "name", "the file object"))))
+    if source == "-":
+        return CsvSource(Lines(getattr(sys.stdin, "buffer", sys.stdin), "standard input"))
+    path = Path(source)
+    name = path.name.lower()
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file; check the path.")
+    if not path.is_file():
+        raise DataError(f"{path}: expected a regular file, got something else (a directory?); name one file.")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path}: the file is empty; expected a table with named columns.")
+    if name.endswith(".parquet"):
+        return ParquetSource(path)
+    if name.endswith((".csv", ".csv.gz")):
+        return CsvSource(Lines.open(path))
+    if name.endswith((".jsonl", ".jsonl.gz")):
+        return JsonSource(Lines.open(path))
+    raise DataError(
+        f"{path}: expected a file named .csv, .csv.gz, .parquet, .jsonl or .jsonl.gz, got '{path.name}'; "
+        f"rename or convert it."
+    )
+
+
+class CsvSource:
+    """Comma-separated values (or semicolons, tabs, bars) below one line of column names."""
+
+    total_rows: int | None = None
+
+    def __init__(self, lines: Lines) -> None:
+        self.name = lines.name
+        self.bytes_total = lines.bytes_total
+        self.selected: list[str] | None = None
+        self._lines = lines
+        self.next_row = 0
+        try:
+            sample = list(islice(lines, 20))
+            self._reader = csv.reader(chain(sample, lines), delimiter=_separator(sample), strict=True)
+            _, header = next(self._records(), (0, None))
+        except BaseException:
+            lines.close()
+            raise
+        if not isinstance(header, list):
+            lines.close()
+            raise DataError(f"{self.name}: expected a first line of column names, got {header or 'no text at all'}.")
+        self.columns: list[str] = [cell.strip() for cell in header]
+
+    @property
+    def bytes_read(self) -> int | None:
+        return self._lines.bytes_read
+
+    def _records(self) -> Iterator[tuple[int, list[str] | str]]:
+        """The records that are not blank, each with its line; in place of a malformed one, what is wrong."""
+        while True:
+            line = self._reader.line_num + 1
+            try:
+                record: list[str] | str = next(self._reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                record = f"malformed CSV ({error})"
+            if record:
+                yield line, record
+
+    def read(self, count: int) -> Block:
+        width = len(self.columns)
+        records: list[Sequence[Cell]] = []
+        lines, faults = [], {}
+        for line, record in islice(self._records(), count):
+            if isinstance(record, str) or len(record) != width:
+                faults[len(records)] = (
+                    record if isinstance(record, str) else f"expected {width} cells, got {len(record)}"
+                )
+                record = [None] * width
+            records.append(record)
+            lines.append(line)
+        cells = zip(*records, strict=True) if records else ((),) * width
+        selected = self.columns if self.selected is None else self.selected
+        by_name = dict(zip(self.columns, cells, strict=True))
+        columns: dict[str, Column] = {name: by_name[name] for name in selected}
+        block = Block(columns, self.next_row, len(records), faults, lines)
+        self.next_row += len(records)
+        return block
+
+    def skip(self, count: int) -> None:
+        self.next_row += sum(1 for _ in islice(self._records(), count))
+
+    def close(self) -> None:
+        self._lines.close()
+
+
+def _separator(sample: list[str]) -> str:
+    """The separator that splits most of the first lines like the header, and that into most columns.
+
+    On CSV files with quoted text this rule is wrong far less often than `csv.Sniffer`.
+    """
+    best, most = ",", (0, 1)
+    for separator in ",;\t|":
+        with contextlib.suppress(csv.Error):
+            widths = [len(record) for record in csv.reader(sample, delimiter=separator) if record]
+            agreement = (widths.count(widths[0]), widths[0]) if widths and widths[0] > 1 else (0, 1)
+            best, most = (separator, agreement) if agreement > most else (best, most)
+    return best
+
+
+class JsonSource:
+    """JSON lines: one object in each line, whose keys name the columns."""
+
+    total_rows: int | None = None
+    columns: list[str] | None = None
+
+    def __init__(self, lines: Lines) -> None:
+        self.name = lines.name
+        self.bytes_total = lines.bytes_total
+        self.selected: list[str] | None = None
+        self._lines = lines
+        self.next_row = 0
+
+    @property
+    def bytes_read(self) -> int | None:
+        return self._lines.bytes_read
+
+    def _filled(self) -> Iterator[str]:
+        return (line for line in self._lines if not line.isspace())
+
+    def read(self, count: int) -> Block:
+        records: list[dict[str, Any]] = []
+        lines, faults = [], {}
+        for line in islice(self._filled(), count):
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                faults[len(records)] = f"expected a JSON object, got {show(line.strip())} ({error})"
+                record = {}
+            if not isinstance(record, dict):
+                faults[len(records)] = f"expected a JSON object, got {show(line.strip())}"
+                record = {}
+            records.append(record)
+            lines.append(self._lines.number)
+        names = self.selected if self.selected is not None else dict.fromkeys(chain.from_iterable(records))
+        columns: dict[str, Column] = {n: _json_column(n, records) for n in names}
+        block = Block(columns, self.next_row, len(records), faults, lines)
+        self.next_row += len(records)
+        return block
+
+    def skip(self, count: int) -> None:
+        self.next_row += sum(1 for _ in islice(self._filled(), count))
+
+    def close(self) -> None:
+        self._lines.close()
+
+
+def _json_column(name: str, records: list[dict[str, Any]]) -> list[Cell]:
+    """One key's values; true, false and nested ones as the text that CSV would hold."""
+    values = [record.get(name) for record in records]
+    return [json.dumps(value) if isinstance(value, bool | list | dict) else value for value in values]
+
+
+class ParquetSource:
+    """A Parquet file, read in slabs of rows."""
+
+    bytes_total: int | None = None
+    bytes_read: int | None = None
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self.selected: list[str] | None = None
+        try:
+            self._frame = pl.scan_parquet(path, glob=False)
+            self.columns: list[str] = self._frame.collect_schema().names()
+            self.total_rows: int = self._frame.select(pl.len()).collect().item()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise self._broken(error) from error
+        self.next_row = 0
+        self._slab = pl.DataFrame()
+        self._slab_rows = 0
+
+    def _broken(self, error: Exception) -> DataError:
+        return DataError(f"{self.name}: not a readable Parquet file ({str(error).splitlines()[0]}); write it again.")
+
+    def read(self, count: int) -> Block:
+        names = self.columns if self.selected is None else self.selected
+        if not self._slab.height or self._slab.columns != names:
+            # The first slab is as small as the request, so that a look at the schema stays cheap.
+            largest = max(count, min(_SLAB_ROWS, _SLAB_CELLS // len(names)))
+            self._slab_rows = min(max(count, 2 * self._slab_rows), largest)
+            try:
+                self._slab = self._frame.select(names).slice(self.next_row, self._slab_rows).collect()
+            except (pl.exceptions.PolarsError, OSError) as error:
+                raise self._broken(error) from error
+        rows, self._slab = self._slab[:count], self._slab[count:]
+        block = Block({series.name: _parquet_column(series) for series in rows}, self.next_row, rows.height, {})
+        self.next_row += rows.height
+        return block
+
+    def skip(self, count: int) -> None:
+        self.next_row += count
+        self._slab = pl.DataFrame()
+
+    def close(self) -> None:
+        self._slab = pl.DataFrame()
+
+
+def _parquet_column(series: pl.Series) -> Column:
+    if series.dtype.is_numeric():
+        return series.cast(pl.Float64).to_numpy().astype(np.float64, copy=False)
+    if series.dtype.is_nested() or series.dtype in (pl.Duration, pl.Binary, pl.Object):
+        return [None if value is None else str(value) for value in series.to_list()]
+    return series.cast(pl.String).to_list()

@@ -1,0 +1,410 @@
+"""Estimators for NumPy arrays and data frames, with scikit-learn's conventions."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from streamgp import checkpoint
+from streamgp.core import Predictive
+from streamgp.evaluation.metrics import StreamMetrics
+from streamgp.evaluation.prequential import Evaluation, collect, prequential
+from streamgp.learner import PIECES, StreamLearner
+from streamgp.presets import make_spec
+from streamgp.progress import progress_bar
+
+DEFAULT_WARMUP = 1000
+SHORT_WARMUP = 50  # below it a fifth of a short data set teaches too little
+
+
+class StreamingGPRegressor(RegressorMixin, BaseEstimator):
+    """Regression on a stream: predicts with error bars, learns row by row, in constant memory.
+
+    An online ensemble of Gaussian processes and other basis expansions (Lu et al. 2022; Waxman and Djuric 2024).
+    The first rows are a warm-up: they are predicted by a simple default model, and when they are complete
+    the hyperparameters are fitted to them and stay fixed; beliefs and weights go on learning.
+
+    Parameters
+    ----------
+    model
+        A preset: ``e-doebe`` (default), ``oebe``, ``doebe``, ``soebe``, ``sdoebe``, ``ie-gp``, ``die-gp``, ``sie-gp``,
+        ``dsie-gp``, ``i-ssgpr``, ``linear``.
+    warmup
+        Rows of the warm-up. None: 1,000, or in `fit` a fifth of a shorter data set (but 50 rows if there are).
+    bases
+        Names of basis families in place of the preset's: see ``streamgp.bases.FAMILIES``.
+    features_per_basis
+        Features of each basis; None takes each family's default.
+    dynamics
+        How weights may move, in place of the preset's: ``static``, ``walk Q`` (random walk; Q is relative to the
+        prior variance) or ``revert LAMBDA`` (mean-reverting); a number q stands for ``walk q``.
+    weights
+        ``bma``, ``bma-shutdown``, ``switching``, ``e-doebe``, or a K x K matrix Q whose columns sum to one
+        (``Q[i, j]`` is the probability of expert i now, given j before).
+    delta, switch
+        Rates of ``e-doebe`` and ``switching``; None takes the preset's.
+    warmup_posterior
+        ``condition`` (default): after the fit, experts learn the warm-up rows. ``prior``: they restart from the
+        prior, as in the papers.
+    on_bad_row
+        ``raise`` on rows with NaN or infinity, or ``skip`` and count them.
+    random_state
+        Seed of frequencies, centres and `sample`.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (K,)
+        The experts' weights for the next row; before the end of the warm-up, of the default model's experts.
+    experts_ : list of dict
+        Name, basis, dynamics, number of features, evidence gain and weight of each expert; empty in the warm-up.
+    rows_ : int
+        Rows learnt. `skipped_rows_` were passed over, `outside_rows_` lay outside some basis' box.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamgp import StreamingGPRegressor
+    >>> X = np.linspace(0, 6, 120)[:, None]
+    >>> m = StreamingGPRegressor("linear", warmup=20).partial_fit(X, 2 * X[:, 0])
+    >>> mean, std = m.predict([[7.0]], return_std=True)
+    >>> bool(abs(mean[0] - 14) < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        model: str = "e-doebe",
+        *,
+        warmup: int | None = None,
+        bases: Sequence[str] | None = None,
+        features_per_basis: int | None = None,
+        dynamics: Sequence[str | float] | None = None,
+        weights: Any = None,
+        delta: float | None = None,
+        switch: float | None = None,
+        warmup_posterior: str = "condition",
+        on_bad_row: str = "raise",
+        random_state: Any = 0,
+    ) -> None:
+        self.model = model
+        self.warmup = warmup
+        self.bases = bases
+        self.features_per_basis = features_per_basis
+        self.dynamics = dynamics
+        self.weights = weights
+        self.delta = delta
+        self.switch = switch
+        self.warmup_posterior = warmup_posterior
+        self.on_bad_row = on_bad_row
+        self.random_state = random_state
+
+    # Learning
+
+    def fit(self, X: Any, y: Any, times: Any = None) -> Self:
+        """Forget everything, then learn all rows in their order: one pass, as `partial_fit` would."""
+        X, y, times = self._check_learn(X, y, times, reset=True)
+        warmup = self.warmup or min(DEFAULT_WARMUP, max(len(X) // 5, min(SHORT_WARMUP, len(X))))
+        self._start(X, y, times is not None, warmup)
+        self._learn(X, y, times)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, times: Any = None) -> Self:
+        """Learn from rows of shape (n, D) and targets (n,) or (n, E), in order; call it as often as you like.
+
+        Parameters
+        ----------
+        times
+            Optional time stamps (n,) that never decrease; then forgetting runs by time (in units of
+            the warm-up's median gap) instead of by rows. All rows of a stream have one, or none has.
+
+        Raises
+        ------
+        ValueError
+            On NaN, infinity, or another number of columns; the state is then untouched.
+        """
+        first = not self.__sklearn_is_fitted__()
+        X, y, times = self._check_learn(X, y, times, reset=first)
+        if first:
+            self._start(X, y, times is not None, self.warmup or DEFAULT_WARMUP)
+        self._learn(X, y, times)
+        return self
+
+    # Predicting
+
+    def predict(self, X: Any, return_std: bool = False, times: Any = None) -> Any:
+        """Mean of the next target for each row, and its standard deviation (noise included) if asked."""
+        predictive = self._predict(X, times)
+        with jax.enable_x64(True):
+            mean, std = np.asarray(predictive.mean), np.asarray(predictive.std)
+        return (self._shape(mean), self._shape(std)) if return_std else self._shape(mean)
+
+    def predict_quantiles(self, X: Any, quantiles: Sequence[float], times: Any = None) -> np.ndarray:
+        """Quantiles of the next target, shape (n, Q), or (n, E, Q) with several targets."""
+        levels = np.atleast_1d(np.asarray(quantiles, dtype=float))
+        if not ((levels > 0.0) & (levels < 1.0)).all():
+            raise ValueError(f"quantiles: expected probabilities strictly between 0 and 1, got {quantiles}")
+        predictive = self._predict(X, times)
+        with jax.enable_x64(True):
+            found = [np.asarray(predictive.quantile(float(p))) for p in levels]
+        return np.stack([self._shape(q) for q in found], axis=-1)
+
+    def log_density(self, X: Any, y: Any, times: Any = None) -> np.ndarray:
+        """Log density of the targets `y` under the prediction of each row, shape (n,); joint over several targets."""
+        predictive = self._predict(X, times)
+        y = np.asarray(y, dtype=float).reshape(len(predictive.loc), -1)
+        if y.shape[1] != predictive.loc.shape[2]:
+            raise ValueError(f"y: expected {predictive.loc.shape[2]} columns, got {y.shape[1]}")
+        with jax.enable_x64(True):
+            return np.asarray(predictive.log_density(jnp.asarray(y)))
+
+    def sample(self, X: Any, n: int = 1, times: Any = None) -> np.ndarray:
+        """Draw n targets for each row from its own prediction, shape (rows, n), or (rows, E, n).
+
+        The draws depend on `random_state` and on how many rows have been learnt.
+        """
+        predictive = self._predict(X, times)
+        with jax.enable_x64(True):
+            key = jax.random.fold_in(jax.random.key(self._learner.seed), self._learner.rows)
+            draws = np.asarray(predictive.sample(key, (n,)))
+        return np.stack([self._shape(d) for d in draws], axis=-1)
+
+    # What has been learnt
+
+    @property
+    def weights_(self) -> np.ndarray:
+        """The experts' weights for the next row."""
+        self._check_fitted()
+        return self._learner.weights
+
+    @property
+    def experts_(self) -> list[dict[str, Any]]:
+        """One dictionary per expert, weight included."""
+        self._check_fitted()
+        return expert_table(self._learner)
+
+    @property
+    def rows_(self) -> int:
+        """Rows learnt so far."""
+        self._check_fitted()
+        return self._learner.rows
+
+    @property
+    def outside_rows_(self) -> int:
+        """Rows after the warm-up that lay outside some basis' box and were moved to its edge there."""
+        self._check_fitted()
+        return self._learner.outside_rows
+
+    # Keeping
+
+    def save(self, path: str | Path) -> None:
+        """Write a checkpoint directory (JSON and safetensors); an earlier one there is replaced only at the end."""
+        self._check_fitted()
+        meta = {"kind": type(self).__name__, "rows": self._learner.rows}
+        tree = {
+            "params": self.get_params(),
+            "learner": self._learner.to_tree(),
+            "single": self._single,
+            "skipped_rows": self.skipped_rows_,
+            "feature_names": list(getattr(self, "feature_names_in_", [])),
+        }
+        checkpoint.save(path, tree, meta)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a checkpoint; the estimator goes on exactly where it was saved.
+
+        Raises
+        ------
+        CheckpointError
+            If the checkpoint is damaged or not of this kind; the message says what is wrong.
+        """
+        tree, meta = checkpoint.load(path)
+        if meta.get("kind") != cls.__name__:
+            raise checkpoint.CheckpointError(
+                f"{path}: expected a checkpoint of a {cls.__name__}, got one of {meta.get('kind')!r}"
+            )
+        estimator = cls(**tree["params"])
+        estimator._learner = StreamLearner.from_tree(tree["learner"])
+        estimator._single = tree["single"]
+        estimator.skipped_rows_ = tree["skipped_rows"]
+        estimator.n_features_in_ = estimator._learner.num_inputs
+        if tree["feature_names"]:
+            estimator.feature_names_in_ = np.asarray(tree["feature_names"], dtype=object)
+        return estimator
+
+    # Inner works
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_learner")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"This {type(self).__name__} has not seen any row yet: call partial_fit or fit before this."
+            )
+
+    def _check_learn(self, X: Any, y: Any, times: Any, reset: bool) -> tuple[Any, Any, Any]:
+        """Checked rows, with the bad ones left out where the user wants that; changes nothing but the names."""
+        if self.on_bad_row not in ("raise", "skip"):
+            raise ValueError(f"on_bad_row: expected 'raise' or 'skip', got {self.on_bad_row!r}")
+        if self.warmup is not None and (int(self.warmup) != self.warmup or self.warmup < 1):
+            raise ValueError(f"warmup: expected a whole number of rows >= 1, got {self.warmup!r}")
+        skip = self.on_bad_row == "skip"
+        finite: Any = "allow-nan" if skip else True
+        if skip:
+            X, y = _infinite_to_nan(X), _infinite_to_nan(y)
+        X, y = validate_data(
+            self, X, y, reset=reset, multi_output=True, y_numeric=True, dtype=np.float64, ensure_all_finite=finite
+        )
+        y = np.asarray(y, dtype=np.float64)
+        if not reset and (y.ndim == 1) != self._single:
+            raise ValueError(f"y: expected {self._learner.num_outputs} target(s) as before, got shape {y.shape}")
+        flat = y.reshape(len(X), -1)
+        if not reset and flat.shape[1] != self._learner.num_outputs:
+            raise ValueError(f"y: expected {self._learner.num_outputs} columns as before, got {flat.shape[1]}")
+        times = self._check_times(times, len(X), None if reset else self._learner)
+        if skip:
+            good = np.isfinite(X).all(axis=1) & np.isfinite(flat).all(axis=1)
+            self._skipping = int((~good).sum())
+            X, y, times = X[good], y[good], None if times is None else times[good]
+        return X, y, times
+
+    @staticmethod
+    def _check_times(times: Any, rows: int, learner: StreamLearner | None) -> np.ndarray | None:
+        if learner is not None and learner.timed != (times is not None):
+            had, got = ("had", "none came now") if learner.timed else ("had no", "some came now")
+            raise ValueError(f"times: the rows before {had} time stamps and {got}; give them always or never")
+        if times is None:
+            return None
+        times = np.asarray(times)
+        if np.issubdtype(times.dtype, np.datetime64):
+            times = times.astype("datetime64[ns]").astype(np.int64) / 1e9
+        times = times.astype(np.float64)
+        if times.shape != (rows,) or not np.isfinite(times).all():
+            raise ValueError(f"times: expected {rows} finite numbers, one per row, got shape {times.shape}")
+        last = -np.inf if learner is None or learner.last_time is None else learner.last_time
+        back = np.flatnonzero(np.diff(times, prepend=last) < 0)
+        if len(back):
+            raise ValueError(
+                f"times: expected times that never decrease, got {times[back[0]]} at row {back[0]} after "
+                f"{times[back[0] - 1] if back[0] else last}; sort the rows by time"
+            )
+        return times
+
+    def _start(self, X: np.ndarray, y: np.ndarray, timed: bool, warmup: int) -> None:
+        spec = make_spec(
+            self.model,
+            bases=self.bases,
+            features_per_basis=self.features_per_basis,
+            dynamics=self.dynamics,
+            weights=self.weights,
+            delta=self.delta,
+            switch=self.switch,
+            warmup_posterior=self.warmup_posterior,
+        )
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        self._single = y.ndim == 1
+        self._learner = StreamLearner(
+            spec,
+            num_inputs=X.shape[1],
+            num_outputs=1 if self._single else y.shape[1],
+            warmup=int(warmup),
+            seed=int(seed),
+            timed=timed,
+        )
+        self.skipped_rows_ = 0
+
+    def _learn(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> None:
+        for _ in self._learner.learn(X, y.reshape(len(X), -1), times):
+            pass
+        self.skipped_rows_ += self.__dict__.pop("_skipping", 0)
+
+    def _predict(self, X: Any, times: Any) -> Predictive:
+        self._check_fitted()
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return self._learner.predict(X, self._check_predict_times(times, len(X)))
+
+    def _check_predict_times(self, times: Any, rows: int) -> np.ndarray | None:
+        checked = self._check_times(None if times is None else np.sort(np.asarray(times)), rows, self._learner)
+        return None if checked is None else checked[np.argsort(np.argsort(np.asarray(times), kind="stable"))]
+
+    def _shape(self, a: np.ndarray) -> np.ndarray:
+        """Predictions (n, E) as (n,) where y came without an axis of targets."""
+        return a[:, 0] if self._single else a
+
+
+def _infinite_to_nan(a: Any) -> Any:
+    """Infinity marked as missing, in arrays of numbers; anything else is left to the checks that follow."""
+    array = np.asarray(a)
+    if not np.issubdtype(array.dtype, np.floating) or not np.isinf(array).any():
+        return a
+    return np.where(np.isinf(array), np.nan, array)
+
+
+def expert_table(learner: StreamLearner) -> list[dict[str, Any]]:
+    """The experts with their present weights; empty before the end of the warm-up."""
+    return [
+        {**vars(expert), "weight": float(weight)}
+        for expert, weight in zip(learner.experts, learner.weights if learner.experts else [], strict=True)
+    ]
+
+
+def evaluate(model: StreamingGPRegressor, X: Any, y: Any, times: Any = None, *, progress: bool = True) -> Evaluation:
+    """Test-then-train: predict every row before its target is seen, score it, then learn it.
+
+    The model goes on from where it stands, and has learnt all rows afterwards. Metrics are taken over the
+    rows after the warm-up.
+
+    Parameters
+    ----------
+    model
+        A regressor, new or already at work.
+    X, y, times
+        As in `StreamingGPRegressor.partial_fit`; rows in the order of the stream.
+    progress
+        Show a progress bar on a terminal.
+
+    Returns
+    -------
+    Evaluation
+        Arrays ``mean``, ``std``, ``log_density``, ``weights``, ... with one entry per row, and ``metrics``.
+    """
+    first = not model.__sklearn_is_fitted__()
+    X, y, times = model._check_learn(X, y, times, reset=first)
+    if first:
+        warmup = model.warmup or min(DEFAULT_WARMUP, max(len(X) // 5, min(SHORT_WARMUP, len(X))))
+        model._start(X, y, times is not None, warmup)
+    learner = model._learner
+    targets = y.reshape(len(X), -1)
+    metrics = StreamMetrics([f"y{e}" for e in range(targets.shape[1])], max(0, learner.warmup - learner.rows))
+    parts, size = [], PIECES[0]
+    with progress_bar("test, then train", len(X), progress) as bar:
+        learner.progress = lambda done, todo: bar.at(len(parts), f"fitting experts: {done} of {todo}")
+        chunks = (
+            (X[i : i + size], targets[i : i + size], None if times is None else times[i : i + size])
+            for i in range(0, len(X), size)
+        )
+        done = 0
+        for part in prequential(learner, chunks, metrics):
+            parts.append(part)
+            done += len(part.scores.y)
+            bar.at(done, "test, then train")
+        learner.progress = None
+    return collect(parts, metrics.result(), len(learner.weights), y.ndim == 1)

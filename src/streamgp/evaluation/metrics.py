@@ -1,0 +1,215 @@
+"""Scores of probabilistic predictions: row by row, and summed up over a stream in constant memory."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from streamgp.core import Predictive
+
+COVERAGE_LEVELS = (50, 90, 95)
+QUANTILES = (0.05, 0.5, 0.95)
+_ROWS = 256  # rows scored at a time: the pairs of components in the CRPS would fill memory otherwise
+
+
+class RowScores(NamedTuple):
+    """What is recorded of every row; arrays (n, E), but (n,) for the two joint log densities."""
+
+    y: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+    q05: np.ndarray
+    q50: np.ndarray
+    q95: np.ndarray
+    pit: np.ndarray
+    crps: np.ndarray
+    log_density: np.ndarray
+    moment_log_density: np.ndarray
+
+
+@eqx.filter_jit
+def _score(predictive: Predictive, y: jax.Array) -> tuple:
+    quantiles = [predictive.quantile(p) for p in QUANTILES]
+    return (
+        predictive.mean,
+        predictive.std,
+        *quantiles,
+        predictive.cdf(y),
+        predictive.crps(y),
+        predictive.log_density(y),
+        predictive.moment_log_density(y),
+    )
+
+
+def score_rows(predictive: Predictive, y: np.ndarray) -> RowScores:
+    """Score predictions of n rows against their targets `y` (n, E)."""
+    n = len(y)
+    parts = []
+    with jax.enable_x64(True):
+        for at in range(0, n, _ROWS):
+            rows = slice(at, at + _ROWS)
+            size = 1 if len(y[rows]) == 1 else _ROWS
+            piece = jax.tree.map(lambda a, rows=rows, size=size: _fill(a[rows], size), predictive)
+            scores = _score(piece, jnp.asarray(_fill(y[rows], size)))
+            parts.append([np.asarray(a)[: len(y[rows])] for a in scores])
+    joined = [np.concatenate(a) for a in zip(*parts, strict=True)]
+    return RowScores(y, *joined)
+
+
+def _fill(a: np.ndarray, size: int) -> np.ndarray:
+    """Repeat the last row up to `size` rows, so that few shapes reach the compiled code."""
+    a = np.asarray(a, dtype=np.float64)
+    return np.pad(a, [(0, size - len(a))] + [(0, 0)] * (a.ndim - 1), mode="edge")
+
+
+class Moments(NamedTuple):
+    """Count, mean and sum of squared deviations: a variance that survives large offsets."""
+
+    count: float = 0.0
+    mean: float = 0.0
+    m2: float = 0.0
+
+    def add(self, values: np.ndarray) -> "Moments":
+        """Merge a batch (Chan, Golub and LeVeque 1983)."""
+        n = float(len(values))
+        if n == 0:
+            return self
+        mean = float(np.mean(values))
+        total = self.count + n
+        shift = mean - self.mean
+        m2 = self.m2 + float(np.sum((values - mean) ** 2)) + shift**2 * self.count * n / total
+        return Moments(total, self.mean + shift * n / total, m2)
+
+
+class PointErrors:
+    """nMSE, RMSE and MAE of point predictions, as running sums."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.squared = 0.0
+        self.absolute = 0.0
+
+    def add(self, error: np.ndarray) -> None:
+        """Take in the errors of a batch of rows; those that are NaN (no prediction) do not count."""
+        error = error[np.isfinite(error)]
+        self.count += len(error)
+        self.squared += float(np.sum(error**2))
+        self.absolute += float(np.sum(np.abs(error)))
+
+    def result(self, variance: float) -> dict[str, float | None]:
+        """The scores; nMSE is the mean squared error over the variance of the scored targets."""
+        if not self.count:
+            return {"nmse": None, "rmse": None, "mae": None}
+        mse = self.squared / self.count
+        return {
+            "nmse": mse / variance if variance > 0.0 else None,
+            "rmse": float(np.sqrt(mse)),
+            "mae": self.absolute / self.count,
+        }
+
+
+class StreamMetrics:
+    """Scores over the rows after the warm-up, for every target, in constant memory.
+
+    Two naive rivals are scored on the same rows: persistence (the last target) and the running mean.
+    """
+
+    def __init__(self, targets: list[str], warmup: int) -> None:
+        self.targets = targets
+        self.warmup = warmup
+        self.rows = 0
+        self._last = np.full(len(targets), np.nan)
+        self._seen = [Moments() for _ in targets]
+        self._scored = [Moments() for _ in targets]
+        self._model = [PointErrors() for _ in targets]
+        self._persistence = [PointErrors() for _ in targets]
+        self._running = [PointErrors() for _ in targets]
+        self._crps = np.zeros(len(targets))
+        self._covered = np.zeros((len(targets), len(COVERAGE_LEVELS)))
+        self._pll = 0.0
+        self._pll_moment = 0.0
+
+    @property
+    def scored_rows(self) -> int:
+        """Rows after the warm-up."""
+        return max(0, self.rows - self.warmup)
+
+    def add(self, scores: RowScores) -> tuple[np.ndarray, np.ndarray]:
+        """Take in the next rows; return what persistence and the running mean predicted for them, (n, E) each."""
+        y = scores.y
+        persistence = np.vstack([self._last[None], y[:-1]])
+        running = np.empty_like(y)
+        for e in range(y.shape[1]):
+            count, mean, _ = self._seen[e]
+            total = count * mean + np.concatenate([[0.0], np.cumsum(y[:-1, e])])
+            with np.errstate(invalid="ignore"):
+                running[:, e] = total / (count + np.arange(len(y)))
+            self._seen[e] = self._seen[e].add(y[:, e])
+        self._last = y[-1]
+        score = slice(max(0, self.warmup - self.rows), None)
+        self.rows += len(y)
+        for e in range(y.shape[1]):
+            target = y[score, e]
+            self._scored[e] = self._scored[e].add(target)
+            self._model[e].add(scores.mean[score, e] - target)
+            self._persistence[e].add(persistence[score, e] - target)
+            self._running[e].add(running[score, e] - target)
+            centred = np.abs(scores.pit[score, e] - 0.5)
+            for i, level in enumerate(COVERAGE_LEVELS):
+                self._covered[e, i] += np.sum(centred <= level / 200.0)
+            self._crps[e] += np.sum(scores.crps[score, e])
+        self._pll += float(np.sum(scores.log_density[score]))
+        self._pll_moment += float(np.sum(scores.moment_log_density[score]))
+        return persistence, running
+
+    def result(self) -> dict[str, Any]:
+        """All scores; with several targets, those of the first at the top and each one's own under ``per_target``."""
+        n = self.scored_rows
+        each = [self._result_of(e) for e in range(len(self.targets))]
+        joint = {
+            "pll": self._pll / n if n else None,
+            "pll_moment": self._pll_moment / n if n else None,
+        }
+        result = {"rows": self.rows, "warmup": self.warmup, "scored_rows": n, **each[0], **joint}
+        if len(self.targets) > 1:
+            result["per_target"] = dict(zip(self.targets, each, strict=True))
+        return result
+
+    def _result_of(self, e: int) -> dict[str, Any]:
+        n = self.scored_rows
+        variance = self._scored[e].m2 / n if n else 0.0
+        return {
+            **self._model[e].result(variance),
+            "crps": float(self._crps[e] / n) if n else None,
+            "coverage": {
+                str(level): float(self._covered[e, i] / n) if n else None for i, level in enumerate(COVERAGE_LEVELS)
+            },
+            "naive": {
+                "persistence": self._persistence[e].result(variance),
+                "running_mean": self._running[e].result(variance),
+            },
+        }
+
+    def to_tree(self) -> dict[str, Any]:
+        """The running sums, for a checkpoint."""
+        tree = {name: getattr(self, name) for name in ("targets", "warmup", "rows", "_last", "_crps", "_covered")}
+        tree |= {"_pll": self._pll, "_pll_moment": self._pll_moment}
+        tree |= {name: [list(m) for m in getattr(self, name)] for name in ("_seen", "_scored")}
+        tree |= {name: [vars(p) for p in getattr(self, name)] for name in ("_model", "_persistence", "_running")}
+        return tree
+
+    @classmethod
+    def from_tree(cls, tree: Mapping[str, Any]) -> "StreamMetrics":
+        """The metrics whose `to_tree` gave `tree`."""
+        metrics = cls(list(tree["targets"]), tree["warmup"])
+        for name in ("rows", "_last", "_crps", "_covered", "_pll", "_pll_moment"):
+            setattr(metrics, name, tree[name])
+        for name in ("_seen", "_scored"):
+            setattr(metrics, name, [Moments(*m) for m in tree[name]])
+        for name in ("_model", "_persistence", "_running"):
+            for errors, stored in zip(getattr(metrics, name), tree[name], strict=True):
+                vars(errors).update(stored)
+        return metrics

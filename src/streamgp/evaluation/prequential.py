@@ -1,0 +1,84 @@
+"""The one test-then-train loop: every row is predicted, scored, and only then learnt."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.evaluation.metrics import RowScores, StreamMetrics, score_rows
+from streamgp.learner import StreamLearner
+
+
+class ScoredRows(NamedTuple):
+    """A stretch of the stream after it was predicted, scored and learnt.
+
+    `weights` are those that mixed the predictions (n, K), or None during the warm-up. The stretch starts at row
+    `start` of the chunk it came from.
+    """
+
+    start: int
+    scores: RowScores
+    weights: np.ndarray | None
+    persistence: np.ndarray
+    running_mean: np.ndarray
+
+
+def prequential(
+    learner: StreamLearner,
+    chunks: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
+    metrics: StreamMetrics,
+) -> Iterator[ScoredRows]:
+    """Predict, score and learn the chunks (X, y, times) in order."""
+    for X, y, times in chunks:
+        at = 0
+        while at < len(X):
+            warm = learner.warm
+            predictive = next(learner.learn(X[at:], y[at:], None if times is None else times[at:]))
+            n = len(predictive.loc)
+            scores = score_rows(predictive, y[at : at + n])
+            persistence, running = metrics.add(scores)
+            weights = np.exp(np.asarray(predictive.log_weights)) if warm else None
+            yield ScoredRows(at, scores, weights, persistence, running)
+            at += n
+
+
+@dataclass
+class Evaluation:
+    """What `evaluate` returns; arrays have one entry per row of the stream, in its order.
+
+    Attributes
+    ----------
+    mean, std, q05, q50, q95, pit, crps
+        Of each row's one-step-ahead prediction, shape (n,), or (n, E) with several targets.
+    log_density
+        Log density of the row's target(s) under the mixture, shape (n,).
+    weights
+        The weights that mixed the prediction, shape (n, K); NaN in the warm-up, which has other experts.
+    metrics
+        Scores over the rows after the warm-up: nmse, rmse, mae, pll, pll_moment, crps, coverage, naive.
+    """
+
+    mean: np.ndarray
+    std: np.ndarray
+    q05: np.ndarray
+    q50: np.ndarray
+    q95: np.ndarray
+    pit: np.ndarray
+    crps: np.ndarray
+    log_density: np.ndarray
+    weights: np.ndarray
+    metrics: dict[str, Any] = field(repr=False)
+
+
+def collect(parts: list[ScoredRows], metrics: dict[str, Any], num_experts: int, single: bool) -> Evaluation:
+    """Join scored stretches into one `Evaluation`; `single` drops the axis of targets."""
+    arrays = {}
+    for name in ("mean", "std", "q05", "q50", "q95", "pit", "crps"):
+        joined = np.concatenate([getattr(part.scores, name) for part in parts])
+        arrays[name] = joined[:, 0] if single else joined
+    weights = [
+        np.full((len(part.scores.y), num_experts), np.nan) if part.weights is None else part.weights for part in parts
+    ]
+    log_density = np.concatenate([part.scores.log_density for part in parts])
+    return Evaluation(**arrays, log_density=log_density, weights=np.concatenate(weights), metrics=metrics)

@@ -1,0 +1,180 @@
+"""Empirical Bayes: the log marginal likelihood of a basis model and its maximisation on the warm-up rows.
+
+Model: ``y ~ N(0, v Phi Phi' + s2 I)`` for each output. The weight-space form costs O(n F^2), the function-space
+form O(n^2 F); the cheaper one is taken. Rasmussen and Williams (2006), Eqs. 2.43, 5.8 and 5.9; Waxman and Djuric
+(2024), 2.1.2.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+from scipy.optimize import minimize
+
+from streamgp.bases.base import Basis
+from streamgp.linalg import add_diagonal, cholesky, cholesky_solve, log_det
+
+
+@jax.custom_vjp
+def log_evidence(
+    Phi: Float[Array, "n f"],
+    y: Float[Array, "n e"],
+    prior_var: Float[Array, ""],
+    noise_var: Float[Array, ""],
+) -> Float[Array, ""]:
+    """log N(y; 0, v Phi Phi' + s2 I), summed over the outputs (columns of `y`).
+
+    Its gradient is the closed form, since differentiating through the factorisation would cost several times more.
+    """
+    return _evidence_and_gradient(Phi, y, prior_var, noise_var)[0]
+
+
+def _evidence_and_gradient(Phi: Array, y: Array, v: Array, s2: Array) -> tuple:
+    n, F = Phi.shape
+    return (_weight_space if n > F else _function_space)(Phi, y, v, s2)
+
+
+def _weight_space(Phi: Array, y: Array, v: Array, s2: Array) -> tuple:
+    (n, F), E = Phi.shape, y.shape[1]
+    ratio = v / s2
+    L = cholesky(add_diagonal(ratio * (Phi.T @ Phi), 1.0))
+    inverse = cholesky_solve(L, jnp.eye(F, dtype=Phi.dtype))
+    mu = ratio * (inverse @ (Phi.T @ y))
+    alpha = (y - Phi @ mu) / s2  # K^-1 y
+    fit = s2 * jnp.sum(alpha**2) + jnp.sum(mu**2) / v  # y' K^-1 y, without the cancellation of y'y - ...
+    value = -0.5 * (fit + E * (n * jnp.log(2 * jnp.pi * s2) + log_det(L)))
+    trace = jnp.trace(inverse)
+    d_Phi = alpha @ mu.T - E * ratio * (Phi @ inverse)
+    d_v = 0.5 / v * (jnp.sum(mu**2) / v - E * (F - trace))
+    d_s2 = 0.5 * (jnp.sum(alpha**2) - E * (n - F + trace) / s2)
+    return value, (d_Phi, -alpha, d_v, d_s2)
+
+
+def _function_space(Phi: Array, y: Array, v: Array, s2: Array) -> tuple:
+    n, E = y.shape
+    gram = Phi @ Phi.T
+    L = cholesky(add_diagonal(v * gram, s2))
+    alpha = cholesky_solve(L, y)
+    value = -0.5 * (jnp.sum(y * alpha) + E * (n * jnp.log(2 * jnp.pi) + log_det(L)))
+    d_K = 0.5 * (alpha @ alpha.T - E * cholesky_solve(L, jnp.eye(n, dtype=Phi.dtype)))
+    return value, (2.0 * v * (d_K @ Phi), -alpha, jnp.sum(d_K * gram), jnp.trace(d_K))
+
+
+def _backward(gradient: tuple, cotangent: Array) -> tuple:
+    return tuple(cotangent * g for g in gradient)
+
+
+log_evidence.defvjp(_evidence_and_gradient, _backward)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A basis model at an optimum of its evidence on the warm-up rows.
+
+    Attributes
+    ----------
+    gain
+        Log evidence per row and output above that of pure noise, in nats.
+    """
+
+    basis: Basis
+    prior_var: float
+    noise_var: float
+    log_evidence: float
+    gain: float
+    start: float
+    steps: int
+
+
+INITIAL_PRIOR_VAR = 1.0
+INITIAL_NOISE_VAR = 0.25  # of standardised targets (Waxman and Djuric 2024, 4.1)
+MAX_STEPS = 200
+# Guards against overflow, never active at a sensible optimum of standardised data (in logs).
+_BOUNDS = {"positive": (np.log(1e-4), np.log(1e6)), "real": (-np.inf, np.inf)}
+_PRIOR_BOUNDS = (np.log(1e-8), np.log(1e8))
+_NOISE_BOUNDS = (np.log(1e-6), np.log(1e2))
+
+
+def _unconstrain(basis: Basis, trainable: tuple[str, ...]) -> dict[str, Any]:
+    to = {"positive": jnp.log, "real": lambda a: a}
+    hyper = {name: to[basis.trainable[name]](getattr(basis, name)) for name in trainable}
+    return hyper | {
+        "log_prior_var": jnp.log(jnp.asarray(INITIAL_PRIOR_VAR)),
+        "log_noise_var": jnp.log(jnp.asarray(INITIAL_NOISE_VAR)),
+    }
+
+
+def _constrain(basis: Basis, trainable: tuple[str, ...], hyper: dict[str, Any]) -> tuple[Basis, Array, Array]:
+    to = {"positive": jnp.exp, "real": lambda a: a}
+    for name in trainable:
+        value = to[basis.trainable[name]](hyper[name])
+        basis = eqx.tree_at(lambda b, name=name: getattr(b, name), basis, value)
+    return basis, jnp.exp(hyper["log_prior_var"]), jnp.exp(hyper["log_noise_var"])
+
+
+@eqx.filter_jit
+def _loss(flat: Array, basis: Basis, trainable: tuple[str, ...], X: Array, y: Array) -> tuple[Array, Array]:
+    """Negative log evidence per row and output, and its gradient, in unconstrained coordinates."""
+    _, unravel = ravel_pytree(_unconstrain(basis, trainable))
+
+    def loss(flat: Array) -> Array:
+        fitted, v, s2 = _constrain(basis, trainable, unravel(flat))
+        return -log_evidence(fitted(X), y, v, s2) / y.size
+
+    return jax.value_and_grad(loss)(flat)
+
+
+def fit_basis(
+    basis: Basis,
+    X: Float[Array, "n d"],
+    y: Float[Array, "n e"],
+    start: float = 1.0,
+    trainable: tuple[str, ...] | None = None,
+) -> Fit:
+    """Maximise the evidence over v, s2 and the basis' own hyperparameters, from where `basis` stands, by L-BFGS-B.
+
+    Parameters
+    ----------
+    trainable
+        The hyperparameters of the basis to move; all of its `trainable` ones by default.
+    """
+    trainable = tuple(basis.trainable) if trainable is None else trainable
+    hyper = _unconstrain(basis, trainable)
+    flat, unravel = ravel_pytree(hyper)
+    kinds = {name: basis.trainable[name] for name in trainable}
+    bounds = {
+        name: jnp.broadcast_to(jnp.asarray(_BOUNDS[kinds[name]]), (*value.shape, 2))
+        for name, value in hyper.items()
+        if name in kinds
+    }
+    bounds |= {"log_prior_var": jnp.asarray(_PRIOR_BOUNDS), "log_noise_var": jnp.asarray(_NOISE_BOUNDS)}
+    limits = np.concatenate([np.asarray(b).reshape(-1, 2) for b in jax.tree.leaves(bounds)])
+
+    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = _loss(jnp.asarray(flat), basis, trainable, X, y)
+        return float(value), np.asarray(gradient, dtype=np.float64)
+
+    found = minimize(
+        objective,
+        np.asarray(flat, dtype=np.float64),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=limits,
+        options={"maxiter": MAX_STEPS, "ftol": 1e-7, "gtol": 1e-5, "maxcor": 20},
+    )
+    fitted, v, s2 = _constrain(basis, trainable, unravel(jnp.asarray(found.x, flat.dtype)))
+    null = -0.5 * float(jnp.sum(jnp.log(2 * jnp.pi * jnp.mean(y**2, axis=0)) + 1.0)) / y.shape[1]
+    return Fit(
+        fitted,
+        float(v),
+        float(s2),
+        -float(found.fun) * y.size,
+        -float(found.fun) - null,
+        start,
+        int(found.nit),
+    )

@@ -1,0 +1,104 @@
+"""The exact filter of one expert, a block of rows at a time: a row is a block of one.
+
+Expert: ``theta_t = decay theta_{t-1} + noise``, ``y_t = phi(x_t)' theta_t + N(0, s2)``. The joint covariance of a
+block's targets and its Cholesky factor hold every one-step-ahead prediction of the row-by-row Kalman filter,
+so a block costs matrix products instead of row-by-row passes over the covariance, and gives the same numbers.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from streamgp.dynamics import Dynamics
+from streamgp.linalg import add_diagonal, cholesky, solve_lower, symmetrise
+from streamgp.serialise import register
+
+
+@register
+class FilterState(eqx.Module):
+    """Gaussian belief over the weights: mean of each output, one covariance for all of them."""
+
+    mean: Float[Array, "*batch f e"]
+    cov: Float[Array, "*batch f f"]
+
+
+@register
+class Noise(NamedTuple):
+    """Prior variance v of the weights and noise variance s2 of the targets."""
+
+    prior_var: Float[Array, ""]
+    noise_var: Float[Array, ""]
+
+
+def prior_state(num_features: int, num_outputs: int, prior_var: Float[Array, ""]) -> FilterState:
+    """The belief before any row: N(0, v I)."""
+    eye = jnp.eye(num_features, dtype=prior_var.dtype)
+    return FilterState(jnp.zeros((num_features, num_outputs), prior_var.dtype), prior_var * eye)
+
+
+def predict_rows(
+    state: FilterState, Phi: Float[Array, "n f"], tau: Float[Array, " n"], dynamics: Dynamics, noise: Noise
+) -> tuple[Float[Array, "n e"], Float[Array, " n"]]:
+    """Mean and variance of the target of each row, each as if it came `tau` after the last row learnt."""
+    a, b = dynamics.shrinkage(tau), dynamics.spread(tau) * noise.prior_var
+    spread = jnp.sum((Phi @ state.cov) * Phi, axis=1)
+    var = a * a * spread + b * jnp.sum(Phi * Phi, axis=1) + noise.noise_var
+    return a[:, None] * (Phi @ state.mean), var
+
+
+def update_block(
+    state: FilterState,
+    Phi: Float[Array, "n f"],
+    gram: Float[Array, "n n"],
+    y: Float[Array, "n e"],
+    mask: Bool[Array, " n"],
+    tau: Float[Array, " n"],
+    dynamics: Dynamics,
+    noise: Noise,
+) -> tuple[FilterState, tuple[Float[Array, "n e"], Float[Array, " n"]]]:
+    """Learn from a block; return the new belief and the one-step-ahead mean and variance of each row.
+
+    Parameters
+    ----------
+    Phi, gram
+        Features, with the rows that `mask` leaves out set to zero, and ``Phi Phi'``.
+    tau
+        Time from the last row before the block to each row, not decreasing; a row that is left out repeats
+        the time before it.
+    """
+    a, b = dynamics.block(tau)
+    b = b * noise.prior_var
+    y = jnp.where(mask[:, None], y, 0.0)
+    cross = Phi @ state.cov
+    K = add_diagonal(a[:, None] * a * (cross @ Phi.T) + b * gram, noise.noise_var)
+    L = cholesky(K)
+    residual = y - a[:, None] * (Phi @ state.mean)
+    C = (a[-1] * a)[:, None] * cross + b[-1][:, None] * Phi
+    solved = solve_lower(L, jnp.concatenate([C, residual], axis=1))
+    W, z = solved[:, : Phi.shape[1]], solved[:, Phi.shape[1] :]
+    scale = jnp.diagonal(L)
+    mean = a[-1] * state.mean + W.T @ z
+    cov = symmetrise(add_diagonal(a[-1] * a[-1] * state.cov - W.T @ W, b[-1, -1]))
+    return FilterState(mean, cov), (y - scale[:, None] * z, scale * scale)
+
+
+def update_blocks(
+    state: FilterState,
+    Phi: Float[Array, "m n f"],
+    gram: Float[Array, "m n n"],
+    y: Float[Array, "m n e"],
+    mask: Bool[Array, "m n"],
+    tau: Float[Array, "m n"],
+    dynamics: Dynamics,
+    noise: Noise,
+) -> tuple[FilterState, tuple[Float[Array, "m n e"], Float[Array, "m n"]]]:
+    """`update_block` over consecutive blocks; `tau` counts from the end of the block before."""
+
+    def step(state: FilterState, block: tuple) -> tuple:
+        Phi, gram, y, mask, tau = block
+        return update_block(state, Phi, gram, y, mask, tau, dynamics, noise)
+
+    return jax.lax.scan(step, state, (Phi, gram, y, mask, tau))

@@ -1,0 +1,263 @@
+"""One stream from its first row on: provisional predictions, the warm-up's fit, then the ensemble.
+
+Everything that happens depends on the number of rows learnt, never on how they were cut into chunks.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from streamgp.core import Predictive
+from streamgp.data.standardise import Standardiser
+from streamgp.ensemble import Ensemble, EnsembleState
+from streamgp.presets import Spec
+from streamgp.warmup import FittedExpert, fit_ensemble, provisional_ensemble
+
+# Rows of the padded pieces in which a stream reaches the compiled code: few sizes, so few compilations.
+PIECES = (1024, 64, 1)
+FEW = 4  # up to so many rows go one by one rather than as a padded block
+
+
+class StreamLearner:
+    """Predicts and learns in the units of the data, on NumPy arrays; float64 throughout.
+
+    Until row `warmup`, rows are predicted by a provisional ensemble with default hyperparameters, standardised by and
+    conditioned on the rows before: it is rebuilt at rows 1, 2, 4, 8, ... At row `warmup` the standardisation
+    is frozen, the experts of `spec` are fitted to the rows so far, and the buffer is let go.
+
+    Parameters
+    ----------
+    spec
+        The model.
+    num_inputs, num_outputs
+        Columns of X and of y.
+    warmup
+        Rows to collect before the fit.
+    seed
+        Seed of everything random.
+    timed
+        Whether every row comes with a time stamp.
+    progress
+        Called during the fit with the number of fits done and to do.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        num_inputs: int,
+        num_outputs: int = 1,
+        warmup: int = 1000,
+        seed: int = 0,
+        timed: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.num_inputs = num_inputs
+        self.num_outputs = num_outputs
+        self.warmup = warmup
+        self.seed = seed
+        self.timed = timed
+        self.progress = progress
+        self.rows = 0
+        self.outside_rows = 0
+        self.experts: list[FittedExpert] = []
+        self.warnings: list[str] = []
+        self._buffer: dict[str, np.ndarray] | None = {
+            "X": np.zeros((warmup, num_inputs)),
+            "y": np.zeros((warmup, num_outputs)),
+            "times": np.zeros(warmup),
+        }
+        self._inputs = Standardiser.empty(num_inputs)
+        self._targets = Standardiser.empty(num_outputs)
+        with jax.enable_x64(True):
+            self._model: Ensemble = provisional_ensemble(num_inputs, num_outputs, seed)
+            self._state: EnsembleState = self._model.init(jax.random.key(seed))
+
+    @property
+    def warm(self) -> bool:
+        """Whether the warm-up is over and the fitted ensemble at work."""
+        return self._buffer is None
+
+    @property
+    def last_time(self) -> float | None:
+        """The time stamp of the last row learnt."""
+        last = float(self._state.last_time)
+        return None if np.isnan(last) else last
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The experts' weights for the next row."""
+        with jax.enable_x64(True):
+            return np.exp(np.asarray(self._model.rule.predict(self._state.weights)))
+
+    def predict(self, X: np.ndarray, times: np.ndarray | None = None) -> Predictive:
+        """Predict each row as if it were the next one, in the units of the targets."""
+        parts = []
+        with jax.enable_x64(True):
+            for rows, size in _pieces(len(X)):
+                piece = self._piece(X[rows], None if times is None else times[rows], size)
+                predictive = self._model.predict(self._state, piece["X"], piece["times"])
+                parts.append(self._in_units(predictive, rows.stop - rows.start))
+        return _join(parts)
+
+    def learn(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None = None) -> Iterator[Predictive]:
+        """Learn from the rows in order, giving the one-step-ahead predictions of consecutive stretches of them.
+
+        The number of experts changes at the end of the warm-up, so a stretch never crosses it. Nothing
+        happens until the iterator is advanced, and a stretch is learnt when it is given.
+        """
+        at = 0
+        while at < len(X):
+            left = len(X) - at
+            stretch = min(left, self._next_boundary() - self.rows) if not self.warm else min(left, PIECES[0])
+            rows = slice(at, at + stretch)
+            part = self._learn_stretch(X[rows], y[rows], None if times is None else times[rows])
+            at += stretch
+            yield part
+
+    def _next_boundary(self) -> int:
+        """The next row count at which the provisional ensemble is rebuilt or the warm-up ends."""
+        return min(self.warmup, 1 << self.rows.bit_length())
+
+    def _learn_stretch(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Predictive:
+        with jax.enable_x64(True):
+            if self._buffer is not None:
+                new = slice(self.rows, self.rows + len(X))
+                self._buffer["X"][new], self._buffer["y"][new] = X, y
+                if times is not None:
+                    self._buffer["times"][new] = times
+            predictive = self._update(X, y, times)
+            self.rows += len(X)
+            if self._buffer is not None and self.rows == self._next_rebuild(len(X)):
+                self._rebuild()
+        return predictive
+
+    def _next_rebuild(self, just_learnt: int) -> int:
+        """Where the stretch that was just learnt had to end."""
+        return min(self.warmup, 1 << (self.rows - just_learnt).bit_length())
+
+    def _update(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Predictive:
+        parts = []
+        for rows, size in _pieces(len(X)):
+            piece = self._piece(X[rows], None if times is None else times[rows], size)
+            n = rows.stop - rows.start
+            target = np.zeros((size, self.num_outputs))
+            target[:n] = (y[rows] - self._targets.mean) / self._targets.scale
+            mask = np.arange(size) < n
+            self._state, info = self._model.update(
+                self._state, piece["X"], jnp.asarray(target), jnp.asarray(mask), piece["times"]
+            )
+            parts.append(self._in_units(info.predictive, n))
+            if self.warm:
+                self.outside_rows += int(np.asarray(info.outside).sum())
+        return _join(parts)
+
+    def _rebuild(self) -> None:
+        """At a boundary of the warm-up: standardise by the rows so far and condition on them."""
+        assert self._buffer is not None
+        X, y, times = (self._buffer[name][: self.rows] for name in ("X", "y", "times"))
+        self._inputs = Standardiser.empty(self.num_inputs).update(X)
+        self._targets = Standardiser.empty(self.num_outputs).update(y)
+        ends = self.rows == self.warmup
+        if ends:
+            self._fit(X, y, times)
+        self._state = self._model.init(jax.random.key(self.seed))
+        if not ends or self.spec.warmup_posterior == "condition":
+            weights = self._state.weights
+            self._update(X, y, times if self.timed else None)
+            if ends:
+                # The fit has seen these rows: they may shape the beliefs, but not the race of the experts.
+                self._state = EnsembleState(self._state.filters, weights, self._state.last_time)
+        if ends:
+            self._buffer = None
+
+    def _fit(self, X: np.ndarray, y: np.ndarray, times: np.ndarray) -> None:
+        unit = 1.0
+        if self.timed:
+            gaps = np.diff(times)
+            unit = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
+        targets = (y - self._targets.mean) / self._targets.scale
+        self._model, self.experts = fit_ensemble(
+            self.spec,
+            self._inputs.transform(X),
+            np.asarray(targets),
+            seed=self.seed,
+            time_unit=unit,
+            progress=self.progress,
+        )
+
+    def _piece(self, X: np.ndarray, times: np.ndarray | None, size: int) -> dict[str, Any]:
+        """Standardised rows and their times, padded to `size` rows."""
+        padded = np.zeros((size, self.num_inputs))
+        padded[: len(X)] = self._inputs.transform(X)
+        if not self.timed:
+            return {"X": jnp.asarray(padded), "times": None}
+        assert times is not None
+        return {
+            "X": jnp.asarray(padded),
+            "times": jnp.asarray(np.pad(times, (0, size - len(X)), mode="edge")),
+        }
+
+    def _in_units(self, predictive: Predictive, n: int) -> Predictive:
+        """The first n rows of a prediction, as NumPy arrays in the units of the targets."""
+        scale = np.asarray(self._targets.scale)
+        return Predictive(
+            np.asarray(predictive.log_weights)[:n],
+            np.asarray(self._targets.mean) + scale * np.asarray(predictive.loc)[:n],
+            np.square(scale) * np.asarray(predictive.var)[:n],
+        )
+
+    def to_tree(self) -> dict[str, Any]:
+        """Everything that a checkpoint needs, as nested dictionaries of plain values, arrays and modules."""
+        return {
+            "spec": asdict(self.spec),
+            "num_inputs": self.num_inputs,
+            "num_outputs": self.num_outputs,
+            "warmup": self.warmup,
+            "seed": self.seed,
+            "timed": self.timed,
+            "rows": self.rows,
+            "outside_rows": self.outside_rows,
+            "experts": [asdict(expert) for expert in self.experts],
+            "buffer": self._buffer,
+            "inputs": self._inputs,
+            "targets": self._targets,
+            "model": self._model,
+            "state": self._state,
+        }
+
+    @classmethod
+    def from_tree(cls, tree: dict[str, Any]) -> "StreamLearner":
+        """The learner whose `to_tree` gave `tree`; it goes on as if nothing had happened."""
+        settings = {name: tree[name] for name in ("num_inputs", "num_outputs", "warmup", "seed", "timed")}
+        learner = cls(Spec(**tree["spec"]), **settings)
+        learner.rows = tree["rows"]
+        learner.outside_rows = tree["outside_rows"]
+        learner.experts = [FittedExpert(**expert) for expert in tree["experts"]]
+        learner._buffer = tree["buffer"]
+        learner._inputs, learner._targets = tree["inputs"], tree["targets"]
+        learner._model, learner._state = tree["model"], tree["state"]
+        return learner
+
+
+def _pieces(n: int) -> Iterator[tuple[slice, int]]:
+    """Cut n rows into pieces of the compiled sizes; the last one may have to be filled up."""
+    at = 0
+    while at < n:
+        left = n - at
+        size = next((p for p in PIECES if p <= left), 1)
+        if size == 1 and left > FEW:
+            size = PIECES[1]
+        yield slice(at, min(n, at + size)), size
+        at += size
+
+
+def _join(parts: list[Predictive]) -> Predictive:
+    if len(parts) == 1:
+        return parts[0]
+    return jax.tree.map(lambda *a: np.concatenate(a), *parts)

@@ -1,0 +1,38 @@
+"""The one home of Cholesky factors, triangular solves and log-determinants."""
+
+import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Float
+
+
+def symmetrise(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """The symmetric part of `A`: removes the round-off that a long recursion would otherwise pile up."""
+    return 0.5 * (A + A.T)
+
+
+def add_diagonal(A: Float[Array, "n n"], value: Float[Array, ""] | float) -> Float[Array, "n n"]:
+    """``A + value * I``."""
+    return A + value * jnp.eye(A.shape[0], dtype=A.dtype)
+
+
+def cholesky(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """Lower Cholesky factor of a symmetric matrix whose eigenvalues the caller keeps above the noise.
+
+    No jitter is added: every matrix factorised here has the noise variance (or one) on its diagonal.
+    """
+    return jnp.linalg.cholesky(A, symmetrize_input=False)
+
+
+def solve_lower(L: Float[Array, "n n"], B: Float[Array, "n m"]) -> Float[Array, "n m"]:
+    """``L^-1 B`` for lower triangular `L`."""
+    return solve_triangular(L, B, lower=True)
+
+
+def cholesky_solve(L: Float[Array, "n n"], B: Float[Array, "n m"]) -> Float[Array, "n m"]:
+    """``(L L')^-1 B``."""
+    return solve_triangular(L, solve_triangular(L, B, lower=True), lower=True, trans=1)
+
+
+def log_det(L: Float[Array, "n n"]) -> Float[Array, ""]:
+    """log |L L'| from its Cholesky factor: twice the sum of the log diagonal."""
+    return 2.0 * jnp.sum(jnp.log(jnp.diagonal(L)))

@@ -1,0 +1,160 @@
+"""The models by name: which bases, which dynamics, which weights (Lu et al. 2022; Waxman and Djuric 2024)."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from streamgp.bases import FAMILIES
+from streamgp.dynamics import parse
+from streamgp.weights import BMA, WeightRule, fixed_share, markov, share
+
+DEFAULT_BASES = ("linear", "hilbert", "fourier", "rbf")
+# IE-GP's dictionary: isotropic squared-exponential kernels with squared lengthscales 10^k.
+IE_GP_DICTIONARY = tuple(float(10.0 ** (k / 2)) for k in range(-4, 7))
+RULES = ("bma", "bma-shutdown", "switching", "e-doebe", "Q")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Everything that defines an ensemble before it has seen data.
+
+    Attributes
+    ----------
+    bases
+        Names of basis families (see `streamgp.bases.FAMILIES`).
+    features_per_basis
+        Features of each basis, F; None takes each family's default.
+    dynamics
+        Names of the dynamics that every basis gets a copy of.
+    rule
+        ``bma``, ``bma-shutdown``, ``switching`` (fixed share over all experts), ``e-doebe`` (switching between
+        the dynamics of one basis) or ``Q`` (a transition matrix of the user's).
+    delta
+        E-DOEBE's switching rate between two dynamics of one basis.
+    switch
+        Probability per row of leaving an expert under ``switching``.
+    lengthscales
+        Fixed isotropic lengthscales, one expert each, in place of the fitted ones; None fits them.
+    keep_starts
+        How many of a basis' starting points to keep, those of the best evidence; None keeps all.
+    transition
+        The user's Q, as nested tuples; its columns sum to one.
+    q_absolute
+        Random-walk variances are absolute, as in the papers, instead of relative to the prior variance.
+    warmup_posterior
+        ``condition``: after the fit the experts learn the warm-up rows; ``prior``: they start again from the
+        prior, as in the papers.
+    """
+
+    model: str
+    bases: tuple[str, ...] = DEFAULT_BASES
+    features_per_basis: int | None = None
+    dynamics: tuple[str, ...] = ("static",)
+    rule: str = "bma"
+    delta: float = 0.05
+    switch: float = 1e-3
+    lengthscales: tuple[float, ...] | None = None
+    keep_starts: int | None = None
+    transition: tuple[tuple[float, ...], ...] | None = None
+    q_absolute: bool = False
+    warmup_posterior: str = "condition"
+
+    def make_rule(self, groups: Sequence[int]) -> WeightRule:
+        """The weight rule for experts whose bases are numbered by `groups`."""
+        match self.rule:
+            case "bma":
+                return BMA()
+            case "bma-shutdown":
+                return BMA(1e-16)
+            case "switching":
+                return fixed_share(len(groups), self.switch)
+            case "e-doebe":
+                return share(groups, self.delta)
+            case _:
+                Q = np.asarray(self.transition, dtype=float)
+                if Q.shape != (len(groups), len(groups)):
+                    raise ValueError(
+                        f"weights: expected a {len(groups)} x {len(groups)} matrix Q for the {len(groups)} experts "
+                        f"that the warm-up kept, got shape {Q.shape}"
+                    )
+                return markov(Q)
+
+
+_WALK = "walk 0.001"
+_DICTIONARY = {"bases": ("fourier",), "features_per_basis": 100, "lengthscales": IE_GP_DICTIONARY}
+PRESETS: dict[str, Spec] = {
+    spec.model: spec
+    for spec in (
+        Spec("e-doebe", dynamics=("static", "walk 0.0001", _WALK), rule="e-doebe"),
+        Spec("oebe"),
+        Spec("doebe", dynamics=(_WALK,)),
+        Spec("soebe", rule="switching"),
+        Spec("sdoebe", dynamics=(_WALK,), rule="switching"),
+        Spec("ie-gp", **_DICTIONARY),
+        Spec("die-gp", dynamics=(_WALK,), **_DICTIONARY),
+        Spec("sie-gp", rule="switching", **_DICTIONARY),
+        Spec("dsie-gp", dynamics=(_WALK,), rule="switching", **_DICTIONARY),
+        Spec("i-ssgpr", bases=("fourier",), features_per_basis=100, keep_starts=1),
+        Spec("linear", bases=("linear",)),
+    )
+}
+
+
+def make_spec(
+    model: str,
+    *,
+    bases: Sequence[str] | None = None,
+    features_per_basis: int | None = None,
+    dynamics: Sequence[str | float] | None = None,
+    weights: Any = None,
+    delta: float | None = None,
+    switch: float | None = None,
+    q_absolute: bool = False,
+    warmup_posterior: str = "condition",
+) -> Spec:
+    """A preset by name with the user's changes, every one checked.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown or a number out of range; the message says what is accepted.
+    """
+    spec = PRESETS[_known("model", model, PRESETS)]
+    changes: dict[str, Any] = {"q_absolute": bool(q_absolute)}
+    if bases is not None:
+        names = [bases] if isinstance(bases, str) else list(bases)
+        if not names:
+            raise ValueError(f"bases: expected at least one of {', '.join(FAMILIES)}, got none")
+        changes["bases"] = tuple(_known("bases", name, FAMILIES) for name in names)
+    if features_per_basis is not None:
+        if int(features_per_basis) != features_per_basis or features_per_basis < 1:
+            raise ValueError(f"features_per_basis: expected a whole number >= 1, got {features_per_basis}")
+        changes["features_per_basis"] = int(features_per_basis)
+    if dynamics is not None:
+        given = [dynamics] if isinstance(dynamics, str | float | int) else list(dynamics)
+        if not given:
+            raise ValueError("dynamics: expected at least one of 'static', 'walk Q', 'revert LAMBDA', got none")
+        changes["dynamics"] = tuple(parse(d).name for d in given)
+    if isinstance(weights, str):
+        changes["rule"] = _known("weights", weights, [r for r in RULES if r != "Q"])
+    elif weights is not None:
+        changes["rule"] = "Q"
+        changes["transition"] = tuple(tuple(map(float, row)) for row in np.atleast_2d(weights))
+    for name, value in (("delta", delta), ("switch", switch)):
+        if value is not None:
+            if not 0.0 <= value < 1.0:
+                raise ValueError(f"{name}: expected a probability in [0, 1), got {value}")
+            changes[name] = float(value)
+    changes["warmup_posterior"] = _known("warmup_posterior", warmup_posterior, ("condition", "prior"))
+    return replace(spec, **changes)
+
+
+def _known(what: str, name: Any, allowed: Any) -> str:
+    if name in allowed:
+        return name
+    near = difflib.get_close_matches(str(name), list(allowed), n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"{what}: expected one of {', '.join(allowed)}, got {name!r}{hint}")

@@ -1,0 +1,178 @@
+"""Rules that weigh experts by what they predicted, in logs from start to end.
+
+A rule is three functions: `init` turns a log prior into the rule's state, `predict` gives the log weights for the
+next row (they have not seen its target), `update` takes in every expert's log density of that target.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+from jaxtyping import Array, Float, Int
+
+from streamgp.serialise import register
+
+
+class WeightRule(Protocol):
+    """What an ensemble needs of a rule."""
+
+    @property
+    def shuts_down(self) -> bool:
+        """Whether a weight may become exactly zero and stay so."""
+        ...
+
+    def init(self, log_prior: Float[Array, " k"]) -> Any: ...
+
+    def predict(self, state: Any) -> Float[Array, " k"]: ...
+
+    def update(self, state: Any, log_density: Float[Array, " k"]) -> Any: ...
+
+
+def _posterior(log_weights: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+    """Bayes' rule in logs; an expert at ``-inf`` stays there."""
+    joint = log_weights + log_density
+    return joint - logsumexp(joint)
+
+
+@register
+class BMA(eqx.Module):
+    """Bayesian model averaging: the weight of an expert is its posterior probability.
+
+    Parameters
+    ----------
+    threshold
+        A weight below it becomes exactly zero for good, and the expert costs no more work: 1e-16 in the papers
+        (Lu et al. 2022; Waxman and Djuric 2024). Zero, the default, never shuts an expert down: kept in logs,
+        a weight of exp(-10,000) can still come back.
+    """
+
+    threshold: float = eqx.field(static=True, default=0.0)
+
+    @property
+    def shuts_down(self) -> bool:
+        return self.threshold > 0.0
+
+    def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+        return log_prior
+
+    def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+        return state
+
+    def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+        state = _posterior(state, log_density)
+        if self.shuts_down:
+            state = jnp.where(state < np.log(self.threshold), -jnp.inf, state)
+            state = state - logsumexp(state)
+        return state
+
+
+@register
+class Share(eqx.Module):
+    """Switching inside groups of experts: each passes `rate` of its weight to every other of its group.
+
+    One group of all K experts is fixed share (Herbster and Warmuth 1998; Lu et al. 2022, Eq. as4, with
+    q1 = (K - 1) rate). Groups of the R dynamics of one basis give E-DOEBE's Q (Waxman and Djuric 2024, 4.2):
+    ``1 - (R - 1) rate`` on the diagonal, `rate` between copies of the same basis, zero elsewhere.
+
+    Parameters
+    ----------
+    groups
+        Group number of each expert, from 0.
+    rate
+        Probability, per row, of a switch from one expert to one particular other expert of its group.
+    num_groups
+        How many groups there are.
+    """
+
+    groups: Int[Array, " k"]
+    rate: Float[Array, ""]
+    num_groups: int = eqx.field(static=True)
+
+    shuts_down = False
+
+    @property
+    def matrix(self) -> Float[Array, "k k"]:
+        """The transition matrix Q, Q[i, j] = Pr(now i | before j); its columns sum to one."""
+        same = self.groups[:, None] == self.groups[None, :]
+        eye = jnp.eye(len(self.groups), dtype=bool)
+        stay = 1.0 - self.rate * (jnp.sum(same, axis=0) - 1)
+        return jnp.where(eye, stay, jnp.where(same, self.rate, 0.0))
+
+    def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+        return log_prior
+
+    def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+        top = jax.ops.segment_max(state, self.groups, self.num_groups)
+        top = jnp.where(jnp.isfinite(top), top, 0.0)  # a group that starts with no weight at all
+        mass = jax.ops.segment_sum(jnp.exp(state - top[self.groups]), self.groups, self.num_groups)
+        size = jax.ops.segment_sum(jnp.ones_like(state), self.groups, self.num_groups)
+        group = (top + jnp.log(mass))[self.groups]
+        keep = jnp.log1p(-self.rate * size)[self.groups]
+        return jnp.logaddexp(keep + state, jnp.log(self.rate) + group)
+
+    def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+        return _posterior(self.predict(state), log_density)
+
+
+@register
+class Markov(eqx.Module):
+    """Switching by any transition matrix: ``w <- Q w`` first, then predict, then Bayes' rule.
+
+    Parameters
+    ----------
+    matrix
+        Q[i, j] = Pr(expert i now | expert j before); its columns sum to one.
+    """
+
+    matrix: Float[Array, "k k"]
+
+    shuts_down = False
+
+    def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+        return log_prior
+
+    def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+        return logsumexp(jnp.log(self.matrix) + state[None, :], axis=1)
+
+    def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+        return _posterior(self.predict(state), log_density)
+
+
+def fixed_share(num_experts: int, switch: float) -> WeightRule:
+    """Switch away from an expert with probability `switch` per row, to all the others alike."""
+    if not 0.0 <= switch < 1.0:
+        raise ValueError(f"fixed_share: expected a switching probability in [0, 1), got {switch}")
+    if num_experts == 1:
+        return BMA()
+    rate = switch / (num_experts - 1)
+    return share([0] * num_experts, rate)
+
+
+def share(groups: Sequence[int], rate: float) -> WeightRule:
+    """Switching inside groups, the rate checked against the largest group."""
+    labels = np.unique(np.asarray(groups), return_inverse=True)[1]
+    largest = int(np.bincount(labels).max())
+    if rate < 0.0 or rate * largest > 1.0:
+        raise ValueError(
+            f"share: expected a rate between 0 and 1/{largest} (the largest group has {largest} experts), got {rate}"
+        )
+    if rate == 0.0 or largest == 1:
+        return BMA()
+    return Share(jnp.asarray(labels, jnp.int32), jnp.asarray(float(rate)), int(labels.max()) + 1)
+
+
+def markov(matrix: Any) -> Markov:
+    """Switching by the user's own transition matrix, checked to be stochastic by columns."""
+    Q = np.asarray(matrix, dtype=float)
+    if Q.ndim != 2 or Q.shape[0] != Q.shape[1]:
+        raise ValueError(f"markov: expected a square matrix with one row per expert, got shape {Q.shape}")
+    if (Q < 0.0).any() or not np.allclose(Q.sum(0), 1.0, atol=1e-8):
+        raise ValueError(
+            f"markov: expected non-negative entries whose columns sum to one (Q[i, j] = Pr(now i | before j)), "
+            f"got column sums {Q.sum(0)}"
+        )
+    return Markov(jnp.asarray(Q))

@@ -1,0 +1,46 @@
+import pytest
+
+from streamgp.app import wording
+
+
+@pytest.mark.parametrize(
+    ("nmse", "text"),
+    [
+        (0.16, "84%"),
+        (0.0123, "99%"),
+        (0.0088, "99.1%"),
+        (0.0003, "99.97%"),
+        (0.995, "less than 1%"),
+        (0.0, "100%"),
+    ],
+)
+def test_explained_variance_is_never_rounded_up_to_all_of_it(nmse: float, text: str) -> None:
+    metrics = {"scored_rows": 10, "rmse": 1.0, "nmse": nmse, "coverage": {"95": 0.951}}
+    assert f"explained {text} of the variance; its 95% bands held 95.1% of the targets." in wording.headline(metrics)
+
+
+def test_a_near_tie_is_no_victory() -> None:
+    def verdict(theirs: float) -> str:
+        naive = {"persistence": {"rmse": theirs}, "running_mean": {"rmse": None}}
+        (only,) = wording.rivals({"rmse": 1.0, "nmse": 0.5, "naive": naive})
+        return only["text"] if not only["won"] else "won"
+
+    assert "did better" in verdict(0.999)
+    assert "about as well" in verdict(1.01)
+    assert verdict(1.5) == "won"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.16123, "0.1612"),
+        (12345.6, "12,346"),
+        (-2.5, "−2.500"),
+        (0, "0"),
+        (None, "–"),
+        (2.5e-5, "2.5e−05"),
+        (1e9, "1e+09"),
+    ],
+)
+def test_numbers_keep_four_digits(number: float | int | None, text: str) -> None:
+    assert wording.number(number) == text

@@ -1,0 +1,16 @@
+"""Run every test in float64 with shape and type checks on, without touching the process's own settings."""
+
+from collections.abc import Iterator
+
+import jax
+import pytest
+from jaxtyping import install_import_hook
+
+_hook = install_import_hook("streamgp", "typecheck.typecheck")
+
+
+@pytest.fixture(autouse=True)
+def x64() -> Iterator[None]:
+    """Every test computes in float64, as the estimators do."""
+    with jax.enable_x64(True):
+        yield
