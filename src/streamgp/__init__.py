@@ -1,10 +1,29 @@
 """streamgp: learn from data streams with honest error bars."""
 
-from streamgp.checkpoint import CheckpointError
-from streamgp.data import DataError
-from streamgp.estimators import StreamingGPRegressor, evaluate
-from streamgp.evaluation import Evaluation
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streamgp.checkpoint import CheckpointError
+    from streamgp.data import DataError
+    from streamgp.estimators import StreamingGPRegressor, evaluate
+    from streamgp.evaluation import Evaluation
 
 __version__ = "0.1.0"
 
 __all__ = ["CheckpointError", "DataError", "Evaluation", "StreamingGPRegressor", "evaluate"]
+
+_HOMES = {
+    "CheckpointError": "streamgp.checkpoint",
+    "DataError": "streamgp.data",
+    "Evaluation": "streamgp.evaluation",
+    "StreamingGPRegressor": "streamgp.estimators",
+    "evaluate": "streamgp.estimators",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use, so that `streamgp --help` need not wait for JAX.
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'streamgp' has no attribute {name!r}")

@@ -171,28 +171,3 @@ class OnlineModel(Protocol):
     ) -> tuple[Any, Info]:
         """Learn from the rows in order; rows with a false `mask` are passed over and cost no time step."""
         ...
-
-
-def check_rows(X: Any, num_inputs: int, what: str = "X") -> np.ndarray:
-    """Return `X` as a 2-d float array, or say in one sentence which row and column is wrong.
-
-    Raises
-    ------
-    ValueError
-        If `X` is not two-dimensional, has another number of columns, or holds NaN or infinity.
-    """
-    X = np.asarray(X)
-    if X.ndim != 2 or X.shape[1] != num_inputs:
-        raise ValueError(
-            f"{what}: expected a 2-d array with {num_inputs} columns, got shape {X.shape}; "
-            f"pass one row per observation with the columns the model was built for."
-        )
-    X = X.astype(np.float64, copy=False)
-    bad = np.argwhere(~np.isfinite(X))
-    if len(bad):
-        row, column = bad[0]
-        raise ValueError(
-            f"{what}: expected finite numbers, got {X[row, column]} at row {row}, column {column}; "
-            f"remove or fill such rows, or skip them with on_bad_row='skip'."
-        )
-    return X

@@ -69,8 +69,8 @@ def random_walk(q: float) -> Dynamics:
 
     Directions that no row excites gain variance without bound; `mean_reverting` bounds it.
     """
-    if not q >= 0.0:
-        raise ValueError(f"random_walk: expected a variance q >= 0 relative to the prior variance, got {q}")
+    if not 0.0 <= q < float("inf"):
+        raise ValueError(f"random_walk: expected a finite variance q >= 0 relative to the prior variance, got {q}")
     return Dynamics(jnp.asarray(1.0), jnp.asarray(float(q)))
 
 
@@ -84,7 +84,7 @@ def mean_reverting(lam: float) -> Dynamics:
     return Dynamics(jnp.asarray(float(lam)), jnp.asarray(1.0 - float(lam) ** 2))
 
 
-def parse(text: str | float) -> Dynamics:
+def parse(text: str | float | int) -> Dynamics:
     """Dynamics from their name: ``static``, ``walk Q``, ``revert LAM``, or a number q (0 is static)."""
     words = str(text).split()
     try:

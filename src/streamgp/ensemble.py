@@ -100,7 +100,7 @@ class Ensemble(eqx.Module):
             for group, filters in zip(self.groups, state.filters, strict=True)
         ]
         loc, var = self._collect(parts)
-        log_weights = jnp.broadcast_to(self.rule.predict(state.weights), loc.shape[:2])
+        log_weights = jnp.broadcast_to(self.rule.predict(state.weights)[None], loc.shape[:2])
         return Predictive(log_weights, loc, var)
 
     @eqx.filter_jit
@@ -165,21 +165,24 @@ class Ensemble(eqx.Module):
         """Time from the last row learnt to each row of `X`: one, unless there are time stamps."""
         if times is None:
             return jnp.ones(X.shape[0], X.dtype)
-        elapsed = (times - state.last_time) / self.time_unit
-        return jnp.where(jnp.isnan(elapsed), 1.0, elapsed)
+        elapsed = jnp.maximum((times - state.last_time) / self.time_unit, 0.0)
+        return jnp.where(jnp.isnan(state.last_time), 1.0, elapsed)
 
     def _clock(
         self, state: EnsembleState, mask: Bool[Array, " n"], times: Float[Array, " n"] | None
     ) -> tuple[Float[Array, " n"], Float[Array, ""]]:
-        """Time since the state's last row, in units, standing still on rows left out; and the new last time."""
+        """Time since the state's last row, in units, and the new last time.
+
+        The clock stands still on rows left out, and on rows that come later than their time stamp.
+        """
         if times is None:
             return jnp.cumsum(mask).astype(self.time_unit.dtype), state.last_time
         # The very first row of a stream comes one unit after a start that nobody observed.
         first = times[jnp.argmax(mask)] - self.time_unit
         last = jnp.where(jnp.isnan(state.last_time), first, state.last_time)
         clock = jnp.where(mask, (times - last) / self.time_unit, 0.0)
-        newest = jnp.max(jnp.where(mask, times, -jnp.inf))
-        return jax.lax.cummax(clock), jnp.where(mask.any(), newest, state.last_time)
+        newest = jnp.maximum(last, jnp.max(jnp.where(mask, times, -jnp.inf)))
+        return jax.lax.cummax(jnp.maximum(clock, 0.0)), jnp.where(mask.any(), newest, state.last_time)
 
 
 class _Blocks(eqx.Module):
@@ -214,11 +217,18 @@ def _update_group(group: Group, beliefs: FilterState, blocks: _Blocks, live: Boo
     always = live is None
     live = jnp.ones(group.noise.prior_var.shape, bool) if live is None else live
 
+    rows = blocks.X.reshape(m * b, d)
+
+    def features(basis: Basis) -> tuple:
+        Phi = jnp.where(blocks.mask[:, :, None], basis(rows).reshape(m, b, -1), 0.0)
+        return Phi, jnp.einsum("mif,mjf->mij", Phi, Phi)
+
+    def no_features(basis: Basis) -> tuple:
+        return jax.tree.map(jnp.zeros_like, jax.eval_shape(features, basis))
+
     def one_basis(args: tuple) -> tuple:
         basis, noise, dynamics, beliefs, live = args
-        rows = blocks.X.reshape(m * b, d)
-        Phi = jnp.where(blocks.mask[:, :, None], basis(rows).reshape(m, b, -1), 0.0)
-        gram = jnp.einsum("mif,mjf->mij", Phi, Phi)
+        Phi, gram = features(basis) if always else jax.lax.cond(live.any(), features, no_features, basis)
 
         def run(args: tuple) -> tuple:
             belief, dynamics, noise = args

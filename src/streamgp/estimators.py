@@ -10,17 +10,18 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from streamgp import checkpoint
 from streamgp.core import Predictive
 from streamgp.evaluation.metrics import StreamMetrics
-from streamgp.evaluation.prequential import Evaluation, collect, prequential
-from streamgp.learner import PIECES, StreamLearner
-from streamgp.presets import make_spec
+from streamgp.evaluation.prequential import Evaluation, collect, prequential, results
+from streamgp.learner import StreamLearner
+from streamgp.presets import make_spec, whole_number
 from streamgp.progress import progress_bar
+from streamgp.validation import Rows, check_inputs, check_rows
 
 DEFAULT_WARMUP = 1000
+CHUNK = 1024  # rows scored between two steps of the progress bar
 SHORT_WARMUP = 50  # below it a fifth of a short data set teaches too little
 
 
@@ -34,8 +35,8 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     model
-        A preset: ``e-doebe`` (default), ``oebe``, ``doebe``, ``soebe``, ``sdoebe``, ``ie-gp``, ``die-gp``, ``sie-gp``,
-        ``dsie-gp``, ``i-ssgpr``, ``linear``.
+        A preset: ``e-doebe`` (default), ``oebe``, ``doebe``, ``soebe``, ``sdoebe``, ``ie-gp``, ``die-gp``,
+        ``sie-gp``, ``dsie-gp``, ``i-ssgpr``, ``linear``.
     warmup
         Rows of the warm-up. None: 1,000, or in `fit` a fifth of a shorter data set (but 50 rows if there are).
     bases
@@ -80,6 +81,9 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
     True
     """
 
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
     def __init__(
         self,
         model: str = "e-doebe",
@@ -111,10 +115,9 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, times: Any = None) -> Self:
         """Forget everything, then learn all rows in their order: one pass, as `partial_fit` would."""
-        X, y, times = self._check_learn(X, y, times, reset=True)
-        warmup = self.warmup or min(DEFAULT_WARMUP, max(len(X) // 5, min(SHORT_WARMUP, len(X))))
-        self._start(X, y, times is not None, warmup)
-        self._learn(X, y, times)
+        rows = self._check_learn(X, y, times, reset=True)
+        self._start(rows, _default_warmup(rows))
+        self._learn(rows)
         return self
 
     def partial_fit(self, X: Any, y: Any, times: Any = None) -> Self:
@@ -132,10 +135,10 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
             On NaN, infinity, or another number of columns; the state is then untouched.
         """
         first = not self.__sklearn_is_fitted__()
-        X, y, times = self._check_learn(X, y, times, reset=first)
+        rows = self._check_learn(X, y, times, reset=first)
         if first:
-            self._start(X, y, times is not None, self.warmup or DEFAULT_WARMUP)
-        self._learn(X, y, times)
+            self._start(rows, DEFAULT_WARMUP)
+        self._learn(rows)
         return self
 
     # Predicting
@@ -160,9 +163,12 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
     def log_density(self, X: Any, y: Any, times: Any = None) -> np.ndarray:
         """Log density of the targets `y` under the prediction of each row, shape (n,); joint over several targets."""
         predictive = self._predict(X, times)
-        y = np.asarray(y, dtype=float).reshape(len(predictive.loc), -1)
-        if y.shape[1] != predictive.loc.shape[2]:
-            raise ValueError(f"y: expected {predictive.loc.shape[2]} columns, got {y.shape[1]}")
+        y = np.asarray(y, dtype=np.float64)
+        n, _, outputs = predictive.loc.shape
+        expected = (n,) if self._single else (n, outputs)
+        if y.shape != expected:
+            raise ValueError(f"y: expected the targets of the rows of X, shape {expected}, got shape {y.shape}")
+        y = y.reshape(n, outputs)
         with jax.enable_x64(True):
             return np.asarray(predictive.log_density(jnp.asarray(y)))
 
@@ -171,6 +177,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
 
         The draws depend on `random_state` and on how many rows have been learnt.
         """
+        n = whole_number("n", n)
         predictive = self._predict(X, times)
         with jax.enable_x64(True):
             key = jax.random.fold_in(jax.random.key(self._learner.seed), self._learner.rows)
@@ -258,55 +265,18 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
                 f"This {type(self).__name__} has not seen any row yet: call partial_fit or fit before this."
             )
 
-    def _check_learn(self, X: Any, y: Any, times: Any, reset: bool) -> tuple[Any, Any, Any]:
-        """Checked rows, with the bad ones left out where the user wants that; changes nothing but the names."""
+    def _check_learn(self, X: Any, y: Any, times: Any, reset: bool) -> Rows:
+        """The rows to learn from; nothing but the names of the features changes."""
         if self.on_bad_row not in ("raise", "skip"):
             raise ValueError(f"on_bad_row: expected 'raise' or 'skip', got {self.on_bad_row!r}")
-        if self.warmup is not None and (int(self.warmup) != self.warmup or self.warmup < 1):
-            raise ValueError(f"warmup: expected a whole number of rows >= 1, got {self.warmup!r}")
-        skip = self.on_bad_row == "skip"
-        finite: Any = "allow-nan" if skip else True
-        if skip:
-            X, y = _infinite_to_nan(X), _infinite_to_nan(y)
-        X, y = validate_data(
-            self, X, y, reset=reset, multi_output=True, y_numeric=True, dtype=np.float64, ensure_all_finite=finite
-        )
-        y = np.asarray(y, dtype=np.float64)
-        if not reset and (y.ndim == 1) != self._single:
-            raise ValueError(f"y: expected {self._learner.num_outputs} target(s) as before, got shape {y.shape}")
-        flat = y.reshape(len(X), -1)
-        if not reset and flat.shape[1] != self._learner.num_outputs:
-            raise ValueError(f"y: expected {self._learner.num_outputs} columns as before, got {flat.shape[1]}")
-        times = self._check_times(times, len(X), None if reset else self._learner)
-        if skip:
-            good = np.isfinite(X).all(axis=1) & np.isfinite(flat).all(axis=1)
-            self._skipping = int((~good).sum())
-            X, y, times = X[good], y[good], None if times is None else times[good]
-        return X, y, times
+        learner = None if reset else self._learner
+        rows = check_rows(self, X, y, times, learner=learner, skip=self.on_bad_row == "skip")
+        if learner is not None and (rows.single != self._single or rows.y.shape[1] != learner.num_outputs):
+            expected = "(n,)" if self._single else f"(n, {learner.num_outputs})"
+            raise ValueError(f"y: expected shape {expected} as before, got {np.shape(y)}")
+        return rows
 
-    @staticmethod
-    def _check_times(times: Any, rows: int, learner: StreamLearner | None) -> np.ndarray | None:
-        if learner is not None and learner.timed != (times is not None):
-            had, got = ("had", "none came now") if learner.timed else ("had no", "some came now")
-            raise ValueError(f"times: the rows before {had} time stamps and {got}; give them always or never")
-        if times is None:
-            return None
-        times = np.asarray(times)
-        if np.issubdtype(times.dtype, np.datetime64):
-            times = times.astype("datetime64[ns]").astype(np.int64) / 1e9
-        times = times.astype(np.float64)
-        if times.shape != (rows,) or not np.isfinite(times).all():
-            raise ValueError(f"times: expected {rows} finite numbers, one per row, got shape {times.shape}")
-        last = -np.inf if learner is None or learner.last_time is None else learner.last_time
-        back = np.flatnonzero(np.diff(times, prepend=last) < 0)
-        if len(back):
-            raise ValueError(
-                f"times: expected times that never decrease, got {times[back[0]]} at row {back[0]} after "
-                f"{times[back[0] - 1] if back[0] else last}; sort the rows by time"
-            )
-        return times
-
-    def _start(self, X: np.ndarray, y: np.ndarray, timed: bool, warmup: int) -> None:
+    def _start(self, rows: Rows, default_warmup: int) -> None:
         spec = make_spec(
             self.model,
             bases=self.bases,
@@ -320,42 +290,37 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31 - 1)
-        self._single = y.ndim == 1
         self._learner = StreamLearner(
             spec,
-            num_inputs=X.shape[1],
-            num_outputs=1 if self._single else y.shape[1],
-            warmup=int(warmup),
+            num_inputs=rows.X.shape[1],
+            num_outputs=rows.y.shape[1],
+            warmup=default_warmup if self.warmup is None else whole_number("warmup", self.warmup),
             seed=int(seed),
-            timed=timed,
+            timed=rows.times is not None,
         )
+        self._single = rows.single
         self.skipped_rows_ = 0
 
-    def _learn(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> None:
-        for _ in self._learner.learn(X, y.reshape(len(X), -1), times):
+    def _learn(self, rows: Rows) -> None:
+        for _ in self._learner.learn(rows.X, rows.y, rows.times):
             pass
-        self.skipped_rows_ += self.__dict__.pop("_skipping", 0)
+        self.skipped_rows_ += rows.skipped
 
     def _predict(self, X: Any, times: Any) -> Predictive:
         self._check_fitted()
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        return self._learner.predict(X, self._check_predict_times(times, len(X)))
-
-    def _check_predict_times(self, times: Any, rows: int) -> np.ndarray | None:
-        checked = self._check_times(None if times is None else np.sort(np.asarray(times)), rows, self._learner)
-        return None if checked is None else checked[np.argsort(np.argsort(np.asarray(times), kind="stable"))]
+        return self._learner.predict(*check_inputs(self, X, times, self._learner))
 
     def _shape(self, a: np.ndarray) -> np.ndarray:
         """Predictions (n, E) as (n,) where y came without an axis of targets."""
         return a[:, 0] if self._single else a
 
 
-def _infinite_to_nan(a: Any) -> Any:
-    """Infinity marked as missing, in arrays of numbers; anything else is left to the checks that follow."""
-    array = np.asarray(a)
-    if not np.issubdtype(array.dtype, np.floating) or not np.isinf(array).any():
-        return a
-    return np.where(np.isinf(array), np.nan, array)
+def _default_warmup(rows: Rows) -> int:
+    """1,000 rows, or of a data set shorter than 5,000 a fifth, but then 50 rows where there are so many."""
+    n = len(rows.X)
+    if n == 0:
+        raise ValueError(f"X, y: expected a row without NaN or infinity, but all {rows.skipped} have some")
+    return min(DEFAULT_WARMUP, max(n // 5, min(SHORT_WARMUP, n)))
 
 
 def expert_table(learner: StreamLearner) -> list[dict[str, Any]]:
@@ -377,7 +342,8 @@ def evaluate(model: StreamingGPRegressor, X: Any, y: Any, times: Any = None, *, 
     model
         A regressor, new or already at work.
     X, y, times
-        As in `StreamingGPRegressor.partial_fit`; rows in the order of the stream.
+        As in `StreamingGPRegressor.partial_fit`; rows in the order of the stream. Those that
+        ``on_bad_row="skip"`` leaves out have no entry in the result.
     progress
         Show a progress bar on a terminal.
 
@@ -387,24 +353,24 @@ def evaluate(model: StreamingGPRegressor, X: Any, y: Any, times: Any = None, *, 
         Arrays ``mean``, ``std``, ``log_density``, ``weights``, ... with one entry per row, and ``metrics``.
     """
     first = not model.__sklearn_is_fitted__()
-    X, y, times = model._check_learn(X, y, times, reset=first)
+    rows = model._check_learn(X, y, times, reset=first)
+    warmup = _default_warmup(rows)
     if first:
-        warmup = model.warmup or min(DEFAULT_WARMUP, max(len(X) // 5, min(SHORT_WARMUP, len(X))))
-        model._start(X, y, times is not None, warmup)
+        model._start(rows, warmup)
     learner = model._learner
-    targets = y.reshape(len(X), -1)
-    metrics = StreamMetrics([f"y{e}" for e in range(targets.shape[1])], max(0, learner.warmup - learner.rows))
-    parts, size = [], PIECES[0]
-    with progress_bar("test, then train", len(X), progress) as bar:
-        learner.progress = lambda done, todo: bar.at(len(parts), f"fitting experts: {done} of {todo}")
-        chunks = (
-            (X[i : i + size], targets[i : i + size], None if times is None else times[i : i + size])
-            for i in range(0, len(X), size)
-        )
-        done = 0
-        for part in prequential(learner, chunks, metrics):
-            parts.append(part)
-            done += len(part.scores.y)
-            bar.at(done, "test, then train")
-        learner.progress = None
-    return collect(parts, metrics.result(), len(learner.weights), y.ndim == 1)
+    metrics = StreamMetrics([f"y{e}" for e in range(learner.num_outputs)], max(0, learner.warmup - learner.rows))
+    chunks = (
+        (rows.X[i : i + CHUNK], rows.y[i : i + CHUNK], None if rows.times is None else rows.times[i : i + CHUNK])
+        for i in range(0, len(rows.X), CHUNK)
+    )
+    parts = []
+    with progress_bar("test, then train", len(rows.X), progress) as bar:
+        learner.progress = lambda done, todo: bar.at(metrics.rows, f"fitting experts: {done} of {todo}")
+        try:
+            for part in prequential(learner, chunks, metrics):
+                parts.append(part)
+                bar.at(metrics.rows, "test, then train")
+        finally:
+            learner.progress = None
+    model.skipped_rows_ += rows.skipped
+    return collect(parts, results(metrics, learner), len(learner.weights), rows.single)

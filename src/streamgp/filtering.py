@@ -73,16 +73,19 @@ def update_block(
     b = b * noise.prior_var
     y = jnp.where(mask[:, None], y, 0.0)
     cross = Phi @ state.cov
-    K = add_diagonal(a[:, None] * a * (cross @ Phi.T) + b * gram, noise.noise_var)
+    K = add_diagonal(a[:, None] * a[None] * (cross @ Phi.T) + b * gram, noise.noise_var)
     L = cholesky(K)
-    residual = y - a[:, None] * (Phi @ state.mean)
+    prior = a[:, None] * (Phi @ state.mean)
+    residual = y - prior
     C = (a[-1] * a)[:, None] * cross + b[-1][:, None] * Phi
     solved = solve_lower(L, jnp.concatenate([C, residual], axis=1))
     W, z = solved[:, : Phi.shape[1]], solved[:, Phi.shape[1] :]
     scale = jnp.diagonal(L)
     mean = a[-1] * state.mean + W.T @ z
     cov = symmetrise(add_diagonal(a[-1] * a[-1] * state.cov - W.T @ W, b[-1, -1]))
-    return FilterState(mean, cov), (y - scale[:, None] * z, scale * scale)
+    # Equal to y - scale z, but row i of it takes no part of y_i, not even in its rounding.
+    ahead = prior + (L - jnp.diag(scale)) @ z
+    return FilterState(mean, cov), (ahead, scale * scale)
 
 
 def update_blocks(

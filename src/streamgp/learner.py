@@ -15,6 +15,7 @@ from streamgp.core import Predictive
 from streamgp.data.standardise import Standardiser
 from streamgp.ensemble import Ensemble, EnsembleState
 from streamgp.presets import Spec
+from streamgp.serialise import decode, encode
 from streamgp.warmup import FittedExpert, fit_ensemble, provisional_ensemble
 
 # Rows of the padded pieces in which a stream reaches the compiled code: few sizes, so few compilations.
@@ -66,7 +67,6 @@ class StreamLearner:
         self.rows = 0
         self.outside_rows = 0
         self.experts: list[FittedExpert] = []
-        self.warnings: list[str] = []
         self._buffer: dict[str, np.ndarray] | None = {
             "X": np.zeros((warmup, num_inputs)),
             "y": np.zeros((warmup, num_outputs)),
@@ -94,6 +94,18 @@ class StreamLearner:
         """The experts' weights for the next row."""
         with jax.enable_x64(True):
             return np.exp(np.asarray(self._model.rule.predict(self._state.weights)))
+
+    @property
+    def target_scale(self) -> np.ndarray:
+        """The standard deviations by which the targets are standardised now."""
+        return np.asarray(self._targets.scale)
+
+    @property
+    def constant_targets(self) -> list[float | None]:
+        """For each target, its value where it had a single one in the rows that set its scale, else None."""
+        return [
+            float(mean) if m2 == 0.0 else None for mean, m2 in zip(self._targets.mean, self._targets.m2, strict=True)
+        ]
 
     def predict(self, X: np.ndarray, times: np.ndarray | None = None) -> Predictive:
         """Predict each row as if it were the next one, in the units of the targets."""
@@ -125,6 +137,15 @@ class StreamLearner:
         return min(self.warmup, 1 << self.rows.bit_length())
 
     def _learn_stretch(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Predictive:
+        before = dict(vars(self))
+        try:
+            return self._advance(X, y, times)
+        except BaseException:
+            # A fit that fails or is interrupted must not leave the stretch half learnt.
+            vars(self).update(before)
+            raise
+
+    def _advance(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Predictive:
         with jax.enable_x64(True):
             if self._buffer is not None:
                 new = slice(self.rows, self.rows + len(X))
@@ -166,14 +187,13 @@ class StreamLearner:
         ends = self.rows == self.warmup
         if ends:
             self._fit(X, y, times)
-        self._state = self._model.init(jax.random.key(self.seed))
+        prior = self._state = self._model.init(jax.random.key(self.seed))
         if not ends or self.spec.warmup_posterior == "condition":
-            weights = self._state.weights
             self._update(X, y, times if self.timed else None)
-            if ends:
-                # The fit has seen these rows: they may shape the beliefs, but not the race of the experts.
-                self._state = EnsembleState(self._state.filters, weights, self._state.last_time)
         if ends:
+            # The fit has seen these rows: they may shape the beliefs, but not the race of the experts.
+            last_time = jnp.asarray(times[-1]) if self.timed else prior.last_time
+            self._state = EnsembleState(self._state.filters, prior.weights, last_time)
             self._buffer = None
 
     def _fit(self, X: np.ndarray, y: np.ndarray, times: np.ndarray) -> None:
@@ -212,6 +232,10 @@ class StreamLearner:
             np.square(scale) * np.asarray(predictive.var)[:n],
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Left to themselves, JAX's arrays would come out of a pickle or a copy in float32.
+        return _put_together, encode(self.to_tree())
+
     def to_tree(self) -> dict[str, Any]:
         """Everything that a checkpoint needs, as nested dictionaries of plain values, arrays and modules."""
         return {
@@ -224,7 +248,7 @@ class StreamLearner:
             "rows": self.rows,
             "outside_rows": self.outside_rows,
             "experts": [asdict(expert) for expert in self.experts],
-            "buffer": self._buffer,
+            "buffer": _copied(self._buffer),
             "inputs": self._inputs,
             "targets": self._targets,
             "model": self._model,
@@ -239,10 +263,18 @@ class StreamLearner:
         learner.rows = tree["rows"]
         learner.outside_rows = tree["outside_rows"]
         learner.experts = [FittedExpert(**expert) for expert in tree["experts"]]
-        learner._buffer = tree["buffer"]
+        learner._buffer = _copied(tree["buffer"])
         learner._inputs, learner._targets = tree["inputs"], tree["targets"]
         learner._model, learner._state = tree["model"], tree["state"]
         return learner
+
+
+def _put_together(node: Any, arrays: dict[str, np.ndarray]) -> StreamLearner:
+    return StreamLearner.from_tree(decode(node, arrays, {}))
+
+
+def _copied(buffer: dict[str, np.ndarray] | None) -> dict[str, np.ndarray] | None:
+    return None if buffer is None else {name: rows.copy() for name, rows in buffer.items()}
 
 
 def _pieces(n: int) -> Iterator[tuple[slice, int]]:

@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ DEFAULT_BASES = ("linear", "hilbert", "fourier", "rbf")
 # IE-GP's dictionary: isotropic squared-exponential kernels with squared lengthscales 10^k.
 IE_GP_DICTIONARY = tuple(float(10.0 ** (k / 2)) for k in range(-4, 7))
 RULES = ("bma", "bma-shutdown", "switching", "e-doebe", "Q")
+_RULE_NAMES = RULES[:-1]
 
 
 @dataclass(frozen=True)
@@ -130,30 +132,39 @@ def make_spec(
             raise ValueError(f"bases: expected at least one of {', '.join(FAMILIES)}, got none")
         changes["bases"] = tuple(_known("bases", name, FAMILIES) for name in names)
     if features_per_basis is not None:
-        if int(features_per_basis) != features_per_basis or features_per_basis < 1:
-            raise ValueError(f"features_per_basis: expected a whole number >= 1, got {features_per_basis}")
-        changes["features_per_basis"] = int(features_per_basis)
+        changes["features_per_basis"] = whole_number("features_per_basis", features_per_basis)
     if dynamics is not None:
         given = [dynamics] if isinstance(dynamics, str | float | int) else list(dynamics)
         if not given:
             raise ValueError("dynamics: expected at least one of 'static', 'walk Q', 'revert LAMBDA', got none")
         changes["dynamics"] = tuple(parse(d).name for d in given)
     if isinstance(weights, str):
-        changes["rule"] = _known("weights", weights, [r for r in RULES if r != "Q"])
+        changes["rule"] = _known("weights", weights, _RULE_NAMES)
     elif weights is not None:
+        try:
+            markov(weights)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"weights: expected one of {', '.join(_RULE_NAMES)}, or a matrix Q ({error})") from None
         changes["rule"] = "Q"
-        changes["transition"] = tuple(tuple(map(float, row)) for row in np.atleast_2d(weights))
+        changes["transition"] = tuple(tuple(map(float, row)) for row in np.asarray(weights))
     for name, value in (("delta", delta), ("switch", switch)):
         if value is not None:
-            if not 0.0 <= value < 1.0:
-                raise ValueError(f"{name}: expected a probability in [0, 1), got {value}")
+            if not (isinstance(value, Real) and 0.0 <= value < 1.0):
+                raise ValueError(f"{name}: expected a probability in [0, 1), got {value!r}")
             changes[name] = float(value)
     changes["warmup_posterior"] = _known("warmup_posterior", warmup_posterior, ("condition", "prior"))
     return replace(spec, **changes)
 
 
+def whole_number(what: str, value: Any) -> int:
+    """The value as an int, if it is a whole number of at least one."""
+    if not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{what}: expected a whole number >= 1, got {value!r}")
+    return int(value)
+
+
 def _known(what: str, name: Any, allowed: Any) -> str:
-    if name in allowed:
+    if isinstance(name, str) and name in allowed:
         return name
     near = difflib.get_close_matches(str(name), list(allowed), n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""

@@ -12,12 +12,12 @@ import numpy as np
 from streamgp.bases import FAMILIES, Basis, Fourier, Linear
 from streamgp.dynamics import Dynamics, parse, static
 from streamgp.ensemble import Ensemble, Expert, ensemble
-from streamgp.evidence import Fit, fit_basis
+from streamgp.evidence import FLAT_GAIN, Fit, fit_basis
 from streamgp.presets import Spec
 from streamgp.weights import BMA
 
-# A start whose evidence gains less than this share of the best gain of all ended on a plateau.
-FLAT_SHARE = 0.01
+# A start whose evidence gains less than this share of its family's best ended on a plateau.
+FLAT_SHARE = 0.05
 # The provisional experts of the warm-up: lengthscales in units of sqrt(D) standard deviations, noise variances.
 PROVISIONAL_LENGTHSCALES = (0.5, 1.0, 2.0)
 PROVISIONAL_NOISE = (0.25, 0.02)
@@ -110,15 +110,13 @@ def _fit_all(
             done += 1
             if progress is not None:
                 progress(done, len(jobs))
-    best = max(fit.gain for fit in fits)
     kept: list[tuple[str, Fit]] = []
     for family in dict.fromkeys(job[0] for job in jobs):
         members = [(job[1], fit) for job, fit in zip(jobs, fits, strict=True) if job[0] == family]
-        live = [m for m in members if m[1].gain >= FLAT_SHARE * best]
-        if spec.keep_starts is not None:
-            live = sorted(live, key=lambda m: -m[1].gain)[: spec.keep_starts]
-        kept.extend(live)
-    # Nothing learnable in the warm-up (best gain at most zero): keep the first fit, which says so by its noise.
+        members.sort(key=lambda member: -member[1].gain)
+        flat = max(FLAT_GAIN, FLAT_SHARE * members[0][1].gain)
+        kept.extend(member for member in members[: spec.keep_starts] if member[1].gain >= flat)
+    # Nothing learnable in the warm-up: keep the first fit, which says so by its noise.
     return kept or [(jobs[0][1], fits[0])]
 
 

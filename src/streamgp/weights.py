@@ -5,7 +5,7 @@ next row (they have not seen its target), `update` takes in every expert's log d
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -17,6 +17,8 @@ from jaxtyping import Array, Float, Int
 from streamgp.serialise import register
 
 
+@runtime_checkable
+@runtime_checkable
 class WeightRule(Protocol):
     """What an ensemble needs of a rule."""
 

@@ -75,9 +75,9 @@ def fake_run(
     weights /= weights.sum(1, keepdims=True)
     out.mkdir(parents=True, exist_ok=True)
     frame.write_parquet(out / "predictions.parquet")
-    pl.DataFrame({"row": frame["row"], **{n: weights[:, i] for i, n in enumerate(names)}}).write_parquet(
-        out / "weights.parquet"
-    )
+    late = slice(warmup, None)  # the experts predict after the warm-up, and have weights only then
+    columns = {n: weights[late, i] for i, n in enumerate(names)} if rows > warmup else {}
+    pl.DataFrame({"row": frame["row"].to_numpy()[late], **columns}).write_parquet(out / "weights.parquet")
     metrics = textbook_metrics(frame, warmup) | {
         "model": "e-doebe",
         "data": "turbine.csv",

@@ -87,9 +87,7 @@ def overview(bins: pl.DataFrame, rows: Rows) -> str:
         _fill(ax, x, low, high, "range")
         _line(ax, x, _column(bins, "y_mean"), "ink", 0.9)
         _line(ax, x, _column(bins, "q50_mean"), "model", 1.3)
-        # A handful of vast bands (an untrained model's first rows) must not flatten everything else.
-        usual = np.quantile(band_low, [0.02]), np.quantile(band_high, [0.98])
-        ax.set_ylim(*_limits(low, high, *usual))
+        ax.set_ylim(*_limits(low, high, _column(bins, "q50_mean"), *_usual(band_low, band_high)))
 
     return _both("overview", "Targets and predictions along the whole stream", rows, 300, draw)
 
@@ -106,7 +104,7 @@ def window(recent: pl.DataFrame, rows: Rows) -> str:
         dots = {"linestyle": "none", "zorder": 3}
         ax.plot(x[~missed], y[~missed], marker="o", markersize=2.8, markeredgewidth=0, color=_ink("ink"), **dots)
         ax.plot(x[missed], y[missed], marker="x", markersize=5, markeredgewidth=1.4, color=_ink("miss"), **dots)
-        ax.set_ylim(*_limits(y, low, high))
+        ax.set_ylim(*_limits(y, _column(recent, "q50"), *_usual(low, high)))
 
     return _both("window", "Targets and predictions of the last rows", rows, 300, draw)
 
@@ -152,7 +150,7 @@ def weights(bins: pl.DataFrame, rows: Rows) -> str:
     def draw(ax: Axes) -> None:
         x = _column(bins, "row")
         if len(x) == 1:
-            x = np.array([rows.start, rows.stop])
+            x = np.array([max(rows.start, rows.scored), rows.stop])
         base = np.zeros(len(x))
         for i, name in enumerate(bins.columns[1:]):
             top = base + _column(bins, name)
@@ -223,6 +221,11 @@ def _limits(*values: np.ndarray) -> tuple[float, float]:
     low, high = float(finite.min()), float(finite.max())
     margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
     return low - margin, high + margin
+
+
+def _usual(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How far bands reach, but for a few vast ones (a model's first rows) that would flatten all else."""
+    return np.quantile(low, [0.02]), np.quantile(high, [0.98])
 
 
 def _percent(ax: Axes) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from scipy.stats import binom
 
 import streamgp
 from streamgp.app import wording
+from streamgp.app.outputs import write_aside
 
 BINS = 800
 RECENT = 200
@@ -74,9 +74,11 @@ def write_report(directory: Path) -> Path:
     except ImportError as error:
         raise ImportError('The report needs matplotlib and jinja2: pip install "streamgp[plots]".') from error
     metrics = _read_metrics(directory / "metrics.json")
-    experts = [expert["name"] for expert in metrics["experts"]]
     predictions = _scan(directory / "predictions.parquet", _PREDICTIONS, optional=("time",))
-    expert_weights = _scan(directory / "weights.parquet", ("row", *experts))
+    span = figures.Rows(*_span(predictions, metrics["warmup"]))
+    # Experts predict from the end of the warm-up on: before it there are no weights, nor columns for them.
+    names = [expert["name"] for expert in metrics["experts"]] if metrics["scored_rows"] else []
+    expert_weights = _scan(directory / "weights.parquet", ("row", *names), empty=not names)
 
     page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     page.filters.update(
@@ -94,11 +96,12 @@ def write_report(directory: Path) -> Path:
         headline=wording.headline(metrics),
         rivals=wording.rivals(metrics),
         levels=LEVELS,
-        **_along_the_stream(figures, predictions, metrics),
+        **_along_the_stream(figures, predictions, metrics, span),
         **_calibration(figures, predictions, metrics),
-        **_experts(figures, expert_weights, metrics),
+        **_experts(figures, expert_weights.filter(pl.col("row") > span.scored), metrics, span),
     )
-    return _replace(directory / "report.html", html)
+    write_aside(directory / "report.html", html.encode())
+    return directory / "report.html"
 
 
 def _read_metrics(path: Path) -> dict[str, Any]:
@@ -109,17 +112,24 @@ def _read_metrics(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{path}: expected the JSON of a run, but {error}; use `streamgp run` again.") from error
     experts = raw.get("experts") if isinstance(raw, dict) else None
-    wanted = [(raw, _METRICS)] + [(expert, _EXPERT) for expert in experts or [{}]]
+    wanted = [(raw, _METRICS)] + [(expert, _EXPERT) for expert in experts or []]
     missing = [key for entry, keys in wanted for key in keys if not (isinstance(entry, dict) and key in entry)]
     if missing:
         raise ValueError(f"{path}: expected an entry {missing[0]!r}, found none; use `streamgp run` again.")
-    optional = {"skipped_rows": 0, "outside_rows": 0, "interrupted": False, "warnings": [], "command": None}
+    optional = {
+        "skipped_rows": 0,
+        "outside_rows": 0,
+        "interrupted": False,
+        "stopped": None,
+        "warnings": [],
+        "command": None,
+    }
     metrics = optional | raw
     metrics["targets"] = raw.get("targets") or [raw.get("target") or "y"]
     return metrics
 
 
-def _scan(path: Path, columns: tuple[str, ...], optional: tuple[str, ...] = ()) -> pl.LazyFrame:
+def _scan(path: Path, columns: tuple[str, ...], optional: tuple[str, ...] = (), empty: bool = False) -> pl.LazyFrame:
     """The named columns of a Parquet file, unread, and the position of each row."""
     _must_exist(path)
     try:
@@ -135,7 +145,7 @@ def _scan(path: Path, columns: tuple[str, ...], optional: tuple[str, ...] = ()) 
         raise ValueError(
             f"{path}: expected a column {missing[0]!r}, found {schema.names()}; run `streamgp run` again."
         )
-    if rows == 0:
+    if rows == 0 and not empty:
         raise ValueError(f"{path}: expected at least one row, found none; give the run some data first.")
     return frame.select(*columns, *(name for name in optional if name in schema)).with_row_index("position")
 
@@ -168,14 +178,9 @@ def _binned(frame: pl.LazyFrame, rows: int, warmup: int, bins: int, *columns: pl
     return frame.group_by(_bin(rows, warmup, bins)).agg(*about, *columns).sort("bin").collect(engine="streaming")
 
 
-def _size(frame: pl.LazyFrame, metrics: dict[str, Any]) -> tuple[int, int]:
-    """Rows of the file, and how many of them are the warm-up."""
-    rows = frame.select(pl.len()).collect().item()
-    return rows, min(metrics["warmup"], rows)
-
-
-def _along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]) -> dict[str, Any]:
-    rows, warmup = _size(predictions, metrics)
+def _along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
+    rows = predictions.select(pl.len()).collect().item()
+    warmup = min(metrics["warmup"], rows)
     y = pl.col("y")
     naive = {name: (y - pl.col(name).fill_nan(None)) ** 2 for name in ("persistence_mean", "running_mean")}
     bins = _binned(
@@ -196,7 +201,6 @@ def _along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str
     )
     scored = bins.filter("scored")
     recent = predictions.tail(RECENT).collect()
-    span = figures.Rows(*_span(predictions, warmup))
     close = span._replace(start=recent["row"][0] - 0.5)
     inside = recent.select(pl.col("y").is_between("q05", "q95").sum()).item()
     context = {
@@ -290,47 +294,31 @@ def _calibration(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any
     }
 
 
-def _experts(figures: Any, weights: pl.LazyFrame, metrics: dict[str, Any]) -> dict[str, Any]:
-    rows, warmup = _size(weights, metrics)
-    names = [expert["name"] for expert in metrics["experts"]]
-    bins = _binned(
-        weights,
-        rows,
-        warmup,
-        BINS // 2,
-        *(pl.col(name).mean().alias(f"w{i}") for i, name in enumerate(names)),
-    )
-    counted = bins.filter("scored") if warmup < rows else bins
-    share = counted["rows"] / counted["rows"].sum()
-    table = [
-        expert | {"mean": float((counted[f"w{i}"] * share).sum()), "column": f"w{i}", "colour": "others"}
-        for i, expert in enumerate(metrics["experts"])
-    ]
-    ranked = sorted(table, key=lambda expert: -expert["mean"])
+def _experts(figures: Any, weights: pl.LazyFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
+    """The weights of scored rows, in which `position` need not start at 0."""
+    table = [expert | {"mean": None, "colour": "others"} for expert in metrics["experts"]]
+    context = {
+        "experts": sorted(table, key=lambda e: -(e["weight"] or 0)),
+        "legend": [],
+        "others": [],
+        "weights_chart": None,
+    }
+    rows = weights.select(pl.len()).collect().item()
+    if not rows or not metrics["scored_rows"]:
+        return context
+    columns = [f"w{i}" for i in range(len(table))]
+    mean_weights = (pl.col(e["name"]).mean().alias(column) for e, column in zip(table, columns, strict=True))
+    bins = _binned(weights.drop("position").with_row_index("position"), rows, 0, BINS // 2, *mean_weights)
+    share = bins["rows"] / rows
+    for expert, column in zip(table, columns, strict=True):
+        expert |= {"mean": float((bins[column] * share).sum()), "column": column}
+    ranked = sorted(table, key=lambda e: -e["mean"])
     shown, rest = ranked[: figures.EXPERTS_SHOWN], ranked[figures.EXPERTS_SHOWN :]
     for i, expert in enumerate(shown):
         expert["colour"] = f"expert{i}"
-    stack = bins.select("row", *(pl.col(expert["column"]).alias(expert["colour"]) for expert in shown))
+    stack = bins.select("row", *(pl.col(e["column"]).alias(e["colour"]) for e in shown))
     if rest:
         stack = stack.with_columns(bins.select(others=pl.sum_horizontal(e["column"] for e in rest)).to_series())
-    span = figures.Rows(*_span(weights, warmup))
-    return {
-        "weights_chart": figures.weights(stack, span) if len(names) > 1 else None,
-        "experts": sorted(table, key=lambda expert: -(expert["weight"] or 0)),
-        "legend": shown,
-        "others": rest,
-    }
-
-
-def _replace(path: Path, text: str) -> Path:
-    """Write aside, sync and rename, so that a full disk never destroys an earlier file."""
-    aside = path.with_name(path.name + ".tmp")
-    try:
-        with open(aside, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
-    return path
+    if len(table) > 1:
+        context["weights_chart"] = figures.weights(stack, span)
+    return context | {"legend": shown, "others": rest}

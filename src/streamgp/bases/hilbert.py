@@ -39,8 +39,7 @@ class _Box(Basis):
 
     def _frequencies(self) -> Float[Array, "d m"]:
         """Square roots of the Laplacian's eigenvalues along each input: pi k / (2 L_d), k = 1..M."""
-        k = jnp.arange(1, self.terms + 1, dtype=self.box.dtype)
-        return pi * k[None] / (2.0 * self.box[:, None])
+        return pi * jnp.arange(1, self.terms + 1)[None] / (2.0 * self.box[:, None])
 
     def _sines(self, X: Float[Array, "n d"]) -> Float[Array, "n d m"]:
         """Eigenfunctions along each input: sin(pi k (x + L) / (2 L)) / sqrt(L), of unit norm on [-L, L]."""

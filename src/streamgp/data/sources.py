@@ -310,7 +310,7 @@ class ParquetSource:
 
     def read(self, count: int) -> Block:
         names = self.columns if self.selected is None else self.selected
-        if not self._slab.height or self._slab.columns != names:
+        if not self._slab.height:
             # The first slab is as small as the request, so that a look at the schema stays cheap.
             largest = max(count, min(_SLAB_ROWS, _SLAB_CELLS // len(names)))
             self._slab_rows = min(max(count, 2 * self._slab_rows), largest)

@@ -111,6 +111,13 @@ class PointErrors:
         }
 
 
+# What `StreamMetrics` keeps, by how it is stored.
+_PLAIN = ("warmup", "rows", "_pll", "_pll_moment")
+_ARRAYS = ("_last", "_crps", "_covered")
+_MOMENTS = ("_seen", "_scored")
+_ERRORS = ("_model", "_persistence", "_running")
+
+
 class StreamMetrics:
     """Scores over the rows after the warm-up, for every target, in constant memory.
 
@@ -195,21 +202,23 @@ class StreamMetrics:
 
     def to_tree(self) -> dict[str, Any]:
         """The running sums, for a checkpoint."""
-        tree = {name: getattr(self, name) for name in ("targets", "warmup", "rows", "_last", "_crps", "_covered")}
-        tree |= {"_pll": self._pll, "_pll_moment": self._pll_moment}
-        tree |= {name: [list(m) for m in getattr(self, name)] for name in ("_seen", "_scored")}
-        tree |= {name: [vars(p) for p in getattr(self, name)] for name in ("_model", "_persistence", "_running")}
+        tree = {name: getattr(self, name) for name in _PLAIN}
+        tree |= {name: getattr(self, name).copy() for name in ("targets", *_ARRAYS)}
+        tree |= {name: [list(m) for m in getattr(self, name)] for name in _MOMENTS}
+        tree |= {name: [dict(vars(p)) for p in getattr(self, name)] for name in _ERRORS}
         return tree
 
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> "StreamMetrics":
         """The metrics whose `to_tree` gave `tree`."""
         metrics = cls(list(tree["targets"]), tree["warmup"])
-        for name in ("rows", "_last", "_crps", "_covered", "_pll", "_pll_moment"):
+        for name in _PLAIN:
             setattr(metrics, name, tree[name])
-        for name in ("_seen", "_scored"):
+        for name in _ARRAYS:
+            setattr(metrics, name, tree[name].copy())
+        for name in _MOMENTS:
             setattr(metrics, name, [Moments(*m) for m in tree[name]])
-        for name in ("_model", "_persistence", "_running"):
+        for name in _ERRORS:
             for errors, stored in zip(getattr(metrics, name), tree[name], strict=True):
                 vars(errors).update(stored)
         return metrics

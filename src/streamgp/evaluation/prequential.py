@@ -43,6 +43,15 @@ def prequential(
             at += n
 
 
+def results(metrics: StreamMetrics, learner: StreamLearner) -> dict[str, Any]:
+    """The scores, with the log densities also in units of the warm-up's standard deviation, as papers print them."""
+    scores = metrics.result()
+    unit = float(np.sum(np.log(learner.target_scale)))
+    for name in ("pll", "pll_moment"):
+        scores[f"{name}_standardised"] = None if scores[name] is None else scores[name] + unit
+    return scores
+
+
 @dataclass
 class Evaluation:
     """What `evaluate` returns; arrays have one entry per row of the stream, in its order.
@@ -56,7 +65,9 @@ class Evaluation:
     weights
         The weights that mixed the prediction, shape (n, K); NaN in the warm-up, which has other experts.
     metrics
-        Scores over the rows after the warm-up: nmse, rmse, mae, pll, pll_moment, crps, coverage, naive.
+        Scores over the rows after the warm-up: nmse, rmse, mae, pll and pll_moment (mean log density of the
+        mixture, and of one Gaussian with its moments; ``_standardised``: of the standardised target), crps,
+        coverage, naive.
     """
 
     mean: np.ndarray

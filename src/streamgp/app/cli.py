@@ -1,0 +1,296 @@
+"""The `streamgp` command. Everything heavy is imported by the command that needs it, so that --help is quick."""
+
+import shlex
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+import streamgp
+
+if TYPE_CHECKING:
+    from streamgp.app.run import Outcome
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="Learn from data streams with honest error bars: every row is predicted before its target is seen.",
+)
+
+
+class BadRow(StrEnum):
+    """What to do with a row that cannot be used."""
+
+    raise_ = "raise"
+    skip = "skip"
+
+
+class Start(StrEnum):
+    """Where the experts' beliefs stand after the warm-up's fit."""
+
+    condition = "condition"
+    prior = "prior"
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"streamgp {streamgp.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Learn from data streams with honest error bars: every row is predicted before its target is seen."""
+
+
+@app.command(
+    epilog="""
+Examples:
+
+- `streamgp run power.csv --target load --out results` — results/report.html shows how it went
+
+- `streamgp run power.csv.gz --target load --features temp,hour --time stamp --on-bad-row skip`
+
+- `tail -n +1 -f live.csv | streamgp run - --target y --chunk 1 --json metrics.json`
+
+- `streamgp run power.csv --target load --out results --resume` — go on after Ctrl-C
+"""
+)
+def run(
+    data: Annotated[
+        str, typer.Argument(help="A .csv, .csv.gz, .parquet or .jsonl file, or - for standard input (CSV).")
+    ],
+    target: Annotated[str, typer.Option(help="Column to predict; several with commas.")],
+    features: Annotated[
+        str | None, typer.Option(help="Columns to predict from, with commas. Default: all others.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Column of times; forgetting then runs by time, not by rows.")
+    ] = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            help="Preset: e-doebe, oebe, doebe, soebe, sdoebe, ie-gp, die-gp, sie-gp, dsie-gp, i-ssgpr, linear."
+        ),
+    ] = "e-doebe",
+    bases: Annotated[
+        str | None,
+        typer.Option(
+            help="Basis families with commas: linear, fourier, hilbert, hilbert-product, rbf, polynomial, spline."
+        ),
+    ] = None,
+    features_per_basis: Annotated[
+        int | None, typer.Option(help="Features of each basis. Default: each family's own.")
+    ] = None,
+    dynamics: Annotated[str | None, typer.Option(help="With commas: static, 'walk Q', 'revert LAMBDA'.")] = None,
+    weights: Annotated[str | None, typer.Option(help="bma, bma-shutdown, switching or e-doebe.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Switching rate of e-doebe between two dynamics of a basis.")
+    ] = None,
+    switch: Annotated[
+        float | None, typer.Option(help="Probability per row of leaving an expert, under switching.")
+    ] = None,
+    warmup: Annotated[
+        int | None, typer.Option(help="Rows of the warm-up. Default: 1000, or a fifth of a shorter file.")
+    ] = None,
+    warmup_posterior: Annotated[
+        Start, typer.Option(help="After the fit: learn the warm-up rows, or restart from the prior.")
+    ] = Start.condition,
+    q_absolute: Annotated[
+        bool,
+        typer.Option(
+            "--q-absolute",
+            help="Random-walk variances absolute, as in the papers, not relative to the prior variance.",
+        ),
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    chunk: Annotated[int, typer.Option(help="Rows read and learnt at a time: a matter of speed only.")] = 1024,
+    max_rows: Annotated[int | None, typer.Option(help="Stop after this many rows of the file.")] = None,
+    on_bad_row: Annotated[
+        BadRow, typer.Option(help="Stop at rows with missing or infinite numbers, or skip and count them.")
+    ] = BadRow.raise_,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for predictions, weights, metrics, report and checkpoint.")
+    ] = None,
+    json: Annotated[str | None, typer.Option(help="Write the metrics to this file; - for standard output.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in --out.")] = False,
+) -> None:
+    """Predict a stream row by row, each before its target is seen, and learn from it."""
+    for name, value, least in (("--warmup", warmup, 1), ("--chunk", chunk, 1), ("--max-rows", max_rows, 1)):
+        if value is not None and value < least:
+            _fail(f"{name}: expected {least} or more, got {value}")
+    with _Sentences():
+        from streamgp.app.run import RunOptions
+        from streamgp.presets import make_spec
+
+        spec = make_spec(
+            model,
+            bases=_names(bases),
+            features_per_basis=features_per_basis,
+            dynamics=_names(dynamics),
+            weights=weights,
+            delta=delta,
+            switch=switch,
+            q_absolute=q_absolute,
+            warmup_posterior=warmup_posterior.value,
+        )
+        _run(
+            RunOptions(
+                data=data,
+                targets=_names(target) or [],
+                spec=spec,
+                features=_names(features),
+                time=time,
+                warmup=warmup,
+                seed=seed,
+                chunk=chunk,
+                max_rows=max_rows,
+                on_bad_row=on_bad_row.value,
+                out=out,
+                resume=resume,
+                overwrite=overwrite,
+                command=shlex.join(["streamgp", *sys.argv[1:]]),
+            ),
+            json,
+        )
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Directory for the data and the results.")] = Path("streamgp-demo"),
+) -> None:
+    """Run the default model on real data that an installed package carries, and write a report."""
+    with _Sentences():
+        from streamgp.app.run import RunOptions
+        from streamgp.data.demo import write_demo_csv
+        from streamgp.presets import make_spec
+
+        out.mkdir(parents=True, exist_ok=True)
+        table = out / "demo.csv"
+        about = write_demo_csv(table)
+        typer.echo(f"{about.description}\nSource: {about.source}. Licence: {about.licence}.\n", err=True)
+        _run(
+            RunOptions(
+                data=str(table),
+                targets=[about.target],
+                spec=make_spec("e-doebe"),
+                features=list(about.features),
+                out=out,
+                overwrite=True,
+                command=f"streamgp run {table} --target {about.target} --features {','.join(about.features)}",
+            ),
+            None,
+        )
+
+
+def _run(options: Any, json: str | None) -> None:
+    """Run, then the table, the metrics as JSON and the report; a run that ended early fails after all that."""
+    from streamgp.app.compilation import keep_compiled_programs
+    from streamgp.app.outputs import write_json
+    from streamgp.app.run import run as run_stream
+
+    keep_compiled_programs()
+
+    outcome = run_stream(options)
+    _table(outcome, to_stderr=json == "-")
+    if json == "-":
+        import json as encoder
+
+        typer.echo(encoder.dumps(outcome.metrics, indent=2))
+    elif json is not None:
+        write_json(Path(json), outcome.metrics)
+    if options.out is not None:
+        try:
+            from streamgp.app.report import write_report
+
+            typer.echo(f"report: {write_report(options.out)}", err=json == "-")
+        except ImportError as error:
+            typer.echo(f"no report: {error}", err=True)
+    if outcome.stopped is not None:
+        _fail(outcome.stopped, 130 if outcome.stopped.startswith("interrupted") else 1)
+
+
+def _table(outcome: "Outcome", to_stderr: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    m = outcome.metrics
+    console = Console(stderr=to_stderr, highlight=False)
+    if m["scored_rows"]:
+        table = Table(
+            title=f"{m['model']} on {m['data']}: {m['scored_rows']:,} rows after a warm-up of {m['warmup']:,}"
+        )
+        for name in ("", "nMSE", "RMSE", "MAE", "log density*", "CRPS", "95% bands hold"):
+            table.add_column(name, justify="left" if not name else "right")
+        table.add_row(
+            "streamgp",
+            *_cells(m),
+            _number(m["pll_standardised"]),
+            _number(m["crps"]),
+            f"{100 * m['coverage']['95']:.1f}%",
+        )
+        for name, label in (("persistence", "last target again"), ("running_mean", "mean so far")):
+            table.add_row(label, *_cells(m["naive"][name]), "", "", "")
+        console.print(table)
+        console.print("* mean log predictive density of the standardised target, higher is better")
+        speed = m["rows_per_second"]
+        if speed:
+            console.print(f"{speed:,.0f} rows a second after {m['seconds']['warmup']:.1f} s of warm-up")
+        rivals = {
+            "repeating the last target": m["naive"]["persistence"],
+            "the mean so far": m["naive"]["running_mean"],
+        }
+        for label, rival in rivals.items():
+            if rival["rmse"] is not None and rival["rmse"] <= m["rmse"]:
+                console.print(f"The model did not beat {label}.")
+    for warning in m["warnings"]:
+        console.print(f"note: {warning}")
+
+
+def _cells(scores: dict[str, Any]) -> list[str]:
+    return [_number(scores[name]) for name in ("nmse", "rmse", "mae")]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+class _Sentences:
+    """Errors that are the user's to mend become one sentence and a non-zero exit."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, KeyboardInterrupt):
+            _fail("stopped at once; the last checkpoint stands", 130)
+        if isinstance(error, ValueError | OSError | ImportError):
+            _fail(str(error) or type(error).__name__)
+        return False
+
+
+def _fail(message: str, code: int = 1) -> NoReturn:
+    typer.echo(f"streamgp: {message}", err=True)
+    raise typer.Exit(code)
+
+
+def main() -> None:
+    """Entry point of the `streamgp` command."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

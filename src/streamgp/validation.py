@@ -1,0 +1,110 @@
+"""Rows as users pass them, checked and turned into arrays; every error says what came, where, and what to do."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import validate_data
+
+from streamgp.data import cells
+from streamgp.learner import StreamLearner
+
+
+class Rows(NamedTuple):
+    """Finite rows in the order of the stream.
+
+    Attributes
+    ----------
+    X, y, times
+        Inputs (n, D), targets (n, E) and, where the user gave them, time stamps (n,).
+    single
+        Whether the targets came without an axis of their own.
+    skipped
+        How many bad rows were left out.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    times: np.ndarray | None
+    single: bool
+    skipped: int
+
+
+def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLearner | None, skip: bool) -> Rows:
+    """Rows for `learner`, or for a new one, to learn from; of the estimator, only the names of features may change.
+
+    Raises
+    ------
+    ValueError
+        If something is not a table of numbers of the right width, or times decrease, or, unless `skip` is set, a
+        row holds NaN or infinity.
+    """
+    as_it_is = {"dtype": np.float64, "ensure_all_finite": False}
+    separately: Any = (as_it_is, {**as_it_is, "ensure_2d": False})
+    X, y = validate_data(estimator, X, y, reset=learner is None, validate_separately=separately)
+    check_consistent_length(X, y)
+    single = y.ndim == 1
+    y = y.reshape(len(X), -1)
+    times = _as_times(times, len(X), learner)
+    parts = {"X": X, "y": y} | ({} if times is None else {"times": times[:, None]})
+    good = np.logical_and.reduce([np.isfinite(part).all(axis=1) for part in parts.values()])
+    if not skip:
+        for name, part in parts.items():
+            _check_finite(name, part, "correct or remove such rows, or skip them with on_bad_row='skip'")
+    rows = np.flatnonzero(good)
+    if len(rows) < len(X):
+        X, y, times = X[rows], y[rows], None if times is None else times[rows]
+    if times is not None:
+        last = -np.inf if learner is None or learner.last_time is None else learner.last_time
+        before = np.concatenate([[last], times])[:-1]
+        back = np.flatnonzero(times < before)
+        if len(back):
+            raise ValueError(
+                f"times: expected times that never decrease, got {times[back[0]]} at row {rows[back[0]]} after "
+                f"{before[back[0]]}; sort the rows by time"
+            )
+    return Rows(X, y, times, single, int((~good).sum()))
+
+
+def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> tuple[np.ndarray, np.ndarray | None]:
+    """Inputs, and the times of a timed stream, to predict for."""
+    X = validate_data(estimator, X, reset=False, dtype=np.float64, ensure_all_finite=False)
+    _check_finite("X", X, "correct or remove such rows")
+    times = _as_times(times, len(X), learner)
+    if times is not None:
+        _check_finite("times", times[:, None], "give every row its time")
+        last = -np.inf if learner.last_time is None else learner.last_time
+        if (times < last).any():
+            row = int(np.argmax(times < last))
+            raise ValueError(
+                f"times: expected no time before {last}, that of the last row learnt, got {times[row]} at row {row}"
+            )
+    return X, times
+
+
+def _as_times(times: Any, rows: int, learner: StreamLearner | None) -> np.ndarray | None:
+    """Numbers as they are, dates as seconds since 1970; NaN where there is no telling."""
+    if learner is not None and learner.timed != (times is not None):
+        had, got = ("had", "none came now") if learner.timed else ("had no", "some came now")
+        raise ValueError(f"times: the rows before {had} time stamps and {got}; give them always or never")
+    if times is None:
+        return None
+    given = np.asarray(times)
+    if given.shape != (rows,):
+        raise ValueError(f"times: expected {rows} of them, one per row, got shape {given.shape}")
+    if given.dtype.kind in "mM":
+        nanoseconds = given.astype(f"{given.dtype.kind}8[ns]").astype(np.int64)
+        return np.where(np.isnat(given), np.nan, nanoseconds / 1e9)
+    try:
+        return given.astype(np.float64)
+    except (TypeError, ValueError):
+        return cells.seconds(given.tolist())
+
+
+def _check_finite(name: str, values: np.ndarray, advice: str) -> None:
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        row, column = bad[0]
+        got = "NaN" if np.isnan(values[row, column]) else values[row, column]
+        place = f"row {row}" if values.shape[1] == 1 else f"row {row}, column {column}"
+        raise ValueError(f"{name}: expected finite numbers, got {got} at {place}; {advice}")

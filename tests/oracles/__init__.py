@@ -1,0 +1,1 @@
+"""Slow textbook versions, in plain NumPy, of what the library does fast."""
