@@ -11,6 +11,6 @@ _hook = install_import_hook("streamgp", "typecheck.typecheck")
 
 @pytest.fixture(autouse=True)
 def x64() -> Iterator[None]:
-    """Every test computes in float64, as the estimators do."""
-    with jax.enable_x64(True):
+    """Every test computes in float64, as the estimators do, and no shape is promoted silently."""
+    with jax.enable_x64(True), jax.numpy_rank_promotion("raise"):
         yield

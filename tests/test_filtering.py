@@ -136,9 +136,7 @@ def test_rows_left_out_change_nothing():
     keep = np.arange(40) % 3 != 1
     dynamics = parse("revert 0.97")
     want, (loc, var) = learn(Phi[keep], y[keep], dynamics, gaps[keep])
-    state, (masked_loc, masked_var) = learn(
-        Phi, np.where(keep[:, None], y, np.nan), dynamics, gaps, mask=keep
-    )
+    state, (masked_loc, masked_var) = learn(Phi, np.where(keep[:, None], y, np.nan), dynamics, gaps, mask=keep)
     close(masked_loc[keep], loc)
     close(masked_var[keep], var)
     close(state.mean, want.mean)

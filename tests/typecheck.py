@@ -5,4 +5,4 @@ from typing import Any, Self
 from beartype import BeartypeConf, FrozenDict, beartype
 
 # jaxtyping decorates methods one at a time, outside their class, where Self has no meaning to beartype.
-typecheck = beartype(conf=BeartypeConf(hint_overrides=FrozenDict({Self: Any})))
+typecheck = beartype(conf=BeartypeConf(is_pep484_tower=True, hint_overrides=FrozenDict({Self: Any})))

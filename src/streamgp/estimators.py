@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
@@ -13,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from streamgp import checkpoint
 from streamgp.core import Predictive
-from streamgp.evaluation.metrics import StreamMetrics
+from streamgp.evaluation.metrics import StreamMetrics, in_pieces
 from streamgp.evaluation.prequential import Evaluation, collect, prequential, results
 from streamgp.learner import StreamLearner
 from streamgp.presets import make_spec, whole_number
@@ -49,8 +48,11 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
     weights
         ``bma``, ``bma-shutdown``, ``switching``, ``e-doebe``, or a K x K matrix Q whose columns sum to one
         (``Q[i, j]`` is the probability of expert i now, given j before).
-    delta, switch
-        Rates of ``e-doebe`` and ``switching``; None takes the preset's.
+    delta, share
+        Under ``e-doebe``, the rate of switching between two dynamics of one basis, and of a fresh start among all
+        experts (0 is the paper's model); None takes the preset's, 0.01 each.
+    switch
+        Under ``switching``, the probability per row of leaving an expert; None takes the preset's, 0.001.
     warmup_posterior
         ``condition`` (default): after the fit, experts learn the warm-up rows. ``prior``: they restart from the
         prior, as in the papers.
@@ -89,11 +91,12 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         model: str = "e-doebe",
         *,
         warmup: int | None = None,
-        bases: Sequence[str] | None = None,
+        bases: Sequence[str] | str | None = None,
         features_per_basis: int | None = None,
-        dynamics: Sequence[str | float] | None = None,
+        dynamics: Sequence[str | float] | str | float | None = None,
         weights: Any = None,
         delta: float | None = None,
+        share: float | None = None,
         switch: float | None = None,
         warmup_posterior: str = "condition",
         on_bad_row: str = "raise",
@@ -106,6 +109,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         self.dynamics = dynamics
         self.weights = weights
         self.delta = delta
+        self.share = share
         self.switch = switch
         self.warmup_posterior = warmup_posterior
         self.on_bad_row = on_bad_row
@@ -146,8 +150,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
     def predict(self, X: Any, return_std: bool = False, times: Any = None) -> Any:
         """Mean of the next target for each row, and its standard deviation (noise included) if asked."""
         predictive = self._predict(X, times)
-        with jax.enable_x64(True):
-            mean, std = np.asarray(predictive.mean), np.asarray(predictive.std)
+        mean, std = in_pieces(lambda p: (p.mean, p.std), predictive)
         return (self._shape(mean), self._shape(std)) if return_std else self._shape(mean)
 
     def predict_quantiles(self, X: Any, quantiles: Sequence[float], times: Any = None) -> np.ndarray:
@@ -156,8 +159,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         if not ((levels > 0.0) & (levels < 1.0)).all():
             raise ValueError(f"quantiles: expected probabilities strictly between 0 and 1, got {quantiles}")
         predictive = self._predict(X, times)
-        with jax.enable_x64(True):
-            found = [np.asarray(predictive.quantile(float(p))) for p in levels]
+        found = in_pieces(lambda p: tuple(p.quantile(float(level)) for level in levels), predictive)
         return np.stack([self._shape(q) for q in found], axis=-1)
 
     def log_density(self, X: Any, y: Any, times: Any = None) -> np.ndarray:
@@ -168,9 +170,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         expected = (n,) if self._single else (n, outputs)
         if y.shape != expected:
             raise ValueError(f"y: expected the targets of the rows of X, shape {expected}, got shape {y.shape}")
-        y = y.reshape(n, outputs)
-        with jax.enable_x64(True):
-            return np.asarray(predictive.log_density(jnp.asarray(y)))
+        return in_pieces(lambda p, y: (p.log_density(y),), predictive, y.reshape(n, outputs))[0]
 
     def sample(self, X: Any, n: int = 1, times: Any = None) -> np.ndarray:
         """Draw n targets for each row from its own prediction, shape (rows, n), or (rows, E, n).
@@ -284,6 +284,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
             dynamics=self.dynamics,
             weights=self.weights,
             delta=self.delta,
+            share=self.share,
             switch=self.switch,
             warmup_posterior=self.warmup_posterior,
         )

@@ -96,10 +96,6 @@ INITIAL_NOISE_VAR = 0.25  # of standardised targets (Waxman and Djuric 2024, 4.1
 # Noise is never taken for less than 1% of the standard deviation of a target: a thousand rows cannot vouch for more.
 NOISE_FLOOR = 1e-4
 MAX_STEPS = 200
-# Log evidence per row above pure noise, below which an optimum is a plateau: 10 nats over 1,000 rows.
-FLAT_GAIN = 0.01
-RESTART_NOISE_VAR = 0.1
-RESTART_STEPS = 40
 # Guards against overflow, never active at a sensible optimum of standardised data (in logs).
 _BOUNDS = {"positive": (np.log(1e-4), np.log(1e6)), "real": (-np.inf, np.inf)}
 _PRIOR_BOUNDS = (np.log(1e-8), np.log(1e8))
@@ -161,23 +157,19 @@ def fit_basis(
     bounds |= {"log_prior_var": jnp.asarray(_PRIOR_BOUNDS), "log_noise_var": jnp.asarray(_NOISE_BOUNDS)}
     limits = np.concatenate([np.asarray(b).reshape(-1, 2) for b in jax.tree.leaves(bounds)])
 
-    def climb(origin: np.ndarray, free: np.ndarray | float, steps: int) -> Any:
-        def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-            value, gradient = _loss(jnp.asarray(flat), basis, trainable, X, y)
-            return float(value), np.asarray(gradient, dtype=np.float64) * free
+    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = _loss(jnp.asarray(flat), basis, trainable, X, y)
+        return float(value), np.asarray(gradient, dtype=np.float64)
 
-        options = {"maxiter": steps, "ftol": 1e-7, "gtol": 1e-5, "maxcor": 20}
-        return minimize(objective, origin, jac=True, method="L-BFGS-B", bounds=limits, options=options)
-
+    found = minimize(
+        objective,
+        np.asarray(flat, dtype=np.float64),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=limits,
+        options={"maxiter": MAX_STEPS, "ftol": 1e-7, "gtol": 1e-5, "maxcor": 20},
+    )
     null = -0.5 * float(jnp.sum(jnp.log(2 * jnp.pi * jnp.mean(y**2, axis=0)) + 1.0)) / y.shape[1]
-    found = climb(np.asarray(flat, dtype=np.float64), 1.0, MAX_STEPS)
-    if trainable and -found.fun - null < FLAT_GAIN:
-        # The climb fell onto the plateau of "all is noise" (v towards 0), where nothing pulls at the lengthscales.
-        # Once more, with a noise held so small that the features have to explain the targets first.
-        held = hyper | {"log_noise_var": jnp.log(jnp.asarray(RESTART_NOISE_VAR))}
-        own = {name: jnp.full(value.shape, float(name in kinds)) for name, value in hyper.items()}
-        shaped = climb(np.asarray(ravel_pytree(held)[0]), np.asarray(ravel_pytree(own)[0]), RESTART_STEPS)
-        found = min(found, climb(shaped.x, 1.0, MAX_STEPS), key=lambda result: result.fun)
     fitted, v, s2 = _constrain(basis, trainable, unravel(jnp.asarray(found.x, flat.dtype)))
     return Fit(
         fitted,

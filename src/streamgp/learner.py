@@ -22,6 +22,8 @@ from streamgp.warmup import FittedExpert, fit_ensemble, provisional_ensemble
 PIECES = (1024, 64, 1)
 FEW = 4  # up to so many rows go one by one rather than as a padded block
 
+_Stretch = tuple[np.ndarray, np.ndarray, np.ndarray]
+
 
 class StreamLearner:
     """Predicts and learns in the units of the data, on NumPy arrays; float64 throughout.
@@ -44,6 +46,11 @@ class StreamLearner:
         Whether every row comes with a time stamp.
     progress
         Called during the fit with the number of fits done and to do.
+
+    Raises
+    ------
+    ValueError
+        If a basis of `spec` cannot take so many inputs.
     """
 
     def __init__(
@@ -57,6 +64,7 @@ class StreamLearner:
         timed: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
+        spec.check_inputs(num_inputs)
         self.spec = spec
         self.num_inputs = num_inputs
         self.num_outputs = num_outputs
@@ -67,11 +75,8 @@ class StreamLearner:
         self.rows = 0
         self.outside_rows = 0
         self.experts: list[FittedExpert] = []
-        self._buffer: dict[str, np.ndarray] | None = {
-            "X": np.zeros((warmup, num_inputs)),
-            "y": np.zeros((warmup, num_outputs)),
-            "times": np.zeros(warmup),
-        }
+        # The warm-up's rows so far, (X, y, times) of each stretch; the arrays are never written to.
+        self._kept: list[_Stretch] | None = [(np.zeros((0, num_inputs)), np.zeros((0, num_outputs)), np.zeros(0))]
         self._inputs = Standardiser.empty(num_inputs)
         self._targets = Standardiser.empty(num_outputs)
         with jax.enable_x64(True):
@@ -81,7 +86,12 @@ class StreamLearner:
     @property
     def warm(self) -> bool:
         """Whether the warm-up is over and the fitted ensemble at work."""
-        return self._buffer is None
+        return self._kept is None
+
+    @property
+    def longest_stretch(self) -> int:
+        """How many of the coming rows are learnt in one go at most."""
+        return PIECES[0] if self.warm else self._next_boundary() - self.rows
 
     @property
     def last_time(self) -> float | None:
@@ -126,7 +136,7 @@ class StreamLearner:
         at = 0
         while at < len(X):
             left = len(X) - at
-            stretch = min(left, self._next_boundary() - self.rows) if not self.warm else min(left, PIECES[0])
+            stretch = min(left, self.longest_stretch)
             rows = slice(at, at + stretch)
             part = self._learn_stretch(X[rows], y[rows], None if times is None else times[rows])
             at += stretch
@@ -147,14 +157,12 @@ class StreamLearner:
 
     def _advance(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Predictive:
         with jax.enable_x64(True):
-            if self._buffer is not None:
-                new = slice(self.rows, self.rows + len(X))
-                self._buffer["X"][new], self._buffer["y"][new] = X, y
-                if times is not None:
-                    self._buffer["times"][new] = times
+            if self._kept is not None:
+                stretch = (X.copy(), y.copy(), np.zeros(len(X)) if times is None else times.copy())
+                self._kept = [*self._kept, stretch]
             predictive = self._update(X, y, times)
             self.rows += len(X)
-            if self._buffer is not None and self.rows == self._next_rebuild(len(X)):
+            if self._kept is not None and self.rows == self._next_rebuild(len(X)):
                 self._rebuild()
         return predictive
 
@@ -180,8 +188,9 @@ class StreamLearner:
 
     def _rebuild(self) -> None:
         """At a boundary of the warm-up: standardise by the rows so far and condition on them."""
-        assert self._buffer is not None
-        X, y, times = (self._buffer[name][: self.rows] for name in ("X", "y", "times"))
+        assert self._kept is not None
+        X, y, times = stretch = _joined(self._kept)
+        self._kept = [stretch]
         self._inputs = Standardiser.empty(self.num_inputs).update(X)
         self._targets = Standardiser.empty(self.num_outputs).update(y)
         ends = self.rows == self.warmup
@@ -194,7 +203,7 @@ class StreamLearner:
             # The fit has seen these rows: they may shape the beliefs, but not the race of the experts.
             last_time = jnp.asarray(times[-1]) if self.timed else prior.last_time
             self._state = EnsembleState(self._state.filters, prior.weights, last_time)
-            self._buffer = None
+            self._kept = None
 
     def _fit(self, X: np.ndarray, y: np.ndarray, times: np.ndarray) -> None:
         unit = 1.0
@@ -248,7 +257,7 @@ class StreamLearner:
             "rows": self.rows,
             "outside_rows": self.outside_rows,
             "experts": [asdict(expert) for expert in self.experts],
-            "buffer": _copied(self._buffer),
+            "kept": None if self._kept is None else _joined(self._kept),
             "inputs": self._inputs,
             "targets": self._targets,
             "model": self._model,
@@ -263,7 +272,7 @@ class StreamLearner:
         learner.rows = tree["rows"]
         learner.outside_rows = tree["outside_rows"]
         learner.experts = [FittedExpert(**expert) for expert in tree["experts"]]
-        learner._buffer = _copied(tree["buffer"])
+        learner._kept = None if tree["kept"] is None else [tree["kept"]]
         learner._inputs, learner._targets = tree["inputs"], tree["targets"]
         learner._model, learner._state = tree["model"], tree["state"]
         return learner
@@ -273,8 +282,9 @@ def _put_together(node: Any, arrays: dict[str, np.ndarray]) -> StreamLearner:
     return StreamLearner.from_tree(decode(node, arrays, {}))
 
 
-def _copied(buffer: dict[str, np.ndarray] | None) -> dict[str, np.ndarray] | None:
-    return None if buffer is None else {name: rows.copy() for name, rows in buffer.items()}
+def _joined(stretches: list[_Stretch]) -> _Stretch:
+    X, y, times = (np.concatenate(part) for part in zip(*stretches, strict=True))
+    return X, y, times
 
 
 def _pieces(n: int) -> Iterator[tuple[slice, int]]:

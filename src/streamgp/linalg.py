@@ -16,11 +16,14 @@ def add_diagonal(A: Float[Array, "n n"], value: Float[Array, ""] | float) -> Flo
 
 
 def cholesky(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    """Lower Cholesky factor of a symmetric matrix whose eigenvalues the caller keeps above the noise.
+    """Lower Cholesky factor of a symmetric matrix, positive definite up to round-off.
 
-    No jitter is added: every matrix factorised here has the noise variance (or one) on its diagonal.
+    The one jitter rule: each diagonal entry grows by n eps of itself, as much as rounding may have taken from it
+    (Higham 2002, Theorem 10.7), so that a matrix that is singular to working precision still has a factor.
     """
-    return jnp.linalg.cholesky(A, symmetrize_input=False)
+    n = A.shape[0]
+    jitter = n * jnp.finfo(A.dtype).eps * jnp.diagonal(A)
+    return jnp.linalg.cholesky(A + jnp.diag(jitter), symmetrize_input=False)
 
 
 def solve_lower(L: Float[Array, "n n"], B: Float[Array, "n m"]) -> Float[Array, "n m"]:

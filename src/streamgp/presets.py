@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from streamgp import weights as rules
 from streamgp.bases import FAMILIES
 from streamgp.dynamics import parse
-from streamgp.weights import BMA, WeightRule, fixed_share, markov, share
+from streamgp.weights import WeightRule
 
 DEFAULT_BASES = ("linear", "hilbert", "fourier", "rbf")
 # IE-GP's dictionary: isotropic squared-exponential kernels with squared lengthscales 10^k.
@@ -36,6 +37,8 @@ class Spec:
         the dynamics of one basis) or ``Q`` (a transition matrix of the user's).
     delta
         E-DOEBE's switching rate between two dynamics of one basis.
+    share
+        Probability per row, under ``e-doebe``, of a fresh start among all experts; the paper has none.
     switch
         Probability per row of leaving an expert under ``switching``.
     lengthscales
@@ -56,7 +59,8 @@ class Spec:
     features_per_basis: int | None = None
     dynamics: tuple[str, ...] = ("static",)
     rule: str = "bma"
-    delta: float = 0.05
+    delta: float = 0.01
+    share: float = 0.01
     switch: float = 1e-3
     lengthscales: tuple[float, ...] | None = None
     keep_starts: int | None = None
@@ -64,17 +68,25 @@ class Spec:
     q_absolute: bool = False
     warmup_posterior: str = "condition"
 
+    def check_inputs(self, num_inputs: int) -> None:
+        """Raise ValueError if a basis cannot take so many inputs; better now than at the end of the warm-up."""
+        if "hilbert-product" in self.bases and num_inputs > 3:
+            raise ValueError(
+                f"bases: expected at most 3 inputs for 'hilbert-product', got {num_inputs} (one-hot columns "
+                f"included); choose fewer features, or use 'hilbert'"
+            )
+
     def make_rule(self, groups: Sequence[int]) -> WeightRule:
         """The weight rule for experts whose bases are numbered by `groups`."""
         match self.rule:
             case "bma":
-                return BMA()
+                return rules.BMA()
             case "bma-shutdown":
-                return BMA(1e-16)
+                return rules.BMA(1e-16)
             case "switching":
-                return fixed_share(len(groups), self.switch)
+                return rules.fixed_share(len(groups), self.switch)
             case "e-doebe":
-                return share(groups, self.delta)
+                return rules.share(groups, self.delta, self.share)
             case _:
                 Q = np.asarray(self.transition, dtype=float)
                 if Q.shape != (len(groups), len(groups)):
@@ -82,7 +94,7 @@ class Spec:
                         f"weights: expected a {len(groups)} x {len(groups)} matrix Q for the {len(groups)} experts "
                         f"that the warm-up kept, got shape {Q.shape}"
                     )
-                return markov(Q)
+                return rules.markov(Q)
 
 
 _WALK = "walk 0.001"
@@ -108,11 +120,12 @@ PRESETS: dict[str, Spec] = {
 def make_spec(
     model: str,
     *,
-    bases: Sequence[str] | None = None,
+    bases: Sequence[str] | str | None = None,
     features_per_basis: int | None = None,
-    dynamics: Sequence[str | float] | None = None,
+    dynamics: Sequence[str | float] | str | float | None = None,
     weights: Any = None,
     delta: float | None = None,
+    share: float | None = None,
     switch: float | None = None,
     q_absolute: bool = False,
     warmup_posterior: str = "condition",
@@ -147,7 +160,7 @@ def make_spec(
             raise ValueError(f"weights: expected one of {', '.join(_RULE_NAMES)}, or a matrix Q ({error})") from None
         changes["rule"] = "Q"
         changes["transition"] = tuple(tuple(map(float, row)) for row in np.asarray(weights))
-    for name, value in (("delta", delta), ("switch", switch)):
+    for name, value in (("delta", delta), ("share", share), ("switch", switch)):
         if value is not None:
             if not (isinstance(value, Real) and 0.0 <= value < 1.0):
                 raise ValueError(f"{name}: expected a probability in [0, 1), got {value!r}")

@@ -1,23 +1,26 @@
 """From warm-up rows to experts: build each basis at its starting points, fit it by evidence, drop what is flat."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from streamgp.bases import FAMILIES, Basis, Fourier, Linear
 from streamgp.dynamics import Dynamics, parse, static
 from streamgp.ensemble import Ensemble, Expert, ensemble
-from streamgp.evidence import FLAT_GAIN, Fit, fit_basis
+from streamgp.evidence import Fit, fit_basis
 from streamgp.presets import Spec
 from streamgp.weights import BMA
 
 # A start whose evidence gains less than this share of its family's best ended on a plateau.
 FLAT_SHARE = 0.05
+FLAT_GAIN = 0.01  # and so does one below this gain, in nats per row: 10 nats over 1,000 rows
 # The provisional experts of the warm-up: lengthscales in units of sqrt(D) standard deviations, noise variances.
 PROVISIONAL_LENGTHSCALES = (0.5, 1.0, 2.0)
 PROVISIONAL_NOISE = (0.25, 0.02)
@@ -93,48 +96,79 @@ def fit_ensemble(
 def _fit_all(
     spec: Spec, X: np.ndarray, y: np.ndarray, seed: int, progress: Callable[[int, int], None] | None
 ) -> list[tuple[str, Fit]]:
+    """Every start of every family at its optimum; those on a plateau are started again, and then dropped."""
     rows, targets = jnp.asarray(X), jnp.asarray(y)
     jobs = _jobs(spec, X, seed)
-    x64 = bool(jax.config.read("jax_enable_x64"))
-    done = 0
+    fits = _fit(jobs, rows, targets, progress)
+    best = {
+        family: max(fit.gain for job, fit in zip(jobs, fits, strict=True) if job.family == family)
+        for family in spec.bases
+    }
 
-    def run(job: tuple) -> Fit:
-        _, _, basis, start, trainable = job
+    def is_flat(job: _Job, fit: Fit) -> bool:
+        return fit.gain < max(FLAT_GAIN, FLAT_SHARE * best[job.family])
+
+    # A start on a plateau sets out again from the lengthscales of its family's best, with features of its own.
+    again = []
+    for i, (job, fit) in enumerate(zip(jobs, fits, strict=True)):
+        if is_flat(job, fit) and best[job.family] >= FLAT_GAIN and "lengthscale" in job.trainable:
+            model = next(f for j, f in zip(jobs, fits, strict=True) if f.gain == best[job.family])
+            again.append((i, replace(job, basis=_with_lengthscale(job.basis, model.basis.lengthscale))))
+    for (i, _), fit in zip(again, _fit([job for _, job in again], rows, targets, None), strict=True):
+        fits[i] = fit
+    kept: list[tuple[str, Fit]] = []
+    for family in dict.fromkeys(spec.bases):
+        members = [(job, fit) for job, fit in zip(jobs, fits, strict=True) if job.family == family]
+        members.sort(key=lambda member: -member[1].gain)
+        kept.extend((job.label, fit) for job, fit in members[: spec.keep_starts] if not is_flat(job, fit))
+    # Nothing learnable in the warm-up: keep the first fit, which says so by its noise.
+    return kept or [(jobs[0].label, fits[0])]
+
+
+def _fit(jobs: Sequence["_Job"], X: Array, y: Array, progress: Callable[[int, int], None] | None) -> list[Fit]:
+    x64 = X.dtype == np.float64
+
+    def run(job: _Job) -> Fit:
         with jax.enable_x64(x64):  # the setting belongs to a thread
-            return fit_basis(basis, rows, targets, start, trainable)
+            return fit_basis(job.basis, X, y, job.start, job.trainable)
 
     fits: list[Fit] = []
     with ThreadPoolExecutor(max_workers=2) as pool:
         for fit in pool.map(run, jobs):
             fits.append(fit)
-            done += 1
             if progress is not None:
-                progress(done, len(jobs))
-    kept: list[tuple[str, Fit]] = []
-    for family in dict.fromkeys(job[0] for job in jobs):
-        members = [(job[1], fit) for job, fit in zip(jobs, fits, strict=True) if job[0] == family]
-        members.sort(key=lambda member: -member[1].gain)
-        flat = max(FLAT_GAIN, FLAT_SHARE * members[0][1].gain)
-        kept.extend(member for member in members[: spec.keep_starts] if member[1].gain >= flat)
-    # Nothing learnable in the warm-up: keep the first fit, which says so by its noise.
-    return kept or [(jobs[0][1], fits[0])]
+                progress(len(fits), len(jobs))
+    return fits
 
 
-def _jobs(spec: Spec, X: np.ndarray, seed: int) -> list[tuple]:
-    """(family, label, basis, start, trainable) of every fit to make."""
+@dataclass(frozen=True)
+class _Job:
+    """One fit to make."""
+
+    family: str
+    label: str
+    basis: Basis
+    start: float
+    trainable: tuple[str, ...]
+
+
+def _with_lengthscale(basis: Basis, lengthscale: Any) -> Basis:
+    return eqx.tree_at(lambda b: b.lengthscale, basis, lengthscale)  # type: ignore[attr-defined]
+
+
+def _jobs(spec: Spec, X: np.ndarray, seed: int) -> list[_Job]:
     jobs = []
     for position, family in enumerate(spec.bases):
         cls = FAMILIES[family]
         features = spec.features_per_basis or cls.default_features
         fixed = spec.lengthscales if "lengthscale" in cls.trainable else None
-        for i, start in enumerate(fixed or cls.starts):
+        starts = fixed or cls.starts
+        for i, start in enumerate(starts):
             key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), position), i)
             basis = cls.from_data(X, num_features=features, start=start, key=key)
             trainable = tuple(basis.trainable)
             if fixed:
-                old = getattr(basis, "lengthscale")  # noqa: B009
-                basis = eqx.tree_at(lambda b: b.lengthscale, basis, jnp.full_like(old, start))
-                trainable = ()
-            label = family if len(fixed or cls.starts) == 1 else f"{family} {start:.3g}"
-            jobs.append((family, label, basis, start, trainable))
+                basis, trainable = _with_lengthscale(basis, jnp.full(X.shape[1], start)), ()
+            label = family if len(starts) == 1 else f"{family} {start:.3g}"
+            jobs.append(_Job(family, label, basis, start, trainable))
     return jobs

@@ -86,12 +86,16 @@ class Share(eqx.Module):
         Group number of each expert, from 0.
     rate
         Probability, per row, of a switch from one expert to one particular other expert of its group.
+    background
+        Probability, per row, of a fresh start among all experts. The paper's Q has none, which makes it reducible:
+        between bases it is still BMA, and weights that sank too far do not come back in time.
     num_groups
         How many groups there are.
     """
 
     groups: Int[Array, " k"]
     rate: Float[Array, ""]
+    background: Float[Array, ""]
     num_groups: int = eqx.field(static=True)
 
     shuts_down = False
@@ -102,7 +106,8 @@ class Share(eqx.Module):
         same = self.groups[:, None] == self.groups[None, :]
         eye = jnp.eye(len(self.groups), dtype=bool)
         stay = 1.0 - self.rate * (jnp.sum(same, axis=0) - 1)
-        return jnp.where(eye, stay, jnp.where(same, self.rate, 0.0))
+        switch = jnp.where(eye, stay, jnp.where(same, self.rate, 0.0))
+        return (1.0 - self.background) * switch + self.background / len(self.groups)
 
     def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
         return log_prior
@@ -114,7 +119,9 @@ class Share(eqx.Module):
         size = jax.ops.segment_sum(jnp.ones_like(state), self.groups, self.num_groups)
         group = (top + jnp.log(mass))[self.groups]
         keep = jnp.log1p(-self.rate * size)[self.groups]
-        return jnp.logaddexp(keep + state, jnp.log(self.rate) + group)
+        switched = jnp.logaddexp(keep + state, jnp.log(self.rate) + group)
+        fresh = jnp.log(self.background / len(self.groups))
+        return jnp.logaddexp(jnp.log1p(-self.background) + switched, fresh)
 
     def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
         return _posterior(self.predict(state), log_density)
@@ -154,17 +161,20 @@ def fixed_share(num_experts: int, switch: float) -> WeightRule:
     return share([0] * num_experts, rate)
 
 
-def share(groups: Sequence[int], rate: float) -> WeightRule:
-    """Switching inside groups, the rate checked against the largest group."""
+def share(groups: Sequence[int], rate: float, background: float = 0.0) -> WeightRule:
+    """Switching inside groups and a fresh start among all, the rate checked against the largest group."""
     labels = np.unique(np.asarray(groups), return_inverse=True)[1]
     largest = int(np.bincount(labels).max())
     if rate < 0.0 or rate * largest > 1.0:
         raise ValueError(
             f"share: expected a rate between 0 and 1/{largest} (the largest group has {largest} experts), got {rate}"
         )
-    if rate == 0.0 or largest == 1:
+    if not 0.0 <= background < 1.0:
+        raise ValueError(f"share: expected a background probability in [0, 1), got {background}")
+    if (rate == 0.0 or largest == 1) and background == 0.0:
         return BMA()
-    return Share(jnp.asarray(labels, jnp.int32), jnp.asarray(float(rate)), int(labels.max()) + 1)
+    rates = jnp.asarray(float(rate)), jnp.asarray(float(background))
+    return Share(jnp.asarray(labels, jnp.int32), *rates, int(labels.max()) + 1)
 
 
 def markov(matrix: Any) -> Markov:

@@ -2,16 +2,18 @@
 
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 import streamgp
 
 if TYPE_CHECKING:
-    from streamgp.app.run import Outcome
+    from streamgp.app.run import RunOptions
 
 app = typer.Typer(
     add_completion=False,
@@ -95,11 +97,14 @@ def run(
     delta: Annotated[
         float | None, typer.Option(help="Switching rate of e-doebe between two dynamics of a basis.")
     ] = None,
+    share: Annotated[
+        float | None, typer.Option(help="Rate of a fresh start among all experts, under e-doebe; 0 is the paper's.")
+    ] = None,
     switch: Annotated[
         float | None, typer.Option(help="Probability per row of leaving an expert, under switching.")
     ] = None,
     warmup: Annotated[
-        int | None, typer.Option(help="Rows of the warm-up. Default: 1000, or a fifth of a shorter file.")
+        int | None, typer.Option(min=1, help="Rows of the warm-up. Default: 1000, or a fifth of a shorter file.")
     ] = None,
     warmup_posterior: Annotated[
         Start, typer.Option(help="After the fit: learn the warm-up rows, or restart from the prior.")
@@ -112,8 +117,8 @@ def run(
         ),
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    chunk: Annotated[int, typer.Option(help="Rows read and learnt at a time: a matter of speed only.")] = 1024,
-    max_rows: Annotated[int | None, typer.Option(help="Stop after this many rows of the file.")] = None,
+    chunk: Annotated[int, typer.Option(min=1, help="Rows read and learnt at a time: a matter of speed only.")] = 1024,
+    max_rows: Annotated[int | None, typer.Option(min=1, help="Stop after this many rows of the file.")] = None,
     on_bad_row: Annotated[
         BadRow, typer.Option(help="Stop at rows with missing or infinite numbers, or skip and count them.")
     ] = BadRow.raise_,
@@ -125,43 +130,43 @@ def run(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in --out.")] = False,
 ) -> None:
     """Predict a stream row by row, each before its target is seen, and learn from it."""
-    for name, value, least in (("--warmup", warmup, 1), ("--chunk", chunk, 1), ("--max-rows", max_rows, 1)):
-        if value is not None and value < least:
-            _fail(f"{name}: expected {least} or more, got {value}")
-    with _Sentences():
+    with _sentences():
+        from streamgp.app.outputs import RunError
         from streamgp.app.run import RunOptions
         from streamgp.presets import make_spec
 
-        spec = make_spec(
-            model,
-            bases=_names(bases),
-            features_per_basis=features_per_basis,
-            dynamics=_names(dynamics),
-            weights=weights,
-            delta=delta,
-            switch=switch,
-            q_absolute=q_absolute,
-            warmup_posterior=warmup_posterior.value,
+        try:
+            spec = make_spec(
+                model,
+                bases=_names(bases),
+                features_per_basis=features_per_basis,
+                dynamics=_names(dynamics),
+                weights=weights,
+                delta=delta,
+                share=share,
+                switch=switch,
+                q_absolute=q_absolute,
+                warmup_posterior=warmup_posterior.value,
+            )
+        except ValueError as error:
+            raise RunError(str(error)) from error
+        options = RunOptions(
+            data=data,
+            targets=_names(target) or [],
+            spec=spec,
+            features=_names(features),
+            time=time,
+            warmup=warmup,
+            seed=seed,
+            chunk=chunk,
+            max_rows=max_rows,
+            on_bad_row=on_bad_row.value,
+            out=out,
+            resume=resume,
+            overwrite=overwrite,
+            command=shlex.join(["streamgp", *sys.argv[1:]]),
         )
-        _run(
-            RunOptions(
-                data=data,
-                targets=_names(target) or [],
-                spec=spec,
-                features=_names(features),
-                time=time,
-                warmup=warmup,
-                seed=seed,
-                chunk=chunk,
-                max_rows=max_rows,
-                on_bad_row=on_bad_row.value,
-                out=out,
-                resume=resume,
-                overwrite=overwrite,
-                command=shlex.join(["streamgp", *sys.argv[1:]]),
-            ),
-            json,
-        )
+        _run(options, json)
 
 
 @app.command()
@@ -169,43 +174,47 @@ def demo(
     out: Annotated[Path, typer.Option(help="Directory for the data and the results.")] = Path("streamgp-demo"),
 ) -> None:
     """Run the default model on real data that an installed package carries, and write a report."""
-    with _Sentences():
+    with _sentences():
+        from streamgp.app.outputs import RunError
         from streamgp.app.run import RunOptions
         from streamgp.data.demo import write_demo_csv
         from streamgp.presets import make_spec
 
-        out.mkdir(parents=True, exist_ok=True)
         table = out / "demo.csv"
-        about = write_demo_csv(table)
+        again = table.exists()  # so what lies in the directory is an earlier demo's
+        out.mkdir(parents=True, exist_ok=True)
+        try:
+            about = write_demo_csv(table)
+        except ImportError as error:
+            raise RunError(str(error)) from error
         typer.echo(f"{about.description}\nSource: {about.source}. Licence: {about.licence}.\n", err=True)
-        _run(
-            RunOptions(
-                data=str(table),
-                targets=[about.target],
-                spec=make_spec("e-doebe"),
-                features=list(about.features),
-                out=out,
-                overwrite=True,
-                command=f"streamgp run {table} --target {about.target} --features {','.join(about.features)}",
-            ),
-            None,
+        words = ["streamgp", "run", str(table), "--target", about.target, "--features", ",".join(about.features)]
+        options = RunOptions(
+            data=str(table),
+            targets=[about.target],
+            spec=make_spec("e-doebe"),
+            features=list(about.features),
+            out=out,
+            overwrite=again,
+            command=shlex.join(words),
         )
+        _run(options, None)
 
 
-def _run(options: Any, json: str | None) -> None:
+def _run(options: "RunOptions", json: str | None) -> None:
     """Run, then the table, the metrics as JSON and the report; a run that ended early fails after all that."""
     from streamgp.app.compilation import keep_compiled_programs
-    from streamgp.app.outputs import write_json
+    from streamgp.app.outputs import RunError, encode_json, write_json
     from streamgp.app.run import run as run_stream
+    from streamgp.app.summary import print_summary
 
+    if json is not None and json != "-" and (Path(json).is_dir() or not Path(json).parent.is_dir()):
+        raise RunError(f"--json: expected a file in a directory that exists, or -, got {json}")
     keep_compiled_programs()
-
     outcome = run_stream(options)
-    _table(outcome, to_stderr=json == "-")
+    print_summary(outcome.metrics, to_stderr=json == "-")
     if json == "-":
-        import json as encoder
-
-        typer.echo(encoder.dumps(outcome.metrics, indent=2))
+        typer.echo(encode_json(outcome.metrics), nl=False)
     elif json is not None:
         write_json(Path(json), outcome.metrics)
     if options.out is not None:
@@ -216,70 +225,28 @@ def _run(options: Any, json: str | None) -> None:
         except ImportError as error:
             typer.echo(f"no report: {error}", err=True)
     if outcome.stopped is not None:
-        _fail(outcome.stopped, 130 if outcome.stopped.startswith("interrupted") else 1)
-
-
-def _table(outcome: "Outcome", to_stderr: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    m = outcome.metrics
-    console = Console(stderr=to_stderr, highlight=False)
-    if m["scored_rows"]:
-        table = Table(
-            title=f"{m['model']} on {m['data']}: {m['scored_rows']:,} rows after a warm-up of {m['warmup']:,}"
-        )
-        for name in ("", "nMSE", "RMSE", "MAE", "log density*", "CRPS", "95% bands hold"):
-            table.add_column(name, justify="left" if not name else "right")
-        table.add_row(
-            "streamgp",
-            *_cells(m),
-            _number(m["pll_standardised"]),
-            _number(m["crps"]),
-            f"{100 * m['coverage']['95']:.1f}%",
-        )
-        for name, label in (("persistence", "last target again"), ("running_mean", "mean so far")):
-            table.add_row(label, *_cells(m["naive"][name]), "", "", "")
-        console.print(table)
-        console.print("* mean log predictive density of the standardised target, higher is better")
-        speed = m["rows_per_second"]
-        if speed:
-            console.print(f"{speed:,.0f} rows a second after {m['seconds']['warmup']:.1f} s of warm-up")
-        rivals = {
-            "repeating the last target": m["naive"]["persistence"],
-            "the mean so far": m["naive"]["running_mean"],
-        }
-        for label, rival in rivals.items():
-            if rival["rmse"] is not None and rival["rmse"] <= m["rmse"]:
-                console.print(f"The model did not beat {label}.")
-    for warning in m["warnings"]:
-        console.print(f"note: {warning}")
-
-
-def _cells(scores: dict[str, Any]) -> list[str]:
-    return [_number(scores[name]) for name in ("nmse", "rmse", "mae")]
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+        _fail(outcome.stopped, 130 if outcome.interrupted else 1)
 
 
 def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-class _Sentences:
-    """Errors that are the user's to mend become one sentence and a non-zero exit."""
+@contextmanager
+def _sentences() -> Iterator[None]:
+    """Errors that are the user's to mend become one sentence and a non-zero exit; those of the program do not."""
+    from streamgp.app.outputs import RunError
+    from streamgp.checkpoint import CheckpointError
+    from streamgp.data import DataError
 
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if isinstance(error, KeyboardInterrupt):
-            _fail("stopped at once; the last checkpoint stands", 130)
-        if isinstance(error, ValueError | OSError | ImportError):
-            _fail(str(error) or type(error).__name__)
-        return False
+    try:
+        yield
+    except (RunError, DataError, CheckpointError) as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except KeyboardInterrupt:
+        _fail("stopped at once; what was written before stands", 130)
 
 
 def _fail(message: str, code: int = 1) -> NoReturn:

@@ -3,7 +3,8 @@
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -17,33 +18,48 @@ COLUMNS = ("y", "mean", "std", "q05", "q50", "q95", "pit", "crps")
 TABLES = ("predictions", "weights")
 
 
+class RunError(Exception):
+    """A run that cannot start or go on; the message says why, and what to do."""
+
+
 def write_aside(path: Path, data: bytes) -> None:
     """Write a file so that its name holds either the old content or all of the new."""
     aside = path.with_name(f".{path.name}.tmp")
     try:
-        with open(aside, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
+        aside.write_bytes(data)
+        _put_in_place(aside, path)
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
 
 
+def _put_in_place(aside: Path, path: Path) -> None:
+    """Give a complete file its name once the disk has it."""
+    with open(aside, "rb") as file:
+        os.fsync(file.fileno())
+    os.replace(aside, path)
+
+
+def encode_json(content: Any) -> str:
+    """Indented JSON with a line break at its end."""
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write indented JSON, aside and renamed."""
-    write_aside(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+    write_aside(path, encode_json(content).encode())
 
 
 class RunDirectory:
     """Collects scored rows and writes them as numbered parts, which `finish` joins.
 
     Parts are named by the first stream position that they hold, so that a resumed run can drop those that
-    were written after its checkpoint.
+    were written after its checkpoint. A write that fails raises `RunError` and leaves what was there.
     """
 
     def __init__(self, directory: Path, targets: Sequence[str]) -> None:
+        if directory.exists() and not directory.is_dir():
+            raise RunError(f"--out: expected a directory, got the file {directory}; name another one")
         self.directory = directory
         self.targets = targets
         self.position = 0
@@ -55,31 +71,50 @@ class RunDirectory:
     @property
     def holds_a_run(self) -> bool:
         """Whether the directory has results of an earlier run."""
-        return any((self.directory / name).exists() for name in ("checkpoint", "parts", "predictions.parquet"))
+        files = (self.directory / "predictions.parquet", self.checkpoint)
+        return any(path.exists() for path in files) or any(self._parts.glob("*.parquet"))
 
     def start(self) -> None:
         """An empty directory for a new run; results of an earlier one are removed."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        for name in ("checkpoint", "parts"):
-            shutil.rmtree(self.directory / name, ignore_errors=True)
-        for name in ("predictions.parquet", "weights.parquet", "metrics.json", "report.html"):
-            (self.directory / name).unlink(missing_ok=True)
-        self._parts.mkdir()
+        with self._writing():
+            self._parts.mkdir(parents=True, exist_ok=True)
+            for folder in (self.checkpoint, self._parts):
+                shutil.rmtree(folder, ignore_errors=True)
+            for name in ("predictions.parquet", "weights.parquet", "metrics.json", "report.html"):
+                (self.directory / name).unlink(missing_ok=True)
+            self._parts.mkdir()
 
     def resume(self, position: int) -> None:
         """Go on after `position` rows: keep exactly the rows before it."""
-        if not self._parts.exists():
-            # The run had been finished (or stopped): its whole tables become the first parts again.
-            self._parts.mkdir()
+        with self._writing():
+            if not self._parts.exists():
+                self._reopen()
             for table in TABLES:
-                whole = self.directory / f"{table}.parquet"
-                if whole.exists():
-                    os.replace(whole, self._part(table, 0))
-        for table in TABLES:
-            for part in self._parts.glob(f"{table}-*.parquet"):
-                if int(part.stem.rsplit("-", 1)[1]) >= position:
-                    part.unlink()
+                for part in self._parts.glob(f"{table}-*.parquet"):
+                    if int(part.stem.rsplit("-", 1)[1]) >= position:
+                        part.unlink()
+            parts = sorted(self._parts.glob("predictions-*.parquet"))
+            rows = sum(pl.scan_parquet(part, glob=False).select(pl.len()).collect().item() for part in parts)
+        if rows != position:
+            raise RunError(
+                f"--resume: the checkpoint in {self.directory} was taken after {position:,} rows, but there are "
+                f"predictions of {rows:,}; put the missing files back, or start again with --overwrite"
+            )
         self.position = self._began = position
+
+    def _reopen(self) -> None:
+        """After a finished run: its whole tables are the first parts of the next, and stay until that ends."""
+        aside = self.directory / ".parts.new"
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir()
+        for table in TABLES:
+            whole, part = self.directory / f"{table}.parquet", aside / self._part(table, 0).name
+            if whole.exists():
+                try:
+                    os.link(whole, part)
+                except OSError:  # a file system without links
+                    shutil.copyfile(whole, part)
+        os.replace(aside, self._parts)
 
     def add(self, rows: np.ndarray, times: np.ndarray | None, part: ScoredRows, experts: Sequence[str]) -> None:
         """Take in a scored stretch; it reaches the disk with the next `flush`."""
@@ -100,32 +135,53 @@ class RunDirectory:
 
     def flush(self) -> None:
         """Write what has been taken in since the last time as one part of each table."""
-        for table, frames in self._pending.items():
-            if frames:
-                data = BytesIO()
-                pl.concat(frames).write_parquet(data)
-                write_aside(self._part(table, self._began), data.getvalue())
-                frames.clear()
+        with self._writing():
+            for table, frames in self._pending.items():
+                if frames:
+                    data = BytesIO()
+                    pl.concat(frames).write_parquet(data)
+                    write_aside(self._part(table, self._began), data.getvalue())
+                    frames.clear()
         self._began = self.position
 
     def finish(self, metrics: dict[str, Any]) -> None:
         """Join the parts into whole tables, then write the metrics; the parts go last."""
-        for table in TABLES:
-            whole = self.directory / f"{table}.parquet"
-            parts = sorted(self._parts.glob(f"{table}-*.parquet"))
-            aside = self.directory / f".{table}.tmp"
+        with self._writing():
+            for table in TABLES:
+                self._join(table)
+            write_json(self.directory / "metrics.json", metrics)
+            # Renamed first: a folder with some of its parts would not be told from one with all of them.
+            gone = self.directory / ".parts.old"
+            shutil.rmtree(gone, ignore_errors=True)
+            os.replace(self._parts, gone)
+            shutil.rmtree(gone, ignore_errors=True)
+
+    def _join(self, table: str) -> None:
+        parts = sorted(self._parts.glob(f"{table}-*.parquet"))
+        aside = self.directory / f".{table}.tmp"
+        try:
             if parts:
                 pl.scan_parquet(parts, glob=False).sink_parquet(aside)
             else:
                 pl.DataFrame({"row": pl.Series([], dtype=pl.Int64)}).write_parquet(aside)
-            with open(aside, "rb") as file:
-                os.fsync(file.fileno())
-            os.replace(aside, whole)
-        write_json(self.directory / "metrics.json", metrics)
-        gone = self.directory / ".parts.old"
-        shutil.rmtree(gone, ignore_errors=True)
-        os.replace(self._parts, gone)
-        shutil.rmtree(gone, ignore_errors=True)
+            _put_in_place(aside, self.directory / f"{table}.parquet")
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
 
     def _part(self, table: str, position: int) -> Path:
         return self._parts / f"{table}-{position:012d}.parquet"
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, pl.exceptions.PolarsError) as error:
+            reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+            with suppress(OSError):
+                self._parts.rmdir()  # only if nothing is in it
+            then = "go on with --resume" if self.checkpoint.exists() else "start again"
+            raise RunError(
+                f"{self.directory}: could not write the results ({reason}); what was written before "
+                f"stands: mend this and {then}"
+            ) from error

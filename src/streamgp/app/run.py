@@ -1,17 +1,14 @@
 """`streamgp run`: from a file to predictions, metrics, checkpoint and report."""
 
-import signal
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from types import FrameType
 from typing import Any
 
 from streamgp import checkpoint
-from streamgp.app.outputs import RunDirectory
+from streamgp.app.interrupt import Interrupt, Stop
+from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.data import Chunk, DataError, RowReader, Schema, open_rows
 from streamgp.data.readers import OnBadRow
 from streamgp.estimators import DEFAULT_WARMUP, SHORT_WARMUP, expert_table
@@ -50,6 +47,7 @@ class Outcome:
 
     metrics: dict[str, Any]
     stopped: str | None = None
+    interrupted: bool = False
 
 
 @dataclass
@@ -66,152 +64,139 @@ class _Clock:
         return {"read": self.read, "warmup": self.warmup, "stream": self.stream, "total": total}
 
 
-class _Interrupt:
-    """Turns Ctrl-C and SIGTERM into a flag, so that a row is either learnt or not; a second one stops at once."""
-
-    def __init__(self) -> None:
-        self.signalled = False
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.signalled:
-            raise KeyboardInterrupt
-        self.signalled = True
-        print("\nstopping after the rows in hand; once more to stop at once", file=sys.stderr)
-
-    @contextmanager
-    def watch(self) -> Iterator[None]:
-        """Listen for the body of a ``with`` statement."""
-        before = {number: signal.signal(number, self) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-
 def run(options: RunOptions) -> Outcome:
     """Run a stream from its file and write everything that was asked for.
 
     Raises
     ------
-    DataError, CheckpointError, ValueError, OSError
-        If the run cannot start. Once rows have been predicted, an error in the data ends the run with its
-        results kept, and the returned `Outcome` says why.
+    RunError, DataError, CheckpointError, OSError
+        If the run cannot start, or its results cannot be written. Once rows have been predicted, an error in the
+        data ends the run with its results kept, and the returned `Outcome` says why.
     """
     directory = None if options.out is None else RunDirectory(options.out, options.targets)
     clock = _Clock()
     stored: dict[str, Any] | None = None
     if options.resume:
         stored = _load(options, directory)
+        options = replace(options, warmup=stored["config"]["warmup"])
     elif directory is not None and directory.holds_a_run and not options.overwrite:
-        raise ValueError(
+        raise RunError(
             f"{options.out} already holds a run: add --resume to go on with it, --overwrite to replace it, "
             f"or name another --out"
         )
-    if options.warmup is None and stored is None:
-        options.warmup = _default_warmup(options)
-    schema = None if stored is None else Schema.from_json(stored["schema"])
-    skip = 0 if stored is None else stored["next_row"]
-    with _open(options, schema, skip) as reader:
-        if stored is None:
-            job = _Job.fresh(options, reader)
-            if directory is not None:
+    if options.warmup is None:
+        options = replace(options, warmup=_default_warmup(options))
+    with _open(options, stored) as reader:
+        job = _Job(options, reader, stored)
+        if directory is not None:
+            if stored is None:
                 directory.start()
-        else:
-            job = _Job.restored(options, reader, stored)
-            assert directory is not None
-            directory.resume(job.metrics.rows)
+            else:
+                directory.resume(job.metrics.rows)
         return job.run(directory, clock)
 
 
 class _Job:
     """A stream under way: the learner, its scores, and where it stands in the file."""
 
-    def __init__(
-        self, options: RunOptions, reader: RowReader, learner: StreamLearner, metrics: StreamMetrics, next_row: int
-    ) -> None:
+    def __init__(self, options: RunOptions, reader: RowReader, stored: dict[str, Any] | None) -> None:
+        assert options.warmup is not None
         self.options = options
         self.reader = reader
-        self.learner = learner
-        self.metrics = metrics
-        self.next_row = next_row
-        self.earlier_skipped = 0
-        self.interrupt = _Interrupt()
-
-    @classmethod
-    def fresh(cls, options: RunOptions, reader: RowReader) -> "_Job":
-        assert options.warmup is not None
-        learner = StreamLearner(
-            options.spec,
-            num_inputs=len(reader.schema.feature_names),
-            num_outputs=len(options.targets),
-            warmup=options.warmup,
-            seed=options.seed,
-            timed=options.time is not None,
-        )
-        return cls(options, reader, learner, StreamMetrics(options.targets, options.warmup), 0)
-
-    @classmethod
-    def restored(cls, options: RunOptions, reader: RowReader, stored: dict[str, Any]) -> "_Job":
-        learner = StreamLearner.from_tree(stored["learner"])
-        job = cls(options, reader, learner, StreamMetrics.from_tree(stored["metrics"]), stored["next_row"])
-        job.earlier_skipped = stored["skipped_rows"]
-        options.warmup = learner.warmup
-        return job
+        self.interrupt = Interrupt()
+        if stored is None:
+            self.learner = _new_learner(options, reader.schema)
+            self.metrics = StreamMetrics(options.targets, options.warmup)
+            self.next_row = 0
+            self.unseen_levels = dict(reader.unseen_levels)
+        else:
+            self.learner = StreamLearner.from_tree(stored["learner"])
+            self.metrics = StreamMetrics.from_tree(stored["metrics"])
+            self.next_row = stored["next_row"]
+            self.unseen_levels = stored["unseen_levels"]
+        # What came before; the reader counts from here on.
+        self.earlier_unseen = dict(self.unseen_levels)
+        self.earlier_skipped = self.skipped_rows = self.next_row - self.metrics.rows
 
     def run(self, directory: RunDirectory | None, clock: _Clock) -> Outcome:
-        stopped = None
-        saved = perf_counter()
         first_row = self.metrics.rows
-        total = self.options.max_rows or self.reader.total_rows or self.reader.bytes_total
-        with self.interrupt.watch(), progress_bar("warm-up", total) as bar:
-            self.learner.progress = lambda done, todo: bar.at(
-                self._progress(), f"warm-up: fitting experts, {done} of {todo}"
-            )
-            chunks = self._timed_chunks(clock)
+        stopped, interrupted = None, False
+        with self.interrupt.watch():
             try:
-                for chunk in chunks:
-                    self._learn(chunk, directory, clock, bar)
-                    if self.interrupt.signalled:
-                        stopped = f"interrupted after {self.metrics.rows:,} rows; go on with --resume"
-                        break
-                    if directory is not None and perf_counter() - saved > CHECKPOINT_SECONDS:
-                        self._save(directory)
-                        saved = perf_counter()
+                self._stream(directory, clock)
+            except Stop:
+                if not self.metrics.rows:
+                    raise KeyboardInterrupt from None
+                interrupted = True
+                then = "" if directory is None else "; go on with --resume"
+                stopped = f"interrupted after {self.metrics.rows:,} rows{then}"
             except DataError as error:
                 if not self.metrics.rows:
                     raise
-                stopped = str(error)
-        if not self.metrics.rows:
-            raise DataError(f"{self.options.data}: no usable row: every one was skipped as bad")
-        if stopped is None and not self.learner.warm:
-            stopped = (
-                f"{self.options.data}: the stream ended after {self.metrics.rows:,} rows, within the warm-up of "
-                f"{self.learner.warmup:,}, so no expert was fitted; use --warmup {max(1, self.metrics.rows // 5)}"
-            )
-        metrics = self._result(clock, first_row, stopped)
-        if directory is not None:
-            self._save(directory)
-            directory.finish(metrics)
-        return Outcome(metrics, stopped)
-
-    def _learn(self, chunk: Chunk, directory: RunDirectory | None, clock: _Clock, bar: Bar) -> None:
-        began = perf_counter()
-        for part in prequential(self.learner, [(chunk.X, chunk.y, chunk.times)], self.metrics):
-            rows = slice(part.start, part.start + len(part.scores.y))
+                stopped = str(error).rstrip(".")
+            if not self.metrics.rows:
+                raise DataError(f"{self.reader.name}: no usable row: every one was skipped as bad")
+            if stopped is None and not self.learner.warm:
+                stopped = (
+                    f"{self.reader.name}: the stream ended after {self.metrics.rows:,} rows, within the warm-up of "
+                    f"{self.learner.warmup:,}, so no expert was fitted; start again with a shorter one, such as "
+                    f"--warmup {max(1, self.metrics.rows // 5)}"
+                )
+            metrics = self._result(clock, first_row, stopped)
             if directory is not None:
-                names = [expert.name for expert in self.learner.experts]
-                times = None if chunk.times is None else chunk.times[rows]
-                directory.add(chunk.rows[rows], times, part, names)
-            self.next_row = int(chunk.rows[rows][-1]) + 1
-            now = perf_counter()
-            if part.weights is None:
-                clock.warmup += now - began
+                self._save(directory)
+                directory.finish(metrics)
+        return Outcome(metrics, stopped, interrupted)
+
+    def _stream(self, directory: RunDirectory | None, clock: _Clock) -> None:
+        """Learn all rows that are to come; whatever ends this early, no row is half learnt."""
+        self._check_targets()
+        saved = perf_counter()
+        total = self.options.max_rows or self.reader.total_rows or self.reader.bytes_total
+        with progress_bar("warm-up", total) as bar:
+            self.learner.progress = lambda done, todo: self._fitting(bar, done, todo)
+            for chunk in self._chunks(clock):
+                self._learn(chunk, directory, clock)
+                bar.at(self._progress(), "stream" if self.learner.warm else "warm-up")
                 self._check_targets()
-            else:
-                clock.stream += now - began
-            began = now
-            bar.at(self._progress(), "stream" if self.learner.warm else "warm-up")
+                self.interrupt.check()
+                if directory is not None and perf_counter() - saved > CHECKPOINT_SECONDS:
+                    self._save(directory)
+                    saved = perf_counter()
+        self.skipped_rows = self.earlier_skipped + self.reader.skipped_rows  # those after the last good row too
+
+    def _chunks(self, clock: _Clock) -> Iterator[Chunk]:
+        """Chunks that are learnt in one go, cut at the same rows wherever an earlier run may have stopped."""
+        while True:
+            began = perf_counter()
+            self.reader.chunk = min(
+                self.options.chunk - self.metrics.rows % self.options.chunk, self.learner.longest_stretch
+            )
+            with self.interrupt.waiting():
+                chunk = next(self.reader, None)
+            clock.read += perf_counter() - began
+            if chunk is None:
+                return
+            yield chunk
+
+    def _learn(self, chunk: Chunk, directory: RunDirectory | None, clock: _Clock) -> None:
+        began = perf_counter()
+        part = next(prequential(self.learner, [(chunk.X, chunk.y, chunk.times)], self.metrics))
+        if directory is not None:
+            directory.add(chunk.rows, chunk.times, part, [expert.name for expert in self.learner.experts])
+        self.next_row = int(chunk.rows[-1]) + 1
+        self.skipped_rows = self.next_row - self.metrics.rows
+        for name, count in self.reader.unseen_levels.items():
+            self.unseen_levels[name] = self.earlier_unseen[name] + count
+        if part.weights is None:
+            clock.warmup += perf_counter() - began
+        else:
+            clock.stream += perf_counter() - began
+
+    def _fitting(self, bar: Bar, done: int, todo: int) -> None:
+        """Between two fits of the warm-up, which take long; the learner forgets a stretch that ends in an error."""
+        self.interrupt.check()
+        bar.at(self._progress(), f"warm-up: fitting experts, {done} of {todo}")
 
     def _check_targets(self) -> None:
         """After the warm-up a target must have moved, or its scale is unknown."""
@@ -219,9 +204,9 @@ class _Job:
             for name, value in zip(self.options.targets, self.learner.constant_targets, strict=True):
                 if value is not None:
                     raise DataError(
-                        f"{self.options.data}: target column '{name}' has the single value {value:g} in all "
+                        f"{self.reader.name}: target column '{name}' has the single value {value:g} in all "
                         f"{self.learner.warmup:,} rows of the warm-up, so its scale is unknown; check the "
-                        f"column, or use a longer --warmup"
+                        f"column, or start again with a longer --warmup"
                     )
 
     def _progress(self) -> float:
@@ -230,21 +215,6 @@ class _Job:
             return self.next_row
         return self.reader.bytes_read or self.metrics.rows
 
-    def _timed_chunks(self, clock: _Clock) -> Iterator[Chunk]:
-        chunks = iter(self.reader)
-        while True:
-            began = perf_counter()
-            chunk = next(chunks, None)
-            clock.read += perf_counter() - began
-            if chunk is None:
-                return
-            yield chunk
-
-    @property
-    def skipped_rows(self) -> int:
-        """Bad rows passed over, before and after a resume."""
-        return self.earlier_skipped + self.reader.skipped_rows
-
     def _save(self, directory: RunDirectory) -> None:
         directory.flush()
         tree = {
@@ -252,7 +222,8 @@ class _Job:
             "metrics": self.metrics.to_tree(),
             "schema": self.reader.schema.to_json(),
             "next_row": self.next_row,
-            "skipped_rows": self.skipped_rows,
+            "last_time": self.learner.last_time,
+            "unseen_levels": self.unseen_levels,
             "config": _config(self.options),
         }
         checkpoint.save(directory.checkpoint, tree, {"kind": "run", "rows": self.metrics.rows})
@@ -287,7 +258,7 @@ class _Job:
             said.append(f"one single value in the first rows, so nothing to learn from at first: {names}")
         said += [
             f"column '{name}': {count:,} rows had a level that the first rows had not; they count as no level"
-            for name, count in self.reader.unseen_levels.items()
+            for name, count in self.unseen_levels.items()
             if count
         ]
         if self.skipped_rows:
@@ -300,9 +271,9 @@ class _Job:
         return said
 
 
-def _open(options: RunOptions, schema: Schema | None = None, skip_rows: int = 0) -> RowReader:
+def _open(options: RunOptions, stored: dict[str, Any] | None = None) -> RowReader:
     return open_rows(
-        sys.stdin.buffer if options.data == "-" else options.data,
+        options.data,
         target=options.targets,
         features=options.features,
         time=options.time,
@@ -310,17 +281,32 @@ def _open(options: RunOptions, schema: Schema | None = None, skip_rows: int = 0)
         on_bad_row=options.on_bad_row,
         chunk=options.chunk,
         max_rows=options.max_rows,
-        skip_rows=skip_rows,
-        schema=schema,
+        skip_rows=0 if stored is None else stored["next_row"],
+        last_time=None if stored is None else stored["last_time"],
+        schema=None if stored is None else Schema.from_json(stored["schema"]),
     )
+
+
+def _new_learner(options: RunOptions, schema: Schema) -> StreamLearner:
+    assert options.warmup is not None
+    try:
+        return StreamLearner(
+            options.spec,
+            num_inputs=len(schema.feature_names),
+            num_outputs=len(options.targets),
+            warmup=options.warmup,
+            seed=options.seed,
+            timed=options.time is not None,
+        )
+    except ValueError as error:  # a basis that does not suit so many inputs
+        raise RunError(str(error)) from error
 
 
 def _default_warmup(options: RunOptions) -> int:
     """1,000 rows, or a fifth of a file that is shorter than 5,000 (not known for standard input)."""
     if options.data == "-":
         return DEFAULT_WARMUP
-    peek = RunOptions(**{**vars(options), "max_rows": min(options.max_rows or SHORT_FILE, SHORT_FILE)})
-    peek.on_bad_row = "skip"
+    peek = replace(options, max_rows=min(options.max_rows or SHORT_FILE, SHORT_FILE), on_bad_row="skip")
     with _open(peek) as reader:
         rows = sum(len(chunk.rows) for chunk in reader)
     return min(DEFAULT_WARMUP, max(rows // 5, min(SHORT_WARMUP, rows), 1))
@@ -329,7 +315,7 @@ def _default_warmup(options: RunOptions) -> int:
 def _config(options: RunOptions) -> dict[str, Any]:
     """What must not change when a run is resumed."""
     return {
-        "spec": asdict(options.spec),
+        **asdict(options.spec),
         "target": list(options.targets),
         "features": options.features,
         "time": options.time,
@@ -341,18 +327,19 @@ def _config(options: RunOptions) -> dict[str, Any]:
 
 def _load(options: RunOptions, directory: RunDirectory | None) -> dict[str, Any]:
     if directory is None:
-        raise ValueError("--resume needs --out DIR, the directory of the run to go on with")
+        raise RunError("--resume needs --out DIR, the directory of the run to go on with")
+    if not directory.checkpoint.exists():
+        raise RunError(f"--resume: {options.out} holds no checkpoint to go on from; start without --resume")
     tree, meta = checkpoint.load(directory.checkpoint)
     if meta.get("kind") != "run":
         raise checkpoint.CheckpointError(
             f"{directory.checkpoint}: expected the checkpoint of a run, got one of {meta.get('kind')!r}"
         )
-    if options.warmup is None:
-        options.warmup = tree["config"]["warmup"]
-    for name, now in _config(options).items():
-        before = tree["config"][name]
-        if before != now:
-            raise ValueError(
+    given = _config(options)
+    for name, before in tree["config"].items():
+        now = given[name]
+        if before != now and not (name == "warmup" and now is None):
+            raise RunError(
                 f"--resume: the run in {options.out} has {name} {before!r}, but now {now!r} was given; "
                 f"give the same options as before"
             )

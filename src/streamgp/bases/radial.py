@@ -29,13 +29,12 @@ class RadialBasis(Basis):
         l, the width of the bumps along each input, in the same units.
     """
 
-    trainable: ClassVar[Mapping[str, Literal["positive", "real"]]] = {
-        "lengthscale": "positive",
-        "centres": "real",
-    }
+    # The centres stay where k-means put them: moved by the evidence of a thousand rows they overfit (measured: the
+    # log density of later rows fell by 2 to 4 nats on kin40k, although the warm-up's evidence rose by 1.2).
+    trainable: ClassVar[Mapping[str, Literal["positive", "real"]]] = {"lengthscale": "positive"}
     # On five data sets of 5 to 18 inputs, starts of 0.1 (bumps touch no other row) and of 10 (features nearly
     # constant) often ended on a plateau or at clearly worse evidence: these are closer to the range.
-    starts: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0)
+    starts: ClassVar[tuple[float, ...]] = (0.3, 1.0)
 
     centres: Float[Array, "*stack f d"]
     lengthscale: Float[Array, "*stack d"]

@@ -27,6 +27,7 @@ def open_rows(
     chunk: int = 1024,
     max_rows: int | None = None,
     skip_rows: int = 0,
+    last_time: float | None = None,
     schema: Schema | None = None,
 ) -> "RowReader":
     """Open a table as a stream of chunks.
@@ -54,6 +55,8 @@ def open_rows(
     skip_rows
         Start after this many data rows of the file. To go on after a chunk, pass ``chunk.rows[-1] + 1``
         with the same `schema`.
+    last_time
+        The time of the row before the first, which no later one may precede.
     schema
         The schema of an earlier reader, in place of inferring one.
 
@@ -88,7 +91,7 @@ def open_rows(
         if skip_rows > start:
             opened.skip(skip_rows - start)
         head = None if head is None or head.size <= skip_rows else head.tail(skip_rows)
-        return RowReader(opened, schema, head, on_bad_row, chunk, max_rows)
+        return RowReader(opened, schema, head, on_bad_row, chunk, max_rows, last_time)
     except BaseException:
         opened.close()
         raise
@@ -150,6 +153,10 @@ class RowReader:
     ----------
     schema
         How the file's columns became X, y and times.
+    name
+        What error messages call the file.
+    chunk
+        Rows of the next chunk; it may be changed between two of them.
     total_rows
         The number of data rows in the whole file where its format says (Parquet), else None.
     bytes_total
@@ -168,8 +175,10 @@ class RowReader:
         on_bad_row: OnBadRow,
         chunk: int,
         max_rows: int | None,
+        last_time: float | None,
     ) -> None:
         self.schema = schema
+        self.name = source.name
         self.total_rows = source.total_rows
         self.bytes_total = source.bytes_total
         self.skipped_rows = 0
@@ -177,9 +186,9 @@ class RowReader:
         self._source = source
         self._head = head
         self._on_bad_row = on_bad_row
-        self._chunk = chunk
+        self.chunk = chunk
         self._max_rows = max_rows
-        self._last_time = -np.inf
+        self._last_time = -np.inf if last_time is None else last_time
         self._bad_rows: list[int] = []  # met, but not yet counted
         self._chunks = self._iterate()
 
@@ -213,9 +222,9 @@ class RowReader:
             for block in self._blocks():
                 rows, error = self._encode(block)
                 held = rows if held is None else join(held, rows)
-                while len(held.rows) >= self._chunk:
-                    yield self._counted(cut(held, slice(None, self._chunk)))
-                    held = cut(held, slice(self._chunk, None))
+                while len(held.rows) >= self.chunk:
+                    first, held = cut(held, slice(None, self.chunk)), cut(held, slice(self.chunk, None))
+                    yield self._counted(first)
                 if error is not None:
                     if len(held.rows):
                         yield self._counted(held)
@@ -235,8 +244,8 @@ class RowReader:
 
     def _wanted(self) -> int:
         if self._max_rows is None:
-            return self._chunk
-        return min(self._chunk, max(0, self._max_rows - self._source.next_row))
+            return self.chunk
+        return min(self.chunk, max(0, self._max_rows - self._source.next_row))
 
     def _counted(self, chunk: Chunk) -> Chunk:
         """Bring the counters up to the last row of the chunk that is about to be given."""
@@ -259,7 +268,7 @@ class RowReader:
         bad = sorted(faults)
         if bad and self._on_bad_row == "raise":
             error = DataError(
-                f"{self._source.name}: {block.where(bad[0])}: {faults[bad[0]]}; correct the row, "
+                f"{self.name}: {block.where(bad[0])}: {faults[bad[0]]}; correct the row, "
                 f"or skip such rows with on_bad_row='skip' (--on-bad-row skip)."
             )
             encoded = cut(encoded, slice(None, bad[0]))
@@ -274,7 +283,7 @@ class RowReader:
                 i = back[0]
                 write = cells.iso if self.schema.time_is_text else str
                 error = DataError(
-                    f"{self._source.name}: {block.where(int(encoded.rows[i] - block.first_row))}, "
+                    f"{self.name}: {block.where(int(encoded.rows[i] - block.first_row))}, "
                     f"time column '{self.schema.time}': expected times that never decrease, "
                     f"got {write(float(encoded.times[i]))} after {write(float(before[i]))}; "
                     f"sort the file by time."

@@ -1,6 +1,6 @@
 """Scores of probabilistic predictions: row by row, and summed up over a stream in constant memory."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,7 +12,7 @@ from streamgp.core import Predictive
 
 COVERAGE_LEVELS = (50, 90, 95)
 QUANTILES = (0.05, 0.5, 0.95)
-_ROWS = 256  # rows scored at a time: the pairs of components in the CRPS would fill memory otherwise
+_ROWS = 256  # rows at a time: the pairs of components in the CRPS would fill memory otherwise
 
 
 class RowScores(NamedTuple):
@@ -46,23 +46,28 @@ def _score(predictive: Predictive, y: jax.Array) -> tuple:
 
 def score_rows(predictive: Predictive, y: np.ndarray) -> RowScores:
     """Score predictions of n rows against their targets `y` (n, E)."""
-    n = len(y)
+    return RowScores(y, *in_pieces(_score, predictive, y))
+
+
+def in_pieces(function: Callable[..., tuple], predictive: Predictive, *arrays: np.ndarray) -> list[np.ndarray]:
+    """What a function of a prediction and of arrays with its rows returns, computed on pieces of few sizes.
+
+    So few programs are compiled, whatever the number of rows.
+    """
     parts = []
     with jax.enable_x64(True):
-        for at in range(0, n, _ROWS):
-            rows = slice(at, at + _ROWS)
-            size = 1 if len(y[rows]) == 1 else _ROWS
-            piece = jax.tree.map(lambda a, rows=rows, size=size: _fill(a[rows], size), predictive)
-            scores = _score(piece, jnp.asarray(_fill(y[rows], size)))
-            parts.append([np.asarray(a)[: len(y[rows])] for a in scores])
-    joined = [np.concatenate(a) for a in zip(*parts, strict=True)]
-    return RowScores(y, *joined)
+        for at in range(0, len(predictive.loc), _ROWS):
+            n = len(predictive.loc[at : at + _ROWS])
+            size = 1 if n == 1 else _ROWS
+            filled = jax.tree.map(lambda a, at=at, size=size: _fill(a[at : at + _ROWS], size), (predictive, *arrays))
+            parts.append([np.asarray(a)[:n] for a in function(*filled)])
+    return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
-def _fill(a: np.ndarray, size: int) -> np.ndarray:
+def _fill(a: np.ndarray, size: int) -> jax.Array:
     """Repeat the last row up to `size` rows, so that few shapes reach the compiled code."""
     a = np.asarray(a, dtype=np.float64)
-    return np.pad(a, [(0, size - len(a))] + [(0, 0)] * (a.ndim - 1), mode="edge")
+    return jnp.asarray(np.pad(a, [(0, size - len(a))] + [(0, 0)] * (a.ndim - 1), mode="edge"))
 
 
 class Moments(NamedTuple):

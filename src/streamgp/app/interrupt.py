@@ -1,0 +1,57 @@
+"""Ctrl-C and SIGTERM: a row is either learnt and written, or as if it had not been read."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Stop(BaseException):
+    """The user asked to stop, and nothing is half done."""
+
+
+class Interrupt:
+    """Remembers a signal until a moment at which nothing is half done; a second one stops at once."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._waiting = False
+
+    def check(self) -> None:
+        """Stop here, if that was asked for.
+
+        Raises
+        ------
+        Stop
+            If a signal has come.
+        """
+        if self._asked:
+            raise Stop
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Listen for the body of a ``with`` statement."""
+        before = {number: signal.signal(number, self._heard) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """A body that may be left at any moment, such as waiting for the next rows of a live stream."""
+        self._waiting = True
+        try:
+            yield
+        finally:
+            self._waiting = False
+
+    def _heard(self, number: int, frame: FrameType | None) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
+        self._asked = True
+        if self._waiting:
+            raise Stop
+        print("\nstopping after the rows in hand; once more to stop at once", file=sys.stderr)

@@ -1,0 +1,188 @@
+"""From warm-up rows to experts: which starts stay, and what odd data do."""
+
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+import pytest
+
+from streamgp import warmup
+from streamgp.bases import Basis
+from streamgp.ensemble import Ensemble
+from streamgp.evidence import Fit
+from streamgp.learner import StreamLearner
+from streamgp.presets import Spec, make_spec
+from streamgp.warmup import fit_ensemble
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_compilation() -> Iterator[None]:
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def rows(n: int = 60, inputs: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(n, inputs))
+    y = np.sin(X[:, :1]) + 0.5 * X[:, -1:] + 0.1 * rng.normal(size=(n, 1))
+    return X, (y - y.mean()) / y.std()
+
+
+def fit(spec: Spec, X: np.ndarray, y: np.ndarray, **options: object) -> tuple[Ensemble, list[warmup.FittedExpert]]:
+    return fit_ensemble(spec, X, y, **({"seed": 0, "time_unit": 1.0} | options))  # type: ignore[arg-type]
+
+
+def names_kept(monkeypatch: pytest.MonkeyPatch, spec: Spec, gains: dict[float, float]) -> list[str]:
+    """The names of the experts, where a start's fits always end with these gains."""
+
+    def fake(basis: Basis, X: object, y: object, start: float, trainable: object) -> Fit:
+        return Fit(basis, 1.0, 0.1, 0.0, gains[start], start, 1)
+
+    monkeypatch.setattr(warmup, "fit_basis", fake)
+    return [expert.name for expert in fit(spec, *rows())[1]]
+
+
+FOURIER = make_spec("oebe", bases=["fourier"], features_per_basis=4)
+
+
+def test_flat_starts_are_dropped(monkeypatch: pytest.MonkeyPatch):
+    kept = names_kept(monkeypatch, FOURIER, {0.1: 1e-6, 1.0: 1.0, 10.0: 0.8})
+    assert sorted(kept) == ["fourier 1", "fourier 10"]
+
+
+def test_only_the_best_starts_are_kept_on_request(monkeypatch: pytest.MonkeyPatch):
+    one = Spec("one", bases=("fourier",), features_per_basis=4, keep_starts=1)
+    assert names_kept(monkeypatch, one, {0.1: 0.5, 1.0: 0.7, 10.0: 0.9}) == ["fourier 10"]
+
+
+def test_when_nothing_can_be_learnt_one_expert_is_kept(monkeypatch: pytest.MonkeyPatch):
+    assert len(names_kept(monkeypatch, FOURIER, {0.1: -0.1, 1.0: 0.0, 10.0: -2.0})) == 1
+
+
+def test_pure_noise_is_called_noise():
+    X, _ = rows(200)
+    y = np.random.default_rng(9).normal(size=(200, 1))
+    model, experts = fit(make_spec("oebe", bases=["linear"]), X, y)
+    assert len(experts) == 1
+    assert 0.7 < float(model.groups[0].noise.noise_var.squeeze()) < 1.3
+
+
+def test_random_walks_are_absolute_on_request():
+    X, y = rows()
+    for absolute in (False, True):
+        model, _ = fit(make_spec("oebe", bases=["linear"], dynamics=["walk 0.01"], q_absolute=absolute), X, y)
+        v = float(model.groups[0].noise.prior_var.squeeze())
+        q = float(model.groups[0].dynamics.diffusion.squeeze()) * v
+        assert q == pytest.approx(0.01 if absolute else 0.01 * v, rel=1e-12)
+        assert not 0.9 < v < 1.1
+
+
+def test_the_seed_decides_what_is_drawn():
+    X, y = rows()
+    spec = make_spec("i-ssgpr", features_per_basis=4)
+    predicted = []
+    for seed in (0, 0, 1):
+        model, _ = fit(spec, X, y, seed=seed)
+        state = model.init(jax.random.key(0))
+        state, _ = model.update(state, X, y)
+        predicted.append(np.asarray(model.predict(state, X[:5]).mean))
+    np.testing.assert_array_equal(predicted[0], predicted[1])
+    assert not np.allclose(predicted[0], predicted[2])
+
+
+def test_progress_counts_the_fits():
+    said: list[tuple[int, int]] = []
+    fit(make_spec("oebe", bases=["linear", "spline"]), *rows(), progress=lambda done, todo: said.append((done, todo)))
+    assert [done for done, _ in said] == list(range(1, len(said) + 1))
+    assert {todo for _, todo in said} == {len(said)}
+
+
+def closed_form(X: np.ndarray, y: np.ndarray, at: np.ndarray, v: float, s2: float) -> tuple[np.ndarray, np.ndarray]:
+    """Bayesian linear regression with an intercept (Bishop 2006, Eqs. 3.53, 3.54 and 3.59)."""
+    Phi, phi = (np.column_stack([np.ones(len(a)), a]) for a in (X, at))
+    cov = np.linalg.inv(np.eye(Phi.shape[1]) / v + Phi.T @ Phi / s2)
+    return phi @ (cov @ (Phi.T @ y) / s2), np.sqrt(s2 + np.sum(phi @ cov * phi, axis=1))
+
+
+@pytest.mark.parametrize("posterior", ["condition", "prior"])
+def test_what_the_experts_know_after_the_warm_up(posterior: str):
+    n = 64
+    rng = np.random.default_rng(3)
+    X = 5.0 + 3.0 * rng.normal(size=(n, 2))
+    y = 100.0 + X @ [[4.0], [-2.0]] + rng.normal(size=(n, 1))
+    learner = StreamLearner(make_spec("linear", warmup_posterior=posterior), num_inputs=2, warmup=n)
+    list(learner.learn(X, y))
+    noise = learner._model.groups[0].noise
+    v, s2 = float(noise.prior_var.squeeze()), float(noise.noise_var.squeeze())
+    centre, spread = y.mean(), y.std()
+    Z, at = (X - X.mean(0)) / X.std(0), (X[:5] - X.mean(0)) / X.std(0)
+    known = slice(None) if posterior == "condition" else slice(0)
+    mean, std = closed_form(Z[known], ((y - centre) / spread)[known], at, v, s2)
+    predictive = learner.predict(X[:5])
+    np.testing.assert_allclose(predictive.mean, centre + spread * mean, rtol=1e-8)
+    np.testing.assert_allclose(predictive.std[:, 0], spread * std, rtol=1e-8)
+
+
+def columns(kind: str) -> tuple[np.ndarray, np.ndarray, int]:
+    """Odd data, 60 rows of them, and the length of the warm-up."""
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(60, 3))
+    y = X @ [1.0, -2.0, 0.5] + 0.1 * rng.normal(size=60)
+    match kind:
+        case "a constant column":
+            X[:, 1] = 7.0
+        case "a column that is constant in the warm-up only":
+            X[:40, 1] = 7.0
+        case "duplicate columns":
+            X[:, 1] = X[:, 2] = X[:, 0]
+        case "a constant target":
+            y = np.full(60, 1e3)
+        case "a target that is constant in the warm-up only":
+            y[:40] = 5.0
+        case "fewer rows than features":
+            return X, y, 4
+        case "a warm-up of one row":
+            return X, y, 1
+        case "one input":
+            X = X[:, :1]
+        case "sixty inputs":
+            X = rng.normal(size=(60, 60))
+        case "huge values":
+            X, y = X * 1e150, y * 1e150
+        case "tiny values":
+            X, y = X * 1e-150, y * 1e-150
+        case "the same row over and over":
+            X[:], y[:] = X[0], y[0]
+    return X, y, 40
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "a constant column",
+        "a column that is constant in the warm-up only",
+        "duplicate columns",
+        "a constant target",
+        "a target that is constant in the warm-up only",
+        "fewer rows than features",
+        "a warm-up of one row",
+        "one input",
+        "sixty inputs",
+        "huge values",
+        "tiny values",
+        "the same row over and over",
+    ],
+)
+def test_odd_data_give_finite_predictions(kind: str):
+    X, y, length = columns(kind)
+    spec = make_spec("oebe", bases=["linear", "hilbert", "rbf"], features_per_basis=10)
+    learner = StreamLearner(spec, num_inputs=X.shape[1], warmup=length)
+    for part in learner.learn(X, y[:, None]):
+        assert np.isfinite(part.loc).all()
+        assert (np.asarray(part.var) > 0.0).all()
+        np.testing.assert_allclose(np.exp(part.log_weights).sum(1), 1.0, rtol=1e-9)
+    assert learner.warm
+    if kind in ("a constant target", "the same row over and over"):
+        np.testing.assert_allclose(learner.predict(X[:3]).mean[:, 0], y[:3], rtol=1e-2)
+        assert learner.constant_targets == [y[0]]
