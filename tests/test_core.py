@@ -1,5 +1,7 @@
 """The mixture predictive against scipy, quadrature and Monte Carlo."""
 
+from itertools import pairwise
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -44,10 +46,7 @@ def integral(i: int, e: int, function) -> float:
     """Of function times density over the real line, with the components' neighbourhoods as break points."""
     sd = np.sqrt(VAR[i, :, e])
     points = np.sort(np.concatenate([LOC[i, :, e] + c * sd for c in (-10.0, -3.0, 0.0, 3.0, 10.0)]))
-    parts = [
-        quad(lambda y: function(y) * density(i, e, y), a, b, epsabs=1e-12)[0]
-        for a, b in zip(points[:-1], points[1:], strict=True)
-    ]
+    parts = [quad(lambda y: function(y) * density(i, e, y), a, b, epsabs=1e-12)[0] for a, b in pairwise(points)]
     return float(np.sum(parts))
 
 

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles.ensemble_loop import e_doebe_matrix, joint_log_density, weigh
-from oracles.loop_filter import Run, loop_filter
 from scipy.special import logsumexp
 
+from oracles.ensemble_loop import e_doebe_matrix, joint_log_density, weigh
+from oracles.loop_filter import Run, loop_filter
 from streamgp.bases import FAMILIES, UserFunction
 from streamgp.checkpoint import load, save
 from streamgp.dynamics import parse

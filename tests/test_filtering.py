@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import multivariate_normal, norm
+
 from oracles.dense import condition, dense_covariance
 from oracles.loop_filter import loop_filter
 from oracles.square_root import square_root_filter
-from scipy.stats import multivariate_normal, norm
-
 from streamgp.dynamics import Dynamics, parse, random_walk
 from streamgp.filtering import Noise, predict_rows, prior_state, update_block, update_blocks
 
@@ -116,7 +116,7 @@ def test_predictions_are_dense_conditionals(name):
 
 
 @given(cuts=st.sets(st.integers(1, 59), max_size=6), name=st.sampled_from(NAMES))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_where_the_blocks_are_cut_does_not_matter(cuts, name):
     Phi, y, gaps = data(60, F=3)
     whole, (loc, var) = learn(Phi, y, parse(name), gaps)

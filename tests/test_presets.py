@@ -112,6 +112,7 @@ def test_changes(changes: dict[str, Any], expected: dict[str, Any]):
         ("oebe", {"weights": [[1.0], [0.0]]}, "weights: .*square"),
         ("oebe", {"weights": [[1.0, 0.0], [0.0]]}, "weights: "),
         ("oebe", {"delta": 1.0}, r"delta: expected a probability in \[0, 1\), got 1.0"),
+        ("e-doebe", {"delta": 0.4}, "delta: expected at most 1/3, .* 3 dynamics, got 0.4"),
         ("oebe", {"switch": -0.1}, "switch: .*got -0.1"),
         ("oebe", {"warmup_posterior": "priors"}, "warmup_posterior: .*did you mean 'prior'"),
     ],
@@ -137,7 +138,7 @@ def test_weight_rules_reach_the_ensemble():
     share = rule_of(make_spec("oebe", weights="switching", switch=0.3, **two))
     assert isinstance(share, Share)
     np.testing.assert_allclose(share.matrix, [[0.7, 0.3], [0.3, 0.7]], rtol=1e-12)
-    share = rule_of(make_spec("oebe", weights="e-doebe", delta=0.2, **two))
+    share = rule_of(make_spec("oebe", weights="e-doebe", delta=0.2, share=0.0, **two))
     assert isinstance(share, Share)
     np.testing.assert_allclose(share.matrix, [[0.8, 0.2], [0.2, 0.8]], rtol=1e-12)
     shutdown = rule_of(make_spec("e-doebe", weights="bma-shutdown", **two))

@@ -7,11 +7,8 @@ import jax
 import jaxtyping
 import pytest
 from sklearn.utils.estimator_checks import (
-    check_dict_unchanged,
     check_estimators_pickle,
     check_fit2d_1sample,
-    check_fit_idempotent,
-    check_methods_subset_invariance,
     parametrize_with_checks,
 )
 
@@ -37,20 +34,11 @@ def x64() -> Iterator[None]:
         jax.config.update("jax_disable_most_optimizations", False)
 
 
-@parametrize_with_checks([StreamingGPRegressor("linear")])
+@parametrize_with_checks([StreamingGPRegressor("linear", warmup=10)])
 def test_linear_model(estimator: StreamingGPRegressor, check: Callable[[Any], None]):
     check(estimator)
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        check_dict_unchanged,
-        check_estimators_pickle,
-        check_fit2d_1sample,
-        check_fit_idempotent,
-        check_methods_subset_invariance,
-    ],
-)
+@pytest.mark.parametrize("check", [check_estimators_pickle, check_fit2d_1sample])
 def test_default_model(check: Callable[[str, Any], None]):
     check("StreamingGPRegressor", StreamingGPRegressor(features_per_basis=4))

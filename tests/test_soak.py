@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from oracles.square_root import square_root_filter
 from threadpoolctl import threadpool_limits
+
+from oracles.square_root import square_root_filter
 
 CHUNK, CHUNKS = 1024, 977
 MARKS = (97, 500, 976)  # chunks whose predictions are kept: after 100,000 rows, in the middle, the last

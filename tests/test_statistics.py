@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles.dense import dense_covariance
 from scipy.stats import chi2, kstest, multivariate_normal
 
+from oracles.dense import dense_covariance
 from streamgp.bases import Fourier
 from streamgp.core import Predictive
 from streamgp.dynamics import mean_reverting, random_walk, static

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles.ensemble_loop import e_doebe_matrix, joint_log_density, weigh
 from scipy.special import logsumexp
 
+from oracles.ensemble_loop import e_doebe_matrix, joint_log_density, weigh
 from streamgp.weights import BMA, Markov, Share, WeightRule, fixed_share, markov, share
 
 GOLDEN = np.load(Path(__file__).parent / "golden" / "ensemble.npz")
@@ -73,8 +73,9 @@ def random_log_density(n: int, k: int, seed: int = 0) -> np.ndarray:
 GROUPS = [0, 1, 1, 0, 2, 1]
 
 
-def test_e_doebe_is_its_matrix_is_the_loop():
-    rule = share(GROUPS, 0.05)
+@pytest.mark.parametrize(("rate", "background"), [(0.05, 0.0), (0.05, 1e-3), (0.0, 1e-3)])
+def test_e_doebe_is_its_matrix_is_the_loop(rate, background):
+    rule = share(GROUPS, rate, background)
     Q = np.asarray(rule.matrix)
     log_density = random_log_density(300, 6)
     prior = np.random.default_rng(1).dirichlet(np.ones(6))
@@ -92,6 +93,11 @@ def test_the_matrix_of_e_doebe_is_the_papers():
     np.testing.assert_allclose(rule.matrix.sum(0), 1.0, rtol=1e-15)
 
 
+def test_the_background_is_a_fresh_start_among_all_experts():
+    Q = np.asarray(share([0, 0, 1, 1], 0.05, 0.2).matrix)
+    np.testing.assert_allclose(Q, 0.8 * e_doebe_matrix(2, 2, 0.05) + 0.2 * np.full((4, 4), 0.25), rtol=1e-15)
+
+
 def test_fixed_share_leaves_with_the_given_probability():
     rule = fixed_share(5, 0.2)
     np.testing.assert_allclose(rule.matrix, np.full((5, 5), 0.05) + 0.75 * np.eye(5), rtol=1e-14)
@@ -100,14 +106,16 @@ def test_fixed_share_leaves_with_the_given_probability():
 @given(
     groups=st.lists(st.integers(0, 3), min_size=2, max_size=7),
     part=st.floats(1e-6, 1.0),
+    background=st.sampled_from([0.0, 1e-6, 0.3]),
     seed=st.integers(0, 2**32 - 1),
 )
 @settings(max_examples=25, deadline=None)
-def test_any_groups_and_rate_make_a_stochastic_matrix(groups, part, seed):
+def test_any_groups_and_rate_make_a_stochastic_matrix(groups, part, background, seed):
     largest = max(groups.count(g) for g in groups)
-    rule = share(groups, part / largest)
+    rule = share(groups, part / largest, background)
     if isinstance(rule, BMA):
         assert largest == 1
+        assert background == 0.0
         return
     Q = np.asarray(rule.matrix)
     assert (Q >= -1e-15).all()
@@ -160,6 +168,7 @@ def test_an_expert_without_weight_can_be_switched_to_only_inside_its_group(rule)
         (lambda: fixed_share(3, -0.1), "got -0.1"),
         (lambda: share([0, 0, 0, 1], 0.4), r"between 0 and 1/3 \(the largest group has 3 experts\), got 0.4"),
         (lambda: share([0, 0], -0.1), "got -0.1"),
+        (lambda: share([0, 0], 0.1, 1.0), r"background probability in \[0, 1\), got 1.0"),
         (lambda: markov(np.ones((2, 3)) / 2), r"expected a square matrix .* got shape \(2, 3\)"),
         (lambda: markov([[0.9, 0.1], [0.2, 0.8]]), "columns sum to one"),
         (lambda: markov([[1.1, 0.0], [-0.1, 1.0]]), "non-negative entries"),

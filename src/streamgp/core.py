@@ -90,7 +90,7 @@ class Predictive(eqx.Module):
         return first - 0.5 * second
 
 
-def _expected_abs(mean: Array, var: Array) -> Array:
+def _expected_abs(mean: AnyArray, var: AnyArray) -> AnyArray:
     """E|Z| of Z ~ N(mean, var)."""
     sd = jnp.sqrt(var)
     z = mean / sd

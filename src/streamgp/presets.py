@@ -155,7 +155,7 @@ def make_spec(
         changes["rule"] = _known("weights", weights, _RULE_NAMES)
     elif weights is not None:
         try:
-            markov(weights)
+            rules.markov(weights)
         except (TypeError, ValueError) as error:
             raise ValueError(f"weights: expected one of {', '.join(_RULE_NAMES)}, or a matrix Q ({error})") from None
         changes["rule"] = "Q"
@@ -166,7 +166,13 @@ def make_spec(
                 raise ValueError(f"{name}: expected a probability in [0, 1), got {value!r}")
             changes[name] = float(value)
     changes["warmup_posterior"] = _known("warmup_posterior", warmup_posterior, ("condition", "prior"))
-    return replace(spec, **changes)
+    spec = replace(spec, **changes)
+    copies = len(spec.dynamics)
+    if spec.rule == "e-doebe" and spec.delta * copies > 1.0:
+        raise ValueError(
+            f"delta: expected at most 1/{copies}, since every basis has {copies} dynamics, got {spec.delta}"
+        )
+    return spec
 
 
 def whole_number(what: str, value: Any) -> int:

@@ -100,27 +100,26 @@ def _fit_all(
     rows, targets = jnp.asarray(X), jnp.asarray(y)
     jobs = _jobs(spec, X, seed)
     fits = _fit(jobs, rows, targets, progress)
-    best = {
-        family: max(fit.gain for job, fit in zip(jobs, fits, strict=True) if job.family == family)
-        for family in spec.bases
-    }
+    best: dict[str, Fit] = {}
+    for job, fit in zip(jobs, fits, strict=True):
+        if job.family not in best or fit.gain > best[job.family].gain:
+            best[job.family] = fit
 
-    def is_flat(job: _Job, fit: Fit) -> bool:
-        return fit.gain < max(FLAT_GAIN, FLAT_SHARE * best[job.family])
+    def is_flat(i: int) -> bool:
+        return fits[i].gain < max(FLAT_GAIN, FLAT_SHARE * best[jobs[i].family].gain)
 
     # A start on a plateau sets out again from the lengthscales of its family's best, with features of its own.
-    again = []
-    for i, (job, fit) in enumerate(zip(jobs, fits, strict=True)):
-        if is_flat(job, fit) and best[job.family] >= FLAT_GAIN and "lengthscale" in job.trainable:
-            model = next(f for j, f in zip(jobs, fits, strict=True) if f.gain == best[job.family])
-            again.append((i, replace(job, basis=_with_lengthscale(job.basis, model.basis.lengthscale))))
-    for (i, _), fit in zip(again, _fit([job for _, job in again], rows, targets, None), strict=True):
+    again = {
+        i: replace(job, basis=_with_lengthscale(job.basis, getattr(best[job.family].basis, "lengthscale")))  # noqa: B009
+        for i, job in enumerate(jobs)
+        if is_flat(i) and best[job.family].gain >= FLAT_GAIN and "lengthscale" in job.trainable
+    }
+    for i, fit in zip(again, _fit(list(again.values()), rows, targets, None), strict=True):
         fits[i] = fit
     kept: list[tuple[str, Fit]] = []
-    for family in dict.fromkeys(spec.bases):
-        members = [(job, fit) for job, fit in zip(jobs, fits, strict=True) if job.family == family]
-        members.sort(key=lambda member: -member[1].gain)
-        kept.extend((job.label, fit) for job, fit in members[: spec.keep_starts] if not is_flat(job, fit))
+    for family in best:
+        members = sorted((i for i, job in enumerate(jobs) if job.family == family), key=lambda i: -fits[i].gain)
+        kept.extend((jobs[i].label, fits[i]) for i in members[: spec.keep_starts] if not is_flat(i))
     # Nothing learnable in the warm-up: keep the first fit, which says so by its noise.
     return kept or [(jobs[0].label, fits[0])]
 

@@ -18,7 +18,6 @@ from streamgp.serialise import register
 
 
 @runtime_checkable
-@runtime_checkable
 class WeightRule(Protocol):
     """What an ensemble needs of a rule."""
 

@@ -58,6 +58,11 @@ BAD_TEXTS = {
         {},
         "data row 2 (line 4): column 'x': expected a finite number, got an empty cell",
     ),
+    "too large": (
+        "x,y\n1,2\n1e300,4\n",
+        {},
+        "data row 2 (line 3): column 'x': expected a finite number of at most 1e+100, got '1e300'",
+    ),
     "NaN": ("x,y\n1,2\nNaN,4\n", {}, "data row 2 (line 3): column 'x': expected a finite number, got 'NaN'"),
     "infinity": (
         "x,y\n1,2\n3,-inf\n",

@@ -17,9 +17,7 @@ def dense_covariance(
     return prior_var * decay**gap * variance * (Phi @ Phi.T)
 
 
-def condition(
-    K: np.ndarray, y: np.ndarray, noise_var: float, row: int, given: int
-) -> tuple[np.ndarray, float]:
+def condition(K: np.ndarray, y: np.ndarray, noise_var: float, row: int, given: int) -> tuple[np.ndarray, float]:
     """Mean (E,) and variance of target `row`, noise included, given the first `given` targets."""
     seen = K[:given, :given] + noise_var * np.eye(given)
     gain = np.linalg.solve(seen, K[:given, row])

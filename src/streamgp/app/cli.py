@@ -13,7 +13,7 @@ import typer
 import streamgp
 
 if TYPE_CHECKING:
-    from streamgp.app.run import RunOptions
+    from streamgp.app.job import RunOptions
 
 app = typer.Typer(
     add_completion=False,
@@ -38,10 +38,11 @@ class Start(StrEnum):
     prior = "prior"
 
 
-def _version(show: bool) -> None:
+def _version(show: bool) -> bool:
     if show:
         typer.echo(f"streamgp {streamgp.__version__}")
         raise typer.Exit
+    return show
 
 
 @app.callback()
@@ -131,8 +132,8 @@ def run(
 ) -> None:
     """Predict a stream row by row, each before its target is seen, and learn from it."""
     with _sentences():
+        from streamgp.app.job import RunOptions
         from streamgp.app.outputs import RunError
-        from streamgp.app.run import RunOptions
         from streamgp.presets import make_spec
 
         try:
@@ -175,8 +176,8 @@ def demo(
 ) -> None:
     """Run the default model on real data that an installed package carries, and write a report."""
     with _sentences():
+        from streamgp.app.job import RunOptions
         from streamgp.app.outputs import RunError
-        from streamgp.app.run import RunOptions
         from streamgp.data.demo import write_demo_csv
         from streamgp.presets import make_spec
 

@@ -1,6 +1,7 @@
 """Keeps compiled programs on disk, so that the second run of the command starts at once."""
 
 import os
+import warnings
 from pathlib import Path
 
 import jax
@@ -16,3 +17,5 @@ def keep_compiled_programs() -> None:
     """Turn on JAX's cache of compiled programs, for this process: the command's own, never a library user's."""
     jax.config.update("jax_compilation_cache_dir", str(cache_directory()))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    # Where the cache cannot be read or written, programs are compiled anew, and that is all.
+    warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache")

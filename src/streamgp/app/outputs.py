@@ -41,8 +41,9 @@ def _put_in_place(aside: Path, path: Path) -> None:
 
 
 def encode_json(content: Any) -> str:
-    """Indented JSON with a line break at its end."""
-    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+    """Indented JSON with a line break at its end; a number that is not finite becomes null."""
+    plain = json.loads(json.dumps(content), parse_constant=lambda _: None)
+    return json.dumps(plain, indent=2) + "\n"
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -109,7 +110,8 @@ class RunDirectory:
         aside.mkdir()
         for table in TABLES:
             whole, part = self.directory / f"{table}.parquet", aside / self._part(table, 0).name
-            if whole.exists():
+            # Without a row there are no columns yet, as the weights' are not in the warm-up.
+            if whole.exists() and pl.scan_parquet(whole, glob=False).select(pl.len()).collect().item():
                 try:
                     os.link(whole, part)
                 except OSError:  # a file system without links

@@ -10,6 +10,8 @@ from streamgp.data.cells import Column
 from streamgp.data.schema import Feature, Schema
 from streamgp.data.sources import Block
 
+LARGEST = 1e100  # a number that is larger has no square, and is no measurement
+
 
 class Chunk(NamedTuple):
     """Rows ready for a model.
@@ -88,6 +90,7 @@ def _times(name: str, is_text: bool, column: Column, faults: dict[int, str]) -> 
 
 
 def _note(values: np.ndarray, column: Column, faults: dict[int, str], expected: str) -> None:
-    """Record what is wrong with each cell whose value is not finite, unless its row is bad already."""
-    for i in np.flatnonzero(~np.isfinite(values)).tolist():
-        faults.setdefault(i, f"{expected}, got {cells.show(column[i])}")
+    """Record what is wrong with each cell whose value is not finite or too large, unless its row is bad already."""
+    for i in np.flatnonzero(~(np.abs(values) <= LARGEST)).tolist():
+        limit = f" of at most {LARGEST:g}" if np.isfinite(values[i]) else ""
+        faults.setdefault(i, f"{expected}{limit}, got {cells.show(column[i])}")

@@ -249,7 +249,7 @@ class RowReader:
 
     def _counted(self, chunk: Chunk) -> Chunk:
         """Bring the counters up to the last row of the chunk that is about to be given."""
-        last = chunk.rows[-1]
+        last = int(chunk.rows[-1])
         self.skipped_rows += sum(row < last for row in self._bad_rows)
         self._bad_rows = [row for row in self._bad_rows if row > last]
         at = 0

@@ -1,0 +1,276 @@
+"""A run under way: from the rows of a file to predictions, scores and checkpoints."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from streamgp import checkpoint
+from streamgp.app.interrupt import Interrupt, Stop
+from streamgp.app.outputs import RunDirectory, RunError
+from streamgp.app.wording import plural
+from streamgp.data import Chunk, DataError, RowReader, Schema
+from streamgp.data.readers import OnBadRow
+from streamgp.estimators import expert_table
+from streamgp.evaluation import StreamMetrics, prequential, results
+from streamgp.learner import StreamLearner
+from streamgp.presets import Spec
+from streamgp.progress import Bar, progress_bar
+
+CHECKPOINT_SECONDS = 20.0
+
+
+@dataclass
+class RunOptions:
+    """What the command line said."""
+
+    data: str
+    targets: list[str]
+    spec: Spec
+    features: list[str] | None = None
+    time: str | None = None
+    warmup: int | None = None
+    seed: int = 0
+    chunk: int = 1024
+    max_rows: int | None = None
+    on_bad_row: OnBadRow = "raise"
+    out: Path | None = None
+    resume: bool = False
+    overwrite: bool = False
+    command: str = ""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What must not change when the run is resumed."""
+        return {
+            **asdict(self.spec),
+            "target": list(self.targets),
+            "features": self.features,
+            "time": self.time,
+            "warmup": self.warmup,
+            "seed": self.seed,
+            "on_bad_row": self.on_bad_row,
+        }
+
+
+@dataclass
+class Outcome:
+    """How a run ended; `stopped` holds the sentence that says why it ended early, if it did."""
+
+    metrics: dict[str, Any]
+    stopped: str | None = None
+    interrupted: bool = False
+
+
+@dataclass
+class Clock:
+    """Seconds spent on reading, on the warm-up and on the stream after it."""
+
+    read: float = 0.0
+    warmup: float = 0.0
+    stream: float = 0.0
+    began: float = field(default_factory=perf_counter)
+
+    def result(self) -> dict[str, float]:
+        total = perf_counter() - self.began
+        return {"read": self.read, "warmup": self.warmup, "stream": self.stream, "total": total}
+
+
+class Job:
+    """A stream under way: the learner, its scores, and where it stands in the file."""
+
+    def __init__(
+        self,
+        options: RunOptions,
+        reader: RowReader,
+        directory: RunDirectory | None,
+        stored: dict[str, Any] | None,
+    ) -> None:
+        assert options.warmup is not None
+        self.options = options
+        self.reader = reader
+        self.directory = directory
+        self.clock = Clock()
+        self.interrupt = Interrupt()
+        if stored is None:
+            self.learner = _new_learner(options, reader.schema)
+            self.metrics = StreamMetrics(options.targets, options.warmup)
+            self.next_row = 0
+            self.unseen_levels = dict(reader.unseen_levels)
+        else:
+            self.learner = StreamLearner.from_tree(stored["learner"])
+            self.metrics = StreamMetrics.from_tree(stored["metrics"])
+            self.next_row = stored["next_row"]
+            self.unseen_levels = stored["unseen_levels"]
+        # What came before; the reader counts from here on.
+        self.earlier_unseen = dict(self.unseen_levels)
+        self.earlier_skipped = self.skipped_rows = self.next_row - self.metrics.rows
+
+    def run(self) -> Outcome:
+        """Learn the stream and write what there is to write, however it ends."""
+        first_row = self.metrics.rows
+        stopped, interrupted = None, False
+        with self.interrupt.watch():
+            try:
+                self._stream()
+            except Stop:
+                if not self.metrics.rows:
+                    raise KeyboardInterrupt from None
+                interrupted = True
+                then = "" if self.directory is None else "; go on with --resume"
+                stopped = f"interrupted after {plural(self.metrics.rows, 'row')}{then}"
+            except DataError as error:
+                if not self.metrics.rows:
+                    raise
+                stopped = str(error).rstrip(".")
+            if not self.metrics.rows:
+                raise DataError(f"{self.reader.name}: no usable row: every one was skipped as bad")
+            if stopped is None and not self.learner.warm:
+                stopped = (
+                    f"{self.reader.name}: the stream ended after {plural(self.metrics.rows, 'row')}, within the "
+                    f"warm-up of {self.learner.warmup:,}, so no expert was fitted; start again with a shorter one, "
+                    f"such as --warmup {max(1, self.metrics.rows // 5)}"
+                )
+            metrics = self._result(first_row, stopped)
+            if self.directory is not None:
+                self._save(self.directory)
+                self.directory.finish(metrics)
+        return Outcome(metrics, stopped, interrupted)
+
+    def _stream(self) -> None:
+        """Learn all rows that are to come; whatever ends this early, no row is half learnt."""
+        self._check_targets()
+        saved = perf_counter()
+        total = self.options.max_rows or self.reader.total_rows or self.reader.bytes_total
+        with progress_bar("warm-up", total) as bar:
+            self.learner.progress = lambda done, todo: self._fitting(bar, done, todo)
+            for chunk in self._chunks():
+                self._learn(chunk)
+                bar.at(self._progress(), "stream" if self.learner.warm else "warm-up")
+                self._check_targets()
+                self.interrupt.check()
+                if self.directory is not None and perf_counter() - saved > CHECKPOINT_SECONDS:
+                    self._save(self.directory)
+                    saved = perf_counter()
+        self.skipped_rows = self.earlier_skipped + self.reader.skipped_rows  # those after the last good row too
+
+    def _chunks(self) -> Iterator[Chunk]:
+        """Chunks that are learnt in one go, cut at the same rows wherever an earlier run may have stopped."""
+        while True:
+            began = perf_counter()
+            self.reader.chunk = min(
+                self.options.chunk - self.metrics.rows % self.options.chunk, self.learner.longest_stretch
+            )
+            with self.interrupt.waiting():
+                chunk = next(self.reader, None)
+            self.clock.read += perf_counter() - began
+            if chunk is None:
+                return
+            yield chunk
+
+    def _learn(self, chunk: Chunk) -> None:
+        began = perf_counter()
+        part = next(prequential(self.learner, [(chunk.X, chunk.y, chunk.times)], self.metrics))
+        if self.directory is not None:
+            self.directory.add(chunk.rows, chunk.times, part, [expert.name for expert in self.learner.experts])
+        self.next_row = int(chunk.rows[-1]) + 1
+        self.skipped_rows = self.next_row - self.metrics.rows
+        for name, count in self.reader.unseen_levels.items():
+            self.unseen_levels[name] = self.earlier_unseen[name] + count
+        if part.weights is None:
+            self.clock.warmup += perf_counter() - began
+        else:
+            self.clock.stream += perf_counter() - began
+
+    def _fitting(self, bar: Bar, done: int, todo: int) -> None:
+        """Between two fits of the warm-up, which take long; the learner forgets a stretch that ends in an error."""
+        self.interrupt.check()
+        bar.at(self._progress(), f"warm-up: fitting experts, {done} of {todo}")
+
+    def _check_targets(self) -> None:
+        """After the warm-up a target must have moved, or its scale is unknown."""
+        if self.learner.warm:
+            for name, value in zip(self.options.targets, self.learner.constant_targets, strict=True):
+                if value is not None:
+                    raise DataError(
+                        f"{self.reader.name}: target column '{name}' has the single value {value:g} in all "
+                        f"{self.learner.warmup:,} rows of the warm-up, so its scale is unknown; check the "
+                        f"column, or start again with a longer --warmup"
+                    )
+
+    def _progress(self) -> float:
+        """How far the stream has come, in the units of the bar's total."""
+        if self.options.max_rows or self.reader.total_rows is not None:
+            return self.next_row
+        return self.reader.bytes_read or self.metrics.rows
+
+    def _save(self, directory: RunDirectory) -> None:
+        directory.flush()
+        tree = {
+            "learner": self.learner.to_tree(),
+            "metrics": self.metrics.to_tree(),
+            "schema": self.reader.schema.to_json(),
+            "next_row": self.next_row,
+            "last_time": self.learner.last_time,
+            "unseen_levels": self.unseen_levels,
+            "config": self.options.config,
+        }
+        checkpoint.save(directory.checkpoint, tree, {"kind": "run", "rows": self.metrics.rows})
+
+    def _result(self, first_row: int, stopped: str | None) -> dict[str, Any]:
+        seconds = self.clock.result()
+        learnt = self.metrics.rows - max(first_row, self.learner.warmup)
+        scores = results(self.metrics, self.learner)
+        return {
+            "model": self.options.spec.model,
+            "data": Path(self.options.data).name if self.options.data != "-" else "standard input",
+            "targets": self.options.targets,
+            "target": self.options.targets[0],
+            "features": self.reader.schema.feature_names,
+            **scores,
+            "seconds": seconds,
+            "rows_per_second": learnt / seconds["stream"] if learnt > 0 and seconds["stream"] > 0 else None,
+            "skipped_rows": self.skipped_rows,
+            "outside_rows": self.learner.outside_rows,
+            "interrupted": stopped is not None,
+            "stopped": stopped,
+            "experts": expert_table(self.learner),
+            "warnings": self._warnings(),
+            "command": self.options.command,
+        }
+
+    def _warnings(self) -> list[str]:
+        schema, said = self.reader.schema, []
+        said += [f"column '{name}' was left out: {reason}" for name, reason in schema.dropped.items()]
+        if schema.constant:
+            names = ", ".join(f"'{name}'" for name in schema.constant)
+            said.append(f"one single value in the first rows, so nothing to learn from at first: {names}")
+        said += [
+            f"column '{name}': {plural(count, 'row')} with a level that the first rows had not, taken as no level"
+            for name, count in self.unseen_levels.items()
+            if count
+        ]
+        if self.skipped_rows:
+            said.append(f"skipped {plural(self.skipped_rows, 'bad row')}")
+        if self.learner.outside_rows:
+            said.append(
+                f"{plural(self.learner.outside_rows, 'row')} outside the range that some basis was built for in "
+                f"the warm-up; there its features stay as at the edge"
+            )
+        return said
+
+
+def _new_learner(options: RunOptions, schema: Schema) -> StreamLearner:
+    assert options.warmup is not None
+    try:
+        return StreamLearner(
+            options.spec,
+            num_inputs=len(schema.feature_names),
+            num_outputs=len(options.targets),
+            warmup=options.warmup,
+            seed=options.seed,
+            timed=options.time is not None,
+        )
+    except ValueError as error:  # a basis that does not suit so many inputs
+        raise RunError(str(error)) from error
