@@ -188,12 +188,23 @@ def main(
     """Run what is missing, then render the page."""
     stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"runs": {}}
     stored["machine"] = stored.get("machine") or f"{os.cpu_count()} cores, {platform.machine()}"
-    for name in [] if page_only else (only.split(",") if only else SETS):
-        for model in models.split(";") if models else MODELS:
-            of = stored["runs"].setdefault(name, {}).setdefault(model, [])
-            for seed in range(len(of), seeds if model == "default" else min(seeds, MEMBER_SEEDS)):
+    names = [] if page_only else only.split(",") if only else list(SETS)
+    for seed in range(seeds):
+        for name in names:
+            for model in models.split(";") if models else MODELS:
+                of = stored["runs"].setdefault(name, {}).setdefault(model, [])
+                if seed < len(of) or (model != "default" and seed >= MEMBER_SEEDS):
+                    continue
                 of.append(one_run(name, MODELS[model], seed, data) | {"seed": seed})
-                print(name, model, seed, of[-1]["nmse"], of[-1]["pll_standardised"], of[-1]["seconds"]["total"])
+                print(
+                    name,
+                    model,
+                    seed,
+                    of[-1]["nmse"],
+                    of[-1]["pll_standardised"],
+                    of[-1]["seconds"]["total"],
+                    flush=True,
+                )
                 RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
     PAGE.write_text(page(stored))
 

@@ -32,10 +32,10 @@ class Dynamics(eqx.Module):
 
     @property
     def name(self) -> str:
-        """Short name for tables: ``static``, ``walk 0.001`` or ``revert 0.99``."""
+        """Short name for tables: ``static``, ``walk 0.001`` or ``revert 0.99``; `parse` reads it back."""
         if float(self.decay) < 1.0:
-            return f"revert {float(self.decay):g}"
-        return "static" if float(self.diffusion) == 0.0 else f"walk {float(self.diffusion):g}"
+            return f"revert {float(self.decay)!r}"
+        return "static" if float(self.diffusion) == 0.0 else f"walk {float(self.diffusion)!r}"
 
     def shrinkage(self, tau: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """a(tau): the factor on the mean after a time tau."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
+import jax
 import numpy as np
 
 from streamgp import weights as rules
@@ -143,14 +144,15 @@ def make_spec(
         names = [bases] if isinstance(bases, str) else list(bases)
         if not names:
             raise ValueError(f"bases: expected at least one of {', '.join(FAMILIES)}, got none")
-        changes["bases"] = tuple(_known("bases", name, FAMILIES) for name in names)
+        changes["bases"] = tuple(dict.fromkeys(_known("bases", name, FAMILIES) for name in names))
     if features_per_basis is not None:
         changes["features_per_basis"] = whole_number("features_per_basis", features_per_basis)
     if dynamics is not None:
         given = [dynamics] if isinstance(dynamics, str | float | int) else list(dynamics)
         if not given:
             raise ValueError("dynamics: expected at least one of 'static', 'walk Q', 'revert LAMBDA', got none")
-        changes["dynamics"] = tuple(parse(d).name for d in given)
+        with jax.enable_x64(True):  # names keep all digits
+            changes["dynamics"] = tuple(dict.fromkeys(parse(d).name for d in given))
     if isinstance(weights, str):
         changes["rule"] = _known("weights", weights, _RULE_NAMES)
     elif weights is not None:

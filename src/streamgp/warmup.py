@@ -83,7 +83,7 @@ def fit_ensemble(
     for number, (label, fit) in enumerate(fits):
         for name in spec.dynamics:
             dynamics = parse(name)
-            if spec.q_absolute:
+            if spec.q_absolute and dynamics.decay == 1.0:
                 dynamics = Dynamics(dynamics.decay, dynamics.diffusion / fit.prior_var)
             title = f"{label} {name}" if len(spec.dynamics) > 1 else label
             experts.append(Expert(fit.basis, jnp.asarray(fit.prior_var), jnp.asarray(fit.noise_var), dynamics, title))
@@ -106,6 +106,8 @@ def _fit_all(
             best[job.family] = fit
 
     def is_flat(i: int) -> bool:
+        if spec.rule == "Q":  # the user's matrix counts every expert
+            return False
         return fits[i].gain < max(FLAT_GAIN, FLAT_SHARE * best[jobs[i].family].gain)
 
     # A start on a plateau sets out again from the lengthscales of its family's best, with features of its own.
@@ -131,12 +133,17 @@ def _fit(jobs: Sequence["_Job"], X: Array, y: Array, progress: Callable[[int, in
         with jax.enable_x64(x64):  # the setting belongs to a thread
             return fit_basis(job.basis, X, y, job.start, job.trainable)
 
+    report = progress or (lambda done, todo: None)
     fits: list[Fit] = []
+    report(0, len(jobs))
     with ThreadPoolExecutor(max_workers=2) as pool:
-        for fit in pool.map(run, jobs):
-            fits.append(fit)
-            if progress is not None:
-                progress(len(fits), len(jobs))
+        try:
+            for fit in pool.map(run, jobs):
+                fits.append(fit)
+                report(len(fits), len(jobs))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # those at work end, no other begins
+            raise
     return fits
 
 

@@ -13,7 +13,7 @@ import pytest
 from polars.testing import assert_frame_equal
 from streams import contents, results, run_linear, same_as_unbroken
 
-from streamgp.app import job
+from streamgp.app import job, outputs
 from streamgp.app.outputs import RunDirectory, RunError, encode_json, write_aside
 from streamgp.checkpoint import CheckpointError
 
@@ -64,6 +64,12 @@ def fill(patch: pytest.MonkeyPatch, fail_at: int) -> Disk:
     """What takes space fails; renaming and removing do not."""
     takes_space = {"fsync", "mkdir", "link", "copyfile", "sink_parquet", "write_bytes"}
     return Disk(patch, fail_at, takes_space.__contains__, OSError(errno.ENOSPC, "No space left on device"))
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts reach the disk before the checkpoint that they lead up to."""
+    monkeypatch.setattr(outputs, "PART_ROWS", 50)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from streams import (
 )
 
 import streamgp.learner
+import streamgp.warmup
 from streamgp.app import job
 from streamgp.app.outputs import RunError
 from streamgp.checkpoint import CheckpointError
@@ -70,16 +72,25 @@ def test_ctrl_c_during_the_fit_leaves_it_out_and_resume_gives_the_same_numbers(
 
     def pressing(*args: Any, progress: Any, **kwargs: Any) -> Any:
         def pressed(done: int, todo: int) -> None:
-            assert todo > 1
-            os.kill(os.getpid(), signal.SIGINT)
+            if done == 1:
+                os.kill(os.getpid(), signal.SIGINT)
             progress(done, todo)
 
         return fit(*args, progress=pressed, **kwargs)
 
+    def slow(*args: Any) -> Any:
+        fitted.append(args)
+        time.sleep(0.3 if len(fitted) > 1 else 0.0)
+        return fit_basis(*args)
+
+    fitted: list[Any] = []
+    fit_basis = streamgp.warmup.fit_basis
     with monkeypatch.context() as patch:
         patch.setattr(streamgp.learner, "fit_ensemble", pressing)
+        patch.setattr(streamgp.warmup, "fit_basis", slow)
         outcome = run_small(data, tmp_path / "out", chunk=80)
     assert outcome.interrupted
+    assert len(fitted) == 3  # of four: one was ready, two at work
     assert outcome.metrics["rows"] == 80  # the stretch that ends with the fit was not learnt
     resumed = run_small(data, tmp_path / "out", chunk=80, resume=True)
     same_as_unbroken(data, tmp_path, resumed, run_small, chunk=80)

@@ -44,6 +44,7 @@ class Interrupt:
         """A body that may be left at any moment, such as waiting for the next rows of a live stream."""
         self._waiting = True
         try:
+            self.check()
             yield
         finally:
             self._waiting = False

@@ -149,7 +149,6 @@ class Job:
                 self._learn(chunk)
                 bar.at(self._progress(), "stream" if self.learner.warm else "warm-up")
                 self._check_targets()
-                self.interrupt.check()
                 if self.directory is not None and perf_counter() - saved > CHECKPOINT_SECONDS:
                     self._save(self.directory)
                     saved = perf_counter()

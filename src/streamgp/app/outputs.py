@@ -16,6 +16,7 @@ from streamgp.evaluation.prequential import ScoredRows
 
 COLUMNS = ("y", "mean", "std", "q05", "q50", "q95", "pit", "crps")
 TABLES = ("predictions", "weights")
+PART_ROWS = 1 << 16  # more are never held in memory
 
 
 class RunError(Exception):
@@ -119,7 +120,7 @@ class RunDirectory:
         os.replace(aside, self._parts)
 
     def add(self, rows: np.ndarray, times: np.ndarray | None, part: ScoredRows, experts: Sequence[str]) -> None:
-        """Take in a scored stretch; it reaches the disk with the next `flush`."""
+        """Take in a scored stretch; it reaches the disk with the next `flush` at the latest."""
         columns: dict[str, np.ndarray] = {"row": rows}
         if times is not None:
             columns["time"] = times
@@ -134,6 +135,8 @@ class RunDirectory:
             weights = pl.from_numpy(part.weights, schema=list(experts))
             self._pending["weights"].append(weights.insert_column(0, pl.Series("row", rows)))
         self.position += len(rows)
+        if self.position - self._began >= PART_ROWS:
+            self.flush()
 
     def flush(self) -> None:
         """Write what has been taken in since the last time as one part of each table."""

@@ -31,7 +31,7 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
 
 def _table(metrics: dict[str, Any]) -> Table:
     target = f", target {metrics['target']}" if len(metrics["targets"]) > 1 else ""
-    table = Table(box=box.SIMPLE, title=f"{metrics['data']}{target}", title_justify="left")
+    table = Table(box=box.SIMPLE, title=f"{metrics['data']}{target}", title_justify="left", collapse_padding=True)
     for name in ("", "nMSE", "RMSE", "MAE", "log density*", "CRPS", "in 95% band"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
     held = share(metrics["coverage"]["95"])

@@ -70,16 +70,16 @@ class Evaluation:
         coverage, naive.
     """
 
-    mean: np.ndarray
-    std: np.ndarray
-    q05: np.ndarray
-    q50: np.ndarray
-    q95: np.ndarray
-    pit: np.ndarray
-    crps: np.ndarray
-    log_density: np.ndarray
-    weights: np.ndarray
-    metrics: dict[str, Any] = field(repr=False)
+    mean: np.ndarray = field(repr=False)
+    std: np.ndarray = field(repr=False)
+    q05: np.ndarray = field(repr=False)
+    q50: np.ndarray = field(repr=False)
+    q95: np.ndarray = field(repr=False)
+    pit: np.ndarray = field(repr=False)
+    crps: np.ndarray = field(repr=False)
+    log_density: np.ndarray = field(repr=False)
+    weights: np.ndarray = field(repr=False)
+    metrics: dict[str, Any]
 
 
 def collect(parts: list[ScoredRows], metrics: dict[str, Any], num_experts: int, single: bool) -> Evaluation:
