@@ -130,6 +130,19 @@ def test_a_second_ctrl_c_stops_at_once(data: Path, tmp_path: Path, monkeypatch: 
     same_as_unbroken(data, tmp_path, run_linear(data, tmp_path / "out", chunk=30, resume=True), chunk=30)
 
 
+def test_an_interrupted_run_has_skipped_the_bad_rows_before_its_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    bad = pl.int_range(pl.len()).is_in([3, 120, 139, 150])
+    table().with_columns(b=pl.when(bad).then(None).otherwise("b")).write_csv(tmp_path / "data.csv")
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, 130)
+        outcome = run_linear(tmp_path / "data.csv", on_bad_row="skip", chunk=10)
+    rows = outcome.metrics["rows"]
+    assert (rows, outcome.metrics["skipped_rows"]) == (130, 2)
+    assert outcome.stopped == "interrupted after 130 rows"
+
+
 def test_ctrl_c_before_any_row_leaves_a_directory_to_start_in(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
