@@ -159,6 +159,13 @@ def test_an_earlier_run_is_left_alone(data: Path, tmp_path: Path):
     assert contents(tmp_path / "out") == before
 
 
+def test_the_demo_replaces_no_other_run(tmp_path: Path):
+    (tmp_path / "predictions.parquet").touch()
+    for _ in range(2):
+        fails(invoke("demo", "--out", tmp_path), "holds a run that is not the demo's")
+    assert contents(tmp_path) == {"predictions.parquet": b""}
+
+
 @pytest.mark.parametrize("error", [ValueError("a bug"), TypeError("a bug"), KeyError("bug"), ImportError("a bug")])
 def test_a_bug_shows_its_traceback(data: Path, monkeypatch: pytest.MonkeyPatch, error: Exception):
     def broken(options: Any) -> None:

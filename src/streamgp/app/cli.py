@@ -177,12 +177,13 @@ def demo(
     """Run the default model on real data that an installed package carries, and write a report."""
     with _sentences():
         from streamgp.app.job import RunOptions
-        from streamgp.app.outputs import RunError
+        from streamgp.app.outputs import RunDirectory, RunError
         from streamgp.data.demo import write_demo_csv
         from streamgp.presets import make_spec
 
         table = out / "demo.csv"
-        again = table.exists()  # so what lies in the directory is an earlier demo's
+        if RunDirectory(out, []).holds_a_run and not table.exists():
+            raise RunError(f"{out} holds a run that is not the demo's: name another --out")
         out.mkdir(parents=True, exist_ok=True)
         try:
             about = write_demo_csv(table)
@@ -196,7 +197,7 @@ def demo(
             spec=make_spec("e-doebe"),
             features=list(about.features),
             out=out,
-            overwrite=again,
+            overwrite=True,
             command=shlex.join(words),
         )
         _run(options, None)
