@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from streams import ROWS, WARMUP, close, contents, predictions, run_linear, same_as_unbroken, table
 from typer.testing import CliRunner, Result
@@ -271,7 +270,9 @@ def live(data: Path, tmp_path: Path, cache: Path) -> Iterator[Live]:
 
 
 @pytest.mark.parametrize("where", ["fit", "stream"])
-def test_ctrl_c_ends_the_process_with_its_results_written(live: Live, data: Path, tmp_path: Path, where: str):
+def test_ctrl_c_ends_the_process_with_its_results_written(
+    live: Live, data: Path, tmp_path: Path, cache: Path, where: str
+):
     live.feed(WARMUP if where == "fit" else 205)
     live.wait_for(WARMUP - 10 if where == "fit" else 200)
     if where == "fit":
@@ -284,26 +285,29 @@ def test_ctrl_c_ends_the_process_with_its_results_written(live: Live, data: Path
     assert rows in ((90, WARMUP) if where == "fit" else (200,))
     assert err.splitlines()[-1] == f"streamgp: interrupted after {rows} rows; go on with --resume"
     assert (live.out / "report.html").exists()
+    assert any((cache / "streamgp" / "compiled").iterdir())  # for the next process
     same_as_unbroken(data, tmp_path, run_linear(data, live.out, chunk=10, resume=True), chunk=10)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_killed_process_leaves_a_checkpoint_to_go_on_from(live: Live, data: Path, tmp_path: Path, seed: int):
+def test_a_killed_process_leaves_a_checkpoint_to_go_on_from(live: Live, data: Path, tmp_path: Path):
     live.feed(110)
     live.wait_for(110)
     live.feed(ROWS)
-    time.sleep(random.Random(seed).uniform(0.0, 0.5))
+    time.sleep(random.uniform(0.0, 0.5))
     live.process.kill()
     live.process.communicate()
     resumed = run_linear(data, live.out, chunk=10, resume=True)
     same_as_unbroken(data, tmp_path, resumed, chunk=10)
 
 
-def test_a_cache_that_cannot_be_written_does_no_harm(data: Path, tmp_path: Path):
+def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path: Path):
     (tmp_path / "file").touch()
-    code = "from streamgp.app.compilation import *; keep_compiled_programs()\n" + RUN
-    words = ("run", data, *LINEAR, "--warmup", 20, "--max-rows", 40, "--json", tmp_path / "m.json")
-    process = python(code, *words, cache=tmp_path / "file", stdout=subprocess.PIPE)
-    _, err = process.communicate(timeout=120)
-    assert (process.returncode, err) == (0, "")
-    assert pl.read_json(tmp_path / "m.json")["rows"][0] == 40
+    code = """
+import jax
+from streamgp.app.compilation import keep_compiled_programs
+keep_compiled_programs()
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+print(jax.jit(lambda x: x + 1)(1))
+"""
+    out, err = python(code, cache=tmp_path / "file", stdout=subprocess.PIPE).communicate(timeout=60)
+    assert (out, err) == ("2\n", "")
