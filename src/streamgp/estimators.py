@@ -120,7 +120,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, times: Any = None) -> Self:
         """Forget everything, then learn all rows in their order: one pass, as `partial_fit` would."""
         rows = self._check_learn(X, y, times, reset=True)
-        self._start(rows, _default_warmup(rows))
+        self._start(rows, _warmup_for(rows))
         self._learn(rows)
         return self
 
@@ -316,12 +316,16 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         return a[:, 0] if self._single else a
 
 
-def _default_warmup(rows: Rows) -> int:
+def default_warmup(rows: int) -> int:
     """1,000 rows, or of a data set shorter than 5,000 a fifth, but then 50 rows where there are so many."""
-    n = len(rows.X)
-    if n == 0:
+    return min(DEFAULT_WARMUP, max(rows // 5, min(SHORT_WARMUP, rows), 1))
+
+
+def _warmup_for(rows: Rows) -> int:
+    """`default_warmup` of the usable rows, of which there must be one."""
+    if not len(rows.X):
         raise ValueError(f"X, y: expected a row without NaN or infinity, but all {rows.skipped} have some")
-    return min(DEFAULT_WARMUP, max(n // 5, min(SHORT_WARMUP, n)))
+    return default_warmup(len(rows.X))
 
 
 def expert_table(learner: StreamLearner) -> list[dict[str, Any]]:
@@ -355,7 +359,7 @@ def evaluate(model: StreamingGPRegressor, X: Any, y: Any, times: Any = None, *, 
     """
     first = not model.__sklearn_is_fitted__()
     rows = model._check_learn(X, y, times, reset=first)
-    warmup = _default_warmup(rows)
+    warmup = _warmup_for(rows)
     if first:
         model._start(rows, warmup)
     learner = model._learner

@@ -7,7 +7,7 @@ from streamgp import checkpoint
 from streamgp.app.job import Job, Outcome, RunOptions
 from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.data import RowReader, Schema, open_rows
-from streamgp.estimators import DEFAULT_WARMUP, SHORT_WARMUP
+from streamgp.estimators import DEFAULT_WARMUP, default_warmup
 
 SHORT_FILE = 5 * DEFAULT_WARMUP  # a file with fewer rows gets a fifth of them as its warm-up
 
@@ -34,7 +34,7 @@ def run(options: RunOptions) -> Outcome:
             f"or name another --out"
         )
     if options.warmup is None:
-        options = replace(options, warmup=_default_warmup(options))
+        options = replace(options, warmup=_warmup_for(options))
     with _open(options, stored) as reader:
         job = Job(options, reader, directory, stored)
         if directory is not None and stored is None:
@@ -60,14 +60,14 @@ def _open(options: RunOptions, stored: dict[str, Any] | None = None) -> RowReade
     )
 
 
-def _default_warmup(options: RunOptions) -> int:
-    """1,000 rows, or a fifth of a file that is shorter than 5,000 (not known for standard input)."""
+def _warmup_for(options: RunOptions) -> int:
+    """`default_warmup` of the file's rows; those of standard input are not known beforehand."""
     if options.data == "-":
         return DEFAULT_WARMUP
     peek = replace(options, max_rows=min(options.max_rows or SHORT_FILE, SHORT_FILE), on_bad_row="skip")
     with _open(peek) as reader:
         rows = sum(len(chunk.rows) for chunk in reader)
-    return min(DEFAULT_WARMUP, max(rows // 5, min(SHORT_WARMUP, rows), 1))
+    return default_warmup(rows)
 
 
 def _load(options: RunOptions, directory: RunDirectory | None) -> dict[str, Any]:
