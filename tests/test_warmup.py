@@ -1,15 +1,17 @@
 """From warm-up rows to experts: which starts stay, and what odd data do."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import jax
 import numpy as np
 import pytest
+from jaxtyping import Array
 
 from streamgp import warmup
 from streamgp.bases import Basis
 from streamgp.ensemble import Ensemble
-from streamgp.evidence import Fit
+from streamgp.evidence import Fit, fit_basis
 from streamgp.learner import StreamLearner
 from streamgp.presets import Spec, make_spec
 from streamgp.warmup import fit_ensemble
@@ -74,8 +76,26 @@ def test_random_walks_are_absolute_on_request():
         model, _ = fit(make_spec("oebe", bases=["linear"], dynamics=["walk 0.01"], q_absolute=absolute), X, y)
         v = float(model.groups[0].noise.prior_var.squeeze())
         q = float(model.groups[0].dynamics.diffusion.squeeze()) * v
-        assert q == pytest.approx(0.01 if absolute else 0.01 * v, rel=1e-12)
-        assert not 0.9 < v < 1.1
+        per_feature = 1.0 / np.mean(1.0 + np.sum(X**2, axis=1))  # phi = (1, x), and the target's variance is 1
+        assert q == pytest.approx(0.01 if absolute else 0.01 * min(v, per_feature), rel=1e-9)
+        assert per_feature < 0.9
+
+
+@pytest.mark.parametrize("v", [0.5, 2.0, 1e6])
+def test_a_walk_never_outpaces_the_target(monkeypatch: pytest.MonkeyPatch, v: float):
+    """Per row it adds q v to the variance of the function, at most q times the target's variance, which is 1."""
+    X, y = rows()
+
+    def at_v(basis: Basis, X: Array, y: Array, start: float, trainable: tuple[str, ...]) -> Fit:
+        return replace(fit_basis(basis, X, y, start, ()), prior_var=v)
+
+    monkeypatch.setattr(warmup, "fit_basis", at_v)
+    spec = make_spec("i-ssgpr", features_per_basis=50, dynamics=["walk 0.01", "revert 0.99"])
+    model, _ = fit(spec, X, y)
+    walk, revert = np.asarray(model.groups[0].dynamics.diffusion).ravel()
+    # Fourier features have phi' phi = 1, so that the function's prior variance is v.
+    assert walk * v == pytest.approx(0.01 * min(v, 1.0), rel=1e-9)
+    assert revert == pytest.approx(1 - 0.99**2)
 
 
 def test_the_seed_decides_what_is_drawn():

@@ -44,7 +44,8 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         Features of each basis; None takes each family's default.
     dynamics
         How weights may move, in place of the preset's: ``static``, ``walk Q`` (random walk; Q is relative to the
-        prior variance) or ``revert LAMBDA`` (mean-reverting); a number q stands for ``walk q``.
+        prior variance of the function, or to the target's variance where that is smaller) or ``revert LAMBDA``
+        (mean-reverting); a number q stands for ``walk q``.
     weights
         ``bma``, ``bma-shutdown``, ``switching``, ``e-doebe``, or a K x K matrix Q whose columns sum to one
         (``Q[i, j]`` is the probability of expert i now, given j before).

@@ -49,7 +49,8 @@ class Spec:
     transition
         The user's Q, as nested tuples; its columns sum to one.
     q_absolute
-        Random-walk variances are absolute, as in the papers, instead of relative to the prior variance.
+        Random-walk variances are absolute, as in the papers, instead of relative to the prior variance of the
+        function (or to the target's variance, where that is smaller).
     warmup_posterior
         ``condition``: after the fit the experts learn the warm-up rows; ``prior``: they start again from the
         prior, as in the papers.

@@ -83,14 +83,25 @@ def fit_ensemble(
     for number, (label, fit) in enumerate(fits):
         for name in spec.dynamics:
             dynamics = parse(name)
-            if spec.q_absolute and dynamics.decay == 1.0:
-                dynamics = Dynamics(dynamics.decay, dynamics.diffusion / fit.prior_var)
+            if dynamics.decay == 1.0:
+                unit = 1.0 / fit.prior_var if spec.q_absolute else _walk_unit(fit, X)
+                dynamics = Dynamics(dynamics.decay, dynamics.diffusion * unit)
             title = f"{label} {name}" if len(spec.dynamics) > 1 else label
             experts.append(Expert(fit.basis, jnp.asarray(fit.prior_var), jnp.asarray(fit.noise_var), dynamics, title))
             table.append(FittedExpert(title, label, name, fit.basis.num_features, fit.gain))
             groups.append(number)
     rule = spec.make_rule(groups)
     return ensemble(experts, rule, num_outputs=y.shape[1], time_unit=time_unit), table
+
+
+def _walk_unit(fit: Fit, X: np.ndarray) -> float:
+    """What a walk's q is a share of, over v: 1, but less where the prior of the function outdoes the target.
+
+    With lengthscales far beyond the data the evidence asks for a v of thousands. A walk in proportion to it would
+    forget everything in a row, so that q counts in the variance of the target (1: it is standardised) instead.
+    """
+    amplitude = fit.prior_var * float(jnp.mean(jnp.sum(fit.basis(jnp.asarray(X)) ** 2, axis=1)))
+    return min(1.0, 1.0 / amplitude)
 
 
 def _fit_all(
