@@ -14,3 +14,10 @@ def x64() -> Iterator[None]:
     """Every test computes in float64, as the estimators do, and no shape is promoted silently."""
     with jax.enable_x64(True), jax.numpy_rank_promotion("raise"):
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_programs_left() -> Iterator[None]:
+    """Some modules compile without optimisation: their programs round otherwise, and must not serve the next ones."""
+    yield
+    jax.clear_caches()

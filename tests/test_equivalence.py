@@ -117,7 +117,9 @@ def oracle(kind: str) -> list[Run]:
     return [runs[i] for i in np.argsort(model(kind).order)]
 
 
-def learn(kind: str, rule: str, chunk: int, directory=None) -> tuple[dict[str, np.ndarray], EnsembleState]:
+def learn(
+    kind: str, rule: str, chunk: int, directory=None, engine: str = "host"
+) -> tuple[dict[str, np.ndarray], EnsembleState]:
     """Predictions of the rows that count and the final state; through a checkpoint on disk if given one."""
     rows = stream(kind)
     which = jnp.asarray(list(ORACLES).index(rule))
@@ -127,11 +129,12 @@ def learn(kind: str, rule: str, chunk: int, directory=None) -> tuple[dict[str, n
     X, y = (np.pad(a, [(0, padding), (0, 0)], constant_values=np.nan) for a in (rows.X, rows.y))
     mask = np.pad(rows.mask, (0, padding))
     times = None if rows.times is None else np.pad(rows.times, (0, padding), constant_values=np.nan)
+    update = ens.update if engine == "host" else ens._update_compiled
     parts = []
     for at in range(0, ROWS, chunk):
         now = slice(at, at + chunk)
         clock = None if times is None else jnp.asarray(times[now])
-        state, info = ens.update(state, jnp.asarray(X[now]), jnp.asarray(y[now]), jnp.asarray(mask[now]), clock)
+        state, info = update(state, jnp.asarray(X[now]), jnp.asarray(y[now]), jnp.asarray(mask[now]), clock)
         parts.append(jax.tree.map(np.asarray, info.predictive))
         if directory is not None and at <= ROWS // 2 < at + chunk:
             save(directory, state, {})
@@ -148,16 +151,23 @@ def close(got, want, rtol=1e-9):
 
 @pytest.mark.parametrize("rule", ORACLES)
 @pytest.mark.parametrize(
-    ("kind", "chunk"), [*(("regular", chunk) for chunk in (1, 7, 64, 1000)), ("timed", 7), ("timed", 1000)]
+    ("kind", "chunk", "engine"),
+    [
+        *(("regular", chunk, "host") for chunk in (1, 7, 64, 1000)),
+        ("timed", 7, "host"),
+        ("timed", 1000, "host"),
+        ("regular", 64, "compiled"),
+        ("timed", 1000, "compiled"),
+    ],
 )
-def test_every_way_of_running_is_the_loop(kind, chunk, rule, tmp_path):
+def test_every_way_of_running_is_the_loop(kind, chunk, engine, rule, tmp_path):
     runs, rows = oracle(kind), stream(kind)
     y = rows.y[rows.mask]
     loc = np.stack([run.loc for run in runs], axis=1)
     var = np.stack([run.var for run in runs], axis=1)
     want = weigh(joint_log_density(y, loc, var), **ORACLES[rule])
 
-    got, state = learn(kind, rule, chunk, tmp_path)
+    got, state = learn(kind, rule, chunk, tmp_path, engine)
     close(got["log_weights"], want.before)
     close(np.asarray(state.weights[list(ORACLES).index(rule)]), want.after[-1])
     alive = np.isfinite(want.before)

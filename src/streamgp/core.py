@@ -115,7 +115,9 @@ def _quantile(p: Predictive, probability: Float[Array, ""]) -> Float[Array, "n e
         high = jnp.where(gap >= 0, x, high)
         newton = x - gap / slope
         inside = (newton > low) & (newton < high)
-        moved = jnp.where(inside, newton, 0.5 * (low + high))
+        # A step within the tolerance is the last one, even where rounding puts it just outside the bracket.
+        done = jnp.abs(newton - x) <= tolerance * p.std
+        moved = jnp.where(done, jnp.clip(newton, low, high), jnp.where(inside, newton, 0.5 * (low + high)))
         return low, high, moved, jnp.max(jnp.abs(moved - x) / p.std), steps + 1
 
     def unfinished(carry: tuple) -> Array:

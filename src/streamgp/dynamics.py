@@ -4,10 +4,15 @@ All are one first-order recursion, ``theta_t = decay theta_{t-1} + N(0, diffusio
 variance, so that experts with different dynamics run side by side in one batch.
 """
 
+from types import ModuleType
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Float
 
+from streamgp.core import AnyArray
 from streamgp.serialise import register
 
 
@@ -23,8 +28,8 @@ class Dynamics(eqx.Module):
         Variance added per unit of time, relative to the prior variance.
     """
 
-    decay: Float[Array, "*batch"]
-    diffusion: Float[Array, "*batch"]
+    decay: Float[AnyArray, "*batch"]
+    diffusion: Float[AnyArray, "*batch"]
 
     def __check_init__(self) -> None:
         if isinstance(self.decay, float) or isinstance(self.diffusion, float):
@@ -37,26 +42,33 @@ class Dynamics(eqx.Module):
             return f"revert {float(self.decay)!r}"
         return "static" if float(self.diffusion) == 0.0 else f"walk {float(self.diffusion)!r}"
 
-    def shrinkage(self, tau: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    def shrinkage(self, tau: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
         """a(tau): the factor on the mean after a time tau."""
         return self.decay**tau
 
-    def spread(self, tau: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    def spread(self, tau: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
         """b(tau): the variance gathered in a time tau, relative to the prior variance.
 
         ``diffusion (1 - decay^(2 tau)) / (1 - decay^2)``, which is ``diffusion tau`` for a random walk.
         """
-        rate = 2.0 * jnp.log(self.decay)
-        safe = jnp.where(rate < 0.0, rate, -1.0)
-        return self.diffusion * jnp.where(rate < 0.0, jnp.expm1(safe * tau) / jnp.expm1(safe), tau)
+        xp = _namespace(tau)
+        rate = 2.0 * xp.log(self.decay)
+        safe = xp.where(rate < 0.0, rate, -1.0)
+        return self.diffusion * xp.where(rate < 0.0, xp.expm1(safe * tau) / xp.expm1(safe), tau)
 
-    def block(self, tau: Float[Array, " n"]) -> tuple[Float[Array, " n"], Float[Array, "n n"]]:
+    def block(self, tau: Float[AnyArray, " n"]) -> tuple[Float[AnyArray, " n"], Float[AnyArray, "n n"]]:
         """(a, b) of a block: Cov(theta_i, theta_j) = a_i a_j Sigma + b_ij v I.
 
         `tau` is the time from the last row before the block to each of its rows, not decreasing.
         """
-        gap = jnp.abs(tau[:, None] - tau[None, :])
-        return self.shrinkage(tau), self.spread(jnp.minimum(tau[:, None], tau[None, :])) * self.decay**gap
+        xp = _namespace(tau)
+        gap = xp.abs(tau[:, None] - tau[None, :])
+        return self.shrinkage(tau), self.spread(xp.minimum(tau[:, None], tau[None, :])) * self.decay**gap
+
+
+def _namespace(a: Any) -> ModuleType:
+    """NumPy for its own arrays, which must not wait for JAX; JAX's for the rest."""
+    return np if isinstance(a, np.ndarray) else jnp
 
 
 def static() -> Dynamics:

@@ -5,6 +5,7 @@ The prediction of a row is the mixture of its experts' predictions (Lu et al. 20
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -15,13 +16,13 @@ from jax.scipy.stats import norm
 from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.bases.base import Basis
-from streamgp.core import Info, Predictive
+from streamgp.core import AnyArray, Info, Predictive
 from streamgp.dynamics import Dynamics
-from streamgp.filtering import FilterState, Noise, predict_rows, prior_state, update_blocks
+from streamgp.engine import compiled, host
+from streamgp.engine.blocks import Blocks, Group, in_blocks, num_features
+from streamgp.filtering import FilterState, Noise, prior_state
 from streamgp.serialise import register
 from streamgp.weights import WeightRule
-
-BLOCK = 64  # rows per block of the filter: long enough for matrix products, short beside F
 
 
 class Expert(eqx.Module):
@@ -35,21 +36,12 @@ class Expert(eqx.Module):
 
 
 @register
-class Group(eqx.Module):
-    """Experts of equal shape: G bases (leading axis), each with R dynamics that share its features."""
-
-    basis: Basis
-    noise: Noise
-    dynamics: Dynamics
-
-
-@register
 class EnsembleState(eqx.Module):
     """Belief of every expert, the weights, and the clock."""
 
     filters: tuple[FilterState, ...]
     weights: Any
-    last_time: Float[Array, ""]
+    last_time: Float[AnyArray, ""]
 
 
 @register
@@ -77,68 +69,91 @@ class Ensemble(eqx.Module):
         """Every expert at its prior, weights at theirs. Nothing is drawn: `key` is the protocol's."""
         filters = []
         for group in self.groups:
-            F = jax.eval_shape(lambda b: b(jnp.zeros((1, self.num_inputs))), _member(group.basis, 0)).shape[1]
-            make = jax.vmap(jax.vmap(lambda v, F=F: prior_state(F, self.num_outputs, v)))
+            make = jax.vmap(jax.vmap(partial(prior_state, num_features(group), self.num_outputs)))
             filters.append(make(group.noise.prior_var))
         nothing = jnp.full_like(self.time_unit, jnp.nan)
         return EnsembleState(tuple(filters), self.rule.init(self.log_prior), nothing)
 
-    @eqx.filter_jit
     def predict(
-        self, state: EnsembleState, X: Float[Array, "n d"], times: Float[Array, " n"] | None = None
+        self, state: EnsembleState, X: Float[AnyArray, "n d"], times: Float[AnyArray, " n"] | None = None
     ) -> Predictive:
         """Predict each row as if it were the next one."""
-        tau = self._elapsed(state, X, times)
-
-        def one_basis(args: tuple) -> tuple:
-            basis, noise, dynamics, filters = args
-            Phi = basis(X)
-            return jax.lax.map(lambda a: predict_rows(a[0], Phi, tau, a[1], a[2]), (filters, dynamics, noise))
-
-        parts = [
-            jax.lax.map(one_basis, (group.basis, group.noise, group.dynamics, filters))
-            for group, filters in zip(self.groups, state.filters, strict=True)
-        ]
-        loc, var = self._collect(parts)
-        log_weights = jnp.broadcast_to(self.rule.predict(state.weights)[None], loc.shape[:2])
-        return Predictive(log_weights, loc, var)
+        if not host.serves(X, self.log_prior, *_arrays(state)):
+            return self._predict_compiled(state, X, times)
+        parts = host.predict_groups(self.groups, state.filters, X, self._elapsed(state.last_time, X, times))
+        return self._mix(state.weights, parts)
 
     @eqx.filter_jit
+    def _predict_compiled(self, state: EnsembleState, X: AnyArray, times: AnyArray | None) -> Predictive:
+        tau = self._elapsed(state.last_time, X, times)
+        groups = zip(self.groups, state.filters, strict=True)
+        return self._mix(state.weights, [compiled.predict_group(group, beliefs, X, tau) for group, beliefs in groups])
+
+    @eqx.filter_jit
+    def _mix(self, weights: Any, parts: list) -> Predictive:
+        loc, var = self._collect(parts)
+        return Predictive(jnp.broadcast_to(self.rule.predict(weights)[None], loc.shape[:2]), loc, var)
+
     def update(
         self,
         state: EnsembleState,
-        X: Float[Array, "n d"],
-        y: Float[Array, "n e"],
-        mask: Bool[Array, " n"] | None = None,
-        times: Float[Array, " n"] | None = None,
+        X: Float[AnyArray, "n d"],
+        y: Float[AnyArray, "n e"],
+        mask: Bool[AnyArray, " n"] | None = None,
+        times: Float[AnyArray, " n"] | None = None,
     ) -> tuple[EnsembleState, Info]:
         """Learn from the rows in order and return the one-step-ahead prediction of each.
 
         Rows with a false `mask` change nothing; their entry in the returned prediction is NaN.
         """
-        n = X.shape[0]
-        mask = jnp.ones(n, bool) if mask is None else mask
-        size = min(BLOCK, n)
-        padding = -n % size
-        clock, last_time = self._clock(state, mask, times)
-        blocks = _Blocks(
-            _split(X, size, padding),
-            _split(y, size, padding),
-            _split(mask, size, padding),
-            _taus(clock, size, padding),
+        mask = jnp.ones(X.shape[0], bool) if mask is None else mask
+        if not host.serves(X, y, self.log_prior, *_arrays(state)):
+            return self._update_compiled(state, X, y, mask, times)
+        blocks, last_time, live = self._arrange(state.weights, state.last_time, X, y, mask, times)
+        filters, parts, outside = host.update_groups(
+            self.groups, state.filters, blocks, self._by_group(np.asarray(live))
         )
-        weights_before = self.rule.predict(state.weights)
-        alive = jnp.isfinite(weights_before)
-        filters, parts, outside = [], [], jnp.zeros(n, bool)
-        at = 0
-        for group, beliefs in zip(self.groups, state.filters, strict=True):
+        weights, info = self._learn_weights(state.weights, parts, outside, y, mask)
+        return EnsembleState(tuple(filters), weights, last_time), info
+
+    @eqx.filter_jit
+    def _update_compiled(
+        self, state: EnsembleState, X: AnyArray, y: AnyArray, mask: AnyArray, times: AnyArray | None
+    ) -> tuple[EnsembleState, Info]:
+        blocks, last_time, live = self._arrange(state.weights, state.last_time, X, y, mask, times)
+        by_group = self._by_group(live) if self.rule.shuts_down else [None] * len(self.groups)
+        runs = [
+            compiled.update_group(group, beliefs, blocks, alive)
+            for group, beliefs, alive in zip(self.groups, state.filters, by_group, strict=True)
+        ]
+        filters, parts, outside = zip(*runs, strict=True)
+        anywhere = jnp.stack(outside).any(0)
+        weights, info = self._learn_weights(state.weights, list(parts), anywhere, y, mask)
+        return EnsembleState(tuple(filters), weights, last_time), info
+
+    @eqx.filter_jit
+    def _arrange(
+        self, weights: Any, last_time: AnyArray, X: AnyArray, y: AnyArray, mask: AnyArray, times: AnyArray | None
+    ) -> tuple[Blocks, AnyArray, Array]:
+        """The rows in blocks, the new last time, and which experts still have weight."""
+        clock, last_time = self._clock(last_time, mask, times)
+        return in_blocks(X, y, mask, clock), last_time, jnp.isfinite(self.rule.predict(weights))
+
+    def _by_group(self, per_expert: Any) -> list:
+        """An array over the experts as one [G, R] for every group."""
+        parts, at = [], 0
+        for group in self.groups:
             G, R = group.noise.prior_var.shape
-            live = alive[jnp.asarray(self.order[at : at + G * R])].reshape(G, R)
-            new, part, out = _update_group(group, beliefs, blocks, live if self.rule.shuts_down else None)
-            filters.append(new)
-            parts.append(part)
-            outside = outside | out.reshape(-1)[:n]
+            parts.append(per_expert[np.asarray(self.order[at : at + G * R])].reshape(G, R))
             at += G * R
+        return parts
+
+    @eqx.filter_jit
+    def _learn_weights(
+        self, weights: Any, parts: list, outside: AnyArray, y: AnyArray, mask: AnyArray
+    ) -> tuple[Any, Info]:
+        """Weigh every row's predictions by what the rows before it taught, and learn from its own."""
+        n = y.shape[0]
         loc, var = self._collect([_join(loc, var, n) for loc, var in parts])
         log_density = norm.logpdf(y[:, None, :], loc, jnp.sqrt(var)).sum(-1)
 
@@ -148,10 +163,9 @@ class Ensemble(eqx.Module):
             new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, weights)
             return new, self.rule.predict(weights)
 
-        weights, log_weights = jax.lax.scan(weigh, state.weights, (log_density, mask))
+        weights, log_weights = jax.lax.scan(weigh, weights, (log_density, mask))
         loc = jnp.where(mask[:, None, None], loc, jnp.nan)
-        state = EnsembleState(tuple(filters), weights, last_time)
-        return state, Info(Predictive(log_weights, loc, var), outside & mask)
+        return weights, Info(Predictive(log_weights, loc, var), jnp.asarray(outside[:n] & mask))
 
     def _collect(self, parts: list) -> tuple[Float[Array, "n k e"], Float[Array, "n k e"]]:
         """Predictions of all groups, [G, R, n, E] and [G, R, n], as [n, K, E] in the order given by the user."""
@@ -161,95 +175,38 @@ class Ensemble(eqx.Module):
         loc = jnp.moveaxis(loc[back], 0, 1)
         return loc, jnp.broadcast_to(var[back].T[:, :, None], loc.shape)
 
-    def _elapsed(self, state: EnsembleState, X: Array, times: Array | None) -> Float[Array, " n"]:
+    def _elapsed(self, last_time: AnyArray, X: AnyArray, times: AnyArray | None) -> Float[Array, " n"]:
         """Time from the last row learnt to each row of `X`: one, unless there are time stamps."""
         if times is None:
             return jnp.ones(X.shape[0], X.dtype)
-        elapsed = jnp.maximum((times - state.last_time) / self.time_unit, 0.0)
-        return jnp.where(jnp.isnan(state.last_time), 1.0, elapsed)
+        elapsed = jnp.maximum((times - last_time) / self.time_unit, 0.0)
+        return jnp.where(jnp.isnan(last_time), 1.0, elapsed)
 
     def _clock(
-        self, state: EnsembleState, mask: Bool[Array, " n"], times: Float[Array, " n"] | None
-    ) -> tuple[Float[Array, " n"], Float[Array, ""]]:
+        self, last_time: AnyArray, mask: Bool[AnyArray, " n"], times: Float[AnyArray, " n"] | None
+    ) -> tuple[Float[AnyArray, " n"], Float[AnyArray, ""]]:
         """Time since the state's last row, in units, and the new last time.
 
         The clock stands still on rows left out, and on rows that come later than their time stamp.
         """
         if times is None:
-            return jnp.cumsum(mask).astype(self.time_unit.dtype), state.last_time
+            return jnp.cumsum(mask).astype(self.time_unit.dtype), last_time
         # The very first row of a stream comes one unit after a start that nobody observed.
         first = times[jnp.argmax(mask)] - self.time_unit
-        last = jnp.where(jnp.isnan(state.last_time), first, state.last_time)
+        last = jnp.where(jnp.isnan(last_time), first, last_time)
         clock = jnp.where(mask, (times - last) / self.time_unit, 0.0)
         newest = jnp.maximum(last, jnp.max(jnp.where(mask, times, -jnp.inf)))
-        return jax.lax.cummax(jnp.maximum(clock, 0.0)), jnp.where(mask.any(), newest, state.last_time)
+        return jax.lax.cummax(jnp.maximum(clock, 0.0)), jnp.where(mask.any(), newest, last_time)
 
 
-class _Blocks(eqx.Module):
-    X: Float[Array, "m b d"]
-    y: Float[Array, "m b e"]
-    mask: Bool[Array, "m b"]
-    tau: Float[Array, "m b"]
-
-
-def _split(a: Array, size: int, padding: int) -> Array:
-    """Rows in blocks of `size`, the last one filled with zeros (false in a mask)."""
-    filled = jnp.pad(a, [(0, padding)] + [(0, 0)] * (a.ndim - 1))
-    return filled.reshape(-1, size, *a.shape[1:])
+def _arrays(state: EnsembleState) -> list:
+    return [a for beliefs in state.filters for a in (beliefs.mean, beliefs.cov)]
 
 
 def _join(loc: Float[Array, "g r m b e"], var: Float[Array, "g r m b"], n: int) -> tuple:
     """Blocks as rows again, without the filling."""
     g, r, _, _, e = loc.shape
     return loc.reshape(g, r, -1, e)[:, :, :n], var.reshape(g, r, -1)[:, :, :n]
-
-
-def _taus(clock: Float[Array, " n"], size: int, padding: int) -> Float[Array, "m b"]:
-    """Time from the end of the block before to each row of a block."""
-    clock = jnp.pad(clock, (0, padding), mode="edge").reshape(-1, size)
-    start = jnp.concatenate([jnp.zeros_like(clock[:1, -1]), clock[:-1, -1]])
-    return clock - start[:, None]
-
-
-def _update_group(group: Group, beliefs: FilterState, blocks: _Blocks, live: Bool[Array, "g r"] | None) -> tuple:
-    """Run the experts of one group over the blocks, one after the other: each keeps its covariance in cache."""
-    m, b, d = blocks.X.shape
-    always = live is None
-    live = jnp.ones(group.noise.prior_var.shape, bool) if live is None else live
-
-    rows = blocks.X.reshape(m * b, d)
-
-    def features(basis: Basis) -> tuple:
-        Phi = jnp.where(blocks.mask[:, :, None], basis(rows).reshape(m, b, -1), 0.0)
-        return Phi, jnp.einsum("mif,mjf->mij", Phi, Phi)
-
-    def no_features(basis: Basis) -> tuple:
-        return jax.tree.map(jnp.zeros_like, jax.eval_shape(features, basis))
-
-    def one_basis(args: tuple) -> tuple:
-        basis, noise, dynamics, beliefs, live = args
-        Phi, gram = features(basis) if always else jax.lax.cond(live.any(), features, no_features, basis)
-
-        def run(args: tuple) -> tuple:
-            belief, dynamics, noise = args
-            return update_blocks(belief, Phi, gram, blocks.y, blocks.mask, blocks.tau, dynamics, noise)
-
-        def skip(args: tuple) -> tuple:
-            return args[0], (jnp.zeros_like(blocks.y), jnp.ones_like(blocks.tau))
-
-        def one_expert(args: tuple) -> tuple:
-            *work, live = args
-            return run(tuple(work)) if always else jax.lax.cond(live, run, skip, tuple(work))
-
-        return jax.lax.map(one_expert, (beliefs, dynamics, noise, live)), basis.outside(rows)
-
-    args = (group.basis, group.noise, group.dynamics, beliefs, live)
-    (beliefs, part), outside = jax.lax.map(one_basis, args)
-    return beliefs, part, outside.any(0)
-
-
-def _member(tree: Any, index: int) -> Any:
-    return jax.tree.map(lambda a: a[index], tree)
 
 
 def _stack(trees: Sequence[Any]) -> Any:

@@ -17,7 +17,7 @@ from streamgp.evaluation.prequential import Evaluation, collect, prequential, re
 from streamgp.learner import StreamLearner
 from streamgp.presets import make_spec, whole_number
 from streamgp.progress import progress_bar
-from streamgp.validation import Rows, check_inputs, check_rows
+from streamgp.validation import NotFiniteError, Rows, check_inputs, check_one, check_rows, check_target
 
 DEFAULT_WARMUP = 1000
 CHUNK = 1024  # rows scored between two steps of the progress bar
@@ -184,6 +184,54 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
             key = jax.random.fold_in(jax.random.key(self._learner.seed), self._learner.rows)
             draws = np.asarray(predictive.sample(key, (n,)))
         return np.stack([self._shape(d) for d in draws], axis=-1)
+
+    # One row at a time
+
+    def predict_one(self, x: Any, time: Any = None) -> tuple[Any, Any]:
+        """Mean and standard deviation of the next target for one row, as two numbers (or arrays of several targets).
+
+        After the warm-up this and `learn_one` take tens of microseconds, where `predict` and `partial_fit` are made
+        for many rows at once. The numbers are the same.
+
+        Parameters
+        ----------
+        x
+            The inputs, shape (D,).
+        time
+            The row's time stamp, on a stream that has them.
+
+        Raises
+        ------
+        ValueError
+            On NaN, infinity, or another number of inputs.
+        """
+        self._check_fitted()
+        if not self._learner.warm:
+            mean, std = self.predict([x], return_std=True, times=None if time is None else [time])
+            return mean[0], std[0]
+        mean, std = self._learner.predict_one(*check_one(x, time, self._learner))
+        return (mean[0], std[0]) if self._single else (mean, std)
+
+    def learn_one(self, x: Any, y: Any, time: Any = None) -> Self:
+        """Learn from one row: its inputs (D,), its target (or targets, shape (E,)) and its time stamp, if any.
+
+        Raises
+        ------
+        ValueError
+            As `partial_fit` does; the state is then untouched.
+        """
+        if not self.__sklearn_is_fitted__() or not self._learner.warm:
+            return self.partial_fit([x], [y], None if time is None else [time])
+        try:
+            row, at = check_one(x, time, self._learner)
+            target = check_target(y, () if self._single else (self._learner.num_outputs,))
+        except NotFiniteError:
+            if self.on_bad_row != "skip":
+                raise
+            self.skipped_rows_ += 1
+            return self
+        self._learner.learn_one(row, target, at)
+        return self
 
     # What has been learnt
 

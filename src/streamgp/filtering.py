@@ -10,8 +10,9 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
+from streamgp.core import AnyArray
 from streamgp.dynamics import Dynamics
 from streamgp.linalg import add_diagonal, cholesky, solve_lower, symmetrise
 from streamgp.serialise import register
@@ -21,27 +22,27 @@ from streamgp.serialise import register
 class FilterState(eqx.Module):
     """Gaussian belief over the weights: mean of each output, one covariance for all of them."""
 
-    mean: Float[Array, "*batch f e"]
-    cov: Float[Array, "*batch f f"]
+    mean: Float[AnyArray, "*batch f e"]
+    cov: Float[AnyArray, "*batch f f"]
 
 
 @register
 class Noise(NamedTuple):
     """Prior variance v of the weights and noise variance s2 of the targets."""
 
-    prior_var: Float[Array, ""]
-    noise_var: Float[Array, ""]
+    prior_var: Float[AnyArray, ""]
+    noise_var: Float[AnyArray, ""]
 
 
-def prior_state(num_features: int, num_outputs: int, prior_var: Float[Array, ""]) -> FilterState:
+def prior_state(num_features: int, num_outputs: int, prior_var: Float[AnyArray, ""]) -> FilterState:
     """The belief before any row: N(0, v I)."""
     eye = jnp.eye(num_features, dtype=prior_var.dtype)
     return FilterState(jnp.zeros((num_features, num_outputs), prior_var.dtype), prior_var * eye)
 
 
 def predict_rows(
-    state: FilterState, Phi: Float[Array, "n f"], tau: Float[Array, " n"], dynamics: Dynamics, noise: Noise
-) -> tuple[Float[Array, "n e"], Float[Array, " n"]]:
+    state: FilterState, Phi: Float[AnyArray, "n f"], tau: Float[AnyArray, " n"], dynamics: Dynamics, noise: Noise
+) -> tuple[Float[AnyArray, "n e"], Float[AnyArray, " n"]]:
     """Mean and variance of the target of each row, each as if it came `tau` after the last row learnt."""
     a, b = dynamics.shrinkage(tau), dynamics.spread(tau) * noise.prior_var
     spread = jnp.sum((Phi @ state.cov) * Phi, axis=1)
@@ -51,14 +52,14 @@ def predict_rows(
 
 def update_block(
     state: FilterState,
-    Phi: Float[Array, "n f"],
-    gram: Float[Array, "n n"],
-    y: Float[Array, "n e"],
-    mask: Bool[Array, " n"],
-    tau: Float[Array, " n"],
+    Phi: Float[AnyArray, "n f"],
+    gram: Float[AnyArray, "n n"],
+    y: Float[AnyArray, "n e"],
+    mask: Bool[AnyArray, " n"],
+    tau: Float[AnyArray, " n"],
     dynamics: Dynamics,
     noise: Noise,
-) -> tuple[FilterState, tuple[Float[Array, "n e"], Float[Array, " n"]]]:
+) -> tuple[FilterState, tuple[Float[AnyArray, "n e"], Float[AnyArray, " n"]]]:
     """Learn from a block; return the new belief and the one-step-ahead mean and variance of each row.
 
     Parameters
@@ -90,14 +91,14 @@ def update_block(
 
 def update_blocks(
     state: FilterState,
-    Phi: Float[Array, "m n f"],
-    gram: Float[Array, "m n n"],
-    y: Float[Array, "m n e"],
-    mask: Bool[Array, "m n"],
-    tau: Float[Array, "m n"],
+    Phi: Float[AnyArray, "m n f"],
+    gram: Float[AnyArray, "m n n"],
+    y: Float[AnyArray, "m n e"],
+    mask: Bool[AnyArray, "m n"],
+    tau: Float[AnyArray, "m n"],
     dynamics: Dynamics,
     noise: Noise,
-) -> tuple[FilterState, tuple[Float[Array, "m n e"], Float[Array, "m n"]]]:
+) -> tuple[FilterState, tuple[Float[AnyArray, "m n e"], Float[AnyArray, "m n"]]]:
     """`update_block` over consecutive blocks; `tau` counts from the end of the block before."""
 
     def step(state: FilterState, block: tuple) -> tuple:

@@ -15,6 +15,7 @@ from streamgp.core import Predictive
 from streamgp.data.standardise import Standardiser
 from streamgp.ensemble import Ensemble, EnsembleState
 from streamgp.presets import Spec
+from streamgp.rowwise import RowWise
 from streamgp.serialise import decode, encode
 from streamgp.warmup import FittedExpert, fit_ensemble, provisional_ensemble
 
@@ -82,6 +83,9 @@ class StreamLearner:
         with jax.enable_x64(True):
             self._model: Ensemble = provisional_ensemble(num_inputs, num_outputs, seed)
             self._state: EnsembleState = self._model.init(jax.random.key(seed))
+        # Rows that come singly after the warm-up; while `_singly`, it and not `_state` knows what was learnt last.
+        self._rowwise: RowWise | None = None
+        self._singly = False
 
     @property
     def warm(self) -> bool:
@@ -96,12 +100,14 @@ class StreamLearner:
     @property
     def last_time(self) -> float | None:
         """The time stamp of the last row learnt."""
-        last = float(self._state.last_time)
+        last = self._rowwise.last_time if self._singly and self._rowwise else float(self._state.last_time)
         return None if np.isnan(last) else last
 
     @property
     def weights(self) -> np.ndarray:
         """The experts' weights for the next row."""
+        if self._singly and self._rowwise:
+            return np.exp(self._rowwise.log_weights)
         with jax.enable_x64(True):
             return np.exp(np.asarray(self._model.rule.predict(self._state.weights)))
 
@@ -121,6 +127,7 @@ class StreamLearner:
         """Predict each row as if it were the next one, in the units of the targets."""
         parts = []
         with jax.enable_x64(True):
+            self._settle()
             for rows, size in _pieces(len(X)):
                 piece = self._piece(X[rows], None if times is None else times[rows], size)
                 predictive = self._model.predict(self._state, piece["X"], piece["times"])
@@ -142,11 +149,38 @@ class StreamLearner:
             at += stretch
             yield part
 
+    def predict_one(self, x: np.ndarray, time: float = np.nan) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation (E,) of one row after the warm-up; `learn_one` of it is then cheap."""
+        return self._row_by_row().predict(x, time)
+
+    def learn_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> None:
+        """Learn one row after the warm-up, without touching every covariance each time."""
+        self.outside_rows += self._row_by_row().learn(x, y, time)
+        self.rows += 1
+
+    def _row_by_row(self) -> RowWise:
+        if not self._singly:
+            with jax.enable_x64(True):
+                if self._rowwise is None:
+                    self._rowwise = RowWise(self._model, self._inputs, self._targets)
+                self._rowwise.load(self._state)
+            self._singly = True
+        assert self._rowwise is not None
+        return self._rowwise
+
+    def _settle(self) -> None:
+        """Make `_state` say what the rows that came singly have taught."""
+        if self._singly and self._rowwise:
+            self._state = self._rowwise.settle()
+            self._singly = False
+
     def _next_boundary(self) -> int:
         """The next row count at which the provisional ensemble is rebuilt or the warm-up ends."""
         return min(self.warmup, 1 << self.rows.bit_length())
 
     def _learn_stretch(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Predictive:
+        with jax.enable_x64(True):
+            self._settle()
         before = dict(vars(self))
         try:
             return self._advance(X, y, times)
@@ -247,6 +281,8 @@ class StreamLearner:
 
     def to_tree(self) -> dict[str, Any]:
         """Everything that a checkpoint needs, as nested dictionaries of plain values, arrays and modules."""
+        with jax.enable_x64(True):
+            self._settle()
         return {
             "spec": asdict(self.spec),
             "num_inputs": self.num_inputs,

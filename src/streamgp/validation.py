@@ -82,6 +82,41 @@ def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> 
     return X, times
 
 
+class NotFiniteError(ValueError):
+    """A number is NaN or infinite where it must not be."""
+
+
+def check_one(x: Any, time: Any, learner: StreamLearner) -> tuple[np.ndarray, float]:
+    """One row of a stream after the warm-up, its time NaN on a stream without; checks as few things as are needed."""
+    x = np.asarray(x, dtype=np.float64)
+    if x.shape != (learner.num_inputs,):
+        raise ValueError(f"x: expected one row, shape ({learner.num_inputs},), got shape {x.shape}")
+    if not np.isfinite(x).all():
+        column = int(np.argmin(np.isfinite(x)))
+        raise NotFiniteError(
+            f"x: expected finite numbers, got {x[column]} at column {column}; correct or skip such rows"
+        )
+    if time is None and not learner.timed:
+        return x, np.nan
+    times = _as_times(None if time is None else np.asarray([time]), 1, learner)
+    assert times is not None
+    if not np.isfinite(times[0]):
+        raise NotFiniteError(f"time: expected a finite number or a date, got {time}")
+    if learner.last_time is not None and times[0] < learner.last_time:
+        raise ValueError(f"time: expected none before {learner.last_time}, that of the last row learnt, got {time}")
+    return x, float(times[0])
+
+
+def check_target(y: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """The target or targets of one row, shape (E,)."""
+    y = np.asarray(y, dtype=np.float64)
+    if y.shape != shape:
+        raise ValueError(f"y: expected shape {shape}, the target of one row, got shape {y.shape}")
+    if not np.isfinite(y).all():
+        raise NotFiniteError(f"y: expected finite numbers, got {y}; correct or skip such rows")
+    return y.reshape(-1)
+
+
 def _as_times(times: Any, rows: int, learner: StreamLearner | None) -> np.ndarray | None:
     """Numbers as they are, dates as seconds since 1970; NaN where there is no telling."""
     if learner is not None and learner.timed != (times is not None):

@@ -55,4 +55,9 @@ class Standardiser(eqx.Module):
 
     def transform(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """Centred and scaled rows, clipped to +-1000: a value that far out tells no more than that."""
-        return np.clip((X - np.asarray(self.mean)) / self.scale, -_CLIP, _CLIP)
+        return standardise(X, np.asarray(self.mean), self.scale)
+
+
+def standardise(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Centred and scaled rows, clipped to +-1000."""
+    return np.minimum(np.maximum((X - mean) / scale, -_CLIP), _CLIP)

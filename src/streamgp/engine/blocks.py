@@ -1,0 +1,76 @@
+"""Rows in blocks: what both engines work on."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from streamgp.bases.base import Basis
+from streamgp.core import AnyArray
+from streamgp.dynamics import Dynamics
+from streamgp.filtering import Noise
+from streamgp.serialise import register
+
+BLOCK = 64  # rows: long enough for matrix products, short beside F (docs/performance.md)
+
+
+@register
+class Group(eqx.Module):
+    """Experts of equal shape: G bases (leading axis), each with R dynamics that share its features."""
+
+    basis: Basis
+    noise: Noise
+    dynamics: Dynamics
+
+
+class Blocks(eqx.Module):
+    """Rows of a stream, m blocks of b; the last one filled up with rows that the mask leaves out."""
+
+    X: Float[AnyArray, "m b d"]
+    y: Float[AnyArray, "m b e"]
+    mask: Bool[AnyArray, "m b"]
+    tau: Float[AnyArray, "m b"]
+
+
+def in_blocks(X: AnyArray, y: AnyArray, mask: AnyArray, clock: AnyArray) -> Blocks:
+    """Cut rows into blocks; `clock` is the time since the row before the first."""
+    size = min(BLOCK, X.shape[0])
+    padding = -X.shape[0] % size
+    y = jnp.where(mask[:, None], y, 0.0)
+    return Blocks(
+        _split(X, size, padding), _split(y, size, padding), _split(mask, size, padding), _taus(clock, size, padding)
+    )
+
+
+def features(basis: Basis, blocks: Blocks) -> tuple[Float[Array, "m b f"], Bool[Array, " rows"]]:
+    """Features of every row, zero for those left out, and which rows the basis was not built for."""
+    m, b, d = blocks.X.shape
+    rows = jnp.asarray(blocks.X.reshape(m * b, d))
+    Phi = jnp.where(blocks.mask[:, :, None], basis(rows).reshape(m, b, -1), 0.0)
+    return Phi, basis.outside(rows)
+
+
+def member(tree: Any, index: Any) -> Any:
+    """One of a stack of modules."""
+    return jax.tree.map(lambda a: a[index], tree)
+
+
+def num_features(group: Group) -> int:
+    """F, of every basis of a group."""
+    one_row = jax.eval_shape(lambda b: b(jnp.zeros((1, b.num_inputs))), member(group.basis, 0))
+    return one_row.shape[1]
+
+
+def _split(a: AnyArray, size: int, padding: int) -> Array:
+    """Rows in blocks of `size`, the last one filled with zeros (false in a mask)."""
+    filled = jnp.pad(a, [(0, padding)] + [(0, 0)] * (a.ndim - 1))
+    return filled.reshape(-1, size, *a.shape[1:])
+
+
+def _taus(clock: Float[AnyArray, " n"], size: int, padding: int) -> Float[Array, "m b"]:
+    """Time from the end of the block before to each row of a block."""
+    clock = jnp.pad(clock, (0, padding), mode="edge").reshape(-1, size)
+    start = jnp.concatenate([jnp.zeros_like(clock[:1, -1]), clock[:-1, -1]])
+    return clock - start[:, None]

@@ -1,0 +1,169 @@
+"""The filters of all experts on the CPU, side by side: one thread a core, an expert at a time, BLAS in one thread.
+
+XLA's own loop over experts leaves a factor of two to three of a CPU's matrix-product rate unused; threads inside
+one product of this size leave more. Nothing of it is compiled but the features.
+"""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache, partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Float
+from threadpoolctl import ThreadpoolController
+
+from streamgp.bases.base import Basis
+from streamgp.core import AnyArray
+from streamgp.dynamics import Dynamics
+from streamgp.engine import blockfilter
+from streamgp.engine.blocks import Blocks, Group, features, member
+from streamgp.filtering import FilterState, Noise
+
+LARGE = 200  # features from which on experts of one basis are spread over the threads
+
+
+def serves(*arrays: Any) -> bool:
+    """Whether this engine can take these: concrete numbers in double precision, where the CPU is the device."""
+    return (
+        all(not isinstance(a, Tracer) and a.dtype == np.float64 for a in arrays)
+        and jnp.zeros(0).dtype == np.float64
+        and jax.default_backend() == "cpu"
+    )
+
+
+def update_groups(
+    groups: Sequence[Group], beliefs: Sequence[FilterState], blocks: Blocks, live: Sequence[np.ndarray]
+) -> tuple[list[FilterState], list[tuple], Bool[np.ndarray, " rows"]]:
+    """`compiled.update_group` for every group; experts that are not `live` are not touched."""
+    y, tau = np.asarray(blocks.y), np.asarray(blocks.tau)
+    states, parts, waiting = [], [], []
+    flags = np.zeros(tau.size, bool)
+    with _Workers(sum(int(alive.sum()) for alive in live)) as workers:
+        for group, belief, alive in zip(groups, beliefs, live, strict=True):
+            mean, cov = np.array(belief.mean), np.array(belief.cov)
+            loc, var = np.zeros((*alive.shape, *y.shape)), np.ones((*alive.shape, *tau.shape))
+            noise, dynamics = _on_host(group.noise), _on_host(group.dynamics)
+            moves = bool((dynamics.diffusion > 0.0).any())
+            for g in range(len(alive)):
+                if not alive[g].any():
+                    continue
+                prepared = workers.do(_features, group.basis, jnp.asarray(g, jnp.int32), blocks, moves, flags)
+                for experts in _bundles(np.flatnonzero(alive[g]), cov.shape[-1]):
+                    which = (g, experts)
+                    job = partial(_run, prepared, mean[g], cov[g], experts, y, tau)
+                    waiting.append(
+                        workers.do(job, member(dynamics, which), Noise(*member(noise, which)), loc[g], var[g])
+                    )
+            states.append(FilterState(mean, cov))
+            parts.append((loc, var))
+        for job in waiting:
+            job.result()
+    return states, parts, flags
+
+
+def predict_groups(
+    groups: Sequence[Group], beliefs: Sequence[FilterState], X: Float[AnyArray, "n d"], tau: Float[AnyArray, " n"]
+) -> list[tuple]:
+    """`compiled.predict_group` for every group."""
+    times = np.asarray(tau)
+    parts = []
+    for group, belief in zip(groups, beliefs, strict=True):
+        mean, cov = np.asarray(belief.mean), np.asarray(belief.cov)
+        noise, dynamics = _on_host(group.noise), _on_host(group.dynamics)
+        G, R = noise.prior_var.shape
+        loc, var = np.empty((G, R, len(times), mean.shape[-1])), np.empty((G, R, len(times)))
+        for g in range(G):
+            Phi = np.asarray(_features_of_rows(group.basis, jnp.asarray(g, jnp.int32), X))
+            for r in range(R):
+                loc[g, r], var[g, r] = blockfilter.predict_rows(
+                    mean[g, r], cov[g, r], Phi, times, member(dynamics, (g, r)), Noise(*member(noise, (g, r)))
+                )
+        parts.append((loc, var))
+    return parts
+
+
+def _bundles(experts: np.ndarray, num_features: int) -> list[slice]:
+    """Experts of one basis, by consecutive numbers, that a thread takes together: one where a block is much work."""
+    longest = 1 if num_features >= LARGE else len(experts)
+    runs = np.split(experts, np.flatnonzero(np.diff(experts) > 1) + 1)
+    return [
+        slice(run[0] + i, min(run[0] + i + longest, run[-1] + 1)) for run in runs for i in range(0, len(run), longest)
+    ]
+
+
+def _run(
+    prepared: Future,
+    mean: np.ndarray,
+    cov: np.ndarray,
+    experts: slice,
+    y: np.ndarray,
+    tau: np.ndarray,
+    dynamics: Dynamics,
+    noise: Noise,
+    loc: np.ndarray,
+    var: np.ndarray,
+) -> None:
+    Phi, gram = prepared.result()
+    gram = gram if bool((dynamics.diffusion > 0.0).any()) else None
+    loc[experts], var[experts] = blockfilter.update_blocks(
+        mean[experts], cov[experts], Phi, gram, y, tau, dynamics, noise
+    )
+
+
+def _features(basis: Basis, g: Array, blocks: Blocks, moves: bool, flags: np.ndarray) -> tuple:
+    with jax.enable_x64(True):  # the setting belongs to a thread
+        Phi, outside = _features_of_blocks(basis, g, blocks)
+    flags[np.asarray(outside)] = True
+    Phi = np.ascontiguousarray(Phi)
+    return Phi, Phi @ Phi.transpose(0, 2, 1) if moves else None
+
+
+@eqx.filter_jit
+def _features_of_blocks(basis: Basis, g: Array, blocks: Blocks) -> tuple:
+    return features(member(basis, g), blocks)
+
+
+@eqx.filter_jit
+def _features_of_rows(basis: Basis, g: Array, X: AnyArray) -> Array:
+    return member(basis, g)(X)
+
+
+def _on_host(tree: Any) -> Any:
+    return jax.tree.map(np.asarray, tree)
+
+
+class _Workers:
+    """A thread for every core, shared by all ensembles; BLAS' own threads only where experts are too few."""
+
+    def __init__(self, jobs: int) -> None:
+        self._limit = _blas().limit(limits=max(1, _cores() // max(jobs, 1)), user_api="blas")
+
+    def do(self, job: Any, *args: Any) -> Future:
+        return _pool().submit(job, *args)
+
+    def __enter__(self) -> "_Workers":
+        self._limit.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._limit.__exit__(*error)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_cores(), thread_name_prefix="streamgp")
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()  # looks for the libraries, which takes milliseconds

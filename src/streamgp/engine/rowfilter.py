@@ -1,0 +1,98 @@
+"""The filters of a group of experts, a row at a time, with rank-one updates that wait in a buffer.
+
+A row-by-row filter reads and writes every covariance for every row. Here a row only reads it (one product with a
+vector), and what the row taught is kept as a vector; `settle` folds the buffer into the covariance by one
+matrix product. The numbers are those of `streamgp.filtering.update_block` with blocks of one.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from streamgp.dynamics import Dynamics
+from streamgp.filtering import FilterState, Noise
+
+PENDING = 32  # rows in the buffer at most; a row costs O(F^2 + PENDING F)
+LEAST_DECAY = 1e-3  # of weights since the buffer was empty, before it is folded in
+
+
+class Ahead(NamedTuple):
+    """What every expert says of the next row: its prediction, and what learning from the row will need."""
+
+    phi: Float[np.ndarray, "g 1 f"]
+    loc: Float[np.ndarray, "g r e"]
+    var: Float[np.ndarray, "g r"]
+    gain: Float[np.ndarray, "g r f"]  # P phi
+    shrink: Float[np.ndarray, "g r"]
+    decay: Float[np.ndarray, "g r"]
+    spread: Float[np.ndarray, "g r"]
+
+
+class RowFilter:
+    """G x R experts; their covariances are ``decay^2 (cov - pending' pending) + spread I``.
+
+    Parameters
+    ----------
+    beliefs, dynamics, noise
+        Of the group, stacked; the beliefs are copied.
+    """
+
+    def __init__(self, beliefs: FilterState, dynamics: Dynamics, noise: Noise) -> None:
+        # Each output's mean as a row, so that a product with phi reads it in order.
+        self.mean = np.array(np.swapaxes(np.asarray(beliefs.mean), -1, -2), order="C")
+        self.cov = np.array(beliefs.cov)
+        self.dynamics = Dynamics(np.asarray(dynamics.decay), np.asarray(dynamics.diffusion))
+        self.prior_var, self.noise_var = np.asarray(noise.prior_var), np.asarray(noise.noise_var)
+        self.pending = np.empty((*self.cov.shape[:2], PENDING, self.cov.shape[-1]))
+        self._empty()
+        self._tau = np.nan
+        self._per_step = (np.empty(0), np.empty(0))
+
+    def _empty(self) -> None:
+        self.count = 0
+        self.decay = np.ones(self.cov.shape[:2])
+        self.spread = np.zeros(self.cov.shape[:2])
+
+    def predict(self, phi: Float[np.ndarray, "g f"], tau: float) -> Ahead:
+        """Predict a row `tau` after the last one learnt."""
+        if tau != self._tau:
+            time = np.full(self.cov.shape[:2], tau)
+            grown = self.dynamics.spread(time) * self.prior_var
+            self._per_step = np.asarray(self.dynamics.shrinkage(time)), np.asarray(grown)
+            self._tau = tau
+        shrink, grown = self._per_step
+        decay, spread = self.decay * shrink, self.spread * (shrink * shrink) + grown
+        row = phi[:, None, :]
+        column = row[..., None]
+        gain = (self.cov @ column)[..., 0]
+        if self.count:
+            waiting = self.pending[:, :, : self.count]
+            gain -= (np.swapaxes(waiting @ column, -1, -2) @ waiting)[:, :, 0]
+        gain *= (decay * decay)[..., None]
+        gain += spread[..., None] * row
+        var = (gain * row).sum(-1) + self.noise_var
+        loc = (self.mean @ column)[..., 0] * shrink[..., None]
+        return Ahead(row, loc, var, gain, shrink, decay, spread)
+
+    def learn(self, ahead: Ahead, y: Float[np.ndarray, " e"]) -> None:
+        """Learn the target of the row that `ahead` predicts."""
+        step = ((y - ahead.loc) / ahead.var[..., None])[..., None]
+        self.mean *= ahead.shrink[..., None, None]
+        self.mean += step * ahead.gain[:, :, None, :]
+        self.decay, self.spread = ahead.decay, ahead.spread
+        self.pending[:, :, self.count] = ahead.gain / (np.sqrt(ahead.var) * ahead.decay)[..., None]
+        self.count += 1
+        if self.count == PENDING or self.decay.min() < LEAST_DECAY:
+            self.settle()
+
+    def settle(self) -> FilterState:
+        """Fold the buffer into the covariances, and return the beliefs."""
+        if self.count:
+            waiting = self.pending[:, :, : self.count]
+            self.cov -= np.swapaxes(waiting, -1, -2) @ waiting
+            self.cov *= (self.decay * self.decay)[..., None, None]
+            diagonal = self.cov.reshape(*self.cov.shape[:2], -1)[:, :, :: self.cov.shape[-1] + 1]
+            diagonal += self.spread[..., None]
+            self._empty()
+        return FilterState(np.array(np.swapaxes(self.mean, -1, -2), order="C"), self.cov.copy())

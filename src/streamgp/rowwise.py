@@ -1,0 +1,126 @@
+"""An ensemble one row at a time, for robots and services: a prediction or a lesson in tens of microseconds."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from streamgp.bases.base import Basis
+from streamgp.data.standardise import Standardiser, standardise
+from streamgp.engine.blocks import num_features
+from streamgp.engine.rowfilter import Ahead, RowFilter
+from streamgp.ensemble import Ensemble, EnsembleState
+
+_LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+class RowWise:
+    """Predicts and learns like the ensemble's `predict` and `update` with blocks of one row, in the data's units.
+
+    It starts from the state that `load` gives it; what it learns is its own until `settle` hands it back. Both are
+    to be called inside `jax.enable_x64`.
+    """
+
+    def __init__(self, model: Ensemble, inputs: Standardiser, targets: Standardiser) -> None:
+        self._model = model
+        self._inputs = np.asarray(inputs.mean), inputs.scale
+        self._targets = np.asarray(targets.mean), targets.scale
+        self._unit = float(model.time_unit)
+        self._back = np.argsort(np.asarray(model.order))
+        self._one = model.num_experts == 1
+
+        def features(x: jax.Array) -> jax.Array:
+            def one(basis: Basis) -> tuple[jax.Array, jax.Array]:
+                return basis(x[None])[0], basis.outside(x[None])[0]
+
+            sizes = [group.noise.prior_var.shape[0] for group in model.groups]
+            parts = [jax.vmap(one, axis_size=n)(group.basis) for n, group in zip(sizes, model.groups, strict=True)]
+            outside = jnp.concatenate([flags for _, flags in parts]).any()
+            # One array: every array that comes back has its price.
+            return jnp.concatenate([*(phi.reshape(-1) for phi, _ in parts), outside[None].astype(x.dtype)])
+
+        self._cuts = np.cumsum([len(g.noise.prior_var) * num_features(g) for g in model.groups]).tolist()
+
+        def learn_weights(weights: Any, log_density: jax.Array) -> tuple[Any, jax.Array]:
+            weights = model.rule.update(weights, log_density)
+            return weights, model.rule.predict(weights)
+
+        self._features, self._learn_weights = jax.jit(features), jax.jit(learn_weights)
+
+    def load(self, state: EnsembleState) -> None:
+        """Go on from the ensemble's state."""
+        self._filters = [
+            RowFilter(beliefs, group.dynamics, group.noise)
+            for group, beliefs in zip(self._model.groups, state.filters, strict=True)
+        ]
+        self._weights = state.weights
+        self.log_weights: np.ndarray | jax.Array = np.asarray(self._model.rule.predict(state.weights))
+        self.last_time = float(state.last_time)
+        self._seen: tuple[np.ndarray, float, list[Ahead]] | None = None
+        self._is_outside = False
+
+    def predict(
+        self, x: Float[np.ndarray, " d"], time: float = np.nan
+    ) -> tuple[Float[np.ndarray, " e"], Float[np.ndarray, " e"]]:
+        """Mean and standard deviation of the mixture for the row `x`, in the units of the targets."""
+        ahead = self._ahead(x, time)
+        center, scale = self._targets
+        if self._one:
+            mean, variance = ahead[0].loc[0, 0], ahead[0].var[0]
+        else:
+            loc = np.concatenate([a.loc.reshape(-1, len(center)) for a in ahead])[self._back]
+            var = np.concatenate([a.var.reshape(-1) for a in ahead])[self._back]
+            weights = np.exp(np.asarray(self.log_weights))
+            mean = weights @ loc
+            variance = weights @ var + weights @ np.square(loc - mean)
+        return center + scale * mean, scale * np.sqrt(variance)
+
+    def learn(self, x: Float[np.ndarray, " d"], y: Float[np.ndarray, " e"], time: float = np.nan) -> bool:
+        """Learn one row; returns whether it lay outside the region that some basis was built for."""
+        ahead = self._ahead(x, time)
+        center, scale = self._targets
+        y = (y - center) / scale
+        if not self._one:
+            densities = []
+            for a in ahead:
+                squares = np.square(y - a.loc).sum(-1)
+                densities.append((-0.5 * (squares / a.var + len(y) * (np.log(a.var) + _LOG_2PI))).reshape(-1))
+            log_density = np.concatenate(densities)[self._back]
+            with jax.enable_x64(True):
+                # Not waited for: JAX works on the weights while the filters learn.
+                self._weights, self.log_weights = self._learn_weights(self._weights, log_density)
+        for filter, a in zip(self._filters, ahead, strict=True):
+            filter.learn(a, y)
+        if not np.isnan(time):
+            self.last_time = time if np.isnan(self.last_time) else max(self.last_time, time)
+        self._seen = None
+        return self._is_outside
+
+    def settle(self) -> EnsembleState:
+        """The ensemble's state; this object may go on from there."""
+        filters = tuple(filter.settle() for filter in self._filters)
+        self._seen = None
+        return EnsembleState(filters, self._weights, jnp.asarray(self.last_time))
+
+    def _ahead(self, x: np.ndarray, time: float) -> list[Ahead]:
+        """What every expert says of a row; kept for the lesson that follows the prediction of the same row."""
+        tau = self._elapsed(time)
+        if self._seen is not None and self._seen[1] == tau and np.array_equal(self._seen[0], x):
+            return self._seen[2]
+        with jax.enable_x64(True):
+            phi = np.asarray(self._features(standardise(x, *self._inputs)))
+        self._is_outside = bool(phi[-1])
+        parts = np.split(phi[:-1], self._cuts[:-1])
+        ahead = [
+            filter.predict(part.reshape(len(filter.cov), -1), tau)
+            for filter, part in zip(self._filters, parts, strict=True)
+        ]
+        self._seen = (x.copy(), tau, ahead)
+        return ahead
+
+    def _elapsed(self, time: float) -> float:
+        if np.isnan(time) or np.isnan(self.last_time):
+            return 1.0
+        return max((time - self.last_time) / self._unit, 0.0)
