@@ -2,6 +2,7 @@
 
 ``python benchmarks/engine.py`` measures (a) the block engine against the textbook per-row filter as one `lax.scan`,
 (b) the share of the machine's own matrix-product rate, (c) a whole ensemble against one compiled scan per expert,
+how the block length matters,
 (d) the latency of single rows, (e) growth with rows, features, experts and outputs; it prints a table and writes
 ``results/engine.json``. Medians of `--runs` runs after one that is thrown away, except where compilation counts.
 """
@@ -26,7 +27,7 @@ from jax.scipy.stats import norm
 from streamgp import StreamingGPRegressor
 from streamgp.bases import FAMILIES, Fourier
 from streamgp.dynamics import random_walk, static
-from streamgp.engine.blocks import BLOCK
+from streamgp.engine import blocks
 from streamgp.ensemble import Ensemble, Expert, ensemble
 from streamgp.weights import BMA, share
 
@@ -70,7 +71,8 @@ def stream(model: Ensemble, X: np.ndarray, y: np.ndarray, state: Any = None, pie
     for at in range(0, len(X), piece):
         now, filling = slice(at, at + piece), [(0, max(at + piece - len(X), 0)), (0, 0)]
         mask = np.arange(at, at + piece) < len(X)
-        state, info = model.update(state, *(jnp.asarray(np.pad(a[now], filling)) for a in (X, y)), jnp.asarray(mask))
+        X_now, y_now = (jnp.asarray(np.pad(a[now], filling)) for a in (X, y))
+        state, info = model.update(state, X_now, y_now, jnp.asarray(mask))
     return jax.block_until_ready((state, info))
 
 
@@ -125,7 +127,7 @@ def blocks_against_rows(runs: int, rate: float) -> list[dict[str, Any]]:
                 )
             )
             scans[name] = timed(lambda: jax.block_until_ready(scan(Phi, q)), runs) / few / len(experts)  # noqa: B023
-        flops = 4 * F**2 + 3 * BLOCK * F
+        flops = 4 * F**2 + 3 * blocks.BLOCK * F
         found.append(
             {
                 "features": F,
@@ -135,6 +137,24 @@ def blocks_against_rows(runs: int, rate: float) -> list[dict[str, Any]]:
                 "share_of_matrix_rate": flops / block / 1e9 / rate,
             }
         )
+    return found
+
+
+def block_lengths(runs: int) -> dict[int, dict[int, float]]:
+    """Microseconds for a row and expert at other block lengths, by number of features."""
+    found: dict[int, dict[int, float]] = {}
+    X, y = rows(1024)
+    length = blocks.BLOCK
+    for F in (50, 100, 200, 400, 800):
+        model = ensemble(fourier_experts(2, F), BMA())
+        state = model.init(jax.random.key(0))
+        found[F] = {}
+        for size in (16, 32, 64, 128, 256):
+            blocks.BLOCK = size
+            jax.clear_caches()  # the length is a constant of the compiled arrangement
+            found[F][size] = timed(partial(stream, model, X, y, state), runs) / 1024 / 6 * 1e6
+    blocks.BLOCK = length
+    jax.clear_caches()
     return found
 
 
@@ -247,6 +267,7 @@ def main(runs: Annotated[int, typer.Option(help="Timed runs of each kind.")] = 5
             "matrix_gflops": rate,
             "whole_ensemble": whole_ensemble(runs),  # first: its compilation counts
             "blocks_against_rows": blocks_against_rows(runs, rate),
+            "block_lengths_us": block_lengths(runs),
             "latency_us": latency(runs),
             "growth": growth(runs),
         }

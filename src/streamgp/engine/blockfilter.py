@@ -1,7 +1,8 @@
-"""The block filter of `streamgp.filtering` on NumPy arrays: the same algebra, in place, by the fastest BLAS routines.
+"""The block filter of `streamgp.filtering` on NumPy arrays: the same algebra, by the fastest routines for the size.
 
-Of the covariance only one triangle is kept up to date between blocks: the product with it (symm) and its downdate
-(syrk) need no more, which halves the arithmetic of the downdate and keeps it symmetric by construction.
+Small experts are stacked: one call of NumPy works through many matrices, so that Python's own time does not count.
+Of a large covariance only one triangle is kept up to date between blocks: the product with it (symm) and its
+downdate (syrk), in place, need no more.
 """
 
 import numpy as np
@@ -12,92 +13,116 @@ from streamgp.engine.blas import Matrices, Number, address
 from streamgp.filtering import Noise
 from streamgp.linalg import mirror_upper
 
+LARGE = 200  # features from which on a block's work outweighs the calls, so that experts go one by one
+
 
 def update_blocks(
-    mean: Float[np.ndarray, "r f e"],
-    cov: Float[np.ndarray, "r f f"],
-    Phi: Float[np.ndarray, "m n f"],
-    gram: Float[np.ndarray, "m n n"] | None,
+    mean: Float[np.ndarray, "g r f e"],
+    cov: Float[np.ndarray, "g r f f"],
+    Phi: Float[np.ndarray, "g m n f"],
+    gram: Float[np.ndarray, "g m n n"] | None,
     y: Float[np.ndarray, "m n e"],
     tau: Float[np.ndarray, "m n"],
     dynamics: Dynamics,
     noise: Noise,
-) -> tuple[Float[np.ndarray, "r m n e"], Float[np.ndarray, "r m n"]]:
-    """Let experts with the same features learn from consecutive blocks; return their predictions of the rows.
+) -> tuple[Float[np.ndarray, "g r m n e"], Float[np.ndarray, "g r m n"]]:
+    """Let G x R experts over G bases learn from consecutive blocks; return their predictions of the rows.
 
-    What `streamgp.filtering.update_blocks` does for each expert. Matrix products go expert by expert, the rest for
-    all of them at once, since Python's share in a small block would otherwise outweigh them.
+    What `streamgp.filtering.update_blocks` does for each expert.
 
     Parameters
     ----------
     mean, cov
-        The beliefs in C order, overwritten with the new ones.
+        The beliefs, overwritten with the new ones.
     Phi, gram, y
         Features, their Gram matrices (None if all weights are static) and targets, with zeros in the rows left out.
     dynamics, noise
-        Of every expert, with NumPy arrays.
+        Of every expert (G, R), with NumPy arrays.
     """
-    (m, B, F), E, R = Phi.shape, y.shape[2], len(mean)
-    v, s2 = (np.asarray(a)[:, None, None] for a in noise)
+    (G, m, B, F), R, E = Phi.shape, mean.shape[1], y.shape[2]
+    v, s2 = (np.asarray(a)[..., None, None] for a in noise)
     reverts = bool((np.asarray(dynamics.decay) < 1.0).any())
-    # Stacks of matrices in Fortran order, as BLAS wants them, look transposed from here: mu is (r, e, f).
-    mu = np.array(mean.transpose(0, 2, 1), order="C")
-    cross, K, z, ahead = np.empty((R, B, F)), np.empty((R, B, B)), np.empty((R, E, B)), np.empty((R, E, B))
-    diagonal = K.reshape(R, -1)[:, :: B + 1]
-    cov_diagonal = cov.reshape(R, -1)[:, :: F + 1]
-    experts = list(zip(*(map(address, stack) for stack in (mu, cov, cross, K, z, ahead)), strict=True))
-    Phi_at, block_bytes = address(Phi), B * F * Phi.itemsize
+    blas, large = Matrices(F, B, E), F >= LARGE
+    cross, K, z = np.empty((G, R, B, F)), np.empty((G, R, B, B)), np.empty((G, R, B, E))
+    down = None if large else np.empty_like(cov)
+    experts = [(g, r) for g in range(G) for r in range(R)]
+    at = [tuple(address(stack[expert]) for stack in (cov, cross, z)) for expert in experts]
+    Phi_at = [[address(Phi[g, i]) for i in range(m)] for g in range(G)]
     jitter = 1.0 + B * np.finfo(np.float64).eps  # the rule of linalg.cholesky
-    loc, var = np.empty((R, m, B, E)), np.empty((R, m, B))
-    blas = Matrices(F, B, E)
-    members = [
-        Dynamics(np.asarray(d), np.asarray(q)) for d, q in zip(dynamics.decay, dynamics.diffusion, strict=True)
-    ]
+    loc, var = np.empty((G, R, m, B, E)), np.empty((G, R, m, B))
     last_tau = None
-    a, b, end, grown = np.ones((R, B)), np.zeros((R, B, B)), np.ones(R), np.zeros((R, 1))
-    shrink = [Number(1.0)] * R
-    shrink2 = shrink
+    a, b = np.ones((G, R, B)), np.zeros((G, R, B, B))
+    end, grown = np.ones((G, R, 1, 1)), np.zeros((G, R, 1))
     for i in range(m):
         if gram is not None and (last_tau is None or not np.array_equal(tau[i], last_tau)):
             last_tau = tau[i]
-            each = [one.block(tau[i]) for one in members]
-            a, b = np.stack([pair[0] for pair in each]), v * np.stack([pair[1] for pair in each])
-            end, grown = a[:, -1], b[:, -1, -1:]
-            shrink, shrink2 = [Number(float(x)) for x in end], [Number(float(x * x)) for x in end]
-        P = Phi_at + i * block_bytes
-        for mu_at, cov_at, cross_at, K_at, _, ahead_at in experts:
-            blas.symmetric_product(cov_at, P, cross_at)
-            blas.gram(P, cross_at, K_at)
-            blas.project(P, mu_at, ahead_at)
+            a, b = _stacked_block(dynamics, tau[i])
+            b = b * v
+            end, grown = a[..., -1:, None], b[..., -1, -1:]
+        P = Phi[:, None, i]
+        if large:
+            for (g, _), (cov_at, cross_at, _) in zip(experts, at, strict=True):
+                blas.symmetric_product(cov_at, Phi_at[g][i], cross_at)
+        else:
+            np.matmul(P, cov, out=cross)
+        np.matmul(cross, P.swapaxes(-1, -2), out=K)
+        ahead = np.matmul(P, mean)
         if reverts:
-            K *= a[:, :, None] * a[:, None, :]
-            ahead *= a[:, None, :]
-            cross *= (end[:, None] * a)[:, :, None]
+            K *= a[..., :, None] * a[..., None, :]
+            ahead *= a[..., None]
+            cross *= end * a[..., None]
         if gram is not None:
-            K += b * gram[i]
-            cross += b[:, -1, :, None] * Phi[i]
-        diagonal += s2[:, 0]
+            K += b * gram[:, None, i]
+            cross += b[..., -1, :, None] * P
+        diagonal = K.reshape(G, R, -1)[..., :: B + 1]
+        diagonal += s2[..., 0]
         diagonal *= jitter
-        np.subtract(y[i].T, ahead, out=z)
-        for r, (mu_at, cov_at, cross_at, K_at, z_at, _) in enumerate(experts):
-            if not blas.cholesky(K_at):
-                K[r] = np.nan
-            blas.solve_rows(K_at, z_at)
-            blas.solve_columns(K_at, cross_at)
-            blas.add_product(cross_at, z_at, shrink[r], mu_at)
-            blas.downdate(cross_at, shrink2[r], cov_at)
+        L = _cholesky(K)
+        np.subtract(y[i], ahead, out=z)
+        for expert, (_, cross_at, z_at) in zip(experts, at, strict=True):
+            blas.solve(address(L[expert]), cross_at, z_at)
+        if reverts:
+            mean *= end
+        mean += np.matmul(cross.swapaxes(-1, -2), z)
+        if down is None:
+            for (cov_at, cross_at, _), shrink in zip(at, np.square(end).ravel(), strict=True):
+                blas.downdate(cross_at, Number(float(shrink)), cov_at)
+        else:
+            np.matmul(cross.swapaxes(-1, -2), cross, out=down)
+            if reverts:
+                cov *= end * end
+            cov -= down
         if gram is not None:
-            cov_diagonal += grown
-        np.square(diagonal, out=var[:, i])
+            cov.reshape(G, R, -1)[..., :: F + 1] += grown
+        scale = L.reshape(G, R, -1)[..., :: B + 1]
+        np.square(scale, out=var[:, :, i])
         # prior + (L - diag L) z: row i takes no part of y_i, not even in its rounding.
-        diagonal.fill(0.0)
-        for _, _, _, K_at, z_at, _ in experts:
-            blas.multiply_rows(K_at, z_at)
-        np.add(ahead.transpose(0, 2, 1), z.transpose(0, 2, 1), out=loc[:, i])
-    mean[:] = mu.transpose(0, 2, 1)
-    for matrix in cov:
-        mirror_upper(matrix)  # the lower triangle in Fortran order is the upper one in C order
+        scale[:] = 0.0
+        np.add(ahead, np.matmul(L, z), out=loc[:, :, i])
+    if large:
+        for matrix in cov.reshape(-1, F, F):
+            mirror_upper(matrix)  # BLAS' lower triangle
     return loc, var
+
+
+def _stacked_block(dynamics: Dynamics, tau: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:
+    """`Dynamics.block` of every expert."""
+    shape = np.shape(dynamics.decay)
+    pairs = zip(np.ravel(dynamics.decay), np.ravel(dynamics.diffusion), strict=True)
+    each = [Dynamics(np.asarray(decay), np.asarray(diffusion)).block(tau) for decay, diffusion in pairs]
+    a, b = (np.stack(part) for part in zip(*each, strict=True))
+    return a.reshape(*shape, *a.shape[1:]), b.reshape(*shape, *b.shape[1:])
+
+
+def _cholesky(K: Float[np.ndarray, "g r n n"]) -> Float[np.ndarray, "g r n n"]:
+    """The lower factors; NaN for a matrix that has none, as in JAX."""
+    try:
+        return np.linalg.cholesky(K)
+    except np.linalg.LinAlgError:
+        if K.shape[:2] == (1, 1):
+            return np.full_like(K, np.nan)
+        one_by_one = [[_cholesky(K[g : g + 1, r : r + 1])[0, 0] for r in range(K.shape[1])] for g in range(len(K))]
+        return np.asarray(one_by_one)
 
 
 def predict_rows(

@@ -22,10 +22,9 @@ from streamgp.bases.base import Basis
 from streamgp.core import AnyArray
 from streamgp.dynamics import Dynamics
 from streamgp.engine import blockfilter
+from streamgp.engine.blockfilter import LARGE
 from streamgp.engine.blocks import Blocks, Group, features, member
 from streamgp.filtering import FilterState, Noise
-
-LARGE = 200  # features from which on experts of one basis are spread over the threads
 
 
 def serves(*arrays: Any) -> bool:
@@ -50,16 +49,17 @@ def update_groups(
             loc, var = np.zeros((*alive.shape, *y.shape)), np.ones((*alive.shape, *tau.shape))
             noise, dynamics = _on_host(group.noise), _on_host(group.dynamics)
             moves = bool((dynamics.diffusion > 0.0).any())
-            for g in range(len(alive)):
-                if not alive[g].any():
-                    continue
-                prepared = workers.do(_features, group.basis, jnp.asarray(g, jnp.int32), blocks, moves, flags)
-                for experts in _bundles(np.flatnonzero(alive[g]), cov.shape[-1]):
-                    which = (g, experts)
-                    job = partial(_run, prepared, mean[g], cov[g], experts, y, tau)
-                    waiting.append(
-                        workers.do(job, member(dynamics, which), Noise(*member(noise, which)), loc[g], var[g])
-                    )
+            ready: dict[int, Future] = {}
+            for which in _bundles(alive, mean.shape[2]):
+                bases = range(which[0].start, which[0].stop)
+                for g in bases:
+                    if g not in ready:
+                        index = jnp.asarray(g, jnp.int32)
+                        ready[g] = workers.do(_features, group.basis, index, blocks, moves, flags)
+                job = partial(_run, [ready[g] for g in bases], mean[which], cov[which], y, tau)
+                waiting.append(
+                    workers.do(job, member(dynamics, which), Noise(*member(noise, which)), loc[which], var[which])
+                )
             states.append(FilterState(mean, cov))
             parts.append((loc, var))
         for job in waiting:
@@ -88,20 +88,19 @@ def predict_groups(
     return parts
 
 
-def _bundles(experts: np.ndarray, num_features: int) -> list[slice]:
-    """Experts of one basis, by consecutive numbers, that a thread takes together: one where a block is much work."""
-    longest = 1 if num_features >= LARGE else len(experts)
-    runs = np.split(experts, np.flatnonzero(np.diff(experts) > 1) + 1)
-    return [
-        slice(run[0] + i, min(run[0] + i + longest, run[-1] + 1)) for run in runs for i in range(0, len(run), longest)
-    ]
+def _bundles(live: Bool[np.ndarray, "g r"], num_features: int) -> list[tuple[slice, slice]]:
+    """Which experts of a group one thread takes together: a share of all small ones, each large one by itself."""
+    G, R = live.shape
+    if num_features < LARGE and live.all():
+        share = -(-G // _cores())
+        return [(slice(g, min(g + share, G)), slice(0, R)) for g in range(0, G, share)]
+    return [(slice(g, g + 1), slice(r, r + 1)) for g, r in zip(*np.nonzero(live), strict=True)]
 
 
 def _run(
-    prepared: Future,
+    prepared: Sequence[Future],
     mean: np.ndarray,
     cov: np.ndarray,
-    experts: slice,
     y: np.ndarray,
     tau: np.ndarray,
     dynamics: Dynamics,
@@ -109,11 +108,9 @@ def _run(
     loc: np.ndarray,
     var: np.ndarray,
 ) -> None:
-    Phi, gram = prepared.result()
-    gram = gram if bool((dynamics.diffusion > 0.0).any()) else None
-    loc[experts], var[experts] = blockfilter.update_blocks(
-        mean[experts], cov[experts], Phi, gram, y, tau, dynamics, noise
-    )
+    Phi, gram = zip(*(future.result() for future in prepared), strict=True)
+    grams = np.stack(gram) if bool((dynamics.diffusion > 0.0).any()) else None
+    loc[:], var[:] = blockfilter.update_blocks(mean, cov, np.stack(Phi), grams, y, tau, dynamics, noise)
 
 
 def _features(basis: Basis, g: Array, blocks: Blocks, moves: bool, flags: np.ndarray) -> tuple:
