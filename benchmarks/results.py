@@ -157,7 +157,7 @@ def page(stored: dict[str, Any]) -> str:
         "## E-DOEBE and its member families",
         "",
         "PLL (mixture) of E-DOEBE over Fourier and Hilbert-space bases, static and q = 1e-3, beside each family",
-        "alone ; the last column is E-DOEBE minus the best of the four.",
+        "alone; the last column is E-DOEBE minus the best of the four.",
         "",
         "| data | E-DOEBE | Fourier, static | Fourier, q = 1e-3 | Hilbert, static | Hilbert, q = 1e-3 | gap |",
         "|---|---|---|---|---|---|---|",
