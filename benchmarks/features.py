@@ -12,6 +12,7 @@ from typing import Annotated
 import matplotlib.pyplot as plt
 import typer
 from datasets import load
+from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.bases import Fourier
@@ -63,8 +64,12 @@ def plot(stored: dict) -> None:
     axes[1].set_xlabel("microseconds a row, all experts, compilation included")
     for axis in axes:
         axis.set_xscale("log")
+        axis.xaxis.set_major_formatter(ScalarFormatter())
+        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.set_ylabel("log density per row, relative to 100 features")
         axis.grid(alpha=0.3)
+    axes[0].set_xticks(FEATURES)
+    axes[1].set_xticks((150, 200, 300, 400, 600))
     axes[0].legend(fontsize=8)
     figure.tight_layout()
     PICTURE.parent.mkdir(exist_ok=True)
