@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from streamgp.bases import Fourier, Linear, Spline, UserFunction
 from streamgp.core import OnlineModel
-from streamgp.dynamics import mean_reverting, parse, random_walk, static
+from streamgp.dynamics import Dynamics, mean_reverting, parse, random_walk, static
 from streamgp.ensemble import Ensemble, Expert, ensemble
 from streamgp.weights import BMA, markov, share
 
@@ -328,3 +328,15 @@ def test_unexcited_directions_grow_without_bound_only_as_a_random_walk():
     state, _ = model.update(started(model), X, jnp.zeros((100, 1)))
     slope = np.asarray(state.filters[0].cov)[np.argsort(model.order), 0, 1, 1]
     np.testing.assert_allclose(slope, [2.0, 2.0 * (1.0 + 100 * 0.1), 2.0], rtol=1e-12)
+
+
+def test_weights_that_only_fade_are_no_static_ones():
+    """A decay without diffusion: both engines shrink the mean at every row."""
+    X = jnp.asarray(np.random.default_rng(3).normal(size=(70, 2)))
+    fading = Dynamics(jnp.asarray(0.9), jnp.asarray(0.0))
+    model = ensemble([Expert(Linear(2), jnp.asarray(1.0), jnp.asarray(0.1), fading)], BMA())
+    state, info = model.update(model.init(jax.random.key(0)), X, X[:, :1])
+    want, compiled = model._update_compiled(model.init(jax.random.key(0)), X, X[:, :1], jnp.ones(70, bool), None)
+    np.testing.assert_allclose(info.predictive.loc, compiled.predictive.loc, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(state.filters[0].mean, want.filters[0].mean, rtol=1e-9, atol=1e-12)
+    assert np.abs(np.asarray(state.filters[0].mean)).max() < 0.95  # a static expert would have found 1

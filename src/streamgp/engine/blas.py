@@ -45,10 +45,6 @@ class Number:
         self._held: Any = ctypes.c_int(value) if isinstance(value, int) else ctypes.c_double(value)
         self.at = ctypes.addressof(self._held)
 
-    @property
-    def value(self) -> float:
-        return self._held.value
-
 
 _ONE, _ZERO, _MINUS_ONE = Number(1.0), Number(0.0), Number(-1.0)
 

@@ -47,7 +47,6 @@ def update_blocks(
     down = None if large else np.empty_like(cov)
     experts = [(g, r) for g in range(G) for r in range(R)]
     at = [tuple(address(stack[expert]) for stack in (cov, cross, z)) for expert in experts]
-    Phi_at = [[address(Phi[g, i]) for i in range(m)] for g in range(G)]
     jitter = 1.0 + B * np.finfo(np.float64).eps  # the rule of linalg.cholesky
     loc, var = np.empty((G, R, m, B, E)), np.empty((G, R, m, B))
     last_tau = None
@@ -62,7 +61,7 @@ def update_blocks(
         P = Phi[:, None, i]
         if large:
             for (g, _), (cov_at, cross_at, _) in zip(experts, at, strict=True):
-                blas.symmetric_product(cov_at, Phi_at[g][i], cross_at)
+                blas.symmetric_product(cov_at, address(Phi[g, i]), cross_at)
         else:
             np.matmul(P, cov, out=cross)
         np.matmul(cross, P.swapaxes(-1, -2), out=K)

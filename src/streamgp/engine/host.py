@@ -48,7 +48,7 @@ def update_groups(
             mean, cov = np.array(belief.mean), np.array(belief.cov)
             loc, var = np.zeros((*alive.shape, *y.shape)), np.ones((*alive.shape, *tau.shape))
             noise, dynamics = _on_host(group.noise), _on_host(group.dynamics)
-            moves = bool((dynamics.diffusion > 0.0).any())
+            moves = _moves(dynamics)
             ready: dict[int, Future] = {}
             for which in _bundles(alive, mean.shape[2]):
                 bases = range(which[0].start, which[0].stop)
@@ -109,8 +109,18 @@ def _run(
     var: np.ndarray,
 ) -> None:
     Phi, gram = zip(*(future.result() for future in prepared), strict=True)
-    grams = np.stack(gram) if bool((dynamics.diffusion > 0.0).any()) else None
-    loc[:], var[:] = blockfilter.update_blocks(mean, cov, np.stack(Phi), grams, y, tau, dynamics, noise)
+    grams = _stack(gram) if _moves(dynamics) else None
+    loc[:], var[:] = blockfilter.update_blocks(mean, cov, _stack(Phi), grams, y, tau, dynamics, noise)
+
+
+def _moves(dynamics: Dynamics) -> bool:
+    """Whether the weights of any expert do anything but stand still."""
+    return bool(((dynamics.diffusion > 0.0) | (dynamics.decay < 1.0)).any())
+
+
+def _stack(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """The features of several bases as one array; those of a single one, which may be large, without a copy."""
+    return parts[0][None] if len(parts) == 1 else np.stack(parts)
 
 
 def _features(basis: Basis, g: Array, blocks: Blocks, moves: bool, flags: np.ndarray) -> tuple:

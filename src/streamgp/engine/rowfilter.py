@@ -1,7 +1,7 @@
 """The filters of a group of experts, a row at a time, with rank-one updates that wait in a buffer.
 
 A row-by-row filter reads and writes every covariance for every row. Here a row only reads it (one product with a
-vector), and what the row taught is kept as a vector; `settle` folds the buffer into the covariance by one
+vector), and what the row taught is kept as a vector; a full buffer is folded into the covariance by one
 matrix product. The numbers are those of `streamgp.filtering.update_block` with blocks of one.
 """
 
@@ -20,7 +20,6 @@ LEAST_DECAY = 1e-3  # of weights since the buffer was empty, before it is folded
 class Ahead(NamedTuple):
     """What every expert says of the next row: its prediction, and what learning from the row will need."""
 
-    phi: Float[np.ndarray, "g 1 f"]
     loc: Float[np.ndarray, "g r e"]
     var: Float[np.ndarray, "g r"]
     gain: Float[np.ndarray, "g r f"]  # P phi
@@ -73,7 +72,7 @@ class RowFilter:
         gain += spread[..., None] * row
         var = (gain * row).sum(-1) + self.noise_var
         loc = (self.mean @ column)[..., 0] * shrink[..., None]
-        return Ahead(row, loc, var, gain, shrink, decay, spread)
+        return Ahead(loc, var, gain, shrink, decay, spread)
 
     def learn(self, ahead: Ahead, y: Float[np.ndarray, " e"]) -> None:
         """Learn the target of the row that `ahead` predicts."""
@@ -84,15 +83,19 @@ class RowFilter:
         self.pending[:, :, self.count] = ahead.gain / (np.sqrt(ahead.var) * ahead.decay)[..., None]
         self.count += 1
         if self.count == PENDING or self.decay.min() < LEAST_DECAY:
-            self.settle()
+            self._fold()
+
+    def _fold(self) -> None:
+        """Empty the buffer into the covariances."""
+        waiting = self.pending[:, :, : self.count]
+        self.cov -= np.swapaxes(waiting, -1, -2) @ waiting
+        self.cov *= (self.decay * self.decay)[..., None, None]
+        diagonal = self.cov.reshape(*self.cov.shape[:2], -1)[:, :, :: self.cov.shape[-1] + 1]
+        diagonal += self.spread[..., None]
+        self._empty()
 
     def settle(self) -> FilterState:
         """Fold the buffer into the covariances, and return the beliefs."""
         if self.count:
-            waiting = self.pending[:, :, : self.count]
-            self.cov -= np.swapaxes(waiting, -1, -2) @ waiting
-            self.cov *= (self.decay * self.decay)[..., None, None]
-            diagonal = self.cov.reshape(*self.cov.shape[:2], -1)[:, :, :: self.cov.shape[-1] + 1]
-            diagonal += self.spread[..., None]
-            self._empty()
+            self._fold()
         return FilterState(np.array(np.swapaxes(self.mean, -1, -2), order="C"), self.cov.copy())
