@@ -19,6 +19,11 @@ from streamgp.weights import BMA, markov, share
 GOLDEN = np.load(Path(__file__).parent / "golden" / "ensemble.npz")
 KEY = 0
 
+COMPILED: list[str] = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, _, **__: COMPILED.append(event) if event.endswith("backend_compile_duration") else None
+)
+
 
 def expert(basis, dynamics="static", prior_var=1.0, noise_var=0.1, name="") -> Expert:
     return Expert(basis, jnp.asarray(prior_var), jnp.asarray(noise_var), parse(dynamics), name)
@@ -266,27 +271,36 @@ def test_dynamics_of_one_basis_are_shut_down_one_by_one():
     np.testing.assert_array_equal(same, [[False, True, False]])
 
 
-def traced(num_bases: int) -> tuple[int, int]:
-    """How often a basis is traced by a first chunk, and by later chunks of the same shape."""
+def traced(num_bases: int, engine: str) -> tuple[int, int, int, int]:
+    """How often a basis is traced, and programs are compiled, by a first chunk; and by later ones of its shape."""
     calls = []
 
     def phi(X):
-        calls.append(X.shape)
+        if isinstance(X, jax.core.Tracer):
+            calls.append(X.shape)
         return jnp.concatenate([jnp.ones_like(X), X], axis=1)
 
     bases = [Scaled(jnp.asarray(1.0 + i), phi) for i in range(num_bases)]
     dynamics = ("static", "walk 0.01")
     model = ensemble([expert(b, name) for b in bases for name in dynamics], BMA())
+    update, predict = {
+        "host": (model.update, model.predict),
+        "compiled": (
+            lambda state, X, y: model._update_compiled(state, X, y, jnp.ones(len(X), bool), None),
+            lambda state, X: model._predict_compiled(state, X, None),
+        ),
+    }[engine]
     state = started(model)
     X, y = rows(130)
     calls.clear()
-    state, _ = model.update(state, X, y)
-    model.predict(state, X)
-    first = len(calls)
+    COMPILED.clear()
+    state, _ = update(state, X, y)
+    predict(state, X)
+    first, programs = len(calls), len(COMPILED)
     for _ in range(3):
-        state, _ = model.update(state, X, y)
-        model.predict(state, X)
-    return first, len(calls) - first
+        state, _ = update(state, X, y)
+        predict(state, X)
+    return first, len(calls) - first, programs, len(COMPILED) - programs
 
 
 class Scaled(Linear):
@@ -307,10 +321,17 @@ class Scaled(Linear):
 
 
 def test_a_second_chunk_compiles_nothing_and_experts_share_one_compilation():
-    first, later = traced(2)
-    assert first > 0
-    assert later == 0
-    assert traced(6) == (first, 0)
+    first, later, programs, more = traced(2, "compiled")
+    assert first > 0 and programs > 0
+    assert (later, more) == (0, 0)
+    assert traced(6, "compiled")[:2] == (first, 0)
+
+
+def test_on_the_host_no_basis_is_traced_and_a_second_chunk_compiles_nothing():
+    traced(2, "host")
+    first, later, programs, more = traced(6, "host")
+    assert (first, later, more) == (0, 0, 0)
+    assert programs <= 3  # the weights of six bases, the mixture; for each number of bases once
 
 
 def test_the_prior_weights_can_be_given():

@@ -1,5 +1,6 @@
 """The contract of every online model, and the predictive distribution that it returns."""
 
+from types import ModuleType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -11,6 +12,11 @@ from jax.scipy.stats import norm
 from jaxtyping import Array, Bool, Float, Key
 
 AnyArray = Array | np.ndarray
+
+
+def namespace(*arrays: Any) -> ModuleType:
+    """NumPy for its own arrays alone, which must not wait for JAX; JAX's NumPy as soon as one is not."""
+    return np if all(isinstance(a, np.ndarray | np.generic) for a in arrays) else jnp
 
 
 class Predictive(eqx.Module):

@@ -4,15 +4,11 @@ All are one first-order recursion, ``theta_t = decay theta_{t-1} + N(0, diffusio
 variance, so that experts with different dynamics run side by side in one batch.
 """
 
-from types import ModuleType
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import AnyArray
+from streamgp.core import AnyArray, namespace
 from streamgp.serialise import register
 
 
@@ -51,7 +47,7 @@ class Dynamics(eqx.Module):
 
         ``diffusion (1 - decay^(2 tau)) / (1 - decay^2)``, which is ``diffusion tau`` for a random walk.
         """
-        xp = _namespace(tau)
+        xp = namespace(tau)
         rate = 2.0 * xp.log(self.decay)
         safe = xp.where(rate < 0.0, rate, -1.0)
         return self.diffusion * xp.where(rate < 0.0, xp.expm1(safe * tau) / xp.expm1(safe), tau)
@@ -61,14 +57,9 @@ class Dynamics(eqx.Module):
 
         `tau` is the time from the last row before the block to each of its rows, not decreasing.
         """
-        xp = _namespace(tau)
+        xp = namespace(tau)
         gap = xp.abs(tau[:, None] - tau[None, :])
         return self.shrinkage(tau), self.spread(xp.minimum(tau[:, None], tau[None, :])) * self.decay**gap
-
-
-def _namespace(a: Any) -> ModuleType:
-    """NumPy for its own arrays, which must not wait for JAX; JAX's for the rest."""
-    return np if isinstance(a, np.ndarray) else jnp
 
 
 def static() -> Dynamics:

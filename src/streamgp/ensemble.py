@@ -16,10 +16,10 @@ from jax.scipy.stats import norm
 from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.bases.base import Basis
-from streamgp.core import AnyArray, Info, Predictive
+from streamgp.core import AnyArray, Info, Predictive, namespace
 from streamgp.dynamics import Dynamics
 from streamgp.engine import compiled, host
-from streamgp.engine.blocks import Blocks, Group, in_blocks, num_features
+from streamgp.engine.blocks import Group, in_blocks, num_features
 from streamgp.filtering import FilterState, Noise, prior_state
 from streamgp.serialise import register
 from streamgp.weights import WeightRule
@@ -80,7 +80,8 @@ class Ensemble(eqx.Module):
         """Predict each row as if it were the next one."""
         if not host.serves(X, self.log_prior, *_arrays(state)):
             return self._predict_compiled(state, X, times)
-        parts = host.predict_groups(self.groups, state.filters, X, self._elapsed(state.last_time, X, times))
+        X, last_time, times = host.on_host((X, state.last_time, times))
+        parts = host.predict_groups(self.groups, state.filters, X, self._elapsed(last_time, X, times))
         return self._mix(state.weights, parts)
 
     @eqx.filter_jit
@@ -109,19 +110,21 @@ class Ensemble(eqx.Module):
         mask = jnp.ones(X.shape[0], bool) if mask is None else mask
         if not host.serves(X, y, self.log_prior, *_arrays(state)):
             return self._update_compiled(state, X, y, mask, times)
-        blocks, last_time, live = self._arrange(state.weights, state.last_time, X, y, mask, times)
-        filters, parts, outside = host.update_groups(
-            self.groups, state.filters, blocks, self._by_group(np.asarray(live))
-        )
-        weights, info = self._learn_weights(state.weights, parts, outside, y, mask)
-        return EnsembleState(tuple(filters), weights, last_time), info
+        X, y, seen, last_time, times = host.on_host((X, y, mask, state.last_time, times))
+        clock, last_time = self._clock(last_time, seen, times)
+        live = np.asarray(self._live(state.weights))
+        blocks = in_blocks(X, y, seen, clock)
+        filters, parts, outside = host.update_groups(self.groups, state.filters, blocks, self._by_group(live))
+        weights, info = self._learn_weights(state.weights, parts, outside, y, seen)
+        return EnsembleState(tuple(filters), weights, np.asarray(last_time)), info
 
     @eqx.filter_jit
     def _update_compiled(
         self, state: EnsembleState, X: AnyArray, y: AnyArray, mask: AnyArray, times: AnyArray | None
     ) -> tuple[EnsembleState, Info]:
-        blocks, last_time, live = self._arrange(state.weights, state.last_time, X, y, mask, times)
-        by_group = self._by_group(live) if self.rule.shuts_down else [None] * len(self.groups)
+        clock, last_time = self._clock(state.last_time, mask, times)
+        blocks = in_blocks(X, y, mask, clock)
+        by_group = self._by_group(self._live(state.weights)) if self.rule.shuts_down else [None] * len(self.groups)
         runs = [
             compiled.update_group(group, beliefs, blocks, alive)
             for group, beliefs, alive in zip(self.groups, state.filters, by_group, strict=True)
@@ -131,13 +134,9 @@ class Ensemble(eqx.Module):
         weights, info = self._learn_weights(state.weights, list(parts), anywhere, y, mask)
         return EnsembleState(tuple(filters), weights, last_time), info
 
-    @eqx.filter_jit
-    def _arrange(
-        self, weights: Any, last_time: AnyArray, X: AnyArray, y: AnyArray, mask: AnyArray, times: AnyArray | None
-    ) -> tuple[Blocks, AnyArray, Array]:
-        """The rows in blocks, the new last time, and which experts still have weight."""
-        clock, last_time = self._clock(last_time, mask, times)
-        return in_blocks(X, y, mask, clock), last_time, jnp.isfinite(self.rule.predict(weights))
+    def _live(self, weights: Any) -> Bool[AnyArray, " k"]:
+        """Which experts still have weight."""
+        return jnp.isfinite(self.rule.predict(weights)) if self.rule.shuts_down else np.ones(self.num_experts, bool)
 
     def _by_group(self, per_expert: Any) -> list:
         """An array over the experts as one [G, R] for every group."""
@@ -175,12 +174,13 @@ class Ensemble(eqx.Module):
         loc = jnp.moveaxis(loc[back], 0, 1)
         return loc, jnp.broadcast_to(var[back].T[:, :, None], loc.shape)
 
-    def _elapsed(self, last_time: AnyArray, X: AnyArray, times: AnyArray | None) -> Float[Array, " n"]:
+    def _elapsed(self, last_time: AnyArray, X: AnyArray, times: AnyArray | None) -> Float[AnyArray, " n"]:
         """Time from the last row learnt to each row of `X`: one, unless there are time stamps."""
+        xp = namespace(X, last_time)
         if times is None:
-            return jnp.ones(X.shape[0], X.dtype)
-        elapsed = jnp.maximum((times - last_time) / self.time_unit, 0.0)
-        return jnp.where(jnp.isnan(last_time), 1.0, elapsed)
+            return xp.ones(X.shape[0], X.dtype)
+        elapsed = xp.maximum((times - last_time) / xp.asarray(self.time_unit), 0.0)
+        return xp.where(xp.isnan(last_time), 1.0, elapsed)
 
     def _clock(
         self, last_time: AnyArray, mask: Bool[AnyArray, " n"], times: Float[AnyArray, " n"] | None
@@ -189,14 +189,17 @@ class Ensemble(eqx.Module):
 
         The clock stands still on rows left out, and on rows that come later than their time stamp.
         """
+        xp = namespace(mask, last_time)
+        unit = xp.asarray(self.time_unit)
         if times is None:
-            return jnp.cumsum(mask).astype(self.time_unit.dtype), last_time
+            return xp.cumsum(mask).astype(unit.dtype), last_time
         # The very first row of a stream comes one unit after a start that nobody observed.
-        first = times[jnp.argmax(mask)] - self.time_unit
-        last = jnp.where(jnp.isnan(last_time), first, last_time)
-        clock = jnp.where(mask, (times - last) / self.time_unit, 0.0)
-        newest = jnp.maximum(last, jnp.max(jnp.where(mask, times, -jnp.inf)))
-        return jax.lax.cummax(jnp.maximum(clock, 0.0)), jnp.where(mask.any(), newest, last_time)
+        first = times[xp.argmax(mask)] - unit
+        last = xp.where(xp.isnan(last_time), first, last_time)
+        clock = xp.maximum(xp.where(mask, (times - last) / unit, 0.0), 0.0)
+        newest = xp.maximum(last, xp.max(xp.where(mask, times, -xp.inf)))
+        running = np.maximum.accumulate(clock) if xp is np else jax.lax.cummax(clock)
+        return running, xp.where(mask.any(), newest, last_time)
 
 
 def _arrays(state: EnsembleState) -> list:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from math import exp, lgamma, log, pi
 from typing import ClassVar, Literal
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from scipy.special import chdtri, ndtri
 from scipy.stats import qmc
 
+from streamgp.core import AnyArray, namespace
 from streamgp.serialise import register
 
 SamplingMethod = Literal["monte-carlo", "orthogonal", "quasi-monte-carlo"]
@@ -26,7 +26,7 @@ class Kernel(ABC):
     rotation_invariant: ClassVar[bool]
 
     @abstractmethod
-    def value(self, difference: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
+    def value(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
         """k at a difference of inputs that is already divided by the lengthscales."""
 
     @abstractmethod
@@ -86,8 +86,8 @@ class SpectralKernel(Kernel):
 
     @abstractmethod
     def sqrt_spectral_density(
-        self, w: Float[Array, "*#batch d"], lengthscale: Float[Array, "*#batch d"]
-    ) -> Float[Array, "..."]:
+        self, w: Float[AnyArray, "*#batch d"], lengthscale: Float[AnyArray, "*#batch d"]
+    ) -> Float[AnyArray, "..."]:
         """Square root of S(w) = integral of k(r / lengthscale) exp(-i w'r) over r in R^d.
 
         Written without a root of an underflowed S, so that gradients stay finite at any frequency.
@@ -101,14 +101,16 @@ class SquaredExponential(SpectralKernel):
 
     rotation_invariant: ClassVar[bool] = True
 
-    def value(self, difference: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
-        return jnp.exp(-0.5 * jnp.square(difference).sum(-1))
+    def value(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
+        xp = namespace(difference)
+        return xp.exp(-0.5 * xp.square(difference).sum(-1))
 
     def sqrt_spectral_density(
-        self, w: Float[Array, "*#batch d"], lengthscale: Float[Array, "*#batch d"]
-    ) -> Float[Array, "..."]:
-        half_exponent = -0.25 * jnp.square(lengthscale * w).sum(-1)
-        return jnp.exp(half_exponent) * jnp.sqrt((2.0 * pi) ** 0.5 * lengthscale).prod(-1)
+        self, w: Float[AnyArray, "*#batch d"], lengthscale: Float[AnyArray, "*#batch d"]
+    ) -> Float[AnyArray, "..."]:
+        xp = namespace(w, lengthscale)
+        half_exponent = -0.25 * xp.square(lengthscale * w).sum(-1)
+        return xp.exp(half_exponent) * xp.sqrt((2.0 * pi) ** 0.5 * lengthscale).prod(-1)
 
     def _frequencies(self, uniform: Float[np.ndarray, "n _"], dim: int) -> Float[np.ndarray, "n {dim}"]:
         return ndtri(uniform)
@@ -138,23 +140,24 @@ class Matern(SpectralKernel):
         if self.nu not in (0.5, 1.5, 2.5):
             raise ValueError(f"nu: expected 0.5, 1.5 or 2.5, got {self.nu}; pass one of these.")
 
-    def value(self, difference: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
-        squared = jnp.square(difference).sum(-1)
+    def value(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
+        xp = namespace(difference)
+        squared = xp.square(difference).sum(-1)
         # The root has no finite slope at zero, so neither branch of `where` may take it there.
         positive = squared > 0
-        r = jnp.where(positive, jnp.sqrt(2.0 * self.nu * jnp.where(positive, squared, 1.0)), 0.0)
-        polynomial = {0.5: 1.0, 1.5: 1.0 + r, 2.5: 1.0 + r + jnp.square(r) / 3.0}[self.nu]
-        return polynomial * jnp.exp(-r)
+        r = xp.where(positive, xp.sqrt(2.0 * self.nu * xp.where(positive, squared, 1.0)), 0.0)
+        polynomial = {0.5: 1.0, 1.5: 1.0 + r, 2.5: 1.0 + r + xp.square(r) / 3.0}[self.nu]
+        return polynomial * xp.exp(-r)
 
     def sqrt_spectral_density(
-        self, w: Float[Array, "*#batch d"], lengthscale: Float[Array, "*#batch d"]
-    ) -> Float[Array, "..."]:
+        self, w: Float[AnyArray, "*#batch d"], lengthscale: Float[AnyArray, "*#batch d"]
+    ) -> Float[AnyArray, "..."]:
         # S(w) = S(0) (1 + |l w|^2 / (2 nu))^-(nu + d/2) prod l (Rasmussen and Williams 2006, Eq. 4.15).
-        d, nu = w.shape[-1], self.nu
+        xp, d, nu = namespace(w, lengthscale), w.shape[-1], self.nu
         log_at_zero = 0.5 * d * log(2.0 * pi / nu) + lgamma(nu + 0.5 * d) - lgamma(nu)
-        growth = 1.0 + jnp.square(lengthscale * w).sum(-1) / (2.0 * nu)
+        growth = 1.0 + xp.square(lengthscale * w).sum(-1) / (2.0 * nu)
         root = exp(0.5 * log_at_zero) * growth ** (-0.5 * nu - 0.25 * d)
-        return root * jnp.sqrt(lengthscale).prod(-1)
+        return root * xp.sqrt(lengthscale).prod(-1)
 
     def _num_uniforms(self, dim: int) -> int:
         return dim + 1
@@ -173,8 +176,9 @@ class Laplace(Kernel):
 
     rotation_invariant: ClassVar[bool] = False
 
-    def value(self, difference: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
-        return jnp.exp(-jnp.abs(difference).sum(-1))
+    def value(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
+        xp = namespace(difference)
+        return xp.exp(-xp.abs(difference).sum(-1))
 
     def _frequencies(self, uniform: Float[np.ndarray, "n _"], dim: int) -> Float[np.ndarray, "n {dim}"]:
         return np.tan(pi * (uniform - 0.5))
@@ -187,8 +191,9 @@ class Cauchy(Kernel):
 
     rotation_invariant: ClassVar[bool] = False
 
-    def value(self, difference: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
-        return jnp.exp(-jnp.log1p(jnp.square(difference)).sum(-1))
+    def value(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
+        xp = namespace(difference)
+        return xp.exp(-xp.log1p(xp.square(difference)).sum(-1))
 
     def _frequencies(self, uniform: Float[np.ndarray, "n _"], dim: int) -> Float[np.ndarray, "n {dim}"]:
         return np.where(uniform < 0.5, np.log(2.0 * uniform), -np.log(2.0 * (1.0 - uniform)))

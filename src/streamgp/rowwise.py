@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.bases.base import Basis
 from streamgp.data.standardise import Standardiser, standardise
-from streamgp.engine.blocks import num_features
+from streamgp.engine.host import on_host
 from streamgp.engine.rowfilter import Ahead, RowFilter
 from streamgp.ensemble import Ensemble, EnsembleState
 
@@ -31,23 +30,13 @@ class RowWise:
         self._back = np.argsort(np.asarray(model.order))
         self._one = model.num_experts == 1
 
-        def features(x: jax.Array) -> jax.Array:
-            def one(basis: Basis) -> tuple[jax.Array, jax.Array]:
-                return basis(x[None])[0], basis.outside(x[None])[0]
-
-            sizes = [group.noise.prior_var.shape[0] for group in model.groups]
-            parts = [jax.vmap(one, axis_size=n)(group.basis) for n, group in zip(sizes, model.groups, strict=True)]
-            outside = jnp.concatenate([flags for _, flags in parts]).any()
-            # One array: every array that comes back has its price.
-            return jnp.concatenate([*(phi.reshape(-1) for phi, _ in parts), outside[None].astype(x.dtype)])
-
-        self._cuts = np.cumsum([len(g.noise.prior_var) * num_features(g) for g in model.groups]).tolist()
+        self._bases = [on_host(group.basis) for group in model.groups]
 
         def learn_weights(weights: Any, log_density: jax.Array) -> tuple[Any, jax.Array]:
             weights = model.rule.update(weights, log_density)
             return weights, model.rule.predict(weights)
 
-        self._features, self._learn_weights = jax.jit(features), jax.jit(learn_weights)
+        self._learn_weights = jax.jit(learn_weights)
 
     def load(self, state: EnsembleState) -> None:
         """Go on from the ensemble's state."""
@@ -109,13 +98,13 @@ class RowWise:
         tau = self._elapsed(time)
         if self._seen is not None and self._seen[1] == tau and np.array_equal(self._seen[0], x):
             return self._seen[2]
-        with jax.enable_x64(True):
-            phi = np.asarray(self._features(standardise(x, *self._inputs)))
-        self._is_outside = bool(phi[-1])
-        parts = np.split(phi[:-1], self._cuts[:-1])
+        row = standardise(x, *self._inputs)[None]
+        with jax.enable_x64(True), np.errstate(all="ignore"):  # JAX's setting for a user's own basis
+            phis = [np.asarray(basis(row))[..., 0, :] for basis in self._bases]
+            self._is_outside = any(basis.outside(row).any() for basis in self._bases)
         ahead = [
-            filter.predict(part.reshape(len(filter.cov), -1), tau)
-            for filter, part in zip(self._filters, parts, strict=True)
+            filter.predict(np.broadcast_to(phi, (len(filter.cov), phi.shape[-1])), tau)
+            for filter, phi in zip(self._filters, phis, strict=True)
         ]
         self._seen = (x.copy(), tau, ahead)
         return ahead

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from streamgp.bases import FAMILIES, Basis, UserFunction
+from streamgp.bases.trigonometry import sine, sine_and_cosine
 
 WARM_UP = np.random.default_rng(0).normal(size=(40, 3))
 NEW = jnp.asarray(np.random.default_rng(1).normal(size=(7, 3)))
@@ -50,6 +51,30 @@ def test_stacks_over_starts_and_maps(name):
     for i, basis in enumerate(bases):
         np.testing.assert_allclose(phi[i], features(basis, NEW), rtol=1e-12, atol=1e-15)
     assert (stacked.num_features, stacked.num_inputs) == (bases[0].num_features, 3)
+
+
+def test_numpy_gives_what_jax_gives_alone_and_in_a_stack(name):
+    """The engine on the CPU evaluates bases in NumPy, which also takes another way to sines and cosines."""
+    bases = [build(name, start=s, seed=i) for i, s in enumerate(FAMILIES[name].starts)]
+    near_and_far = np.concatenate([NEW, 40.0 * NEW, np.zeros((1, 3))])
+    wanted = np.stack([features(basis, jnp.asarray(near_and_far)) for basis in bases])
+    outside = np.stack([basis.outside(jnp.asarray(near_and_far)) for basis in bases])
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *bases)
+    alone = jax.tree.map(lambda leaf: leaf[0], stacked)
+    phi = alone(near_and_far)
+    assert isinstance(phi, np.ndarray) and isinstance(stacked(near_and_far), np.ndarray)
+    scale = np.abs(wanted).max()
+    np.testing.assert_allclose(phi, wanted[0], rtol=1e-11, atol=1e-13 * scale)
+    np.testing.assert_allclose(np.broadcast_to(stacked(near_and_far), wanted.shape), wanted, atol=1e-13 * scale)
+    np.testing.assert_array_equal(np.broadcast_to(stacked.outside(near_and_far), outside.shape), outside)
+
+
+@pytest.mark.parametrize("angle", [0.0, -0.0, 1e-300, np.pi / 2, np.pi, -np.pi, 2 * np.pi, 3 * np.pi, 1e3, 1e8, 1e15])
+def test_sine_and_cosine_by_the_half_angle(angle):
+    one = np.asarray([angle])
+    sin, cos = sine_and_cosine(one)
+    np.testing.assert_allclose([sin[0], cos[0]], [np.sin(angle), np.cos(angle)], rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(sine(one), np.sin(one), rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])

@@ -5,9 +5,10 @@ from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
+
+from streamgp.core import AnyArray, namespace
 
 
 class Basis(eqx.Module):
@@ -38,13 +39,17 @@ class Basis(eqx.Module):
         """D, the length of x."""
         raise NotImplementedError
 
-    def __call__(self, X: Float[Array, "n d"]) -> Float[Array, "n f"]:
-        """The design matrix: one row phi(x)' for each row of `X`."""
+    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        """The design matrix: one row phi(x)' for each row of `X`.
+
+        In NumPy if both `X` and the hyperparameters are NumPy's, else in JAX. Hyperparameters with leading axes
+        (a stack of bases) give a design matrix for each; a basis without hyperparameters gives a single one.
+        """
         raise NotImplementedError
 
-    def outside(self, X: Float[Array, "n d"]) -> Bool[Array, " n"]:
+    def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
         """True for rows outside the region that the basis was built for (nowhere, by default)."""
-        return jnp.zeros(X.shape[0], bool)
+        return namespace(X).zeros(X.shape[0], bool)
 
     @classmethod
     def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""]) -> "Basis":

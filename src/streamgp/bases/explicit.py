@@ -6,9 +6,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from streamgp.bases.base import Basis
+from streamgp.core import AnyArray, namespace
 from streamgp.serialise import register
 
 
@@ -29,8 +31,9 @@ class Linear(Basis):
     def num_inputs(self) -> int:
         return self.inputs
 
-    def __call__(self, X: Float[Array, "n d"]) -> Float[Array, "n f"]:
-        return jnp.concatenate([jnp.ones_like(X[:, :1]), X], axis=1)
+    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        xp = namespace(X)
+        return xp.concatenate([xp.ones_like(X[:, :1]), X], axis=1)
 
     @classmethod
     def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""]) -> "Linear":
@@ -73,9 +76,9 @@ class Polynomial(Basis):
     def num_inputs(self) -> int:
         return self.inputs
 
-    def __call__(self, X: Float[Array, "n d"]) -> Float[Array, "n f"]:
-        powers = [X**p for p in range(1, self.order + 1)]
-        return jnp.concatenate([jnp.ones_like(X[:, :1]), *powers], axis=1)
+    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        xp = namespace(X)
+        return xp.concatenate([xp.ones_like(X[:, :1]), *(X**p for p in range(1, self.order + 1))], axis=1)
 
     @classmethod
     def from_data(
@@ -127,8 +130,11 @@ class UserFunction(Basis):
     def num_inputs(self) -> int:
         return self.inputs
 
-    def __call__(self, X: Float[Array, "n d"]) -> Float[Array, "n f"]:
-        return self.function(X)
+    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        # The function is JAX's: compiled once, and its result handed back as what `X` is.
+        if namespace(X) is np:
+            return np.asarray(_compiled(self.function, X))
+        return self.function(jnp.asarray(X))
 
     @classmethod
     def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""]) -> "UserFunction":
@@ -142,3 +148,6 @@ class UserFunction(Basis):
         raise TypeError(
             "UserFunction.from_data: expected a function, got only data; build it as UserFunction(function, inputs)."
         )
+
+
+_compiled = eqx.filter_jit(lambda function, X: function(X))

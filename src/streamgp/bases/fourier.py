@@ -8,6 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from streamgp.bases.base import Basis, input_ranges, numpy_generator
+from streamgp.bases.trigonometry import sine_and_cosine
+from streamgp.core import AnyArray, namespace
 from streamgp.kernels import Kernel, SamplingMethod, SquaredExponential
 from streamgp.serialise import register
 
@@ -39,8 +41,8 @@ class Fourier(Basis):
     starts: ClassVar[tuple[float, ...]] = (0.1, 1.0, 10.0)
     default_features: ClassVar[int] = 400
 
-    frequencies: Float[Array, "*stack m d"]
-    lengthscale: Float[Array, "*stack d"]
+    frequencies: Float[AnyArray, "*stack m d"]
+    lengthscale: Float[AnyArray, "*stack d"]
 
     @property
     def num_features(self) -> int:
@@ -50,10 +52,10 @@ class Fourier(Basis):
     def num_inputs(self) -> int:
         return self.frequencies.shape[-1]
 
-    def __call__(self, X: Float[Array, "n d"]) -> Float[Array, "n f"]:
-        angle = X @ (self.frequencies / self.lengthscale[None]).T
-        pairs = jnp.concatenate([jnp.sin(angle), jnp.cos(angle)], axis=1)
-        return pairs / sqrt(self.frequencies.shape[0])
+    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        per_unit = self.frequencies / self.lengthscale[..., None, :]
+        pairs = sine_and_cosine(X @ per_unit.swapaxes(-1, -2))
+        return namespace(*pairs).concatenate(pairs, axis=-1) / sqrt(self.frequencies.shape[-2])
 
     @classmethod
     def from_data(

@@ -10,6 +10,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.bases.base import Basis, input_ranges
+from streamgp.bases.trigonometry import sine
+from streamgp.core import AnyArray, namespace
 from streamgp.kernels import SpectralKernel, SquaredExponential
 from streamgp.serialise import register
 
@@ -23,9 +25,9 @@ class _Box(Basis):
     starts: ClassVar[tuple[float, ...]] = (0.1, 0.3, 1.0)
     trainable: ClassVar[Mapping[str, Literal["positive", "real"]]] = {"lengthscale": "positive"}
 
-    lengthscale: Float[Array, "*stack d"]
-    box: Float[Array, "*stack d"]
-    edge: Float[Array, "*stack d"]
+    lengthscale: Float[AnyArray, "*stack d"]
+    box: Float[AnyArray, "*stack d"]
+    edge: Float[AnyArray, "*stack d"]
     terms: int = eqx.field(static=True)
     kernel: SpectralKernel = eqx.field(static=True, default=_SQUARED_EXPONENTIAL)
 
@@ -33,19 +35,22 @@ class _Box(Basis):
     def num_inputs(self) -> int:
         return self.lengthscale.shape[-1]
 
-    def outside(self, X: Float[Array, "n d"]) -> Bool[Array, " n"]:
+    def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
         """True for rows with a coordinate beyond its edge."""
-        return (jnp.abs(X) > self.edge[None]).any(axis=1)
+        edge = self.edge[..., None, :]
+        return namespace(X, edge).any(abs(X) > edge, axis=-1)
 
-    def _frequencies(self) -> Float[Array, "d m"]:
+    def _frequencies(self) -> Float[AnyArray, "*stack d m"]:
         """Square roots of the Laplacian's eigenvalues along each input: pi k / (2 L_d), k = 1..M."""
-        return pi * jnp.arange(1, self.terms + 1)[None] / (2.0 * self.box[:, None])
+        index = np.arange(1, self.terms + 1, dtype=self.box.dtype)
+        return pi * index[None] / (2.0 * self.box[..., None])
 
-    def _sines(self, X: Float[Array, "n d"]) -> Float[Array, "n d m"]:
+    def _sines(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n d m"]:
         """Eigenfunctions along each input: sin(pi k (x + L) / (2 L)) / sqrt(L), of unit norm on [-L, L]."""
-        shifted = jnp.clip(X, -self.edge[None], self.edge[None]) + self.box[None]
-        angle = shifted[:, :, None] * self._frequencies()[None]
-        return jnp.sin(angle) / jnp.sqrt(self.box)[None, :, None]
+        edge, box = self.edge[..., None, :], self.box[..., None, :]
+        xp = namespace(X, edge)
+        angle = (xp.clip(X, -edge, edge) + box)[..., None] * self._frequencies()[..., None, :, :]
+        return sine(angle) / xp.sqrt(box)[..., None]
 
 
 @register
@@ -84,11 +89,12 @@ class HilbertSpace(_Box):
     def num_features(self) -> int:
         return self.num_inputs * self.terms
 
-    def __call__(self, X: Float[Array, "n d"]) -> Float[Array, "n f"]:
+    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         # The last axis makes every frequency a point of a one-dimensional spectrum.
-        frequencies = self._frequencies()[:, :, None]
-        weight = self.kernel.sqrt_spectral_density(frequencies, self.lengthscale[:, None, None])
-        return (self._sines(X) * weight[None]).reshape(X.shape[0], -1)
+        frequencies = self._frequencies()[..., None]
+        weight = self.kernel.sqrt_spectral_density(frequencies, self.lengthscale[..., None, None])
+        features = self._sines(X) * weight[..., None, :, :]
+        return features.reshape(*features.shape[:-2], self.num_features)
 
     @classmethod
     def from_data(
@@ -128,14 +134,13 @@ class HilbertSpaceProduct(_Box):
     def num_features(self) -> int:
         return self.terms**self.num_inputs
 
-    def __call__(self, X: Float[Array, "n d"]) -> Float[Array, "n f"]:
-        n, inputs = X.shape
-        sines = self._sines(X)
-        product = sines[:, 0]
-        for d in range(1, inputs):
-            product = (product[:, :, None] * sines[:, d, None, :]).reshape(n, -1)
-        grid = jnp.stack(jnp.meshgrid(*self._frequencies(), indexing="ij"), axis=-1).reshape(-1, inputs)
-        return product * self.kernel.sqrt_spectral_density(grid, self.lengthscale[None])[None]
+    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        sines, frequencies = self._sines(X), self._frequencies()
+        xp = namespace(sines)
+        term = np.indices((self.terms,) * self.num_inputs).reshape(self.num_inputs, -1)
+        product = xp.prod(xp.stack([sines[..., d, k] for d, k in enumerate(term)]), axis=0)
+        grid = xp.stack([frequencies[..., d, k] for d, k in enumerate(term)], axis=-1)
+        return product * self.kernel.sqrt_spectral_density(grid, self.lengthscale[..., None, :])[..., None, :]
 
     @classmethod
     def from_data(

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Key
 from sklearn.cluster import KMeans
 
 from streamgp.bases.base import Basis, input_ranges, numpy_generator
+from streamgp.core import AnyArray, namespace
 from streamgp.serialise import register
 
 
@@ -36,8 +37,8 @@ class RadialBasis(Basis):
     # constant) often ended on a plateau or at clearly worse evidence: these are closer to the range.
     starts: ClassVar[tuple[float, ...]] = (0.3, 1.0)
 
-    centres: Float[Array, "*stack f d"]
-    lengthscale: Float[Array, "*stack d"]
+    centres: Float[AnyArray, "*stack f d"]
+    lengthscale: Float[AnyArray, "*stack d"]
 
     @property
     def num_features(self) -> int:
@@ -47,13 +48,13 @@ class RadialBasis(Basis):
     def num_inputs(self) -> int:
         return self.centres.shape[-1]
 
-    def __call__(self, X: Float[Array, "n d"]) -> Float[Array, "n f"]:
+    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         # Distances by one matrix product; about the mean centre, so that an offset costs no digits.
-        middle = self.centres.mean(axis=0)[None]
-        x = (X - middle) / self.lengthscale[None]
-        c = (self.centres - middle) / self.lengthscale[None]
-        squared = jnp.square(x).sum(1)[:, None] + jnp.square(c).sum(1)[None] - 2.0 * x @ c.T
-        return jnp.exp(-0.5 * jnp.maximum(squared, 0.0))
+        middle, lengthscale = self.centres.mean(-2)[..., None, :], self.lengthscale[..., None, :]
+        x, c = (X - middle) / lengthscale, (self.centres - middle) / lengthscale
+        xp = namespace(x)
+        lengths = xp.square(x).sum(-1)[..., :, None] + xp.square(c).sum(-1)[..., None, :]
+        return xp.exp(-0.5 * xp.maximum(lengths - 2.0 * x @ c.swapaxes(-1, -2), 0.0))
 
     @classmethod
     def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""]) -> "RadialBasis":

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.bases.base import Basis
+from streamgp.core import AnyArray, namespace
 from streamgp.serialise import register
 
 _DEGREE = 3
@@ -27,7 +27,7 @@ class Spline(Basis):
         K ascending knots for each input, in its units, the first and the last of them four times.
     """
 
-    knots: Float[Array, "*stack d k"]
+    knots: Float[AnyArray, "*stack d k"]
 
     @property
     def num_features(self) -> int:
@@ -37,14 +37,14 @@ class Spline(Basis):
     def num_inputs(self) -> int:
         return self.knots.shape[-2]
 
-    def __call__(self, X: Float[Array, "n d"]) -> Float[Array, "n f"]:
-        each = jax.vmap(_cubic, in_axes=(1, 0), out_axes=1)(X, self.knots)
-        return each.reshape(X.shape[0], -1)
+    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        each = _cubic(X, self.knots[..., None, :, :])
+        return each.reshape(*each.shape[:-2], self.num_features)
 
-    def outside(self, X: Float[Array, "n d"]) -> Bool[Array, " n"]:
+    def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
         """True for rows with a coordinate before its first knot or after its last."""
-        clipped = jnp.clip(X, self.knots[None, :, 0], self.knots[None, :, -1])
-        return (clipped != X).any(axis=1)
+        knots = self.knots[..., None, :, :]
+        return namespace(X, knots).any((knots[..., 0] > X) | (knots[..., -1] < X), axis=-1)
 
     @classmethod
     def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""]) -> "Spline":
@@ -60,18 +60,18 @@ class Spline(Basis):
         return cls(jnp.asarray(np.pad(inner, ((0, 0), (_DEGREE, _DEGREE)), mode="edge")))
 
 
-def _cubic(x: Float[Array, " n"], knots: Float[Array, " k"]) -> Float[Array, "n f"]:
-    """Values at `x` of all cubic B-splines on `knots`, by the Cox-de Boor recursion."""
-    last = knots.shape[0] - _DEGREE - 2
-    x = jnp.clip(x, knots[0], knots[-1])
+def _cubic(x: Float[AnyArray, "n d"], knots: Float[AnyArray, "*stack 1 d k"]) -> Float[AnyArray, "*stack n d f"]:
+    """Values at `x` of all cubic B-splines on each input's `knots`, by the Cox-de Boor recursion."""
+    xp, last = namespace(x, knots), knots.shape[-1] - _DEGREE - 2
+    x = xp.clip(x, knots[..., 0], knots[..., -1])[..., None]
     # The last interval is closed on the right, so that the last knot belongs to the range.
-    interval = jnp.clip(jnp.searchsorted(knots, x, side="right") - 1, _DEGREE, last)
-    values = jax.nn.one_hot(interval, knots.shape[0] - 1, dtype=x.dtype)
+    interval = xp.clip((x >= knots).sum(-1) - 1, _DEGREE, last)
+    values = (interval[..., None] == np.arange(knots.shape[-1] - 1)[None, None]).astype(x.dtype)
     for degree in range(1, _DEGREE + 1):
-        width = knots[degree:] - knots[:-degree]
+        width = knots[..., degree:] - knots[..., :-degree]
         # Where knots coincide the spline of lower degree is zero, and so is its term.
-        inverse = jnp.where(width > 0, 1.0 / jnp.where(width > 0, width, 1.0), 0.0)
-        rising = (x[:, None] - knots[None, :-degree]) * inverse[None]
-        falling = (knots[None, degree:] - x[:, None]) * inverse[None]
-        values = rising[:, :-1] * values[:, :-1] + falling[:, 1:] * values[:, 1:]
+        inverse = xp.where(width > 0, 1.0 / xp.where(width > 0, width, 1.0), 0.0)
+        rising = (x - knots[..., :-degree]) * inverse
+        falling = (knots[..., degree:] - x) * inverse
+        values = rising[..., :-1] * values[..., :-1] + falling[..., 1:] * values[..., 1:]
     return values

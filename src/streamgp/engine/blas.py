@@ -55,26 +55,26 @@ def address(a: np.ndarray) -> int:
 
 
 class Matrices:
-    """Calls on matrices of fixed sizes, by address: features F x B, rows E x B, covariances F x F, factors B x B.
+    """Calls on matrices of fixed sizes, by address: features F x B, covariances F x F, factors B x B.
 
-    BLAS counts columns first: it sees the transposes of NumPy's arrays, which have the rows of a block last.
+    BLAS counts columns first: it sees the transposes of NumPy's arrays, which have the rows of a block last. Working
+    matrices are (F + E) x B: in their last E rows lies what belongs to the targets.
     """
 
     def __init__(self, features: int, rows: int, outputs: int) -> None:
-        self._f, self._b, self._e = Number(int(features)), Number(int(rows)), Number(int(outputs))
+        self._f, self._b, self._both = Number(int(features)), Number(int(rows)), Number(int(features + outputs))
 
     def symmetric_product(self, S: int, P: int, out: int) -> None:
-        """out (F x B) = S P, with S (F x F) symmetric; only its lower triangle is read."""
+        """The first F rows of out ((F + E) x B) = S P, with S (F x F) symmetric; only its lower triangle is read."""
         f, b = self._f.at, self._b.at
-        _dsymm(_L, _L, f, b, _ONE.at, S, f, P, f, _ZERO.at, out, f)
+        _dsymm(_L, _L, f, b, _ONE.at, S, f, P, f, _ZERO.at, out, self._both.at)
 
     def downdate(self, X: int, beta: Number, S: int) -> None:
-        """The lower triangle of S (F x F) becomes that of beta S - X X'."""
+        """The lower triangle of S (F x F) becomes that of beta S - X X', X the first F rows of (F + E) x B."""
         f, b = self._f.at, self._b.at
-        _dsyrk(_L, _N, f, b, _MINUS_ONE.at, X, f, beta.at, S, f)
+        _dsyrk(_L, _N, f, b, _MINUS_ONE.at, X, self._both.at, beta.at, S, f)
 
-    def solve(self, L: int, X: int, z: int) -> None:
-        """X (F x B) becomes X L^-T and z (E x B) becomes z L^-T, where `L` is NumPy's lower factor."""
-        f, b, e = self._f.at, self._b.at, self._e.at
-        _dtrsm(_R, _U, _N, _N, f, b, _ONE.at, L, b, X, f)
-        _dtrsm(_R, _U, _N, _N, e, b, _ONE.at, L, b, z, e)
+    def solve(self, L: int, X: int) -> None:
+        """X ((F + E) x B) becomes X L^-T, where `L` is NumPy's lower factor."""
+        both, b = self._both.at, self._b.at
+        _dtrsm(_R, _U, _N, _N, both, b, _ONE.at, L, b, X, both)

@@ -43,10 +43,11 @@ def update_blocks(
     v, s2 = (np.asarray(a)[..., None, None] for a in noise)
     reverts = bool((np.asarray(dynamics.decay) < 1.0).any())
     blas, large = Matrices(F, B, E), F >= LARGE
-    cross, K, z = np.empty((G, R, B, F)), np.empty((G, R, B, B)), np.empty((G, R, B, E))
+    work, K = np.empty((G, R, B, F + E)), np.empty((G, R, B, B))
+    cross, z = work[..., :F], work[..., F:]  # one triangular solve does both
     down = None if large else np.empty_like(cov)
     experts = [(g, r) for g in range(G) for r in range(R)]
-    at = [tuple(address(stack[expert]) for stack in (cov, cross, z)) for expert in experts]
+    at = [(address(cov[expert]), address(work[expert])) for expert in experts]
     jitter = 1.0 + B * np.finfo(np.float64).eps  # the rule of linalg.cholesky
     loc, var = np.empty((G, R, m, B, E)), np.empty((G, R, m, B))
     last_tau = None
@@ -60,8 +61,8 @@ def update_blocks(
             end, grown = a[..., -1:, None], b[..., -1, -1:]
         P = Phi[:, None, i]
         if large:
-            for (g, _), (cov_at, cross_at, _) in zip(experts, at, strict=True):
-                blas.symmetric_product(cov_at, address(Phi[g, i]), cross_at)
+            for (g, _), (cov_at, work_at) in zip(experts, at, strict=True):
+                blas.symmetric_product(cov_at, address(Phi[g, i]), work_at)
         else:
             np.matmul(P, cov, out=cross)
         np.matmul(cross, P.swapaxes(-1, -2), out=K)
@@ -78,14 +79,14 @@ def update_blocks(
         diagonal *= jitter
         L = _cholesky(K)
         np.subtract(y[i], ahead, out=z)
-        for expert, (_, cross_at, z_at) in zip(experts, at, strict=True):
-            blas.solve(address(L[expert]), cross_at, z_at)
+        for number, (_, work_at) in enumerate(at):
+            blas.solve(address(L) + number * L.itemsize * B * B, work_at)
         if reverts:
             mean *= end
         mean += np.matmul(cross.swapaxes(-1, -2), z)
         if down is None:
-            for (cov_at, cross_at, _), shrink in zip(at, np.square(end).ravel(), strict=True):
-                blas.downdate(cross_at, Number(float(shrink)), cov_at)
+            for (cov_at, work_at), shrink in zip(at, np.square(end).ravel(), strict=True):
+                blas.downdate(work_at, Number(float(shrink)), cov_at)
         else:
             np.matmul(cross.swapaxes(-1, -2), cross, out=down)
             if reverts:

@@ -5,10 +5,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
-from streamgp.core import AnyArray
+from streamgp.core import AnyArray, namespace
 from streamgp.dynamics import Dynamics
 from streamgp.filtering import Noise
 from streamgp.serialise import register
@@ -38,17 +38,18 @@ def in_blocks(X: AnyArray, y: AnyArray, mask: AnyArray, clock: AnyArray) -> Bloc
     """Cut rows into blocks; `clock` is the time since the row before the first."""
     size = min(BLOCK, X.shape[0])
     padding = -X.shape[0] % size
-    y = jnp.where(mask[:, None], y, 0.0)
+    y = namespace(mask, y).where(mask[:, None], y, 0.0)
     return Blocks(
         _split(X, size, padding), _split(y, size, padding), _split(mask, size, padding), _taus(clock, size, padding)
     )
 
 
-def features(basis: Basis, blocks: Blocks) -> tuple[Float[Array, "m b f"], Bool[Array, " rows"]]:
+def features(basis: Basis, blocks: Blocks) -> tuple[Float[AnyArray, "m b f"], Bool[AnyArray, " rows"]]:
     """Features of every row, zero for those left out, and which rows the basis was not built for."""
     m, b, d = blocks.X.shape
-    rows = jnp.asarray(blocks.X.reshape(m * b, d))
-    Phi = jnp.where(blocks.mask[:, :, None], basis(rows).reshape(m, b, -1), 0.0)
+    rows = blocks.X.reshape(m * b, d)
+    Phi = basis(rows)
+    Phi = namespace(Phi).where(blocks.mask[:, :, None], Phi.reshape(m, b, -1), 0.0)
     return Phi, basis.outside(rows)
 
 
@@ -63,14 +64,15 @@ def num_features(group: Group) -> int:
     return one_row.shape[1]
 
 
-def _split(a: AnyArray, size: int, padding: int) -> Array:
+def _split(a: AnyArray, size: int, padding: int) -> AnyArray:
     """Rows in blocks of `size`, the last one filled with zeros (false in a mask)."""
-    filled = jnp.pad(a, [(0, padding)] + [(0, 0)] * (a.ndim - 1))
+    filled = namespace(a).pad(a, [(0, padding)] + [(0, 0)] * (a.ndim - 1))
     return filled.reshape(-1, size, *a.shape[1:])
 
 
-def _taus(clock: Float[AnyArray, " n"], size: int, padding: int) -> Float[Array, "m b"]:
+def _taus(clock: Float[AnyArray, " n"], size: int, padding: int) -> Float[AnyArray, "m b"]:
     """Time from the end of the block before to each row of a block."""
-    clock = jnp.pad(clock, (0, padding), mode="edge").reshape(-1, size)
-    start = jnp.concatenate([jnp.zeros_like(clock[:1, -1]), clock[:-1, -1]])
+    xp = namespace(clock)
+    clock = xp.pad(clock, (0, padding), mode="edge").reshape(-1, size)
+    start = xp.concatenate([xp.zeros_like(clock[:1, -1]), clock[:-1, -1]])
     return clock - start[:, None]

@@ -1,7 +1,7 @@
 """The filters of all experts on the CPU, side by side: one thread a core, an expert at a time, BLAS in one thread.
 
 XLA's own loop over experts leaves a factor of two to three of a CPU's matrix-product rate unused; threads inside
-one product of this size leave more. Nothing of it is compiled but the features.
+one product of this size leave more. Nothing of it is compiled.
 """
 
 import os
@@ -10,12 +10,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 from threadpoolctl import ThreadpoolController
 
 from streamgp.bases.base import Basis
@@ -47,15 +46,14 @@ def update_groups(
         for group, belief, alive in zip(groups, beliefs, live, strict=True):
             mean, cov = np.array(belief.mean), np.array(belief.cov)
             loc, var = np.zeros((*alive.shape, *y.shape)), np.ones((*alive.shape, *tau.shape))
-            noise, dynamics = _on_host(group.noise), _on_host(group.dynamics)
+            basis, noise, dynamics = on_host((group.basis, group.noise, group.dynamics))
             moves = _moves(dynamics)
             ready: dict[int, Future] = {}
             for which in _bundles(alive, mean.shape[2]):
                 bases = range(which[0].start, which[0].stop)
                 for g in bases:
                     if g not in ready:
-                        index = jnp.asarray(g, jnp.int32)
-                        ready[g] = workers.do(_features, group.basis, index, blocks, moves, flags)
+                        ready[g] = workers.do(_features, member(basis, g), blocks, moves, flags)
                 job = partial(_run, [ready[g] for g in bases], mean[which], cov[which], y, tau)
                 waiting.append(
                     workers.do(job, member(dynamics, which), Noise(*member(noise, which)), loc[which], var[which])
@@ -71,18 +69,18 @@ def predict_groups(
     groups: Sequence[Group], beliefs: Sequence[FilterState], X: Float[AnyArray, "n d"], tau: Float[AnyArray, " n"]
 ) -> list[tuple]:
     """`compiled.predict_group` for every group."""
-    times = np.asarray(tau)
+    X, tau = np.asarray(X), np.asarray(tau)
     parts = []
     for group, belief in zip(groups, beliefs, strict=True):
         mean, cov = np.asarray(belief.mean), np.asarray(belief.cov)
-        noise, dynamics = _on_host(group.noise), _on_host(group.dynamics)
+        basis, noise, dynamics = on_host((group.basis, group.noise, group.dynamics))
         G, R = noise.prior_var.shape
-        loc, var = np.empty((G, R, len(times), mean.shape[-1])), np.empty((G, R, len(times)))
+        loc, var = np.empty((G, R, len(tau), mean.shape[-1])), np.empty((G, R, len(tau)))
         for g in range(G):
-            Phi = np.asarray(_features_of_rows(group.basis, jnp.asarray(g, jnp.int32), X))
+            Phi = np.asarray(member(basis, g)(X))
             for r in range(R):
                 loc[g, r], var[g, r] = blockfilter.predict_rows(
-                    mean[g, r], cov[g, r], Phi, times, member(dynamics, (g, r)), Noise(*member(noise, (g, r)))
+                    mean[g, r], cov[g, r], Phi, tau, member(dynamics, (g, r)), Noise(*member(noise, (g, r)))
                 )
         parts.append((loc, var))
     return parts
@@ -123,25 +121,17 @@ def _stack(parts: Sequence[np.ndarray]) -> np.ndarray:
     return parts[0][None] if len(parts) == 1 else np.stack(parts)
 
 
-def _features(basis: Basis, g: Array, blocks: Blocks, moves: bool, flags: np.ndarray) -> tuple:
-    with jax.enable_x64(True):  # the setting belongs to a thread
-        Phi, outside = _features_of_blocks(basis, g, blocks)
+def _features(basis: Basis, blocks: Blocks, moves: bool, flags: np.ndarray) -> tuple:
+    # The setting of JAX, which a user's own basis may call, belongs to a thread.
+    with jax.enable_x64(True), np.errstate(all="ignore"):
+        Phi, outside = features(basis, blocks)
+    Phi = np.asarray(Phi)
     flags[np.asarray(outside)] = True
-    Phi = np.ascontiguousarray(Phi)
     return Phi, Phi @ Phi.transpose(0, 2, 1) if moves else None
 
 
-@eqx.filter_jit
-def _features_of_blocks(basis: Basis, g: Array, blocks: Blocks) -> tuple:
-    return features(member(basis, g), blocks)
-
-
-@eqx.filter_jit
-def _features_of_rows(basis: Basis, g: Array, X: AnyArray) -> Array:
-    return member(basis, g)(X)
-
-
-def _on_host(tree: Any) -> Any:
+def on_host(tree: Any) -> Any:
+    """The arrays of a tree as NumPy's."""
     return jax.tree.map(np.asarray, tree)
 
 
