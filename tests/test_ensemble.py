@@ -334,6 +334,17 @@ def test_on_the_host_no_basis_is_traced_and_a_second_chunk_compiles_nothing():
     assert programs <= 3  # the weights of six bases, the mixture; for each number of bases once
 
 
+def test_uneven_shares_of_experts_are_what_the_compiled_program_computes():
+    """Three bases on two cores are shared out by their dynamics."""
+    X, y = rows(150)
+    bases = [Fourier.from_data(np.asarray(X), num_features=8, start=1.0, key=jax.random.key(i)) for i in range(3)]
+    model = ensemble([expert(basis, name) for basis in bases for name in ("static", "revert 0.9")], BMA())
+    state, info = model.update(started(model), X, y)
+    want, compiled = model._update_compiled(started(model), X, y, jnp.ones(150, bool), None)
+    np.testing.assert_allclose(info.predictive.loc, compiled.predictive.loc, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(state.filters[0].cov, want.filters[0].cov, rtol=1e-9, atol=1e-12)
+
+
 def test_the_prior_weights_can_be_given():
     model = ensemble([expert(Linear(2)), expert(Linear(2))], BMA(), log_prior=np.log([0.9, 0.1]))
     predictive = model.predict(started(model), jnp.zeros((1, 2)))

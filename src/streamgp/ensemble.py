@@ -5,7 +5,6 @@ The prediction of a row is the mixture of its experts' predictions (Lu et al. 20
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -67,11 +66,14 @@ class Ensemble(eqx.Module):
 
     def init(self, key: Key[Array, ""]) -> EnsembleState:
         """Every expert at its prior, weights at theirs. Nothing is drawn: `key` is the protocol's."""
-        filters = []
-        for group in self.groups:
-            make = jax.vmap(jax.vmap(partial(prior_state, num_features(group), self.num_outputs)))
-            filters.append(make(group.noise.prior_var))
-        nothing = jnp.full_like(self.time_unit, jnp.nan)
+        prior_vars = [group.noise.prior_var for group in self.groups]
+        if host.serves(self.log_prior, *prior_vars):
+            prior_vars = host.on_host(prior_vars)  # in NumPy nothing is compiled
+        filters = [
+            prior_state(num_features(group), self.num_outputs, prior_var)
+            for group, prior_var in zip(self.groups, prior_vars, strict=True)
+        ]
+        nothing = np.full((), np.nan, self.time_unit.dtype)
         return EnsembleState(tuple(filters), self.rule.init(self.log_prior), nothing)
 
     def predict(

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float
 
-from streamgp.core import AnyArray
+from streamgp.core import AnyArray, namespace
 from streamgp.dynamics import Dynamics
 from streamgp.linalg import add_diagonal, cholesky, solve_lower, symmetrise
 from streamgp.serialise import register
@@ -34,10 +34,13 @@ class Noise(NamedTuple):
     noise_var: Float[AnyArray, ""]
 
 
-def prior_state(num_features: int, num_outputs: int, prior_var: Float[AnyArray, ""]) -> FilterState:
-    """The belief before any row: N(0, v I)."""
-    eye = jnp.eye(num_features, dtype=prior_var.dtype)
-    return FilterState(jnp.zeros((num_features, num_outputs), prior_var.dtype), prior_var * eye)
+def prior_state(num_features: int, num_outputs: int, prior_var: Float[AnyArray, "*batch"]) -> FilterState:
+    """The belief before any row, N(0, v I), of one expert or of a stack."""
+    xp, dtype = namespace(prior_var), prior_var.dtype
+    lead = (1,) * prior_var.ndim
+    mean = xp.zeros((*prior_var.shape, num_features, num_outputs), dtype)
+    eye = xp.eye(num_features, dtype=dtype).reshape(*lead, num_features, num_features)
+    return FilterState(mean, prior_var[..., None, None] * eye)
 
 
 def predict_rows(

@@ -40,18 +40,6 @@ class _Box(Basis):
         edge = self.edge[..., None, :]
         return namespace(X, edge).any(abs(X) > edge, axis=-1)
 
-    def _frequencies(self) -> Float[AnyArray, "*stack d m"]:
-        """Square roots of the Laplacian's eigenvalues along each input: pi k / (2 L_d), k = 1..M."""
-        index = np.arange(1, self.terms + 1, dtype=self.box.dtype)
-        return pi * index[None] / (2.0 * self.box[..., None])
-
-    def _sines(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n d m"]:
-        """Eigenfunctions along each input: sin(pi k (x + L) / (2 L)) / sqrt(L), of unit norm on [-L, L]."""
-        edge, box = self.edge[..., None, :], self.box[..., None, :]
-        xp = namespace(X, edge)
-        angle = (xp.clip(X, -edge, edge) + box)[..., None] * self._frequencies()[..., None, :, :]
-        return sine(angle) / xp.sqrt(box)[..., None]
-
 
 @register
 class HilbertSpace(_Box):
@@ -91,9 +79,9 @@ class HilbertSpace(_Box):
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         # The last axis makes every frequency a point of a one-dimensional spectrum.
-        frequencies = self._frequencies()[..., None]
-        weight = self.kernel.sqrt_spectral_density(frequencies, self.lengthscale[..., None, None])
-        features = self._sines(X) * weight[..., None, :, :]
+        frequencies = _frequencies(self.box, self.terms)
+        weight = self.kernel.sqrt_spectral_density(frequencies[..., None], self.lengthscale[..., None, None])
+        features = _sines(X, frequencies, self.box, self.edge) * weight[..., None, :, :]
         return features.reshape(*features.shape[:-2], self.num_features)
 
     @classmethod
@@ -135,7 +123,8 @@ class HilbertSpaceProduct(_Box):
         return self.terms**self.num_inputs
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
-        sines, frequencies = self._sines(X), self._frequencies()
+        frequencies = _frequencies(self.box, self.terms)
+        sines = _sines(X, frequencies, self.box, self.edge)
         xp = namespace(sines)
         term = np.indices((self.terms,) * self.num_inputs).reshape(self.num_inputs, -1)
         product = xp.prod(xp.stack([sines[..., d, k] for d, k in enumerate(term)]), axis=0)
@@ -168,6 +157,24 @@ class HilbertSpaceProduct(_Box):
         # The small amount keeps exact powers exact: 1000^(1/3) is 9.999... in floating point.
         terms = int(num_features ** (1.0 / inputs) + 1e-9)
         return cls(*_around(X, start), max(2, terms), kernel)
+
+
+def _frequencies(box: Float[AnyArray, "*stack d"], terms: int) -> Float[AnyArray, "*stack d m"]:
+    """Square roots of the Laplacian's eigenvalues along each input: pi k / (2 L_d), k = 1..M."""
+    return pi * np.arange(1, terms + 1, dtype=box.dtype)[None] / (2.0 * box[..., None])
+
+
+def _sines(
+    X: Float[AnyArray, "n d"],
+    frequencies: Float[AnyArray, "*stack d m"],
+    box: Float[AnyArray, "*stack d"],
+    edge: Float[AnyArray, "*stack d"],
+) -> Float[AnyArray, "*stack n d m"]:
+    """Eigenfunctions along each input: sin(pi k (x + L) / (2 L)) / sqrt(L), of unit norm on [-L, L]."""
+    box, edge = box[..., None, :], edge[..., None, :]
+    xp = namespace(X, edge)
+    angle = (xp.clip(X, -edge, edge) + box)[..., None] * frequencies[..., None, :, :]
+    return sine(angle) / xp.sqrt(box)[..., None]
 
 
 def _around(X: Any, start: float) -> tuple[Array, Array, Array]:

@@ -90,9 +90,16 @@ def _bundles(live: Bool[np.ndarray, "g r"], num_features: int) -> list[tuple[sli
     """Which experts of a group one thread takes together: a share of all small ones, each large one by itself."""
     G, R = live.shape
     if num_features < LARGE and live.all():
-        share = -(-G // _cores())
-        return [(slice(g, min(g + share, G)), slice(0, R)) for g in range(0, G, share)]
+        if G % _cores() and R % _cores() == 0:  # equal shares, which the bases alone do not give
+            return [(slice(0, G), part) for part in _shares(R)]
+        return [(part, slice(0, R)) for part in _shares(G)]
     return [(slice(g, g + 1), slice(r, r + 1)) for g, r in zip(*np.nonzero(live), strict=True)]
+
+
+def _shares(n: int) -> list[slice]:
+    """n things in as many consecutive parts as there are cores."""
+    share = -(-n // _cores())
+    return [slice(i, min(i + share, n)) for i in range(0, n, share)]
 
 
 def _run(

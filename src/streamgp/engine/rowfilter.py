@@ -57,8 +57,9 @@ class RowFilter:
         """Predict a row `tau` after the last one learnt."""
         if tau != self._tau:
             time = np.full(self.cov.shape[:2], tau)
-            grown = self.dynamics.spread(time) * self.prior_var
-            self._per_step = np.asarray(self.dynamics.shrinkage(time)), np.asarray(grown)
+            # By the class: a method bound to a module is a module of its own, which takes its time.
+            grown = Dynamics.spread(self.dynamics, time) * self.prior_var
+            self._per_step = np.asarray(Dynamics.shrinkage(self.dynamics, time)), np.asarray(grown)
             self._tau = tau
         shrink, grown = self._per_step
         decay, spread = self.decay * shrink, self.spread * (shrink * shrink) + grown
