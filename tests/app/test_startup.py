@@ -1,0 +1,37 @@
+"""The command answers at once: what it needs to run a stream is not imported to print its help."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+HELP = "import sys; from streamgp.app.cli import main; sys.argv = ['streamgp', 'run', '--help']; "
+HEAVY = ("jax", "jaxtyping", "equinox", "polars", "numpy", "scipy", "sklearn", "matplotlib")
+AT_MOST = 0.5  # seconds
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+
+
+def test_help_imports_nothing_heavy() -> None:
+    report = f"try: main()\nfinally: print('imported:', *(set({HEAVY!r}) & set(sys.modules)))"
+    result = run(f"{HELP}\n{report}")
+    assert result.returncode == 0, result.stderr
+    assert "--target" in result.stdout
+    assert result.stdout.splitlines()[-1] == "imported:"
+
+
+def test_help_takes_less_than_half_a_second() -> None:
+    best = float("inf")
+    for _ in range(5):  # a busy machine is slow now and then
+        start = time.perf_counter()
+        result = run(f"{HELP}main()")
+        best = min(best, time.perf_counter() - start)
+        assert result.returncode == 0, result.stderr
+        if best < AT_MOST:
+            break
+    assert best < AT_MOST
