@@ -42,7 +42,9 @@ def update_groups(
     y, tau = np.asarray(blocks.y), np.asarray(blocks.tau)
     states, parts, waiting = [], [], []
     flags = np.zeros(tau.size, bool)
-    with _Workers(sum(int(alive.sum()) for alive in live)) as workers:
+    # NumPy and SciPy each carry a BLAS of their own: with more threads than one, those of either would spin where the
+    # other's have work to do (measured: up to two hundred times slower, also for one expert alone).
+    with _blas().limit(limits=1, user_api="blas"):
         for group, belief, alive in zip(groups, beliefs, live, strict=True):
             mean, cov = np.array(belief.mean), np.array(belief.cov)
             loc, var = np.zeros((*alive.shape, *y.shape)), np.ones((*alive.shape, *tau.shape))
@@ -53,10 +55,10 @@ def update_groups(
                 bases = range(which[0].start, which[0].stop)
                 for g in bases:
                     if g not in ready:
-                        ready[g] = workers.do(_features, member(basis, g), blocks, moves, flags)
+                        ready[g] = _pool().submit(_features, member(basis, g), blocks, moves, flags)
                 job = partial(_run, [ready[g] for g in bases], mean[which], cov[which], y, tau)
                 waiting.append(
-                    workers.do(job, member(dynamics, which), Noise(*member(noise, which)), loc[which], var[which])
+                    _pool().submit(job, member(dynamics, which), Noise(*member(noise, which)), loc[which], var[which])
                 )
             states.append(FilterState(mean, cov))
             parts.append((loc, var))
@@ -140,23 +142,6 @@ def _features(basis: Basis, blocks: Blocks, moves: bool, flags: np.ndarray) -> t
 def on_host(tree: Any) -> Any:
     """The arrays of a tree as NumPy's."""
     return jax.tree.map(np.asarray, tree)
-
-
-class _Workers:
-    """A thread for every core, shared by all ensembles; BLAS' own threads only where experts are too few."""
-
-    def __init__(self, jobs: int) -> None:
-        self._limit = _blas().limit(limits=max(1, _cores() // max(jobs, 1)), user_api="blas")
-
-    def do(self, job: Any, *args: Any) -> Future:
-        return _pool().submit(job, *args)
-
-    def __enter__(self) -> "_Workers":
-        self._limit.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._limit.__exit__(*error)
 
 
 def _cores() -> int:

@@ -53,8 +53,8 @@ class RowFilter:
         self.decay = np.ones(self.cov.shape[:2])
         self.spread = np.zeros(self.cov.shape[:2])
 
-    def predict(self, phi: Float[np.ndarray, "g f"], tau: float) -> Ahead:
-        """Predict a row `tau` after the last one learnt."""
+    def predict(self, phi: Float[np.ndarray, "*g f"], tau: float) -> Ahead:
+        """Predict a row `tau` after the last one learnt; the same features serve all if `phi` is a single row."""
         if tau != self._tau:
             time = np.full(self.cov.shape[:2], tau)
             # By the class: a method bound to a module is a module of its own, which takes its time.
@@ -63,7 +63,7 @@ class RowFilter:
             self._tau = tau
         shrink, grown = self._per_step
         decay, spread = self.decay * shrink, self.spread * (shrink * shrink) + grown
-        row = phi[:, None, :]
+        row = phi[..., None, :]
         column = row[..., None]
         gain = (self.cov @ column)[..., 0]
         if self.count:
@@ -71,7 +71,7 @@ class RowFilter:
             gain -= (np.swapaxes(waiting @ column, -1, -2) @ waiting)[:, :, 0]
         gain *= (decay * decay)[..., None]
         gain += spread[..., None] * row
-        var = (gain * row).sum(-1) + self.noise_var
+        var = np.vecdot(gain, row) + self.noise_var
         loc = (self.mean @ column)[..., 0] * shrink[..., None]
         return Ahead(loc, var, gain, shrink, decay, spread)
 
