@@ -5,21 +5,24 @@ The prediction of a row is the mixture of its experts' predictions (Lu et al. 20
 """
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.scipy.stats import norm
 from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.bases.base import Basis
 from streamgp.core import AnyArray, Info, Predictive, namespace
 from streamgp.dynamics import Dynamics
-from streamgp.engine import compiled, host
+from streamgp.engine import compiled, host, sharding
 from streamgp.engine.blocks import Group, in_blocks, num_features
-from streamgp.filtering import FilterState, Noise, prior_state
+from streamgp.engine.sharding import Spread
+from streamgp.filtering import Noise, prior_state
 from streamgp.serialise import register
 from streamgp.weights import WeightRule
 
@@ -36,11 +39,24 @@ class Expert(eqx.Module):
 
 @register
 class EnsembleState(eqx.Module):
-    """Belief of every expert, the weights, and the clock."""
+    """Belief of every expert (of each group a `FilterState`, or a `Spread`), the weights, and the clock."""
 
-    filters: tuple[FilterState, ...]
+    filters: tuple[Any, ...]
     weights: Any
     last_time: Float[AnyArray, ""]
+
+    def spread(self, devices: Sequence[Any]) -> "EnsembleState":
+        """The same state with the experts spread over JAX's `devices`: `update` and `predict` then run there.
+
+        With `jax.devices()` after `jax.distributed.initialize` these are the devices of all hosts; each process then
+        makes the same calls with the same rows. A checkpoint holds the gathered state.
+        """
+        return EnsembleState(sharding.spread(self.filters, devices), self.weights, self.last_time)
+
+    def gathered(self) -> "EnsembleState":
+        """The same state with the beliefs of all experts in this process' memory."""
+        filters = tuple(b.gathered() if isinstance(b, Spread) else b for b in self.filters)
+        return EnsembleState(filters, self.weights, self.last_time)
 
 
 @register
@@ -74,23 +90,42 @@ class Ensemble(eqx.Module):
             for group, prior_var in zip(self.groups, prior_vars, strict=True)
         ]
         nothing = np.full((), np.nan, self.time_unit.dtype)
-        return EnsembleState(tuple(filters), self.rule.init(self.log_prior), nothing)
+        state = EnsembleState(tuple(filters), self.rule.init(self.log_prior), nothing)
+        return EnsembleState(self._engine(state)[1], state.weights, state.last_time)
+
+    def _engine(self, state: EnsembleState, *rows: Any) -> tuple[ModuleType | None, tuple]:
+        """What runs the filters, and the beliefs as it takes them; None: one program of XLA, on one device.
+
+        Where nobody has chosen, a CPU's threads are fastest for what they can take; several devices share the rest.
+        """
+        filters = state.filters
+        if any(isinstance(a, Tracer) for a in jax.tree.leaves((self, state, rows))):
+            return None, filters
+        if isinstance(filters[0], Spread):
+            return sharding, filters
+        if host.serves(self.log_prior, *_arrays(state), *rows):
+            return host, filters
+        devices = jax.local_devices()[: sum(len(beliefs.mean) for beliefs in filters)]
+        return (sharding, sharding.spread(filters, devices)) if len(devices) > 1 else (None, filters)
 
     def predict(
         self, state: EnsembleState, X: Float[AnyArray, "n d"], times: Float[AnyArray, " n"] | None = None
     ) -> Predictive:
         """Predict each row as if it were the next one."""
-        if not host.serves(X, self.log_prior, *_arrays(state)):
+        engine, filters = self._engine(state, X)
+        if engine is None:
             return self._predict_compiled(state, X, times)
         X, last_time, times = host.on_host((X, state.last_time, times))
-        parts = host.predict_groups(self.groups, state.filters, X, self._elapsed(last_time, X, times))
+        parts = engine.predict_groups(self.groups, filters, X, self._elapsed(last_time, X, times))
         return self._mix(state.weights, parts)
 
     @eqx.filter_jit
     def _predict_compiled(self, state: EnsembleState, X: AnyArray, times: AnyArray | None) -> Predictive:
         tau = self._elapsed(state.last_time, X, times)
-        groups = zip(self.groups, state.filters, strict=True)
-        return self._mix(state.weights, [compiled.predict_group(group, beliefs, X, tau) for group, beliefs in groups])
+        platform = jax.default_backend()
+        groups = zip(self.groups, state.gathered().filters, strict=True)
+        parts = [compiled.predict_group(group, beliefs, X, tau, platform) for group, beliefs in groups]
+        return self._mix(state.weights, parts)
 
     @eqx.filter_jit
     def _mix(self, weights: Any, parts: list) -> Predictive:
@@ -110,13 +145,14 @@ class Ensemble(eqx.Module):
         Rows with a false `mask` change nothing; their entry in the returned prediction is NaN.
         """
         mask = jnp.ones(X.shape[0], bool) if mask is None else mask
-        if not host.serves(X, y, self.log_prior, *_arrays(state)):
+        engine, filters = self._engine(state, X, y)
+        if engine is None:
             return self._update_compiled(state, X, y, mask, times)
         X, y, seen, last_time, times = host.on_host((X, y, mask, state.last_time, times))
         clock, last_time = self._clock(last_time, seen, times)
         live = np.asarray(self._live(state.weights))
         blocks = in_blocks(X, y, seen, clock)
-        filters, parts, outside = host.update_groups(self.groups, state.filters, blocks, self._by_group(live))
+        filters, parts, outside = engine.update_groups(self.groups, filters, blocks, self._by_group(live))
         weights, info = self._learn_weights(state.weights, parts, outside, y, seen)
         return EnsembleState(tuple(filters), weights, np.asarray(last_time)), info
 
@@ -128,8 +164,8 @@ class Ensemble(eqx.Module):
         blocks = in_blocks(X, y, mask, clock)
         by_group = self._by_group(self._live(state.weights)) if self.rule.shuts_down else [None] * len(self.groups)
         runs = [
-            compiled.update_group(group, beliefs, blocks, alive)
-            for group, beliefs, alive in zip(self.groups, state.filters, by_group, strict=True)
+            compiled.update_group(group, beliefs, blocks, alive, jax.default_backend())
+            for group, beliefs, alive in zip(self.groups, state.gathered().filters, by_group, strict=True)
         ]
         filters, parts, outside = zip(*runs, strict=True)
         anywhere = jnp.stack(outside).any(0)

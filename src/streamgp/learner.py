@@ -163,7 +163,7 @@ class StreamLearner:
             with jax.enable_x64(True):
                 if self._rowwise is None:
                     self._rowwise = RowWise(self._model, self._inputs, self._targets)
-                self._rowwise.load(self._state)
+                self._rowwise.load(self._state.gathered())
             self._singly = True
         assert self._rowwise is not None
         return self._rowwise

@@ -1,5 +1,6 @@
 """The filters of a group of experts as a program for XLA: any device, any dtype, inside any transformation."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,27 +12,41 @@ from streamgp.engine.blocks import Blocks, Group, features
 from streamgp.filtering import FilterState, predict_rows, update_blocks
 
 
+def _each(platform: str) -> Callable[[Callable[[tuple], Any], tuple], Any]:
+    """How a device of this kind goes through its experts.
+
+    A CPU takes one after the other, so that an expert's covariance stays in cache, and one that is not live costs
+    nothing. The matrices of one expert leave most of a GPU idle: it takes all of them at once, as batched products.
+    """
+    return jax.lax.map if platform == "cpu" else lambda run, experts: jax.vmap(run)(experts)
+
+
 def predict_group(
-    group: Group, beliefs: FilterState, X: Float[AnyArray, "n d"], tau: Float[AnyArray, " n"]
+    group: Group, beliefs: FilterState, X: Float[AnyArray, "n d"], tau: Float[AnyArray, " n"], platform: str
 ) -> tuple[Float[Array, "g r n e"], Float[Array, "g r n"]]:
-    """Mean and variance of every row by every expert, each row as if it came `tau` after the last one learnt."""
+    """Mean and variance of every row by every expert, each row as if it came `tau` after the last one learnt.
+
+    `platform` is that of the device that will run it, as JAX calls it.
+    """
+    each = _each(platform)
 
     def one_basis(args: tuple) -> tuple:
         basis, *experts = args
         Phi = basis(X)
-        return jax.lax.map(lambda a: predict_rows(a[0], Phi, tau, a[1], a[2]), tuple(experts))
+        return each(lambda a: predict_rows(a[0], Phi, tau, a[1], a[2]), tuple(experts))
 
-    return jax.lax.map(one_basis, (group.basis, beliefs, group.dynamics, group.noise))
+    return each(one_basis, (group.basis, beliefs, group.dynamics, group.noise))
 
 
 def update_group(
-    group: Group, beliefs: FilterState, blocks: Blocks, live: Bool[Array, "g r"] | None
+    group: Group, beliefs: FilterState, blocks: Blocks, live: Bool[Array, "g r"] | None, platform: str
 ) -> tuple[FilterState, tuple[Float[Array, "g r m b e"], Float[Array, "g r m b"]], Bool[Array, " rows"]]:
-    """Run the experts over the blocks, one after the other: each keeps its covariance in cache.
+    """Run the experts over the blocks, on a device of this `platform`.
 
     Returns the new beliefs, mean and variance of every row, and the rows outside of some basis' region. Experts
-    that are not `live` do no work.
+    that are not `live` keep their beliefs and, on a CPU, do no work.
     """
+    each = _each(platform)
     always = live is None
     live = jnp.ones(group.noise.prior_var.shape, bool) if live is None else live
 
@@ -57,8 +72,8 @@ def update_group(
             *work, live = args
             return run(*work) if always else jax.lax.cond(live, run, skip, *work)
 
-        return jax.lax.map(one_expert, (beliefs, dynamics, noise, live)), outside
+        return each(one_expert, (beliefs, dynamics, noise, live)), outside
 
     args = (group.basis, group.noise, group.dynamics, beliefs, live)
-    (beliefs, part), outside = jax.lax.map(one_basis, args)
+    (beliefs, part), outside = each(one_basis, args)
     return beliefs, part, outside.any(0)
