@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 
 import equinox as eqx
@@ -100,6 +101,11 @@ def test_one_device_is_the_same_path(want):
     close(learn(model(), started().spread(jax.devices()[:1])), want)
 
 
+def test_no_devices_are_refused():
+    with pytest.raises(ValueError, match="expected at least one device, got none"):
+        started().spread([])
+
+
 def test_inside_a_transformation_a_spread_state_is_gathered(want):
     X, y, mask, times = (jnp.asarray(a[:CHUNK]) for a in rows())
     spread = started().spread(jax.devices()[:1])
@@ -156,8 +162,9 @@ def test_a_regressor_goes_on_with_its_experts_on_other_devices(tmp_path):
     """As it does by itself where there are several GPUs."""
     X, y, mask, _ = rows()
     X, y = X[mask], y[mask]
-    regressors = [StreamingGPRegressor("linear", warmup=20).partial_fit(X[:50], y[:50]) for _ in range(2)]
-    there = regressors[0]
+    here = StreamingGPRegressor("linear", warmup=8).partial_fit(X[:50], y[:50])
+    there = deepcopy(here)
+    regressors = [there, here]
     there._learner._state = there._learner._state.spread(jax.devices()[:1])
     for each in regressors:
         each.partial_fit(X[50:100], y[50:100])

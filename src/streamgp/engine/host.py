@@ -44,7 +44,7 @@ def update_groups(
     flags = np.zeros(tau.size, bool)
     # NumPy and SciPy each carry a BLAS of their own: with more threads than one, those of either would spin where the
     # other's have work to do (measured: up to two hundred times slower, also for one expert alone).
-    with _blas().limit(limits=1, user_api="blas"):
+    with blas_libraries().limit(limits=1, user_api="blas"):
         for group, belief, alive in zip(groups, beliefs, live, strict=True):
             mean, cov = np.array(belief.mean), np.array(belief.cov)
             loc, var = np.zeros((*alive.shape, *y.shape)), np.ones((*alive.shape, *tau.shape))
@@ -154,5 +154,6 @@ def _pool() -> ThreadPoolExecutor:
 
 
 @cache
-def _blas() -> ThreadpoolController:
+def blas_libraries() -> ThreadpoolController:
+    """What sets the number of BLAS' own threads."""
     return ThreadpoolController()  # looks for the libraries, which takes milliseconds

@@ -6,6 +6,7 @@ predictions travel.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import equinox as eqx
@@ -20,6 +21,7 @@ from jaxtyping import Bool, Float
 from streamgp.core import AnyArray
 from streamgp.engine import compiled
 from streamgp.engine.blocks import Blocks, Group
+from streamgp.engine.host import blas_libraries
 from streamgp.filtering import FilterState
 
 AXIS = "experts"
@@ -54,6 +56,8 @@ class Spread(eqx.Module):
 
 def spread(filters: Sequence[FilterState | Spread], devices: Sequence[Any]) -> tuple[Spread, ...]:
     """Lay the beliefs of all groups out over `devices`; those of other processes take part as well."""
+    if not devices:
+        raise ValueError("spread: expected at least one device, got none; jax.devices() are all that there are")
     plain = [beliefs.gathered() if isinstance(beliefs, Spread) else beliefs for beliefs in filters]
     mesh = Mesh(np.asarray(devices), (AXIS,))
     sharding = NamedSharding(mesh, _SPLIT)
@@ -75,9 +79,10 @@ def update_groups(
 ) -> tuple[list[Spread], list[tuple], Bool[np.ndarray, " rows"]]:
     """`compiled.update_group` for every group, each device its own bases; predictions come back as NumPy arrays."""
     padded, places, mesh = _unpack(beliefs)
-    padded, parts, outside = _update(tuple(groups), padded, blocks, tuple(live), places, mesh)
+    with _devices_as_threads(mesh):
+        padded, parts, outside = _update(tuple(groups), padded, blocks, tuple(live), places, mesh)
+        parts, outside = _fetch((parts, outside))
     states = [Spread(new, old.places, mesh) for new, old in zip(padded, beliefs, strict=True)]
-    parts, outside = _fetch((parts, outside))
     return states, _without_padding(parts, places), outside.any(0)
 
 
@@ -162,6 +167,11 @@ def _without_padding(parts: Sequence[tuple], places: Sequence[tuple[int, ...]]) 
 
 def _unpack(beliefs: Sequence[Spread]) -> tuple[tuple, tuple, Mesh]:
     return tuple(b.padded for b in beliefs), tuple(b.places for b in beliefs), beliefs[0].mesh
+
+
+def _devices_as_threads(mesh: Mesh) -> AbstractContextManager:
+    """On a CPU, XLA leaves factors and triangular solves to SciPy's BLAS, where devices would wait for each other."""
+    return blas_libraries().limit(limits=1, user_api="blas") if _platform(mesh) == "cpu" else nullcontext()
 
 
 def _platform(mesh: Mesh) -> str:
