@@ -19,7 +19,11 @@ from streamgp.engine import blocks
 from streamgp.ensemble import ensemble
 from streamgp.weights import BMA
 
-ROWS = 1024
+# Rows of a stream and of a scan, by number of features. A stream is short beside what the job before it leaves behind
+# (threads that go on spinning, cold caches) unless it has many.
+ROWS = {100: 16_384, 500: 4_096}
+SCANNED = {"O(F^2)": {100: 1_024, 500: 1_024}, "as public code": {100: 1_024, 500: 64}}
+SWEPT = 4_096
 
 
 def per_row(cubic: bool) -> Callable[..., Any]:
@@ -58,13 +62,13 @@ def matrix_products() -> tuple[dict[str, Callable[[], Any]], dict[str, float]]:
 def against_rows(runs: int = RUNS) -> list[dict[str, Any]]:
     """(a) and (b): 18 experts on the same rows; microseconds for a row and expert, 4F^2 + 3BF operations each."""
     found = []
-    for F in (100, 500):
+    for F in ROWS:
         experts = fourier_experts(6, F)
-        model, (X, y) = ensemble(experts, BMA()), rows(ROWS)
+        model, (X, y) = ensemble(experts, BMA()), rows(ROWS[F])
         state = model.init(jax.random.key(0))
         q = jnp.asarray(LEVELS * 6)
         jobs: dict[str, Callable[[], Any]] = {"block": partial(stream, model, X, y, state)}
-        lengths = {"block": ROWS, "O(F^2)": ROWS, "as public code": 64 if F > 200 else ROWS}
+        lengths = {"block": ROWS[F]} | {name: few[F] for name, few in SCANNED.items()}
         for name, cubic in (("O(F^2)", False), ("as public code", True)):
             few = lengths[name]
             Phi = jnp.stack([experts[3 * i].basis(jnp.asarray(X[:few])) for i in range(6)]).repeat(3, axis=0)
@@ -95,7 +99,7 @@ def _scan(cubic: bool, y: jax.Array) -> Callable[..., Any]:
 
 def block_lengths(runs: int = RUNS) -> dict[str, Any]:
     """Microseconds for a row and expert at other block lengths, by number of features."""
-    X, y = rows(ROWS)
+    X, y = rows(SWEPT)
     usual = blocks.BLOCK
     found: dict[str, Any] = {"block": usual, "us": {}}
     for F in (50, 100, 200, 400, 800):
@@ -106,7 +110,7 @@ def block_lengths(runs: int = RUNS) -> dict[str, Any]:
             blocks.BLOCK = size
             jax.clear_caches()  # the length is a constant of the compiled arrangement
             seconds = in_turn({"stream": partial(stream, model, X, y, state)}, runs)["stream"]
-            found["us"][F][size] = spread(seconds, 1e6 / ROWS / 6)
+            found["us"][F][size] = spread(seconds, 1e6 / SWEPT / 6)
     blocks.BLOCK = usual
     jax.clear_caches()
     return found
