@@ -114,7 +114,7 @@ def test_changes(changes: dict[str, Any], expected: dict[str, Any]):
         ("oebe", {"weights": [[1.0], [0.0]]}, "weights: .*square"),
         ("oebe", {"weights": [[1.0, 0.0], [0.0]]}, "weights: "),
         ("oebe", {"delta": 1.0}, r"delta: expected a probability in \[0, 1\), got 1.0"),
-        ("e-doebe", {"delta": 0.4}, "delta: expected at most 1/3, .* 3 dynamics, got 0.4"),
+        ("e-doebe", {"delta": 0.4}, "delta: expected at most 1/3, .* 3 copies, got 0.4"),
         ("oebe", {"switch": -0.1}, "switch: .*got -0.1"),
         ("oebe", {"warmup_posterior": "priors"}, "warmup_posterior: .*did you mean 'prior'"),
     ],

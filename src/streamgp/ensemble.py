@@ -5,6 +5,7 @@ The prediction of a row is the mixture of its experts' predictions (Lu et al. 20
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -13,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.scipy.stats import norm
 from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.bases.base import Basis
@@ -23,6 +23,7 @@ from streamgp.engine import compiled, host, sharding
 from streamgp.engine.blocks import Group, in_blocks, num_features
 from streamgp.engine.sharding import Spread
 from streamgp.filtering import Noise, prior_state
+from streamgp.noise import CONSTANT_NOISE, NoiseKinds, NoiseState
 from streamgp.serialise import register
 from streamgp.weights import WeightRule
 
@@ -39,11 +40,12 @@ class Expert(eqx.Module):
 
 @register
 class EnsembleState(eqx.Module):
-    """Belief of every expert (of each group a `FilterState`, or a `Spread`), the weights, and the clock."""
+    """Belief of every filter (of each group a `FilterState`, or a `Spread`), weights, clock, level of the noise."""
 
     filters: tuple[Any, ...]
     weights: Any
     last_time: Float[AnyArray, ""]
+    noise: NoiseState | None = None
 
     def spread(self, devices: Sequence[Any]) -> "EnsembleState":
         """The same state with the experts spread over JAX's `devices`: `update` and `predict` then run there.
@@ -51,19 +53,20 @@ class EnsembleState(eqx.Module):
         With `jax.devices()` after `jax.distributed.initialize` these are the devices of all hosts; each process then
         makes the same calls with the same rows. A checkpoint holds the gathered state.
         """
-        return EnsembleState(sharding.spread(self.filters, devices), self.weights, self.last_time)
+        return replace(self, filters=sharding.spread(self.filters, devices))
 
     def gathered(self) -> "EnsembleState":
         """The same state with the beliefs of all experts in this process' memory."""
         filters = tuple(b.gathered() if isinstance(b, Spread) else b for b in self.filters)
-        return EnsembleState(filters, self.weights, self.last_time)
+        return replace(self, filters=filters)
 
 
 @register
 class Ensemble(eqx.Module):
     """A mixture of streaming experts; an `OnlineModel`.
 
-    Build it with `ensemble`. Experts keep the order in which they were given, whatever their grouping.
+    Build it with `ensemble`. Experts keep the order in which they were given, whatever their grouping. Where noise
+    adapts, each of them is a filter that stands for several experts side by side, one for each kind of noise.
     """
 
     groups: tuple[Group, ...]
@@ -74,11 +77,12 @@ class Ensemble(eqx.Module):
     names: tuple[str, ...] = eqx.field(static=True)
     num_inputs: int = eqx.field(static=True)
     num_outputs: int = eqx.field(static=True)
+    noise: NoiseKinds = CONSTANT_NOISE
 
     @property
     def num_experts(self) -> int:
-        """K, the number of experts."""
-        return len(self.order)
+        """K, the number of experts: filters times kinds of noise."""
+        return len(self.order) * len(self.noise.discounts)
 
     def init(self, key: Key[Array, ""]) -> EnsembleState:
         """Every expert at its prior, weights at theirs. Nothing is drawn: `key` is the protocol's."""
@@ -90,8 +94,9 @@ class Ensemble(eqx.Module):
             for group, prior_var in zip(self.groups, prior_vars, strict=True)
         ]
         nothing = np.full((), np.nan, self.time_unit.dtype)
-        state = EnsembleState(tuple(filters), self.rule.init(self.log_prior), nothing)
-        return EnsembleState(self._engine(state)[1], state.weights, state.last_time)
+        noise = self.noise.init(len(self.order), self.num_outputs) if self.noise.adapt else None
+        state = EnsembleState(tuple(filters), self.rule.init(self.log_prior), nothing, noise)
+        return replace(state, filters=self._engine(state)[1])
 
     def _engine(self, state: EnsembleState, *rows: Any) -> tuple[ModuleType | None, tuple]:
         """What runs the filters, and the beliefs as it takes them; None: one program of XLA, on one device.
@@ -117,7 +122,7 @@ class Ensemble(eqx.Module):
             return self._predict_compiled(state, X, times)
         X, last_time, times = host.on_host((X, state.last_time, times))
         parts = engine.predict_groups(self.groups, filters, X, self._elapsed(last_time, X, times))
-        return self._mix(state.weights, parts)
+        return self._mix(state.weights, state.noise, parts)
 
     @eqx.filter_jit
     def _predict_compiled(self, state: EnsembleState, X: AnyArray, times: AnyArray | None) -> Predictive:
@@ -125,12 +130,13 @@ class Ensemble(eqx.Module):
         platform = jax.default_backend()
         groups = zip(self.groups, state.gathered().filters, strict=True)
         parts = [compiled.predict_group(group, beliefs, X, tau, platform) for group, beliefs in groups]
-        return self._mix(state.weights, parts)
+        return self._mix(state.weights, state.noise, parts)
 
     @eqx.filter_jit
-    def _mix(self, weights: Any, parts: list) -> Predictive:
-        loc, var = self._collect(parts)
-        return Predictive(jnp.broadcast_to(self.rule.predict(weights)[None], loc.shape[:2]), loc, var)
+    def _mix(self, weights: Any, noise: NoiseState | None, parts: list) -> Predictive:
+        for_all = jax.tree.map(lambda a: jnp.asarray(a)[None], noise)
+        loc, var, dof = self._with_noise(for_all, *self._collect(parts))
+        return Predictive(jnp.broadcast_to(self.rule.predict(weights)[None], loc.shape[:2]), loc, var, dof)
 
     def update(
         self,
@@ -153,8 +159,8 @@ class Ensemble(eqx.Module):
         live = np.asarray(self._live(state.weights))
         blocks = in_blocks(X, y, seen, clock)
         filters, parts, outside = engine.update_groups(self.groups, filters, blocks, self._by_group(live))
-        weights, info = self._learn_weights(state.weights, parts, outside, y, seen)
-        return EnsembleState(tuple(filters), weights, np.asarray(last_time)), info
+        weights, noise, info = self._learn_weights(state.weights, state.noise, parts, outside, y, seen)
+        return EnsembleState(tuple(filters), weights, np.asarray(last_time), noise), info
 
     @eqx.filter_jit
     def _update_compiled(
@@ -169,12 +175,14 @@ class Ensemble(eqx.Module):
         ]
         filters, parts, outside = zip(*runs, strict=True)
         anywhere = jnp.stack(outside).any(0)
-        weights, info = self._learn_weights(state.weights, list(parts), anywhere, y, mask)
-        return EnsembleState(tuple(filters), weights, last_time), info
+        weights, noise, info = self._learn_weights(state.weights, state.noise, list(parts), anywhere, y, mask)
+        return EnsembleState(tuple(filters), weights, last_time, noise), info
 
-    def _live(self, weights: Any) -> Bool[AnyArray, " k"]:
-        """Which experts still have weight."""
-        return jnp.isfinite(self.rule.predict(weights)) if self.rule.shuts_down else np.ones(self.num_experts, bool)
+    def _live(self, weights: Any) -> Bool[AnyArray, " filters"]:
+        """Which filters still have an expert with weight."""
+        if not self.rule.shuts_down:
+            return np.ones(len(self.order), bool)
+        return jnp.isfinite(self.rule.predict(weights)).reshape(len(self.order), -1).any(axis=1)
 
     def _by_group(self, per_expert: Any) -> list:
         """An array over the experts as one [G, R] for every group."""
@@ -187,12 +195,16 @@ class Ensemble(eqx.Module):
 
     @eqx.filter_jit
     def _learn_weights(
-        self, weights: Any, parts: list, outside: AnyArray, y: AnyArray, mask: AnyArray
-    ) -> tuple[Any, Info]:
+        self, weights: Any, noise: NoiseState | None, parts: list, outside: AnyArray, y: AnyArray, mask: AnyArray
+    ) -> tuple[Any, NoiseState | None, Info]:
         """Weigh every row's predictions by what the rows before it taught, and learn from its own."""
         n = y.shape[0]
         loc, var = self._collect([_join(loc, var, n) for loc, var in parts])
-        log_density = norm.logpdf(y[:, None, :], loc, jnp.sqrt(var)).sum(-1)
+        before = None
+        if noise is not None:
+            noise, before = self.noise.update_rows(noise, jnp.square(y[:, None, :] - loc) / var, mask)
+        loc, var, dof = self._with_noise(before, loc, var)
+        log_density = Predictive(jnp.zeros(loc.shape[:2]), loc, var, dof).component_log_density(y)
 
         def weigh(weights: Any, row: tuple) -> tuple:
             log_density, keep = row
@@ -202,7 +214,14 @@ class Ensemble(eqx.Module):
 
         weights, log_weights = jax.lax.scan(weigh, weights, (log_density, mask))
         loc = jnp.where(mask[:, None, None], loc, jnp.nan)
-        return weights, Info(Predictive(log_weights, loc, var), jnp.asarray(outside[:n] & mask))
+        return weights, noise, Info(Predictive(log_weights, loc, var, dof), jnp.asarray(outside[:n] & mask))
+
+    def _with_noise(self, noises: NoiseState | None, loc: Array, var: Array) -> tuple[Array, AnyArray, Array | None]:
+        """The predictions of the filters, [n, filters, E], as those of all experts, [n, K, E], and [n, K]."""
+        if noises is None:
+            return loc, var, None
+        scaled, dof = self.noise.ahead(noises, var)
+        return jnp.repeat(loc, len(self.noise.discounts), axis=1), scaled, jnp.asarray(dof)
 
     def _collect(self, parts: list) -> tuple[Float[Array, "n k e"], Float[Array, "n k e"]]:
         """Predictions of all groups, [G, R, n, E] and [G, R, n], as [n, K, E] in the order given by the user."""
@@ -266,6 +285,7 @@ def ensemble(
     num_outputs: int = 1,
     log_prior: Any = None,
     time_unit: float = 1.0,
+    kinds: NoiseKinds = CONSTANT_NOISE,
 ) -> Ensemble:
     """Group experts by shape into one model.
 
@@ -281,6 +301,9 @@ def ensemble(
         Log of the initial weights; uniform by default.
     time_unit
         The length of one time step, for streams with time stamps.
+    kinds
+        Kinds of noise, constant by default. Each of `experts` then stands for one expert of each kind, side by side:
+        the rule and `log_prior` count them all.
     """
     if not experts:
         raise ValueError("ensemble: expected at least one expert, got none")
@@ -297,7 +320,7 @@ def ensemble(
         dynamics = _stack([_stack([experts[i].dynamics for i in members]) for members in rows])
         groups.append(Group(basis, noise, dynamics))
         order.extend(i for members in rows for i in members)
-    k = len(experts)
+    k = len(experts) * len(kinds.discounts)
     log_prior = jnp.full(k, -np.log(k)) if log_prior is None else jnp.asarray(log_prior)
     return Ensemble(
         groups=tuple(groups),
@@ -308,4 +331,5 @@ def ensemble(
         names=tuple(expert.name for expert in experts),
         num_inputs=experts[0].basis.num_inputs,
         num_outputs=num_outputs,
+        noise=kinds,
     )

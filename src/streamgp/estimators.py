@@ -46,6 +46,9 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         How weights may move, in place of the preset's: ``static``, ``walk Q`` (random walk; Q is relative to the
         prior variance of the function, or to the target's variance where that is smaller) or ``revert LAMBDA``
         (mean-reverting); a number q stands for ``walk q``.
+    noise
+        What noise may be, in place of the preset's: ``constant``, or ``adaptive D``, whose variance is learnt with
+        a memory of 1 / (1 - D) rows; several kinds share one filter and are weighed against each other.
     weights
         ``bma``, ``bma-shutdown``, ``switching``, ``e-doebe``, or a K x K matrix Q whose columns sum to one
         (``Q[i, j]`` is the probability of expert i now, given j before).
@@ -95,6 +98,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         bases: Sequence[str] | str | None = None,
         features_per_basis: int | None = None,
         dynamics: Sequence[str | float] | str | float | None = None,
+        noise: Sequence[str | float] | str | float | None = None,
         weights: Any = None,
         delta: float | None = None,
         share: float | None = None,
@@ -108,6 +112,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         self.bases = bases
         self.features_per_basis = features_per_basis
         self.dynamics = dynamics
+        self.noise = noise
         self.weights = weights
         self.delta = delta
         self.share = share
@@ -331,6 +336,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
             bases=self.bases,
             features_per_basis=self.features_per_basis,
             dynamics=self.dynamics,
+            noise=self.noise,
             weights=self.weights,
             delta=self.delta,
             share=self.share,

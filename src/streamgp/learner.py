@@ -4,7 +4,7 @@ Everything that happens depends on the number of rows learnt, never on how they 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import jax
@@ -236,7 +236,7 @@ class StreamLearner:
         if ends:
             # The fit has seen these rows: they may shape the beliefs, but not the race of the experts.
             last_time = jnp.asarray(times[-1]) if self.timed else prior.last_time
-            self._state = EnsembleState(self._state.filters, prior.weights, last_time)
+            self._state = replace(self._state, weights=prior.weights, last_time=last_time)
             self._kept = None
 
     def _fit(self, X: np.ndarray, y: np.ndarray, times: np.ndarray) -> None:
@@ -273,6 +273,7 @@ class StreamLearner:
             np.asarray(predictive.log_weights)[:n],
             np.asarray(self._targets.mean) + scale * np.asarray(predictive.loc)[:n],
             np.square(scale) * np.asarray(predictive.var)[:n],
+            None if predictive.dof is None else np.asarray(predictive.dof)[:n],
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

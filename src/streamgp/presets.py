@@ -12,6 +12,7 @@ import numpy as np
 from streamgp import weights as rules
 from streamgp.bases import FAMILIES
 from streamgp.dynamics import parse
+from streamgp.noise import parse as parse_noise
 from streamgp.weights import WeightRule
 
 DEFAULT_BASES = ("linear", "hilbert", "fourier", "rbf")
@@ -33,6 +34,8 @@ class Spec:
         Features of each basis, F; None takes each family's default.
     dynamics
         Names of the dynamics that every basis gets a copy of.
+    noise
+        Names of the kinds of noise that every such copy gets (see `streamgp.noise`): they share its filter.
     rule
         ``bma``, ``bma-shutdown``, ``switching`` (fixed share over all experts), ``e-doebe`` (switching between
         the dynamics of one basis) or ``Q`` (a transition matrix of the user's).
@@ -60,6 +63,7 @@ class Spec:
     bases: tuple[str, ...] = DEFAULT_BASES
     features_per_basis: int | None = None
     dynamics: tuple[str, ...] = ("static",)
+    noise: tuple[str, ...] = ("constant",)
     rule: str = "bma"
     delta: float = 0.01
     share: float = 0.01
@@ -125,6 +129,7 @@ def make_spec(
     bases: Sequence[str] | str | None = None,
     features_per_basis: int | None = None,
     dynamics: Sequence[str | float] | str | float | None = None,
+    noise: Sequence[str | float] | str | float | None = None,
     weights: Any = None,
     delta: float | None = None,
     share: float | None = None,
@@ -154,6 +159,8 @@ def make_spec(
             raise ValueError("dynamics: expected at least one of 'static', 'walk Q', 'revert LAMBDA', got none")
         with jax.enable_x64(True):  # names keep all digits
             changes["dynamics"] = tuple(dict.fromkeys(parse(d).name for d in given))
+    if noise is not None:
+        changes["noise"] = parse_noise([noise] if isinstance(noise, str | float | int) else list(noise)).names
     if isinstance(weights, str):
         changes["rule"] = _known("weights", weights, _RULE_NAMES)
     elif weights is not None:
@@ -170,10 +177,10 @@ def make_spec(
             changes[name] = float(value)
     changes["warmup_posterior"] = _known("warmup_posterior", warmup_posterior, ("condition", "prior"))
     spec = replace(spec, **changes)
-    copies = len(spec.dynamics)
+    copies = len(spec.dynamics) * len(spec.noise)
     if spec.rule == "e-doebe" and spec.delta * copies > 1.0:
         raise ValueError(
-            f"delta: expected at most 1/{copies}, since every basis has {copies} dynamics, got {spec.delta}"
+            f"delta: expected at most 1/{copies}, since every basis has {copies} copies, got {spec.delta}"
         )
     return spec
 

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from streamgp import student_t
 from streamgp.data.standardise import Standardiser, standardise
 from streamgp.engine.host import on_host
 from streamgp.engine.rowfilter import Ahead, RowFilter
 from streamgp.ensemble import Ensemble, EnsembleState
-
-_LOG_2PI = float(np.log(2.0 * np.pi))
+from streamgp.noise import NoiseState
 
 
 class RowWise:
@@ -28,7 +28,8 @@ class RowWise:
         self._targets = np.asarray(targets.mean), targets.scale
         self._unit = float(model.time_unit)
         self._back = np.argsort(np.asarray(model.order))
-        self._one = model.num_experts == 1
+        self._one = model.num_experts == 1 and not model.noise.adapt
+        self._gaussian = np.full(model.num_experts, np.inf)
 
         self._bases = [on_host(group.basis) for group in model.groups]
 
@@ -44,7 +45,7 @@ class RowWise:
             RowFilter(beliefs, group.dynamics, group.noise)
             for group, beliefs in zip(self._model.groups, state.filters, strict=True)
         ]
-        self._weights = state.weights
+        self._weights, self._noise = state.weights, on_host(state.noise)
         self.log_weights: np.ndarray | jax.Array = np.asarray(self._model.rule.predict(state.weights))
         self.last_time = float(state.last_time)
         self._seen: tuple[np.ndarray, float, list[Ahead]] | None = None
@@ -59,11 +60,10 @@ class RowWise:
         if self._one:
             mean, variance = ahead[0].loc[0, 0], ahead[0].var[0]
         else:
-            loc = np.concatenate([a.loc.reshape(-1, len(center)) for a in ahead])[self._back]
-            var = np.concatenate([a.var.reshape(-1) for a in ahead])[self._back]
+            loc, var, _ = self._experts(*self._collect(ahead))
             weights = np.exp(np.asarray(self.log_weights))
             mean = weights @ loc
-            variance = weights @ var + weights @ np.square(loc - mean)
+            variance = weights @ (var + np.square(loc - mean))
         return center + scale * mean, scale * np.sqrt(variance)
 
     def learn(self, x: Float[np.ndarray, " d"], y: Float[np.ndarray, " e"], time: float = np.nan) -> bool:
@@ -72,11 +72,11 @@ class RowWise:
         center, scale = self._targets
         y = (y - center) / scale
         if not self._one:
-            densities = []
-            for a in ahead:
-                squares = np.square(y - a.loc).sum(-1)
-                densities.append((-0.5 * (squares / a.var + len(y) * (np.log(a.var) + _LOG_2PI))).reshape(-1))
-            log_density = np.concatenate(densities)[self._back]
+            filters = self._collect(ahead)
+            loc, var, dof = self._experts(*filters)
+            log_density = student_t.log_density(y - loc, var, dof[:, None]).sum(-1)
+            if self._noise is not None:
+                self._noise = self._model.noise.update(self._noise, np.square(y - filters[0]) / filters[1])
             with jax.enable_x64(True):
                 # Not waited for: JAX works on the weights while the filters learn.
                 self._weights, self.log_weights = self._learn_weights(self._weights, log_density)
@@ -87,11 +87,26 @@ class RowWise:
         self._seen = None
         return self._is_outside
 
+    def _collect(self, ahead: list[Ahead]) -> tuple[Float[np.ndarray, "k e"], Float[np.ndarray, "k e"]]:
+        """Mean and variance of all filters in the user's order."""
+        loc = np.concatenate([a.loc.reshape(-1, self._model.num_outputs) for a in ahead])[self._back]
+        var = np.concatenate([a.var.reshape(-1) for a in ahead])[self._back]
+        return loc, np.broadcast_to(var[:, None], loc.shape)
+
+    def _experts(
+        self, loc: Float[np.ndarray, "k e"], var: Float[np.ndarray, "k e"]
+    ) -> tuple[Float[np.ndarray, "kinds e"], Float[np.ndarray, "kinds e"], Float[np.ndarray, " kinds"]]:
+        """Mean, variance and degrees of freedom of all experts, from those of the filters."""
+        if self._noise is None:
+            return loc, var, self._gaussian
+        scaled, dof = self._model.noise.ahead(NoiseState(self._noise.shape[None], self._noise.rate[None]), var[None])
+        return np.repeat(loc, len(self._model.noise.discounts), axis=0), np.asarray(scaled[0]), np.asarray(dof[0])
+
     def settle(self) -> EnsembleState:
         """The ensemble's state; this object may go on from there."""
         filters = tuple(filter.settle() for filter in self._filters)
         self._seen = None
-        return EnsembleState(filters, self._weights, jnp.asarray(self.last_time))
+        return EnsembleState(filters, self._weights, jnp.asarray(self.last_time), self._noise)
 
     def _ahead(self, x: np.ndarray, time: float) -> list[Ahead]:
         """What every expert says of a row; kept for the lesson that follows the prediction of the same row."""

@@ -15,6 +15,7 @@ from streamgp.bases import FAMILIES, Basis, Fourier, Linear
 from streamgp.dynamics import Dynamics, parse, static
 from streamgp.ensemble import Ensemble, Expert, ensemble
 from streamgp.evidence import Fit, fit_basis
+from streamgp.noise import parse as parse_noise
 from streamgp.presets import Spec
 from streamgp.weights import BMA
 
@@ -34,6 +35,7 @@ class FittedExpert:
     name: str
     basis: str
     dynamics: str
+    noise: str
     features: int
     gain: float
 
@@ -77,6 +79,7 @@ def fit_ensemble(
         Called with the number of fits done and to do.
     """
     fits = _fit_all(spec, X, y, seed, progress)
+    kinds = parse_noise(spec.noise)
     experts: list[Expert] = []
     table: list[FittedExpert] = []
     groups: list[int] = []
@@ -88,10 +91,12 @@ def fit_ensemble(
                 dynamics = Dynamics(dynamics.decay, dynamics.diffusion * unit)
             title = f"{label} {name}" if len(spec.dynamics) > 1 else label
             experts.append(Expert(fit.basis, jnp.asarray(fit.prior_var), jnp.asarray(fit.noise_var), dynamics, title))
-            table.append(FittedExpert(title, label, name, fit.basis.num_features, fit.gain))
-            groups.append(number)
+            for noise in kinds.names:
+                full = f"{title} {noise}" if len(kinds.names) > 1 else title
+                table.append(FittedExpert(full, label, name, noise, fit.basis.num_features, fit.gain))
+                groups.append(number)
     rule = spec.make_rule(groups)
-    return ensemble(experts, rule, num_outputs=y.shape[1], time_unit=time_unit), table
+    return ensemble(experts, rule, num_outputs=y.shape[1], time_unit=time_unit, kinds=kinds), table
 
 
 def _walk_unit(fit: Fit, X: np.ndarray) -> float:

@@ -94,6 +94,9 @@ def run(
         int | None, typer.Option(help="Features of each basis. Default: each family's own.")
     ] = None,
     dynamics: Annotated[str | None, typer.Option(help="With commas: static, 'walk Q', 'revert LAMBDA'.")] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="With commas: constant, 'adaptive D' (a memory of 1 / (1 - D) rows).")
+    ] = None,
     weights: Annotated[str | None, typer.Option(help="bma, bma-shutdown, switching or e-doebe.")] = None,
     delta: Annotated[
         float | None, typer.Option(help="Switching rate of e-doebe between two dynamics of a basis.")
@@ -142,6 +145,7 @@ def run(
                 bases=_names(bases),
                 features_per_basis=features_per_basis,
                 dynamics=_names(dynamics),
+                noise=_names(noise),
                 weights=weights,
                 delta=delta,
                 share=share,

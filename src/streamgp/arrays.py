@@ -1,0 +1,15 @@
+"""Arrays of NumPy or of JAX, and which of the two to compute with."""
+
+from types import ModuleType
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+AnyArray = Array | np.ndarray
+
+
+def namespace(*arrays: Any) -> ModuleType:
+    """NumPy for its own arrays alone, which must not wait for JAX; JAX's NumPy as soon as one is not."""
+    return np if all(isinstance(a, np.ndarray | np.generic) for a in arrays) else jnp

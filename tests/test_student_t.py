@@ -1,0 +1,119 @@
+"""Student's t by its mean and variance, and mixtures of it: SciPy and quadrature."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from streamgp import core, student_t
+from streamgp.core import Predictive
+
+DOFS = [5.0, 7.3, 10.0, 20.0, 101.0, 1e4, 1e7, np.inf]
+
+
+def reference(dof: float, var: float = 1.0, loc: float = 0.0):
+    if np.isinf(dof):
+        return stats.norm(loc, np.sqrt(var))
+    return stats.t(dof, loc, np.sqrt(var * (dof - 2.0) / dof))
+
+
+@pytest.mark.parametrize("dof", DOFS)
+@pytest.mark.parametrize("array", [np.asarray, jnp.asarray])
+def test_log_density(dof, array):
+    residual, var = np.linspace(-30.0, 30.0, 41), 2.5
+    got = student_t.log_density(array(residual), array(np.full(41, var)), array(np.full(41, dof)))
+    # SciPy's difference of two log gamma functions loses digits of its own.
+    np.testing.assert_allclose(got, reference(dof, var).logpdf(residual), rtol=1e-9 if dof > 1e3 else 1e-11)
+
+
+@pytest.mark.parametrize("dof", DOFS)
+def test_distribution_function(dof):
+    z = np.linspace(-10.0, 10.0, 401)
+    want = stats.norm.cdf(z) if np.isinf(dof) else stats.t.cdf(z, dof)
+    error = np.abs(student_t.cdf(jnp.asarray(z), jnp.asarray(dof)) - want).max()
+    assert error < (2e-7 if dof < 10.0 else 5e-10 if dof < 20.0 else 1.1e-11)
+
+
+@pytest.mark.parametrize("dof", DOFS)
+@pytest.mark.parametrize("mean", [0.0, 0.4, -3.0])
+def test_expected_distance(dof, mean):
+    var = 1.7
+    x = reference(dof, var, mean)
+    # E|X| is the integral of Pr(X > t) + Pr(X < -t) over t > 0.
+    want = integrate.quad(lambda t: x.sf(t) + x.cdf(-t), 0.0, np.inf, epsabs=1e-12)[0]
+    got = student_t.expected_distance(jnp.asarray(mean), jnp.asarray(var), jnp.asarray(dof))
+    np.testing.assert_allclose(got, want, rtol=1e-6 if dof < 10.0 else 1e-8)
+
+
+LOG_WEIGHTS = np.log([[0.5, 0.2, 0.3], [0.1, 0.6, 0.3]])
+LOC = np.array([[[0.0], [1.0], [-2.0]], [[0.3], [0.1], [5.0]]])
+VAR = np.array([[[1.0], [0.3], [2.0]], [[0.5], [0.04], [1.0]]])
+DOF = np.array([[6.0, np.inf, 30.0], [10.0, 10.0, 200.0]])
+
+
+@pytest.fixture
+def mixture() -> Predictive:
+    return Predictive(LOG_WEIGHTS, LOC, VAR, DOF)
+
+
+def one_by_one(what: str, y: np.ndarray) -> np.ndarray:
+    """A density or distribution function of the mixture, by SciPy, of each row at its own y."""
+    each = [
+        [getattr(reference(DOF[n, k], VAR[n, k, 0], LOC[n, k, 0]), what)(y[n]) for k in range(3)] for n in range(2)
+    ]
+    return (np.exp(LOG_WEIGHTS) * np.asarray(each)).sum(1)
+
+
+def test_a_mixture_of_t_and_gaussians(mixture):
+    y = np.array([0.7, -0.2])
+    np.testing.assert_allclose(np.exp(mixture.log_density(y[:, None])), one_by_one("pdf", y), rtol=1e-11)
+    np.testing.assert_allclose(mixture.cdf(y[:, None])[:, 0], one_by_one("cdf", y), atol=1e-7)
+    for moment, got in ((1, mixture.mean), (2, mixture.variance + mixture.mean**2)):
+        for n in range(2):
+            parts = [reference(DOF[n, k], VAR[n, k, 0], LOC[n, k, 0]).moment(moment) for k in range(3)]
+            np.testing.assert_allclose(got[n, 0], np.exp(LOG_WEIGHTS[n]) @ parts, rtol=1e-10)
+
+
+@pytest.mark.parametrize("probability", [1e-4, 0.05, 0.5, 0.95, 0.9999])
+def test_quantiles_solve_the_distribution(mixture, probability):
+    got = np.asarray(mixture.quantile(probability))[:, 0]
+    np.testing.assert_allclose(one_by_one("cdf", got), probability, atol=1e-7)
+
+
+def test_crps_by_quadrature(mixture):
+    y = np.array([0.7, -0.2])
+    for n in range(2):
+        total = 0.0
+        for low, high, step in ((-60.0, y[n], 0.0), (y[n], 60.0, 1.0)):
+            x = np.linspace(low, high, 20_001)
+            parts = [reference(DOF[n, k], VAR[n, k, 0], LOC[n, k, 0]).cdf(x) for k in range(3)]
+            total += integrate.simpson((np.exp(LOG_WEIGHTS[n]) @ parts - step) ** 2, x=x)
+        np.testing.assert_allclose(mixture.crps(y[:, None])[n, 0], total, rtol=1e-3)
+
+
+def test_many_components_cost_the_crps_little_accuracy(monkeypatch):
+    rng = np.random.default_rng(0)
+    n, k = 20, 60
+    weights = rng.dirichlet(np.full(k, 0.05), size=n) + 1e-4  # a few carry nearly all
+    many = Predictive(
+        np.log(weights / weights.sum(1, keepdims=True)),
+        rng.normal(size=(n, k, 1)),
+        rng.gamma(2.0, size=(n, k, 1)),
+        np.where(rng.random((n, k)) < 0.5, np.inf, rng.uniform(6.0, 50.0, (n, k))),
+    )
+    y = rng.normal(size=(n, 1))
+    short = np.asarray(many.crps(y))
+    monkeypatch.setattr(core, "HEAVIEST", k)
+    jax.clear_caches()
+    np.testing.assert_allclose(short, many.crps(y), rtol=1e-3)
+    jax.clear_caches()
+
+
+def test_samples_follow_the_distribution(mixture):
+    draws = np.asarray(mixture.sample(jax.random.key(0), (20_000,)))[:, :, 0]
+    for n in range(2):
+        at = np.sort(draws[:, n])[::200]
+        parts = [reference(DOF[n, k], VAR[n, k, 0], LOC[n, k, 0]).cdf(at) for k in range(3)]
+        empirical = np.searchsorted(np.sort(draws[:, n]), at, side="right") / len(draws)
+        assert np.abs(empirical - np.exp(LOG_WEIGHTS[n]) @ parts).max() < 1.63 / np.sqrt(len(draws))  # Kolmogorov, 1%
