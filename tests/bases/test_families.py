@@ -8,6 +8,7 @@ import pytest
 
 from streamgp.bases import FAMILIES, Basis, UserFunction
 from streamgp.bases.trigonometry import sine, sine_and_cosine
+from streamgp.serialise import decode, encode
 
 WARM_UP = np.random.default_rng(0).normal(size=(40, 3))
 TARGETS = np.sin(3.0 * WARM_UP[:, :1])
@@ -112,6 +113,11 @@ def test_trainable_fields_are_arrays_that_move_the_features(name):
         assert kind == "real" or (value > 0).all()
         moved = eqx.tree_at(lambda b, f=field: getattr(b, f), basis, value * 1.1)
         assert not np.allclose(features(basis, NEW), features(moved, NEW))
+
+
+def test_a_checkpoint_holds_it(name):
+    basis = build(name).precomputed()
+    assert eqx.tree_equal(decode(*encode(basis), {}), basis)
 
 
 def test_starts_scale_the_lengthscales(name):

@@ -9,7 +9,6 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from streamgp.bases import Trees
 from streamgp.bases.trees import LEAVES, look_up
-from streamgp.checkpoint import load, save
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
@@ -114,10 +113,3 @@ def test_where_nothing_can_be_split_all_rows_are_alike(kind):
 def test_targets_are_needed():
     with pytest.raises(ValueError, match=r"expected targets, got y=None; pass the warm-up's targets as y"):
         Trees.from_data(X, num_features=400, start=1.0, key=KEY)
-
-
-def test_a_checkpoint_holds_the_trees(tmp_path):
-    basis = Trees.from_data(X, num_features=24, start=1.0, key=KEY, y=Y)
-    save(tmp_path, {"basis": basis}, {})
-    restored = load(tmp_path)[0]["basis"]
-    assert eqx.tree_equal(basis, restored)
