@@ -23,6 +23,7 @@ class Trees(Basis):
     It is its kernel exactly: phi(x)'phi(x') is the share of the trees in which x and x' share a leaf (the kernel of a
     forest: Breiman 2000; Davies and Ghahramani 2014). The leaves come from gradient boosting (Friedman 2001, as
     histograms in scikit-learn) on the warm-up's rows, and stay; what a leaf is worth is learnt on the stream.
+    The evidence comes from the same targets that chose the leaves: it flatters trees, and finds too little noise.
 
     Leaves are looked up without walking down the trees (Lucchese et al. 2015): number a tree's leaves from left to
     right. Each split that sends x to the right rules out the leaves on its left; of those that no split rules out
