@@ -84,9 +84,10 @@ def stream(kind: str) -> Stream:
 def model(kind: str) -> Ensemble:
     """Every family and a user's function, each with every dynamics, in the same order as the oracle."""
     rows = stream(kind)
-    warm_up = rows.X[rows.mask][:50]
+    warm_up, y = rows.X[rows.mask][:50], rows.y[rows.mask][:50]
     key = jax.random.key(0)
-    bases = [cls.from_data(warm_up, num_features=9, start=0.7, key=key) for cls in FAMILIES.values()]
+    settings = {"num_features": 9, "start": 0.7, "key": key, "y": y}
+    bases = [cls.from_data(warm_up, **settings).precomputed() for cls in FAMILIES.values()]
     bases.append(UserFunction(jnp.sin, 2))
     experts = [
         Expert(basis, jnp.asarray(PRIOR_VAR), jnp.asarray(NOISE_VAR), parse(name))

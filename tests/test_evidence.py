@@ -110,7 +110,7 @@ def test_every_family_fits_with_fewer_and_with_more_rows_than_features(name, row
     basis = FAMILIES[name].from_data(X, num_features=50, start=0.3, key=jax.random.key(0))
     fit = fit_basis(basis, jnp.asarray(X), jnp.asarray(y), start=0.3)
     assert np.isfinite([fit.log_evidence, fit.prior_var, fit.noise_var]).all()
-    assert (np.asarray(fit.basis.lengthscale) > 0).all()
+    assert all((np.asarray(getattr(fit.basis, field)) > 0).all() for field in fit.basis.trainable)
     assert fit.gain > 0.2
     assert fit.start == 0.3
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
@@ -111,11 +112,43 @@ def test_the_seed_decides_what_is_drawn():
     assert not np.allclose(predicted[0], predicted[2])
 
 
-def test_progress_counts_the_fits():
+@pytest.mark.parametrize("bases", [["linear", "spline"], ["linear", "concatenation"]])
+def test_progress_counts_the_fits(bases: list[str]):
     said: list[tuple[int, int]] = []
-    fit(make_spec("oebe", bases=["linear", "spline"]), *rows(), progress=lambda done, todo: said.append((done, todo)))
+    spec = make_spec("oebe", bases=bases, features_per_basis=6)
+    fit(spec, *rows(), progress=lambda done, todo: said.append((done, todo)))
     assert [done for done, _ in said] == list(range(len(said)))
     assert {todo for _, todo in said} == {len(said) - 1}
+
+
+def test_a_concatenation_is_made_of_the_best_fits_of_its_parts():
+    X, y = rows()
+    spec = make_spec("oebe", bases=["concatenation", "fourier", "nystrom"], features_per_basis=8)
+    model, table = fit(spec, X, y)
+    assert table[-1].name == "concatenation"
+    assert table[-1].features == 3 + 8 + 8
+    found = {expert.name: group for expert, group in zip(table, unstacked(model), strict=True)}
+    best = max((expert for expert in table if expert.name.startswith("fourier")), key=lambda expert: expert.gain)
+    _, fourier, nystrom = found["concatenation"].parts
+    np.testing.assert_array_equal(fourier.frequencies, found[best.name].frequencies)
+    np.testing.assert_array_equal(fourier.lengthscale, found[best.name].lengthscale)
+    np.testing.assert_array_equal(nystrom.lengthscale, found["nystrom"].lengthscale)
+    # It can say what each part said, and more.
+    assert table[-1].gain > max(expert.gain for expert in table[:-1])
+
+    alone, table = fit(make_spec("oebe", bases=["concatenation"], features_per_basis=8), X, y)
+    assert [expert.name for expert in table] == ["concatenation"]
+    assert [type(part).__name__ for part in unstacked(alone)[0].parts] == ["Linear", "Fourier", "Nystrom"]
+
+
+def unstacked(model: Ensemble) -> list[Any]:
+    """The basis of each expert, in the order of the experts."""
+    bases = [
+        jax.tree.map(lambda leaf, g=g: leaf[g], group.basis)
+        for group in model.groups
+        for g in range(len(group.noise.prior_var))
+    ]
+    return [bases[i] for i in np.argsort(model.order)]
 
 
 def closed_form(X: np.ndarray, y: np.ndarray, at: np.ndarray, v: float, s2: float) -> tuple[np.ndarray, np.ndarray]:
@@ -195,8 +228,17 @@ def columns(kind: str) -> tuple[np.ndarray, np.ndarray, int]:
     ],
 )
 def test_odd_data_give_finite_predictions(kind: str):
+    check_odd_data(kind, ["linear", "hilbert", "rbf"])
+
+
+@pytest.mark.parametrize("kind", ["duplicate columns", "fewer rows than features", "the same row over and over"])
+def test_odd_data_suit_bases_that_look_at_them(kind: str):
+    check_odd_data(kind, ["nystrom", "trees", "concatenation"])
+
+
+def check_odd_data(kind: str, bases: list[str]) -> None:
     X, y, length = columns(kind)
-    spec = make_spec("oebe", bases=["linear", "hilbert", "rbf"], features_per_basis=10)
+    spec = make_spec("oebe", bases=bases, features_per_basis=10)
     learner = StreamLearner(spec, num_inputs=X.shape[1], warmup=length)
     for part in learner.learn(X, y[:, None]):
         assert np.isfinite(part.loc).all()

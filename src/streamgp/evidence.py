@@ -172,7 +172,7 @@ def fit_basis(
     null = -0.5 * float(jnp.sum(jnp.log(2 * jnp.pi * jnp.mean(y**2, axis=0)) + 1.0)) / y.shape[1]
     fitted, v, s2 = _constrain(basis, trainable, unravel(jnp.asarray(found.x, flat.dtype)))
     return Fit(
-        fitted,
+        fitted.precomputed(),
         float(v),
         float(s2),
         -float(found.fun) * y.size,

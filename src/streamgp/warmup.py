@@ -1,6 +1,6 @@
 """From warm-up rows to experts: build each basis at its starting points, fit it by evidence, drop what is flat."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from streamgp.bases import FAMILIES, Basis, Fourier, Linear
+from streamgp.bases import FAMILIES, Basis, Concatenation, Fourier, Linear
+from streamgp.bases.concatenation import PARTS
 from streamgp.dynamics import Dynamics, parse, static
 from streamgp.ensemble import Ensemble, Expert, ensemble
 from streamgp.evidence import Fit, fit_basis
@@ -26,6 +27,7 @@ FLAT_GAIN = 0.01  # and so does one below this gain, in nats per row: 10 nats ov
 PROVISIONAL_LENGTHSCALES = (0.5, 1.0, 2.0)
 PROVISIONAL_NOISE = (0.25, 0.02)
 PROVISIONAL_FEATURES = 100
+CONCATENATION = "concatenation"  # the family that is built from other families' fits
 
 
 @dataclass(frozen=True)
@@ -112,10 +114,18 @@ def _walk_unit(fit: Fit, X: np.ndarray) -> float:
 def _fit_all(
     spec: Spec, X: np.ndarray, y: np.ndarray, seed: int, progress: Callable[[int, int], None] | None
 ) -> list[tuple[str, Fit]]:
-    """Every start of every family at its optimum; those on a plateau are started again, and then dropped."""
+    """Every start of every family at its optimum; those on a plateau are started again, and then dropped.
+
+    A concatenation is made of the best fits of its parts, whether or not the parts serve as experts themselves.
+    """
     rows, targets = jnp.asarray(X), jnp.asarray(y)
-    jobs = _jobs(spec, X, seed)
-    fits = _fit(jobs, rows, targets, progress)
+    alone = [family for family in spec.bases if family != CONCATENATION]
+    parts = PARTS if len(alone) < len(spec.bases) else ()
+    jobs = _jobs(spec, dict.fromkeys([*alone, *parts]), X, y, seed)
+    todo = len(jobs) + bool(parts)
+    report = progress or (lambda done, todo: None)
+    report(0, todo)
+    fits = _fit(jobs, rows, targets, lambda done: report(done, todo))
     best: dict[str, Fit] = {}
     for job, fit in zip(jobs, fits, strict=True):
         if job.family not in best or fit.gain > best[job.family].gain:
@@ -132,31 +142,37 @@ def _fit_all(
         for i, job in enumerate(jobs)
         if is_flat(i) and best[job.family].gain >= FLAT_GAIN and "lengthscale" in job.trainable
     }
-    for i, fit in zip(again, _fit(list(again.values()), rows, targets, None), strict=True):
+    for i, fit in zip(again, _fit(list(again.values()), rows, targets), strict=True):
         fits[i] = fit
     kept: list[tuple[str, Fit]] = []
-    for family in best:
+    for family in alone:
         members = sorted((i for i, job in enumerate(jobs) if job.family == family), key=lambda i: -fits[i].gain)
         kept.extend((jobs[i].label, fits[i]) for i in members[: spec.keep_starts] if not is_flat(i))
+    if parts:
+        found = [best[part] for part in parts]
+        basis = Concatenation.of([fit.basis for fit in found], [fit.prior_var for fit in found])
+        job = _Job(CONCATENATION, CONCATENATION, basis, 1.0, tuple(basis.trainable))
+        (fit,) = _fit([job], rows, targets)
+        report(todo, todo)
+        if spec.rule == "Q" or fit.gain >= FLAT_GAIN:
+            kept.append((CONCATENATION, fit))
     # Nothing learnable in the warm-up: keep the first fit, which says so by its noise.
     return kept or [(jobs[0].label, fits[0])]
 
 
-def _fit(jobs: Sequence["_Job"], X: Array, y: Array, progress: Callable[[int, int], None] | None) -> list[Fit]:
+def _fit(jobs: Sequence["_Job"], X: Array, y: Array, report: Callable[[int], None] = lambda done: None) -> list[Fit]:
     x64 = X.dtype == np.float64
 
     def run(job: _Job) -> Fit:
         with jax.enable_x64(x64):  # the setting belongs to a thread
             return fit_basis(job.basis, X, y, job.start, job.trainable)
 
-    report = progress or (lambda done, todo: None)
     fits: list[Fit] = []
-    report(0, len(jobs))
     with ThreadPoolExecutor(max_workers=2) as pool:
         try:
             for fit in pool.map(run, jobs):
                 fits.append(fit)
-                report(len(fits), len(jobs))
+                report(len(fits))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # those at work end, no other begins
             raise
@@ -178,16 +194,16 @@ def _with_lengthscale(basis: Basis, lengthscale: Any) -> Basis:
     return eqx.tree_at(lambda b: b.lengthscale, basis, lengthscale)  # type: ignore[attr-defined]
 
 
-def _jobs(spec: Spec, X: np.ndarray, seed: int) -> list[_Job]:
+def _jobs(spec: Spec, families: Iterable[str], X: np.ndarray, y: np.ndarray, seed: int) -> list[_Job]:
     jobs = []
-    for position, family in enumerate(spec.bases):
+    for position, family in enumerate(families):
         cls = FAMILIES[family]
         features = spec.features_per_basis or cls.default_features
         fixed = spec.lengthscales if "lengthscale" in cls.trainable else None
         starts = fixed or cls.starts
         for i, start in enumerate(starts):
             key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), position), i)
-            basis = cls.from_data(X, num_features=features, start=start, key=key)
+            basis = cls.from_data(X, num_features=features, start=start, key=key, y=y)
             trainable = tuple(basis.trainable)
             if fixed:
                 basis, trainable = _with_lengthscale(basis, jnp.full(X.shape[1], start)), ()

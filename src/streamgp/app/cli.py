@@ -87,7 +87,8 @@ def run(
     bases: Annotated[
         str | None,
         typer.Option(
-            help="Basis families with commas: linear, fourier, hilbert, hilbert-product, rbf, polynomial, spline."
+            help="Basis families with commas: linear, fourier, hilbert, hilbert-product, nystrom, rbf, polynomial, "
+            "spline, trees, concatenation."
         ),
     ] = None,
     features_per_basis: Annotated[

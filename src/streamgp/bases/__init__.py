@@ -1,32 +1,41 @@
 """Basis expansions phi(x): what an expert can be linear in."""
 
 from streamgp.bases.base import Basis
+from streamgp.bases.concatenation import Concatenation
 from streamgp.bases.explicit import Linear, Polynomial, UserFunction
 from streamgp.bases.fourier import Fourier
 from streamgp.bases.hilbert import HilbertSpace, HilbertSpaceProduct
+from streamgp.bases.nystrom import Nystrom
 from streamgp.bases.radial import RadialBasis
 from streamgp.bases.spline import Spline
+from streamgp.bases.trees import Trees
 
 FAMILIES: dict[str, type[Basis]] = {
     "linear": Linear,
     "fourier": Fourier,
     "hilbert": HilbertSpace,
     "hilbert-product": HilbertSpaceProduct,
+    "nystrom": Nystrom,
     "rbf": RadialBasis,
     "polynomial": Polynomial,
     "spline": Spline,
+    "trees": Trees,
+    "concatenation": Concatenation,
 }
 """The bases that can be built from warm-up rows alone, by the names that users type."""
 
 __all__ = [
     "FAMILIES",
     "Basis",
+    "Concatenation",
     "Fourier",
     "HilbertSpace",
     "HilbertSpaceProduct",
     "Linear",
+    "Nystrom",
     "Polynomial",
     "RadialBasis",
     "Spline",
+    "Trees",
     "UserFunction",
 ]

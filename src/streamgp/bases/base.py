@@ -51,8 +51,15 @@ class Basis(eqx.Module):
         """True for rows outside the region that the basis was built for (nowhere, by default)."""
         return namespace(X).zeros(X.shape[0], bool)
 
+    def precomputed(self) -> "Basis":
+        """The same basis with what its hyperparameters alone decide worked out once, for use on a stream.
+
+        A fit returns such a basis. Its hyperparameters must not be replaced any more.
+        """
+        return self
+
     @classmethod
-    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""]) -> "Basis":
+    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None) -> "Basis":
         """Build the basis for standardised warm-up rows `X`.
 
         Parameters
@@ -65,6 +72,8 @@ class Basis(eqx.Module):
             Initial lengthscales, as a multiple of each input's range.
         key
             Random key for whatever the basis draws.
+        y
+            Standardised warm-up targets, shape (n, E), for the few bases that look at them.
         """
         raise NotImplementedError
 

@@ -36,7 +36,7 @@ class Linear(Basis):
         return xp.concatenate([xp.ones_like(X[:, :1]), X], axis=1)
 
     @classmethod
-    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""]) -> "Linear":
+    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None) -> "Linear":
         """The data give only the number of inputs; `num_features` and `start` play no part."""
         return cls(X.shape[1])
 
@@ -82,7 +82,7 @@ class Polynomial(Basis):
 
     @classmethod
     def from_data(
-        cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], order: int = 3
+        cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None, order: int = 3
     ) -> "Polynomial":
         """The data give only the number of inputs; `num_features` and `start` play no part."""
         return cls(X.shape[1], order)
@@ -137,7 +137,9 @@ class UserFunction(Basis):
         return self.function(jnp.asarray(X))
 
     @classmethod
-    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""]) -> "UserFunction":
+    def from_data(
+        cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None
+    ) -> "UserFunction":
         """Always raises: data do not say which function is meant.
 
         Raises

@@ -65,6 +65,7 @@ class Fourier(Basis):
         num_features: int,
         start: float,
         key: Key[Array, ""],
+        y: Any = None,
         kernel: Kernel = _SQUARED_EXPONENTIAL,
         method: SamplingMethod = "quasi-monte-carlo",
     ) -> "Fourier":

@@ -92,6 +92,7 @@ class HilbertSpace(_Box):
         num_features: int,
         start: float,
         key: Key[Array, ""],
+        y: Any = None,
         kernel: SpectralKernel = _SQUARED_EXPONENTIAL,
     ) -> "HilbertSpace":
         """M = max(2, num_features // D) terms for each input, in a box of 1.5 times its largest magnitude.
@@ -139,6 +140,7 @@ class HilbertSpaceProduct(_Box):
         num_features: int,
         start: float,
         key: Key[Array, ""],
+        y: Any = None,
         kernel: SpectralKernel = _SQUARED_EXPONENTIAL,
     ) -> "HilbertSpaceProduct":
         """M = max(2, floor(num_features^(1/D))) terms for each input, in the box of `HilbertSpace.from_data`.

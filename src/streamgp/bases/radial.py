@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Key
-from sklearn.cluster import KMeans
 
-from streamgp.bases.base import Basis, input_ranges, numpy_generator
-from streamgp.core import AnyArray, namespace
+from streamgp.bases.base import Basis, input_ranges
+from streamgp.bases.centres import bumps, k_means
+from streamgp.core import AnyArray
 from streamgp.serialise import register
 
 
@@ -49,17 +48,11 @@ class RadialBasis(Basis):
         return self.centres.shape[-1]
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
-        # Distances by one matrix product; about the mean centre, so that an offset costs no digits.
-        middle, lengthscale = self.centres.mean(-2)[..., None, :], self.lengthscale[..., None, :]
-        x, c = (X - middle) / lengthscale, (self.centres - middle) / lengthscale
-        xp = namespace(x)
-        lengths = xp.square(x).sum(-1)[..., :, None] + xp.square(c).sum(-1)[..., None, :]
-        return xp.exp(-0.5 * xp.maximum(lengths - 2.0 * x @ c.swapaxes(-1, -2), 0.0))
+        return bumps(X, self.centres, self.lengthscale)
 
     @classmethod
-    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""]) -> "RadialBasis":
+    def from_data(
+        cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None
+    ) -> "RadialBasis":
         """Centres by k-means on `X`: `num_features`, or one for each distinct row if those are fewer."""
-        clusters = min(num_features, len(np.unique(X, axis=0)))
-        seed = int(numpy_generator(key).integers(2**32, dtype=np.uint32))
-        centres = KMeans(clusters, random_state=seed).fit(X).cluster_centers_
-        return cls(jnp.asarray(centres), jnp.asarray(start * input_ranges(X)))
+        return cls(k_means(X, num_features, key), jnp.asarray(start * input_ranges(X)))

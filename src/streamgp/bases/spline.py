@@ -47,7 +47,7 @@ class Spline(Basis):
         return namespace(X, knots).any((knots[..., 0] > X) | (knots[..., -1] < X), axis=-1)
 
     @classmethod
-    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""]) -> "Spline":
+    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None) -> "Spline":
         """max(4, num_features // D) splines for each input, even knots over its warm-up range.
 
         Four is the fewest that a cubic can have, so many inputs may give more than `num_features` features. A

@@ -1,0 +1,30 @@
+"""Centres found by k-means, and the Gaussian bump around each: what RBF networks and Nystrom bases share."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+from sklearn.cluster import KMeans
+
+from streamgp.bases.base import numpy_generator
+from streamgp.core import AnyArray, namespace
+
+
+def k_means(X: Any, num_centres: int, key: Key[Array, ""]) -> Float[Array, "f d"]:
+    """`num_centres` centres of the rows `X`, or one for each distinct row if those are fewer."""
+    clusters = min(num_centres, len(np.unique(X, axis=0)))
+    seed = int(numpy_generator(key).integers(2**32, dtype=np.uint32))
+    return jnp.asarray(KMeans(clusters, random_state=seed).fit(X).cluster_centers_)
+
+
+def bumps(
+    X: Float[AnyArray, "*any n d"], centres: Float[AnyArray, "*stack f d"], lengthscale: Float[AnyArray, "*stack d"]
+) -> Float[AnyArray, "*stack n f"]:
+    """exp(-sum_d ((x_d - c_jd) / l_d)^2 / 2) for each row x and centre c_j."""
+    # Distances by one matrix product; about the mean centre, so that an offset costs no digits.
+    middle, lengthscale = centres.mean(-2)[..., None, :], lengthscale[..., None, :]
+    x, c = (X - middle) / lengthscale, (centres - middle) / lengthscale
+    xp = namespace(x)
+    lengths = xp.square(x).sum(-1)[..., :, None] + xp.square(c).sum(-1)[..., None, :]
+    return xp.exp(-0.5 * xp.maximum(lengths - 2.0 * x @ c.swapaxes(-1, -2), 0.0))

@@ -1,0 +1,80 @@
+"""Several bases side by side in one expert, each with a prior variance of its own."""
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key
+
+from streamgp.bases.base import Basis
+from streamgp.bases.explicit import Linear
+from streamgp.bases.fourier import Fourier
+from streamgp.bases.nystrom import Nystrom
+from streamgp.core import AnyArray, namespace
+from streamgp.serialise import register
+
+
+@register
+class Concatenation(Basis):
+    """phi(x) = (s_1 phi_1(x), s_2 phi_2(x), ...): the sum of independent functions, one for each part.
+
+    Its kernel is sum_g s_g^2 phi_g(x)'phi_g(x'), so that with the prior variance v of its expert part g has the prior
+    variance v s_g^2, found by the evidence; the part's own hyperparameters stay as they are. v and a common
+    factor of all s^2 say the same, which leaves the optimum flat along one line and does no harm: only their product
+    enters any prediction.
+
+    A row is outside where it is outside of any part.
+
+    Parameters
+    ----------
+    parts
+        The bases, over the same inputs.
+    scales
+        s, one for each part.
+    """
+
+    trainable: ClassVar[Mapping[str, Literal["positive", "real"]]] = {"scales": "positive"}
+
+    parts: tuple[Basis, ...]
+    scales: Float[AnyArray, "*stack g"]
+
+    @property
+    def num_features(self) -> int:
+        return sum(part.num_features for part in self.parts)
+
+    @property
+    def num_inputs(self) -> int:
+        return self.parts[0].num_inputs
+
+    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        each = [self.scales[..., g, None, None] * part(X) for g, part in enumerate(self.parts)]
+        return namespace(*each).concatenate(each, axis=-1)
+
+    def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
+        """True for rows outside the region of any part."""
+        return reduce(or_, (part.outside(X) for part in self.parts))
+
+    def precomputed(self) -> "Concatenation":
+        return Concatenation(tuple(part.precomputed() for part in self.parts), self.scales)
+
+    @classmethod
+    def of(cls, parts: Sequence[Basis], prior_vars: Sequence[float]) -> "Concatenation":
+        """Parts that have been fitted one by one, each with its share of the prior variance that it had alone."""
+        return cls(tuple(parts), jnp.sqrt(jnp.asarray(prior_vars) / len(parts)))
+
+    @classmethod
+    def from_data(
+        cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None
+    ) -> "Concatenation":
+        """Linear, Fourier and Nystrom parts in equal shares; the last two with half of `num_features` each."""
+        settings: dict[str, Any] = {"num_features": max(1, num_features // 2), "start": start, "y": y}
+        keys = jax.random.split(key, len(PARTS))
+        parts = [part.from_data(X, key=k, **settings) for part, k in zip(PARTS.values(), keys, strict=True)]
+        return cls.of(parts, [1.0] * len(parts))
+
+
+PARTS: dict[str, type[Basis]] = {"linear": Linear, "fourier": Fourier, "nystrom": Nystrom}
+"""What the concatenation that users name is made of: a trend, a function of all inputs, its local detail."""

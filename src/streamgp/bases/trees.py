@@ -1,0 +1,111 @@
+"""Leaves of boosted trees as features: piecewise constant functions whose pieces were found in the warm-up."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+from streamgp.bases.base import Basis, numpy_generator
+from streamgp.core import AnyArray, namespace
+from streamgp.serialise import register
+
+LEAVES = 8  # of each tree
+_SPLITS = LEAVES - 1
+
+
+@register
+class Trees(Basis):
+    """phi(x): for each of T trees an indicator of the leaf that x falls into, over sqrt(T); F = 8 T, ||phi(x)|| = 1.
+
+    It is its kernel exactly: phi(x)'phi(x') is the share of the trees in which x and x' share a leaf (the kernel of a
+    forest: Breiman 2000; Davies and Ghahramani 2014). The leaves come from gradient boosting (Friedman 2001, as
+    histograms in scikit-learn) on the warm-up's rows, and stay; what a leaf is worth is learnt on the stream.
+    The evidence comes from the same targets that chose the leaves: it flatters trees, and finds too little noise.
+
+    Leaves are looked up without walking down the trees (Lucchese et al. 2015): number a tree's leaves from left to
+    right. Each split that sends x to the right rules out the leaves on its left; of those that no split rules out
+    the leftmost is the leaf of x. Sets of leaves are the bits of an integer.
+
+    Parameters
+    ----------
+    feature
+        The input that each split of each tree looks at.
+    threshold
+        A split sends rows with larger values than this to the right; infinite where a tree has fewer splits.
+    remaining
+        The leaves that a split leaves in the race when it sends a row to the right, as bits.
+    inputs
+        D, the number of inputs.
+    """
+
+    default_features: ClassVar[int] = 50 * LEAVES
+
+    feature: Int[AnyArray, "*stack t s"]
+    threshold: Float[AnyArray, "*stack t s"]
+    remaining: Int[AnyArray, "*stack t s"]
+    inputs: int = eqx.field(static=True)
+
+    @property
+    def num_features(self) -> int:
+        return self.threshold.shape[-2] * LEAVES
+
+    @property
+    def num_inputs(self) -> int:
+        return self.inputs
+
+    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        xp = namespace(X, self.threshold)
+        right = xp.asarray(X.T)[self.feature] > self.threshold[..., None]
+        left_over = xp.bitwise_and.reduce(xp.where(right, self.remaining[..., None], -1), axis=-2)
+        leaf = left_over & -left_over  # the lowest bit
+        bits = np.left_shift(1, np.arange(LEAVES), dtype=np.int32).reshape(*(1,) * leaf.ndim, LEAVES)
+        indicators = xp.moveaxis(leaf[..., None] == bits, -3, -2).astype(X.dtype)
+        return indicators.reshape(*indicators.shape[:-2], -1) / np.sqrt(indicators.shape[-2])
+
+    @classmethod
+    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None) -> "Trees":
+        """max(1, num_features // 8) trees of at most 8 leaves, fitted to `y`; `start` plays no part.
+
+        With several targets they are fitted to the first principal component of the targets, the combination that
+        varies most. Features of leaves that a tree lacks are zero.
+
+        Raises
+        ------
+        ValueError
+            If `y` is not given.
+        """
+        if y is None:
+            raise ValueError("Trees.from_data: expected targets, got y=None; pass the warm-up's targets as y.")
+        *_, directions = np.linalg.svd(np.asarray(y) - np.mean(y, axis=0), full_matrices=False)
+        booster = HistGradientBoostingRegressor(
+            max_iter=max(1, num_features // LEAVES),
+            max_leaf_nodes=LEAVES,
+            early_stopping=False,  # type: ignore[arg-type]
+            random_state=int(numpy_generator(key).integers(2**32, dtype=np.uint32)),
+        )
+        booster.fit(X, np.asarray(y) @ directions[0])
+        return look_up(booster)
+
+
+def look_up(booster: HistGradientBoostingRegressor) -> Trees:
+    """The leaves of a fitted `booster` whose trees have at most 8 of them, and no missing or categorical inputs."""
+    # Nodes come parents before children and left before right; scikit-learn has no public name for them.
+    trees = [_splits(predictor.nodes) for (predictor,) in booster._predictors]
+    feature, threshold, remaining = (jnp.asarray(np.stack(part)) for part in zip(*trees, strict=True))
+    return Trees(feature, threshold, remaining, booster.n_features_in_)
+
+
+def _splits(nodes: np.ndarray) -> tuple[Int[np.ndarray, " s"], Float[np.ndarray, " s"], Int[np.ndarray, " s"]]:
+    """Feature, threshold and remaining leaves of a tree's splits, filled up with splits that send nothing right."""
+    feature, remaining = np.zeros((2, _SPLITS), np.int32)
+    threshold = np.full(_SPLITS, np.inf)
+    splits = np.flatnonzero(nodes["is_leaf"] == 0)
+    feature[: len(splits)], threshold[: len(splits)] = nodes["feature_idx"][splits], nodes["num_threshold"][splits]
+    before = np.cumsum(nodes["is_leaf"], dtype=int) - nodes["is_leaf"]  # leaves on the left of each node
+    for s, node in enumerate(splits):
+        ruled_out = range(before[nodes["left"][node]], before[nodes["right"][node]])
+        remaining[s] = ~sum(1 << leaf for leaf in ruled_out)
+    return feature, threshold, remaining
