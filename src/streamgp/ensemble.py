@@ -24,7 +24,7 @@ from streamgp.engine.blocks import Group, in_blocks, num_features
 from streamgp.engine.sharding import Spread
 from streamgp.filtering import Noise, prior_state
 from streamgp.serialise import register
-from streamgp.weights import WeightRule
+from streamgp.weights import Mixture, WeightRule
 
 
 class Expert(eqx.Module):
@@ -198,11 +198,13 @@ class Ensemble(eqx.Module):
             log_density, keep = row
             new = self.rule.update(weights, log_density)
             new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, weights)
-            return new, self.rule.predict(weights)
+            return new, weights
 
-        weights, log_weights = jax.lax.scan(weigh, weights, (log_density, mask))
+        weights, before = jax.lax.scan(weigh, weights, (log_density, mask))
+        log_weights = jax.vmap(self.rule.predict)(before)
+        rules = jnp.exp(before.log_weights) if isinstance(self.rule, Mixture) else None
         loc = jnp.where(mask[:, None, None], loc, jnp.nan)
-        return weights, Info(Predictive(log_weights, loc, var), jnp.asarray(outside[:n] & mask))
+        return weights, Info(Predictive(log_weights, loc, var), jnp.asarray(outside[:n] & mask), rules)
 
     def _collect(self, parts: list) -> tuple[Float[Array, "n k e"], Float[Array, "n k e"]]:
         """Predictions of all groups, [G, R, n, E] and [G, R, n], as [n, K, E] in the order given by the user."""

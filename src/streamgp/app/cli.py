@@ -94,7 +94,7 @@ def run(
         int | None, typer.Option(help="Features of each basis. Default: each family's own.")
     ] = None,
     dynamics: Annotated[str | None, typer.Option(help="With commas: static, 'walk Q', 'revert LAMBDA'.")] = None,
-    weights: Annotated[str | None, typer.Option(help="bma, bma-shutdown, switching or e-doebe.")] = None,
+    weights: Annotated[str | None, typer.Option(help="bma, bma-shutdown, switching, e-doebe or auto.")] = None,
     delta: Annotated[
         float | None, typer.Option(help="Switching rate of e-doebe between two dynamics of a basis.")
     ] = None,
