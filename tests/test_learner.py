@@ -48,7 +48,7 @@ def new(spec: Spec = LINEAR, timed: bool = False) -> StreamLearner:
 
 
 def learn(model: StreamLearner, X: np.ndarray, y: np.ndarray, times: np.ndarray | None = None) -> list[Predictive]:
-    return list(model.learn(X, y, times))
+    return [info.predictive for info in model.learn(X, y, times)]
 
 
 def run(model: StreamLearner, chunk: int, *data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

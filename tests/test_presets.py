@@ -12,7 +12,7 @@ import pytest
 from streamgp.learner import StreamLearner
 from streamgp.presets import IE_GP_DICTIONARY, PRESETS, Spec, make_spec
 from streamgp.warmup import fit_ensemble
-from streamgp.weights import BMA, Markov, Share, WeightRule
+from streamgp.weights import BMA, Markov, Mixture, Share, SoftBayes, WeightRule
 
 WARMUP, ROWS = 40, 48
 WALK = "walk 0.001"
@@ -38,9 +38,9 @@ def run(spec: Spec) -> StreamLearner:
     X = rng.uniform(-2, 2, size=(ROWS, 2))
     y = X[:, :1] + np.sin(2 * X[:, 1:]) + 0.1 * rng.normal(size=(ROWS, 1))
     learner = StreamLearner(spec, num_inputs=2, warmup=WARMUP)
-    for part in learner.learn(X, y):
-        assert np.isfinite(part.loc).all()
-        assert (np.asarray(part.var) > 0.0).all()
+    for info in learner.learn(X, y):
+        assert np.isfinite(info.predictive.loc).all()
+        assert (np.asarray(info.predictive.var) > 0.0).all()
     assert learner.warm
     return learner
 
@@ -143,6 +143,10 @@ def test_weight_rules_reach_the_ensemble():
     share = rule_of(make_spec("oebe", weights="e-doebe", delta=0.2, share=0.0, **two))
     assert isinstance(share, Share)
     np.testing.assert_allclose(share.matrix, [[0.8, 0.2], [0.2, 0.8]], rtol=1e-12)
+    auto = rule_of(make_spec("oebe", weights="auto", **two))
+    assert isinstance(auto, Mixture)
+    assert list(map(type, auto.rules)) == [BMA, Share, Share, Share, SoftBayes]
+    np.testing.assert_allclose(auto.rules[3].matrix, [[0.9455, 0.0545], [0.0545, 0.9455]], rtol=1e-12)
     shutdown = rule_of(make_spec("e-doebe", weights="bma-shutdown", **two))
     assert isinstance(shutdown, BMA)
     assert shutdown.threshold == 1e-16

@@ -240,7 +240,7 @@ def check_odd_data(kind: str, bases: list[str]) -> None:
     X, y, length = columns(kind)
     spec = make_spec("oebe", bases=bases, features_per_basis=10)
     learner = StreamLearner(spec, num_inputs=X.shape[1], warmup=length)
-    for part in learner.learn(X, y[:, None]):
+    for part in (info.predictive for info in learner.learn(X, y[:, None])):
         assert np.isfinite(part.loc).all()
         assert (np.asarray(part.var) > 0.0).all()
         np.testing.assert_allclose(np.exp(part.log_weights).sum(1), 1.0, rtol=1e-9)

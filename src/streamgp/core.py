@@ -192,10 +192,14 @@ class Info(NamedTuple):
         The one-step-ahead prediction of each row, made before its own target was seen.
     outside
         True where a row lay outside the region that some basis was built for.
+    rules
+        Of each row, how much each of several weight rules counted before the target was seen; each row sums to one.
+        None where a single rule weighs the experts.
     """
 
     predictive: Predictive
-    outside: Bool[Array, " n"]
+    outside: Bool[AnyArray, " n"]
+    rules: Float[AnyArray, "n r"] | None = None
 
 
 @runtime_checkable

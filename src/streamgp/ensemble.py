@@ -25,7 +25,7 @@ from streamgp.engine.sharding import Spread
 from streamgp.filtering import Noise, prior_state
 from streamgp.noise import CONSTANT_NOISE, NoiseKinds, NoiseState
 from streamgp.serialise import register
-from streamgp.weights import WeightRule
+from streamgp.weights import Mixture, WeightRule
 
 
 class Expert(eqx.Module):
@@ -210,11 +210,13 @@ class Ensemble(eqx.Module):
             log_density, keep = row
             new = self.rule.update(weights, log_density)
             new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, weights)
-            return new, self.rule.predict(weights)
+            return new, weights
 
-        weights, log_weights = jax.lax.scan(weigh, weights, (log_density, mask))
+        weights, before = jax.lax.scan(weigh, weights, (log_density, mask))
+        log_weights = jax.vmap(self.rule.predict)(before)
+        rules = jnp.exp(before.log_weights) if isinstance(self.rule, Mixture) else None
         loc = jnp.where(mask[:, None, None], loc, jnp.nan)
-        return weights, noise, Info(Predictive(log_weights, loc, var, dof), jnp.asarray(outside[:n] & mask))
+        return weights, noise, Info(Predictive(log_weights, loc, var, dof), jnp.asarray(outside[:n] & mask), rules)
 
     def _with_noise(self, noises: NoiseState | None, loc: Array, var: Array) -> tuple[Array, AnyArray, Array | None]:
         """The predictions of the filters, [n, filters, E], as those of all experts, [n, K, E], and [n, K]."""

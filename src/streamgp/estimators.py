@@ -50,8 +50,9 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         What noise may be, in place of the preset's: ``constant``, or ``adaptive D``, whose variance is learnt with
         a memory of 1 / (1 - D) rows; several kinds share one filter and are weighed against each other.
     weights
-        ``bma``, ``bma-shutdown``, ``switching``, ``e-doebe``, or a K x K matrix Q whose columns sum to one
-        (``Q[i, j]`` is the probability of expert i now, given j before).
+        ``bma``, ``bma-shutdown``, ``switching``, ``e-doebe``, ``auto`` (a mixture over rules, for streams of which
+        nothing is known), or a K x K matrix Q whose columns sum to one (``Q[i, j]`` is the probability of expert i
+        now, given j before).
     delta, share
         Under ``e-doebe``, the rate of switching between two dynamics of one basis, and of a fresh start among all
         experts (0 is the paper's model); None takes the preset's, 0.01 each.
@@ -433,4 +434,4 @@ def evaluate(model: StreamingGPRegressor, X: Any, y: Any, times: Any = None, *, 
         finally:
             learner.progress = None
     model.skipped_rows_ += rows.skipped
-    return collect(parts, results(metrics, learner), len(learner.weights), rows.single)
+    return collect(parts, results(metrics, learner), learner, rows.single)

@@ -11,13 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from streamgp.core import Predictive
+from streamgp.core import Info, Predictive
 from streamgp.data.standardise import Standardiser
 from streamgp.ensemble import Ensemble, EnsembleState
 from streamgp.presets import Spec
 from streamgp.rowwise import RowWise
 from streamgp.serialise import decode, encode
 from streamgp.warmup import FittedExpert, fit_ensemble, provisional_ensemble
+from streamgp.weights import Mixture
 
 # Rows of the padded pieces in which a stream reaches the compiled code: few sizes, so few compilations.
 PIECES = (1024, 64, 1)
@@ -112,6 +113,14 @@ class StreamLearner:
             return np.exp(np.asarray(self._model.rule.predict(self._state.weights)))
 
     @property
+    def rules(self) -> dict[str, float]:
+        """How much each of several weight rules counts for the next row, by name; empty where there is one."""
+        with jax.enable_x64(True):
+            self._settle()
+        rule = self._model.rule
+        return rule.by_name(self._state.weights) if isinstance(rule, Mixture) else {}
+
+    @property
     def target_scale(self) -> np.ndarray:
         """The standard deviations by which the targets are standardised now."""
         return np.asarray(self._targets.scale)
@@ -134,8 +143,8 @@ class StreamLearner:
                 parts.append(self._in_units(predictive, rows.stop - rows.start))
         return _join(parts)
 
-    def learn(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None = None) -> Iterator[Predictive]:
-        """Learn from the rows in order, giving the one-step-ahead predictions of consecutive stretches of them.
+    def learn(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None = None) -> Iterator[Info]:
+        """Learn from the rows in order, telling of consecutive stretches what was predicted one step ahead.
 
         The number of experts changes at the end of the warm-up, so a stretch never crosses it. Nothing
         happens until the iterator is advanced, and a stretch is learnt when it is given.
@@ -178,7 +187,7 @@ class StreamLearner:
         """The next row count at which the provisional ensemble is rebuilt or the warm-up ends."""
         return min(self.warmup, 1 << self.rows.bit_length())
 
-    def _learn_stretch(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Predictive:
+    def _learn_stretch(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
         with jax.enable_x64(True):
             self._settle()
         before = dict(vars(self))
@@ -189,22 +198,22 @@ class StreamLearner:
             vars(self).update(before)
             raise
 
-    def _advance(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Predictive:
+    def _advance(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
         with jax.enable_x64(True):
             if self._kept is not None:
                 stretch = (X.copy(), y.copy(), np.zeros(len(X)) if times is None else times.copy())
                 self._kept = [*self._kept, stretch]
-            predictive = self._update(X, y, times)
+            info = self._update(X, y, times)
             self.rows += len(X)
             if self._kept is not None and self.rows == self._next_rebuild(len(X)):
                 self._rebuild()
-        return predictive
+        return info
 
     def _next_rebuild(self, just_learnt: int) -> int:
         """Where the stretch that was just learnt had to end."""
         return min(self.warmup, 1 << (self.rows - just_learnt).bit_length())
 
-    def _update(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Predictive:
+    def _update(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
         parts = []
         for rows, size in _pieces(len(X)):
             piece = self._piece(X[rows], None if times is None else times[rows], size)
@@ -215,9 +224,10 @@ class StreamLearner:
             self._state, info = self._model.update(
                 self._state, piece["X"], jnp.asarray(target), jnp.asarray(mask), piece["times"]
             )
-            parts.append(self._in_units(info.predictive, n))
+            info = jax.tree.map(lambda a, n=n: np.asarray(a)[:n], info)
+            parts.append(info._replace(predictive=self._in_units(info.predictive, n)))
             if self.warm:
-                self.outside_rows += int(np.asarray(info.outside).sum())
+                self.outside_rows += int(info.outside.sum())
         return _join(parts)
 
     def _rebuild(self) -> None:
@@ -336,7 +346,7 @@ def _pieces(n: int) -> Iterator[tuple[slice, int]]:
         at += size
 
 
-def _join(parts: list[Predictive]) -> Predictive:
+def _join(parts: list) -> Any:
     if len(parts) == 1:
         return parts[0]
     return jax.tree.map(lambda *a: np.concatenate(a), *parts)

@@ -18,7 +18,7 @@ from streamgp.weights import WeightRule
 DEFAULT_BASES = ("linear", "hilbert", "fourier", "rbf")
 # IE-GP's dictionary: isotropic squared-exponential kernels with squared lengthscales 10^k.
 IE_GP_DICTIONARY = tuple(float(10.0 ** (k / 2)) for k in range(-4, 7))
-RULES = ("bma", "bma-shutdown", "switching", "e-doebe", "Q")
+RULES = ("bma", "bma-shutdown", "switching", "e-doebe", "auto", "Q")
 _RULE_NAMES = RULES[:-1]
 
 
@@ -38,7 +38,7 @@ class Spec:
         Names of the kinds of noise that every such copy gets (see `streamgp.noise`): they share its filter.
     rule
         ``bma``, ``bma-shutdown``, ``switching`` (fixed share over all experts), ``e-doebe`` (switching between
-        the dynamics of one basis) or ``Q`` (a transition matrix of the user's).
+        the dynamics of one basis), ``auto`` (a mixture over rules) or ``Q`` (a transition matrix of the user's).
     delta
         E-DOEBE's switching rate between two dynamics of one basis.
     share
@@ -93,6 +93,8 @@ class Spec:
                 return rules.fixed_share(len(groups), self.switch)
             case "e-doebe":
                 return rules.share(groups, self.delta, self.share)
+            case "auto":
+                return rules.auto(groups)
             case _:
                 Q = np.asarray(self.transition, dtype=float)
                 if Q.shape != (len(groups), len(groups)):

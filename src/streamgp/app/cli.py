@@ -98,7 +98,7 @@ def run(
     noise: Annotated[
         str | None, typer.Option(help="With commas: constant, 'adaptive D' (a memory of 1 / (1 - D) rows).")
     ] = None,
-    weights: Annotated[str | None, typer.Option(help="bma, bma-shutdown, switching or e-doebe.")] = None,
+    weights: Annotated[str | None, typer.Option(help="bma, bma-shutdown, switching, e-doebe or auto.")] = None,
     delta: Annotated[
         float | None, typer.Option(help="Switching rate of e-doebe between two dynamics of a basis.")
     ] = None,

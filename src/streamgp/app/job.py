@@ -172,7 +172,8 @@ class Job:
         began = perf_counter()
         part = next(prequential(self.learner, [(chunk.X, chunk.y, chunk.times)], self.metrics))
         if self.directory is not None:
-            self.directory.add(chunk.rows, chunk.times, part, [expert.name for expert in self.learner.experts])
+            experts = [expert.name for expert in self.learner.experts]
+            self.directory.add(chunk.rows, chunk.times, part, experts, list(self.learner.rules))
         self.next_row = int(chunk.rows[-1]) + 1
         self.skipped_rows = self.next_row - self.metrics.rows
         for name, count in self.reader.unseen_levels.items():
@@ -235,6 +236,7 @@ class Job:
             "interrupted": stopped is not None,
             "stopped": stopped,
             "experts": expert_table(self.learner),
+            "rules": [{"name": name, "weight": weight} for name, weight in self.learner.rules.items()],
             "warnings": self._warnings(),
             "command": self.options.command,
         }

@@ -16,6 +16,7 @@ from streamgp.evaluation.prequential import ScoredRows
 
 COLUMNS = ("y", "mean", "std", "q05", "q50", "q95", "pit", "crps")
 TABLES = ("predictions", "weights")
+RULE = "rule: "  # starts the names of the columns of `weights.parquet` that are not about an expert
 PART_ROWS = 1 << 16  # more are never held in memory
 
 
@@ -119,7 +120,14 @@ class RunDirectory:
                     shutil.copyfile(whole, part)
         os.replace(aside, self._parts)
 
-    def add(self, rows: np.ndarray, times: np.ndarray | None, part: ScoredRows, experts: Sequence[str]) -> None:
+    def add(
+        self,
+        rows: np.ndarray,
+        times: np.ndarray | None,
+        part: ScoredRows,
+        experts: Sequence[str],
+        rules: Sequence[str] = (),
+    ) -> None:
         """Take in a scored stretch; it reaches the disk with the next `flush` at the latest."""
         columns: dict[str, np.ndarray] = {"row": rows}
         if times is not None:
@@ -133,6 +141,8 @@ class RunDirectory:
         self._pending["predictions"].append(pl.DataFrame(columns))
         if part.weights is not None:
             weights = pl.from_numpy(part.weights, schema=list(experts))
+            if part.rules is not None:
+                weights = weights.hstack(pl.from_numpy(part.rules, schema=[RULE + name for name in rules]))
             self._pending["weights"].append(weights.insert_column(0, pl.Series("row", rows)))
         self.position += len(rows)
         if self.position - self._began >= PART_ROWS:

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 import streamgp
 from streamgp.app import wording
-from streamgp.app.outputs import write_aside
+from streamgp.app.outputs import RULE, write_aside
 
 BINS = 800
 RECENT = 200
@@ -78,7 +78,10 @@ def write_report(directory: Path) -> Path:
     span = figures.Rows(*_span(predictions, metrics["warmup"]))
     # Experts predict from the end of the warm-up on: before it there are no weights, nor columns for them.
     names = [expert["name"] for expert in metrics["experts"]] if metrics["scored_rows"] else []
-    expert_weights = _scan(directory / "weights.parquet", ("row", *names), empty=not names)
+    names += [RULE + rule["name"] for rule in metrics["rules"] if names]
+    weights = _scan(directory / "weights.parquet", ("row", *names), empty=not names).filter(
+        pl.col("row") > span.scored
+    )
 
     page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     page.filters.update(
@@ -98,7 +101,8 @@ def write_report(directory: Path) -> Path:
         levels=LEVELS,
         **_along_the_stream(figures, predictions, metrics, span),
         **_calibration(figures, predictions, metrics),
-        **_experts(figures, expert_weights.filter(pl.col("row") > span.scored), metrics, span),
+        **_experts(figures, weights, metrics, span),
+        **_rules(figures, weights, metrics, span),
     )
     write_aside(directory / "report.html", html.encode())
     return directory / "report.html"
@@ -123,6 +127,7 @@ def _read_metrics(path: Path) -> dict[str, Any]:
         "stopped": None,
         "warnings": [],
         "command": None,
+        "rules": [],
     }
     metrics = optional | raw
     metrics["targets"] = raw.get("targets") or [raw.get("target") or "y"]
@@ -307,8 +312,7 @@ def _experts(figures: Any, weights: pl.LazyFrame, metrics: dict[str, Any], span:
     if not rows or not metrics["scored_rows"]:
         return context
     columns = [f"w{i}" for i in range(len(table))]
-    mean_weights = (pl.col(e["name"]).mean().alias(column) for e, column in zip(table, columns, strict=True))
-    bins = _binned(weights.drop("position").with_row_index("position"), rows, 0, BINS // 2, *mean_weights)
+    bins = _mean_weights(weights, rows, {e["name"]: column for e, column in zip(table, columns, strict=True)})
     share = bins["rows"] / rows
     for expert, column in zip(table, columns, strict=True):
         expert |= {"mean": float((bins[column] * share).sum()), "column": column}
@@ -320,5 +324,24 @@ def _experts(figures: Any, weights: pl.LazyFrame, metrics: dict[str, Any], span:
     if rest:
         stack = stack.with_columns(bins.select(others=pl.sum_horizontal(e["column"] for e in rest)).to_series())
     if len(table) > 1:
-        context["weights_chart"] = figures.weights(stack, span)
+        context["weights_chart"] = figures.weights(stack, span, "experts")
     return context | {"legend": shown, "others": rest}
+
+
+def _rules(figures: Any, weights: pl.LazyFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
+    """How much each weight rule counted on the scored rows; nothing where a single one weighed the experts."""
+    rows = weights.select(pl.len()).collect().item()
+    if not metrics["rules"] or not rows or not metrics["scored_rows"]:
+        return {"rules": [], "rules_chart": None}
+    table = [rule | {"colour": f"expert{i}"} for i, rule in enumerate(metrics["rules"])]
+    bins = _mean_weights(weights, rows, {RULE + rule["name"]: rule["colour"] for rule in table})
+    for rule in table:
+        rule["mean"] = float((bins[rule["colour"]] * bins["rows"]).sum()) / rows
+    stack = bins.select("row", *(rule["colour"] for rule in table))
+    return {"rules": table, "rules_chart": figures.weights(stack, span, "rules")}
+
+
+def _mean_weights(weights: pl.LazyFrame, rows: int, names: dict[str, str]) -> pl.DataFrame:
+    """Mean of columns in equal bins, under new names."""
+    means = (pl.col(old).mean().alias(new) for old, new in names.items())
+    return _binned(weights.drop("position").with_row_index("position"), rows, 0, BINS // 2, *means)

@@ -13,13 +13,14 @@ from streamgp.learner import StreamLearner
 class ScoredRows(NamedTuple):
     """A stretch of the stream after it was predicted, scored and learnt.
 
-    `weights` are those that mixed the predictions (n, K), or None during the warm-up. The stretch starts at row
-    `start` of the chunk it came from.
+    `weights` are those that mixed the predictions (n, K), or None during the warm-up; `rules` those of several
+    weight rules (n, R), or None where there is one. The stretch starts at row `start` of the chunk it came from.
     """
 
     start: int
     scores: RowScores
     weights: np.ndarray | None
+    rules: np.ndarray | None
     persistence: np.ndarray
     running_mean: np.ndarray
 
@@ -34,12 +35,14 @@ def prequential(
         at = 0
         while at < len(X):
             warm = learner.warm
-            predictive = next(learner.learn(X[at:], y[at:], None if times is None else times[at:]))
+            info = next(learner.learn(X[at:], y[at:], None if times is None else times[at:]))
+            predictive = info.predictive
             n = len(predictive.loc)
             scores = score_rows(predictive, y[at : at + n])
             persistence, running = metrics.add(scores)
             weights = np.exp(np.asarray(predictive.log_weights)) if warm else None
-            yield ScoredRows(at, scores, weights, persistence, running)
+            rules = np.asarray(info.rules) if warm and info.rules is not None else None
+            yield ScoredRows(at, scores, weights, rules, persistence, running)
             at += n
 
 
@@ -64,6 +67,9 @@ class Evaluation:
         Log density of the row's target(s) under the mixture, shape (n,).
     weights
         The weights that mixed the prediction, shape (n, K); NaN in the warm-up, which has other experts.
+    rules
+        How much each weight rule counted, by name, each of shape (n,) with NaN in the warm-up; empty where a single
+        rule weighs the experts.
     metrics
         Scores over the rows after the warm-up: nmse, rmse, mae, pll and pll_moment (mean log density of the
         mixture, and of one Gaussian with its moments; ``_standardised``: of the standardised target), crps,
@@ -79,17 +85,28 @@ class Evaluation:
     crps: np.ndarray = field(repr=False)
     log_density: np.ndarray = field(repr=False)
     weights: np.ndarray = field(repr=False)
+    rules: dict[str, np.ndarray] = field(repr=False)
     metrics: dict[str, Any]
 
 
-def collect(parts: list[ScoredRows], metrics: dict[str, Any], num_experts: int, single: bool) -> Evaluation:
-    """Join scored stretches into one `Evaluation`; `single` drops the axis of targets."""
+def collect(parts: list[ScoredRows], metrics: dict[str, Any], learner: StreamLearner, single: bool) -> Evaluation:
+    """Join the stretches that `learner` has scored into one `Evaluation`; `single` drops the axis of targets."""
     arrays = {}
     for name in ("mean", "std", "q05", "q50", "q95", "pit", "crps"):
         joined = np.concatenate([getattr(part.scores, name) for part in parts])
         arrays[name] = joined[:, 0] if single else joined
-    weights = [
-        np.full((len(part.scores.y), num_experts), np.nan) if part.weights is None else part.weights for part in parts
-    ]
-    log_density = np.concatenate([part.scores.log_density for part in parts])
-    return Evaluation(**arrays, log_density=log_density, weights=np.concatenate(weights), metrics=metrics)
+    rows = [len(part.scores.y) for part in parts]
+    names = list(learner.rules)
+    rules = _or_nan([part.rules for part in parts], rows, len(names))
+    return Evaluation(
+        **arrays,
+        log_density=np.concatenate([part.scores.log_density for part in parts]),
+        weights=_or_nan([part.weights for part in parts], rows, len(learner.weights)),
+        rules=dict(zip(names, rules.T, strict=True)),
+        metrics=metrics,
+    )
+
+
+def _or_nan(parts: list[np.ndarray | None], rows: list[int], width: int) -> np.ndarray:
+    """The parts one below the other, NaN in place of those that are missing."""
+    return np.concatenate([np.full((n, width), np.nan) if p is None else p for p, n in zip(parts, rows, strict=True)])

@@ -1,7 +1,6 @@
-"""Rules that weigh experts by what they predicted, in logs from start to end.
+"""Single rules of weighing experts, and what every rule offers.
 
-A rule is three functions: `init` turns a log prior into the rule's state, `predict` gives the log weights for the
-next row (they have not seen its target), `update` takes in every expert's log density of that target.
+The state of each rule here is the log weights for the next row, so that `predict` only reads it.
 """
 
 from collections.abc import Sequence
@@ -19,24 +18,42 @@ from streamgp.serialise import register
 
 @runtime_checkable
 class WeightRule(Protocol):
-    """What an ensemble needs of a rule."""
+    """What an ensemble needs of a rule.
+
+    A row that has density zero (``-inf`` in logs) under every expert with weight teaches nothing about the experts.
+    """
 
     @property
     def shuts_down(self) -> bool:
         """Whether a weight may become exactly zero and stay so."""
         ...
 
-    def init(self, log_prior: Float[Array, " k"]) -> Any: ...
+    def init(self, log_prior: Float[Array, " k"]) -> Any:
+        """The state before any row, from the experts' log prior weights."""
+        ...
 
-    def predict(self, state: Any) -> Float[Array, " k"]: ...
+    def predict(self, state: Any) -> Float[Array, " k"]:
+        """Log weights of the experts for the next row, whose target they have not seen."""
+        ...
 
-    def update(self, state: Any, log_density: Float[Array, " k"]) -> Any: ...
+    def update(self, state: Any, log_density: Float[Array, " k"]) -> Any:
+        """The state after a row, from each expert's log density of the row's target."""
+        ...
 
 
-def _posterior(log_weights: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+def posterior(log_weights: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
     """Bayes' rule in logs; an expert at ``-inf`` stays there."""
     joint = log_weights + log_density
-    return joint - logsumexp(joint)
+    total = logsumexp(joint)
+    return jnp.where(jnp.isfinite(total), joint - total, log_weights)
+
+
+def fresh_start(log_weights: Float[Array, " k"], share: float) -> Float[Array, " k"]:
+    """With probability `share` start again from equal weights."""
+    if share == 0.0:
+        return log_weights
+    # Exact however small the weights, since the share bounds each sum from below.
+    return jnp.log((1.0 - share) * jnp.exp(log_weights) + share / len(log_weights))
 
 
 @register
@@ -64,7 +81,7 @@ class BMA(eqx.Module):
         return state
 
     def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
-        state = _posterior(state, log_density)
+        state = posterior(state, log_density)
         if self.shuts_down:
             state = jnp.where(state < np.log(self.threshold), -jnp.inf, state)
             state = state - logsumexp(state)
@@ -93,8 +110,8 @@ class Share(eqx.Module):
     """
 
     groups: Int[Array, " k"]
-    rate: Float[Array, ""]
-    background: Float[Array, ""]
+    rate: float = eqx.field(static=True)
+    background: float = eqx.field(static=True)
     num_groups: int = eqx.field(static=True)
 
     shuts_down = False
@@ -109,26 +126,35 @@ class Share(eqx.Module):
         return (1.0 - self.background) * switch + self.background / len(self.groups)
 
     def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
-        return log_prior
+        return self._switch(log_prior)
 
     def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
-        top = jax.ops.segment_max(state, self.groups, self.num_groups)
-        top = jnp.where(jnp.isfinite(top), top, 0.0)  # a group that starts with no weight at all
-        mass = jax.ops.segment_sum(jnp.exp(state - top[self.groups]), self.groups, self.num_groups)
-        size = jax.ops.segment_sum(jnp.ones_like(state), self.groups, self.num_groups)
-        group = (top + jnp.log(mass))[self.groups]
-        keep = jnp.log1p(-self.rate * size)[self.groups]
-        switched = jnp.logaddexp(keep + state, jnp.log(self.rate) + group)
-        fresh = jnp.log(self.background / len(self.groups))
-        return jnp.logaddexp(jnp.log1p(-self.background) + switched, fresh)
+        return state
 
     def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
-        return _posterior(self.predict(state), log_density)
+        return self._switch(posterior(state, log_density))
+
+    def _switch(self, log_weights: Float[Array, " k"]) -> Float[Array, " k"]:
+        K = len(self.groups)
+        if self.num_groups == 1 and self.rate > 0.0:
+            # Rounding may take 1 - rate K, zero at the least, below it.
+            switched = jnp.log(max(1.0 - self.rate * K, 0.0) * jnp.exp(log_weights) + self.rate)
+            return fresh_start(switched, self.background)
+        if self.background > 0.0:
+            # As in `fresh_start`, nothing is lost by leaving the logs; a product is faster than sums by group.
+            return jnp.log(self.matrix.astype(log_weights.dtype) @ jnp.exp(log_weights))
+        top = jax.ops.segment_max(log_weights, self.groups, self.num_groups)
+        top = jnp.where(jnp.isfinite(top), top, 0.0)  # a group that starts with no weight at all
+        mass = jax.ops.segment_sum(jnp.exp(log_weights - top[self.groups]), self.groups, self.num_groups)
+        size = jax.ops.segment_sum(jnp.ones_like(log_weights), self.groups, self.num_groups)
+        group = (top + jnp.log(mass))[self.groups]
+        keep = jnp.log1p(-self.rate * size)[self.groups]
+        return jnp.logaddexp(keep + log_weights, jnp.log(self.rate) + group)
 
 
 @register
 class Markov(eqx.Module):
-    """Switching by any transition matrix: ``w <- Q w`` first, then predict, then Bayes' rule.
+    """Switching by any transition matrix: ``w <- Q w``, predict, then Bayes' rule.
 
     Parameters
     ----------
@@ -141,13 +167,54 @@ class Markov(eqx.Module):
     shuts_down = False
 
     def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+        return self._switch(log_prior)
+
+    def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+        return state
+
+    def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+        return self._switch(posterior(state, log_density))
+
+    def _switch(self, log_weights: Float[Array, " k"]) -> Float[Array, " k"]:
+        return logsumexp(jnp.log(self.matrix) + log_weights[None, :], axis=1)
+
+
+@register
+class SoftBayes(eqx.Module):
+    """Soft-Bayes (Orseau, Lattimore and Legg 2017): ``w <- w (1 - rate + rate p / sum_j w_j p_j)``.
+
+    It aims at the best lasting blend of the experts rather than at the best expert: the regret to the best fixed
+    mixture is of the order ``sqrt(K T ln K)`` over T rows if the rate suits T, whatever the data, although the log
+    loss is unbounded. To the best one of K experts it is at most ``ln(K) / rate`` for any T: by concavity each
+    factor of an expert's weight is at least (p / sum_j w_j p_j)^rate, and no weight exceeds one.
+
+    A rate of one is Bayesian model averaging.
+
+    Parameters
+    ----------
+    rate
+        The learning rate, eta in the paper, in (0, 1).
+    """
+
+    rate: float = eqx.field(static=True, default=0.1)
+
+    shuts_down = False
+
+    def __check_init__(self) -> None:
+        if not 0.0 < self.rate < 1.0:
+            raise ValueError(f"SoftBayes: expected a learning rate in (0, 1), got {self.rate}; 1 would be BMA")
+
+    def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
         return log_prior
 
     def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
-        return logsumexp(jnp.log(self.matrix) + state[None, :], axis=1)
+        return state
 
     def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
-        return _posterior(self.predict(state), log_density)
+        total = logsumexp(state + log_density)
+        # The weights need no normalising: a sum of 1 + e, by rounding, becomes one of 1 + (1 - rate) e.
+        factor = jnp.logaddexp(np.log1p(-self.rate), np.log(self.rate) + log_density - total)
+        return jnp.where(jnp.isfinite(total), state + factor, state)
 
 
 def fixed_share(num_experts: int, switch: float) -> WeightRule:
@@ -172,8 +239,7 @@ def share(groups: Sequence[int], rate: float, background: float = 0.0) -> Weight
         raise ValueError(f"share: expected a background probability in [0, 1), got {background}")
     if (rate == 0.0 or largest == 1) and background == 0.0:
         return BMA()
-    rates = jnp.asarray(float(rate)), jnp.asarray(float(background))
-    return Share(jnp.asarray(labels, jnp.int32), *rates, int(labels.max()) + 1)
+    return Share(jnp.asarray(labels, jnp.int32), float(rate), float(background), int(labels.max()) + 1)
 
 
 def markov(matrix: Any) -> Markov:

@@ -1,0 +1,23 @@
+"""Rules that weigh experts by what they predicted, in logs from start to end.
+
+A rule is three functions: `init` turns a log prior into the rule's state, `predict` gives the log weights for the
+next row (they have not seen its target), `update` takes in every expert's log density of that target.
+"""
+
+from streamgp.weights.mixture import Mixture, MixtureState, auto, mixture
+from streamgp.weights.rules import BMA, Markov, Share, SoftBayes, WeightRule, fixed_share, markov, share
+
+__all__ = [
+    "BMA",
+    "Markov",
+    "Mixture",
+    "MixtureState",
+    "Share",
+    "SoftBayes",
+    "WeightRule",
+    "auto",
+    "fixed_share",
+    "markov",
+    "mixture",
+    "share",
+]

@@ -1,0 +1,110 @@
+"""A Bayesian mixture over weight rules: no rule is best on every stream, and the experts' likelihoods are shared."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+from jaxtyping import Array, Float
+
+from streamgp.serialise import register
+from streamgp.weights.rules import BMA, SoftBayes, WeightRule, fixed_share, fresh_start, posterior, share
+
+
+@register
+class MixtureState(eqx.Module):
+    """The state of each rule, and the log weights of the rules for the next row."""
+
+    rules: tuple[Any, ...]
+    log_weights: Float[Array, " r"]
+
+
+@register
+class Mixture(eqx.Module):
+    """Bayes' rule over weight rules, as it is used over experts; itself a rule. Build it with `mixture`.
+
+    A rule is judged by the density that its weights gave each target. Without a share the cumulative log loss is
+    within ln R of the best rule's, on any data. With a share a, it is within
+    ``ln R - S ln(a / R) - (T - 1 - S) ln(1 - a + a / R)`` of the best sequence of rules with S switches over T rows
+    (the path's prior probability; Herbster and Warmuth 1998).
+
+    Parameters
+    ----------
+    rules
+        The R rules.
+    names
+        What the report calls them.
+    share
+        Probability, per row, of a fresh start among the rules.
+    """
+
+    rules: tuple[WeightRule, ...]
+    names: tuple[str, ...] = eqx.field(static=True)
+    share: float = eqx.field(static=True)
+
+    @property
+    def shuts_down(self) -> bool:
+        """Only if no rule could bring an expert back."""
+        return all(rule.shuts_down for rule in self.rules)
+
+    def init(self, log_prior: Float[Array, " k"]) -> MixtureState:
+        R = len(self.rules)
+        states = tuple(rule.init(log_prior) for rule in self.rules)
+        return MixtureState(states, jnp.full(R, -np.log(R), log_prior.dtype))
+
+    def predict(self, state: MixtureState) -> Float[Array, " k"]:
+        return logsumexp(state.log_weights[:, None] + self._each(state), axis=0)
+
+    def update(self, state: MixtureState, log_density: Float[Array, " k"]) -> MixtureState:
+        evidence = logsumexp(self._each(state) + log_density[None, :], axis=1)
+        weights = fresh_start(posterior(state.log_weights, evidence), self.share)
+        pairs = zip(self.rules, state.rules, strict=True)
+        return MixtureState(tuple(rule.update(s, log_density) for rule, s in pairs), weights)
+
+    def by_name(self, state: MixtureState) -> dict[str, float]:
+        """How much each rule counts for the next row; the sum is one."""
+        return dict(zip(self.names, np.exp(np.asarray(state.log_weights)).tolist(), strict=True))
+
+    def _each(self, state: MixtureState) -> Float[Array, "r k"]:
+        """Every rule's log weights of the experts for the next row."""
+        return jnp.stack([rule.predict(s) for rule, s in zip(self.rules, state.rules, strict=True)])
+
+
+def mixture(rules: Mapping[str, WeightRule], share: float = 0.01) -> Mixture:
+    """A mixture over the rules, equal at first; `share` is the probability per row of a fresh start among them.
+
+    Raises
+    ------
+    ValueError
+        If there is no rule, or `share` is not in [0, 1).
+    """
+    if not rules:
+        raise ValueError("mixture: expected at least one rule, got none")
+    if not 0.0 <= share < 1.0:
+        raise ValueError(f"mixture: expected a share in [0, 1), got {share}")
+    return Mixture(tuple(rules.values()), tuple(rules), float(share))
+
+
+def auto(groups: Sequence[int]) -> WeightRule:
+    """The rule for streams of which nothing is known: a mixture of five, from the slowest to the quickest to move.
+
+    Parameters
+    ----------
+    groups
+        Number of the basis of each expert; one of the five switches between the dynamics of one basis.
+    """
+    K = len(groups)
+    if K == 1:
+        return BMA()
+    largest = max(map(list(groups).count, groups))
+    return mixture(
+        {
+            "BMA": BMA(),
+            "fixed share 0.001": fixed_share(K, 1e-3),
+            "fixed share 0.01": fixed_share(K, 1e-2),
+            "switching between dynamics 0.05": share(groups, min(0.05, 1.0 / largest), 0.01),
+            "Soft-Bayes 0.1": SoftBayes(0.1),
+        }
+    )
