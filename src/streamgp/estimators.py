@@ -1,6 +1,6 @@
 """Estimators for NumPy arrays and data frames, with scikit-learn's conventions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -57,6 +57,10 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
     warmup_posterior
         ``condition`` (default): after the fit, experts learn the warm-up rows. ``prior``: they restart from the
         prior, as in the papers.
+    lags
+        Past targets as further inputs, in rows back: ``(1, 2, 24)``, or an int for that one lag. They count the rows
+        that were learnt, and must be shorter than the warm-up. `predict` takes every row as the next one, so its
+        lags are those of the last row learnt. In the first rows the mean target stands in for what is missing.
     on_bad_row
         ``raise`` on rows with NaN or infinity, or ``skip`` and count them.
     random_state
@@ -100,6 +104,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         share: float | None = None,
         switch: float | None = None,
         warmup_posterior: str = "condition",
+        lags: Iterable[int] | int | None = None,
         on_bad_row: str = "raise",
         random_state: Any = 0,
     ) -> None:
@@ -113,6 +118,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         self.share = share
         self.switch = switch
         self.warmup_posterior = warmup_posterior
+        self.lags = lags
         self.on_bad_row = on_bad_row
         self.random_state = random_state
 
@@ -336,6 +342,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
             share=self.share,
             switch=self.switch,
             warmup_posterior=self.warmup_posterior,
+            lags=self.lags,
         )
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
