@@ -1,6 +1,6 @@
 """Estimators for NumPy arrays and data frames, with scikit-learn's conventions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -61,6 +61,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         Past targets as further inputs, in rows back: ``(1, 2, 24)``, or an int for that one lag. They count the rows
         that were learnt, and must be shorter than the warm-up. `predict` takes every row as the next one, so its
         lags are those of the last row learnt. In the first rows the mean target stands in for what is missing.
+        With lags, X may have no columns.
     on_bad_row
         ``raise`` on rows with NaN or infinity, or ``skip`` and count them.
     random_state
@@ -104,7 +105,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         share: float | None = None,
         switch: float | None = None,
         warmup_posterior: str = "condition",
-        lags: Iterable[int] | int | None = None,
+        lags: Any = None,
         on_bad_row: str = "raise",
         random_state: Any = 0,
     ) -> None:

@@ -83,6 +83,8 @@ class Spec:
                 f"lags: expected lags shorter than the warm-up of {warmup} rows, got {self.lags[-1]}; choose a "
                 f"longer warm-up or shorter lags"
             )
+        if num_inputs == 0:
+            raise ValueError("X: expected at least one column, or lags of the target as inputs, got neither")
         if "hilbert-product" in self.bases and num_inputs > 3:
             raise ValueError(
                 f"bases: expected at most 3 inputs for 'hilbert-product', got {num_inputs} (one-hot columns "
@@ -142,7 +144,7 @@ def make_spec(
     switch: float | None = None,
     q_absolute: bool = False,
     warmup_posterior: str = "condition",
-    lags: Iterable[int] | int | None = None,
+    lags: Any = None,
 ) -> Spec:
     """A preset by name with the user's changes, every one checked.
 

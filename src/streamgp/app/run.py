@@ -58,6 +58,7 @@ def _open(options: RunOptions, stored: dict[str, Any] | None = None) -> RowReade
         skip_rows=0 if stored is None else stored["next_row"],
         last_time=None if stored is None else stored["last_time"],
         schema=None if stored is None else Schema.from_json(stored["schema"]),
+        needs_features=not options.spec.lags,
     )
 
 
