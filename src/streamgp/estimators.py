@@ -273,7 +273,8 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         self._check_fitted()
         meta = {"kind": type(self).__name__, "rows": self._learner.rows}
         tree = {
-            "params": self.get_params(),
+            # Lags as they were understood: a range, say, could not be stored.
+            "params": self.get_params() | ({} if self.lags is None else {"lags": self._learner.spec.lags}),
             "learner": self._learner.to_tree(),
             "single": self._single,
             "skipped_rows": self.skipped_rows_,

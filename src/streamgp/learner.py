@@ -66,9 +66,9 @@ class StreamLearner:
         timed: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        self._lags = LaggedTargets.empty(spec.lags, num_outputs)
-        width = num_inputs + self._lags.num_columns
+        width = num_inputs + num_outputs * len(spec.lags)
         spec.check(width, warmup)
+        self._lags = LaggedTargets.empty(spec.lags, num_outputs)
         self.spec = spec
         self.num_inputs = num_inputs
         self.num_outputs = num_outputs

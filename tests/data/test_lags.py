@@ -24,7 +24,7 @@ def test_any_pieces_give_the_cells_counted_off_by_hand(lags: tuple[int, ...], cu
         parts.append(past.widen(X[rows], y[rows], fill))
         past = past.learn(y[rows])
         at += size
-    expected = widened_by_hand(X, y, lags, fill).reshape(len(X), 2 + past.num_columns)
+    expected = widened_by_hand(X, y, lags, fill).reshape(len(X), 2 + len(lags) * outputs)
     np.testing.assert_array_equal(np.concatenate(parts), expected)
 
 

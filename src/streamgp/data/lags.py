@@ -42,11 +42,6 @@ class LaggedTargets:
         """Before any row."""
         return cls(lags, np.full((max(lags, default=0), num_targets), np.nan))
 
-    @property
-    def num_columns(self) -> int:
-        """How many columns are added to the inputs."""
-        return len(self.lags) * self.last.shape[1]
-
     def widen_next(self, X: Float[np.ndarray, "n d"], fill: Float[AnyArray, " e"]) -> Float[np.ndarray, "n w"]:
         """Rows of which each is taken as the next one: all get the same last targets."""
         if not self.lags:

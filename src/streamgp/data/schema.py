@@ -192,7 +192,8 @@ def infer_schema(
         reasons = "; ".join(f"'{name}' was dropped because {reason}" for name, reason in dropped.items())
         raise DataError(
             f"{file}: expected at least one feature column beside the target, found none"
-            + (f" ({reasons})." if reasons else ".")
+            + (f" ({reasons})" if reasons else "")
+            + "; add one, or make the target's own past an input (--lags 1)."
         )
     return Schema(
         features=tuple(kept),
