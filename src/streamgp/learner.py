@@ -146,8 +146,7 @@ class StreamLearner:
         """
         at = 0
         while at < len(X):
-            left = len(X) - at
-            stretch = min(left, self.longest_stretch)
+            stretch = min(len(X) - at, self.longest_stretch)
             rows = slice(at, at + stretch)
             part = self._learn_stretch(X[rows], y[rows], None if times is None else times[rows])
             at += stretch
@@ -271,10 +270,7 @@ class StreamLearner:
         if not self.timed:
             return {"X": jnp.asarray(padded), "times": None}
         assert times is not None
-        return {
-            "X": jnp.asarray(padded),
-            "times": jnp.asarray(np.pad(times, (0, size - len(X)), mode="edge")),
-        }
+        return {"X": jnp.asarray(padded), "times": jnp.asarray(np.pad(times, (0, size - len(X)), mode="edge"))}
 
     def _in_units(self, predictive: Predictive, n: int) -> Predictive:
         """The first n rows of a prediction, as NumPy arrays in the units of the targets."""
