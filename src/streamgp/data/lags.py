@@ -46,8 +46,8 @@ class LaggedTargets:
         """Rows of which each is taken as the next one: all get the same last targets."""
         if not self.lags:
             return X
-        past = np.concatenate([self.last[-lag] for lag in self.lags])
-        return self._widened(X, np.broadcast_to(past, (len(X), len(past))), fill)
+        past = self._filled(fill)[[-lag for lag in self.lags]].reshape(1, -1)
+        return np.concatenate([X, past.repeat(len(X), axis=0)], axis=1)
 
     def widen(
         self, X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"], fill: Float[AnyArray, " e"]
@@ -55,9 +55,9 @@ class LaggedTargets:
         """The next rows of the stream in their order, `y` being their own targets: a row sees those above it."""
         if not self.lags:
             return X
-        known = np.concatenate([self.last, y])
+        known = np.concatenate([self._filled(fill), y])
         ends = [len(known) - lag for lag in self.lags]  # a lag is at least 1, so no row meets its own target
-        return self._widened(X, np.concatenate([known[end - len(X) : end] for end in ends], axis=1), fill)
+        return np.concatenate([X, *(known[end - len(X) : end] for end in ends)], axis=1)
 
     def learn(self, y: Float[np.ndarray, "n e"]) -> "LaggedTargets":
         """After the rows with the targets `y`."""
@@ -66,5 +66,5 @@ class LaggedTargets:
         known = np.concatenate([self.last, y])
         return LaggedTargets(self.lags, known[len(y) :])
 
-    def _widened(self, X: np.ndarray, past: np.ndarray, fill: AnyArray) -> np.ndarray:
-        return np.concatenate([X, np.where(np.isnan(past), np.tile(fill, len(self.lags)), past)], axis=1)
+    def _filled(self, fill: AnyArray) -> np.ndarray:
+        return np.where(np.isnan(self.last), fill, self.last)
