@@ -61,6 +61,11 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
     warmup_posterior
         ``condition`` (default): after the fit, experts learn the warm-up rows. ``prior``: they restart from the
         prior, as in the papers.
+    lags
+        Past targets as further inputs, in rows back: ``(1, 2, 24)``, or an int for that one lag. They count the rows
+        that were learnt, and must be shorter than the warm-up. `predict` takes every row as the next one, so its
+        lags are those of the last row learnt. In the first rows the mean target stands in for what is missing.
+        With lags, X may have no columns.
     on_bad_row
         ``raise`` on rows with NaN or infinity, or ``skip`` and count them.
     random_state
@@ -105,6 +110,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         share: float | None = None,
         switch: float | None = None,
         warmup_posterior: str = "condition",
+        lags: Any = None,
         on_bad_row: str = "raise",
         random_state: Any = 0,
     ) -> None:
@@ -119,6 +125,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         self.share = share
         self.switch = switch
         self.warmup_posterior = warmup_posterior
+        self.lags = lags
         self.on_bad_row = on_bad_row
         self.random_state = random_state
 
@@ -272,7 +279,8 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         self._check_fitted()
         meta = {"kind": type(self).__name__, "rows": self._learner.rows}
         tree = {
-            "params": self.get_params(),
+            # Lags as they were understood: a range, say, could not be stored.
+            "params": self.get_params() | ({} if self.lags is None else {"lags": self._learner.spec.lags}),
             "learner": self._learner.to_tree(),
             "single": self._single,
             "skipped_rows": self.skipped_rows_,
@@ -343,6 +351,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
             share=self.share,
             switch=self.switch,
             warmup_posterior=self.warmup_posterior,
+            lags=self.lags,
         )
         seed = self.random_state
         if not isinstance(seed, int | np.integer):

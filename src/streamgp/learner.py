@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from streamgp.core import Info, Predictive
+from streamgp.data.lags import LaggedTargets
 from streamgp.data.standardise import Standardiser
 from streamgp.ensemble import Ensemble, EnsembleState
 from streamgp.presets import Spec
@@ -52,7 +53,7 @@ class StreamLearner:
     Raises
     ------
     ValueError
-        If a basis of `spec` cannot take so many inputs.
+        If a basis of `spec` cannot take so many inputs, or the warm-up has no row with the longest lag.
     """
 
     def __init__(
@@ -66,7 +67,9 @@ class StreamLearner:
         timed: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        spec.check_inputs(num_inputs)
+        width = num_inputs + num_outputs * len(spec.lags)
+        spec.check(width, warmup)
+        self._lags = LaggedTargets.empty(spec.lags, num_outputs)
         self.spec = spec
         self.num_inputs = num_inputs
         self.num_outputs = num_outputs
@@ -79,10 +82,10 @@ class StreamLearner:
         self.experts: list[FittedExpert] = []
         # The warm-up's rows so far, (X, y, times) of each stretch; the arrays are never written to.
         self._kept: list[_Stretch] | None = [(np.zeros((0, num_inputs)), np.zeros((0, num_outputs)), np.zeros(0))]
-        self._inputs = Standardiser.empty(num_inputs)
+        self._inputs = Standardiser.empty(width)
         self._targets = Standardiser.empty(num_outputs)
         with jax.enable_x64(True):
-            self._model: Ensemble = provisional_ensemble(num_inputs, num_outputs, seed)
+            self._model: Ensemble = provisional_ensemble(width, num_outputs, seed)
             self._state: EnsembleState = self._model.init(jax.random.key(seed))
         # Rows that come singly after the warm-up; while `_singly`, it and not `_state` knows what was learnt last.
         self._rowwise: RowWise | None = None
@@ -137,6 +140,7 @@ class StreamLearner:
         parts = []
         with jax.enable_x64(True):
             self._settle()
+            X = self._lags.widen_next(X, self._targets.mean)
             for rows, size in _pieces(len(X)):
                 piece = self._piece(X[rows], None if times is None else times[rows], size)
                 predictive = self._model.predict(self._state, piece["X"], piece["times"])
@@ -151,8 +155,7 @@ class StreamLearner:
         """
         at = 0
         while at < len(X):
-            left = len(X) - at
-            stretch = min(left, self.longest_stretch)
+            stretch = min(len(X) - at, self.longest_stretch)
             rows = slice(at, at + stretch)
             part = self._learn_stretch(X[rows], y[rows], None if times is None else times[rows])
             at += stretch
@@ -160,11 +163,14 @@ class StreamLearner:
 
     def predict_one(self, x: np.ndarray, time: float = np.nan) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation (E,) of one row after the warm-up; `learn_one` of it is then cheap."""
+        x = self._lags.widen_next(x[None], self._targets.mean)[0]
         return self._row_by_row().predict(x, time)
 
     def learn_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> None:
         """Learn one row after the warm-up, without touching every covariance each time."""
+        x = self._lags.widen_next(x[None], self._targets.mean)[0]
         self.outside_rows += self._row_by_row().learn(x, y, time)
+        self._lags = self._lags.learn(y[None])
         self.rows += 1
 
     def _row_by_row(self) -> RowWise:
@@ -203,7 +209,8 @@ class StreamLearner:
             if self._kept is not None:
                 stretch = (X.copy(), y.copy(), np.zeros(len(X)) if times is None else times.copy())
                 self._kept = [*self._kept, stretch]
-            info = self._update(X, y, times)
+            info = self._update(self._lags.widen(X, y, self._targets.mean), y, times)
+            self._lags = self._lags.learn(y)
             self.rows += len(X)
             if self._kept is not None and self.rows == self._next_rebuild(len(X)):
                 self._rebuild()
@@ -235,8 +242,10 @@ class StreamLearner:
         assert self._kept is not None
         X, y, times = stretch = _joined(self._kept)
         self._kept = [stretch]
-        self._inputs = Standardiser.empty(self.num_inputs).update(X)
         self._targets = Standardiser.empty(self.num_outputs).update(y)
+        # The first rows' lags are missing still, but now there is a mean to stand in for them.
+        X = LaggedTargets.empty(self.spec.lags, self.num_outputs).widen(X, y, self._targets.mean)
+        self._inputs = Standardiser.empty(X.shape[1]).update(X)
         ends = self.rows == self.warmup
         if ends:
             self._fit(X, y, times)
@@ -266,15 +275,12 @@ class StreamLearner:
 
     def _piece(self, X: np.ndarray, times: np.ndarray | None, size: int) -> dict[str, Any]:
         """Standardised rows and their times, padded to `size` rows."""
-        padded = np.zeros((size, self.num_inputs))
+        padded = np.zeros((size, X.shape[1]))
         padded[: len(X)] = self._inputs.transform(X)
         if not self.timed:
             return {"X": jnp.asarray(padded), "times": None}
         assert times is not None
-        return {
-            "X": jnp.asarray(padded),
-            "times": jnp.asarray(np.pad(times, (0, size - len(X)), mode="edge")),
-        }
+        return {"X": jnp.asarray(padded), "times": jnp.asarray(np.pad(times, (0, size - len(X)), mode="edge"))}
 
     def _in_units(self, predictive: Predictive, n: int) -> Predictive:
         """The first n rows of a prediction, as NumPy arrays in the units of the targets."""
@@ -307,6 +313,7 @@ class StreamLearner:
             "kept": None if self._kept is None else _joined(self._kept),
             "inputs": self._inputs,
             "targets": self._targets,
+            "lags": self._lags,
             "model": self._model,
             "state": self._state,
         }
@@ -321,6 +328,7 @@ class StreamLearner:
         learner.experts = [FittedExpert(**expert) for expert in tree["experts"]]
         learner._kept = None if tree["kept"] is None else [tree["kept"]]
         learner._inputs, learner._targets = tree["inputs"], tree["targets"]
+        learner._lags = tree.get("lags", learner._lags)  # older checkpoints know of none
         learner._model, learner._state = tree["model"], tree["state"]
         return learner
 

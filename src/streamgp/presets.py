@@ -1,7 +1,7 @@
 """The models by name: which bases, which dynamics, which weights (Lu et al. 2022; Waxman and Djuric 2024)."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -57,6 +57,8 @@ class Spec:
     warmup_posterior
         ``condition``: after the fit the experts learn the warm-up rows; ``prior``: they start again from the
         prior, as in the papers.
+    lags
+        Which targets before a row are among its inputs, in rows back, ascending.
     """
 
     model: str
@@ -73,13 +75,24 @@ class Spec:
     transition: tuple[tuple[float, ...], ...] | None = None
     q_absolute: bool = False
     warmup_posterior: str = "condition"
+    lags: tuple[int, ...] = ()
 
-    def check_inputs(self, num_inputs: int) -> None:
-        """Raise ValueError if a basis cannot take so many inputs; better now than at the end of the warm-up."""
+    def check(self, num_inputs: int, warmup: int) -> None:
+        """Raise ValueError if a basis cannot take so many inputs, or a lag is too long for the warm-up.
+
+        Better now than at its end.
+        """
+        if self.lags and self.lags[-1] >= warmup:
+            raise ValueError(
+                f"lags: expected lags shorter than the warm-up of {warmup} rows, got {self.lags[-1]}; choose a "
+                f"longer warm-up or shorter lags"
+            )
+        if num_inputs == 0:
+            raise ValueError("X: expected at least one column, or lags of the target as inputs, got neither")
         if "hilbert-product" in self.bases and num_inputs > 3:
             raise ValueError(
                 f"bases: expected at most 3 inputs for 'hilbert-product', got {num_inputs} (one-hot columns "
-                f"included); choose fewer features, or use 'hilbert'"
+                f"and lags included); choose fewer features, or use 'hilbert'"
             )
 
     def make_rule(self, groups: Sequence[int]) -> WeightRule:
@@ -138,6 +151,7 @@ def make_spec(
     switch: float | None = None,
     q_absolute: bool = False,
     warmup_posterior: str = "condition",
+    lags: Any = None,
 ) -> Spec:
     """A preset by name with the user's changes, every one checked.
 
@@ -177,6 +191,9 @@ def make_spec(
             if not (isinstance(value, Real) and 0.0 <= value < 1.0):
                 raise ValueError(f"{name}: expected a probability in [0, 1), got {value!r}")
             changes[name] = float(value)
+    if lags is not None:
+        each = lags if isinstance(lags, Iterable) else [lags]
+        changes["lags"] = tuple(sorted({whole_number("lags", lag) for lag in each}))
     changes["warmup_posterior"] = _known("warmup_posterior", warmup_posterior, ("condition", "prior"))
     spec = replace(spec, **changes)
     copies = len(spec.dynamics) * len(spec.noise)

@@ -40,7 +40,7 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
         row holds NaN or infinity.
     """
     as_it_is = {"dtype": np.float64, "ensure_all_finite": False}
-    separately: Any = (as_it_is, {**as_it_is, "ensure_2d": False})
+    separately: Any = ({**as_it_is, "ensure_min_features": _least(estimator)}, {**as_it_is, "ensure_2d": False})
     X, y = validate_data(estimator, X, y, reset=learner is None, validate_separately=separately)
     check_consistent_length(X, y)
     single = y.ndim == 1
@@ -68,7 +68,14 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
 
 def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> tuple[np.ndarray, np.ndarray | None]:
     """Inputs, and the times of a timed stream, to predict for."""
-    X = validate_data(estimator, X, reset=False, dtype=np.float64, ensure_all_finite=False)
+    X = validate_data(
+        estimator,
+        X,
+        reset=False,
+        dtype=np.float64,
+        ensure_all_finite=False,
+        ensure_min_features=_least(estimator),
+    )
     _check_finite("X", X, "correct or remove such rows")
     times = _as_times(times, len(X), learner)
     if times is not None:
@@ -80,6 +87,11 @@ def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> 
                 f"times: expected no time before {last}, that of the last row learnt, got {times[row]} at row {row}"
             )
     return X, times
+
+
+def _least(estimator: Any) -> int:
+    """How many columns X must have: none where lags are inputs too."""
+    return int(estimator.lags is None)
 
 
 class NotFiniteError(ValueError):

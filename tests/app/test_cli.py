@@ -88,6 +88,8 @@ def test_an_option_reaches_the_run(data: Path):
     metrics = json.loads(invoke("run", data, *OPTIONS, *words, "--json", "-").stdout)
     assert [expert["dynamics"] for expert in metrics["experts"]] == ["walk 0.01", "static"]
     assert metrics["rows"] == 200
+    metrics = json.loads(invoke("run", data, *OPTIONS, "--lags", "24,1", "--json", "-").stdout)
+    assert metrics["lags"] == [1, 24]
 
 
 def test_a_run_without_the_packages_of_the_report_says_what_is_missing(
@@ -117,6 +119,12 @@ def test_a_run_without_the_packages_of_the_report_says_what_is_missing(
         (("DATA", "--target", "y", "--dynamics", "walk"), "dynamics"),
         (("DATA", "--target", "y", "--json", "nowhere/m.json"), "--json: expected a file in a directory that exists"),
         (("DATA", "--target", "y", "--resume"), "--resume needs --out"),
+        (
+            ("DATA", "--target", "y", "--lags", "1,a"),
+            "--lags: expected whole numbers with commas, such as 1,2,24, got '1,a'",
+        ),
+        (("DATA", "--target", "y", "--lags", "0"), "lags: expected a whole number >= 1, got 0"),
+        (("DATA", "--target", "y", "--lags", "80"), "lags: expected lags shorter than the warm-up of 80 rows"),
     ],
 )
 def test_what_cannot_work_is_one_sentence(data: Path, words: tuple[str, ...], message: str):

@@ -65,6 +65,14 @@ def test_ctrl_c_keeps_what_was_learnt_and_resume_gives_the_same_numbers(
     same_as_unbroken(data, tmp_path, resumed, run_small, chunk=30)
 
 
+def test_a_stream_with_lags_goes_on_with_them(data: Path, tmp_path: Path):
+    spec = make_spec("linear", lags=[1, 30])
+    run_spec(data, tmp_path / "out", spec, max_rows=170)
+    run_spec(data, tmp_path / "out", spec, resume=True)
+    run_spec(data, tmp_path / "whole", spec)
+    close(predictions(tmp_path / "out"), predictions(tmp_path / "whole"))
+
+
 def test_ctrl_c_during_the_fit_leaves_it_out_and_resume_gives_the_same_numbers(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -214,6 +222,7 @@ def test_skipped_rows_and_unseen_levels_are_counted_once_however_often_the_run_r
         ({"on_bad_row": "skip"}, "on_bad_row 'raise'"),
         ({"spec": make_spec("oebe")}, "model 'linear'"),
         ({"spec": make_spec("linear", dynamics=["walk 0.1"])}, "dynamics"),
+        ({"spec": make_spec("linear", lags=[1, 2])}, r"lags \(\), but now \(1, 2\)"),
     ],
 )
 def test_resume_with_other_options_refuses(data: Path, tmp_path: Path, changes: dict[str, Any], name: str):
@@ -222,6 +231,21 @@ def test_resume_with_other_options_refuses(data: Path, tmp_path: Path, changes: 
     with pytest.raises(RunError, match=f"--resume: the run in .* has {name}"):
         run_spec(data, tmp_path / "out", **{"spec": make_spec("linear"), "resume": True} | changes)
     assert contents(tmp_path / "out") == before
+
+
+def test_resume_of_a_run_from_before_there_were_lags(data: Path, tmp_path: Path):
+    from streamgp import checkpoint
+
+    out = tmp_path / "out"
+    run_linear(data, out, max_rows=150)
+    tree, meta = checkpoint.load(out / "checkpoint")
+    del tree["config"]["lags"], tree["learner"]["lags"], tree["learner"]["spec"]["lags"]
+    checkpoint.save(out / "checkpoint", tree, meta)
+    with pytest.raises(RunError, match=r"has lags \(\), but now \(1,\) was given"):
+        run_spec(data, out, make_spec("linear", lags=1), resume=True)
+    run_linear(data, out, resume=True)
+    run_linear(data, tmp_path / "whole")
+    close(predictions(out), predictions(tmp_path / "whole"))
 
 
 def test_resume_takes_the_warmup_of_the_run(data: Path, tmp_path: Path):

@@ -11,6 +11,7 @@ from polars.testing import assert_frame_equal
 from scipy.stats import norm
 from streams import ROWS, WARMUP, close, predictions, results, run_linear, run_small, run_spec, table
 
+from streamgp import StreamingGPRegressor, evaluate
 from streamgp.app.outputs import RunError
 from streamgp.data import DataError
 from streamgp.presets import make_spec
@@ -59,6 +60,22 @@ def test_metrics_are_those_of_the_predictions_by_their_definitions(small: Path):
     )
     last = np.sqrt(np.mean(np.diff(y)[WARMUP - 1 :] ** 2))
     np.testing.assert_allclose(metrics["naive"]["persistence"]["rmse"], last, rtol=1e-12)
+
+
+@pytest.mark.parametrize("features", [["a", "b"], None])
+def test_lags_of_a_file_are_those_of_the_estimator(tmp_path: Path, features: list[str] | None):
+    rows = table().select("a", "b", "y") if features else table().select("stamp", "y")
+    rows.write_csv(tmp_path / "series.csv")
+    spec = make_spec("linear", lags=[1, 5])
+    metrics = run_spec(
+        tmp_path / "series.csv", tmp_path / "out", spec, features=features, time=None if features else "stamp"
+    ).metrics
+    assert metrics["features"] == [*(features or []), "y lag 1", "y lag 5"]
+    X = rows.select(features or []).to_numpy().reshape(ROWS, -1)
+    times = None if features else rows["stamp"].to_numpy()
+    model = StreamingGPRegressor("linear", warmup=WARMUP, lags=[1, 5])
+    expected = evaluate(model, X, rows["y"].to_numpy(), times, progress=False)
+    np.testing.assert_allclose(predictions(tmp_path / "out")["mean"], expected.mean, rtol=1e-9, atol=1e-9)
 
 
 def test_the_directory_holds_what_the_documentation_names(small: Path):

@@ -30,6 +30,12 @@ def test_a_near_tie_is_no_victory() -> None:
     assert verdict(1.5) == "won"
 
 
+def test_advice_against_persistence_knows_of_lags() -> None:
+    metrics = {"rmse": 1.0, "nmse": 0.5, "naive": {"persistence": {"rmse": 0.5}}}
+    assert "--lags 1" in wording.rivals(metrics)[0]["text"]
+    assert "further lags" in wording.rivals({**metrics, "lags": [1]})[0]["text"]
+
+
 @pytest.mark.parametrize(
     ("number", "text"),
     [

@@ -62,6 +62,8 @@ Examples:
 
 - `streamgp run power.csv.gz --target load --features temp,hour --time stamp --on-bad-row skip`
 
+- `streamgp run power.csv --target load --lags 1,24,168` — the load one row, 24 and 168 rows ago are inputs too
+
 - `tail -n +1 -f live.csv | streamgp run - --target y --chunk 1 --json metrics.json`
 
 - `streamgp run power.csv --target load --out results --resume` — go on after Ctrl-C
@@ -74,6 +76,10 @@ def run(
     target: Annotated[str, typer.Option(help="Column to predict; several with commas.")],
     features: Annotated[
         str | None, typer.Option(help="Columns to predict from, with commas. Default: all others.")
+    ] = None,
+    lags: Annotated[
+        str | None,
+        typer.Option(help="The target so many rows ago is an input too: 1,2,24. Each shorter than the warm-up."),
     ] = None,
     time: Annotated[
         str | None, typer.Option(help="Column of times; forgetting then runs by time, not by rows.")
@@ -153,6 +159,7 @@ def run(
                 switch=switch,
                 q_absolute=q_absolute,
                 warmup_posterior=warmup_posterior.value,
+                lags=_whole_numbers("--lags", lags),
             )
         except ValueError as error:
             raise RunError(str(error)) from error
@@ -237,6 +244,16 @@ def _run(options: "RunOptions", json: str | None) -> None:
 
 def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _whole_numbers(option: str, text: str | None) -> list[int] | None:
+    names = _names(text)
+    if names is None:
+        return None
+    try:
+        return [int(name) for name in names]
+    except ValueError:
+        raise ValueError(f"{option}: expected whole numbers with commas, such as 1,2,24, got {text!r}") from None
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from streamgp.app.interrupt import Interrupt, Stop
 from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.wording import plural
 from streamgp.data import Chunk, DataError, RowReader, Schema
+from streamgp.data.lags import lag_names
 from streamgp.data.readers import OnBadRow
 from streamgp.estimators import expert_table
 from streamgp.evaluation import StreamMetrics, prequential, results
@@ -227,7 +228,11 @@ class Job:
             "data": Path(self.options.data).name if self.options.data != "-" else "standard input",
             "targets": self.options.targets,
             "target": self.options.targets[0],
-            "features": self.reader.schema.feature_names,
+            "features": [
+                *self.reader.schema.feature_names,
+                *lag_names(self.options.targets, self.options.spec.lags),
+            ],
+            "lags": list(self.options.spec.lags),
             **scores,
             "seconds": seconds,
             "rows_per_second": learnt / seconds["stream"] if learnt > 0 and seconds["stream"] > 0 else None,
@@ -273,5 +278,5 @@ def _new_learner(options: RunOptions, schema: Schema) -> StreamLearner:
             seed=options.seed,
             timed=options.time is not None,
         )
-    except ValueError as error:  # a basis that does not suit so many inputs
+    except ValueError as error:  # a basis that does not suit so many inputs, or a lag beyond the warm-up
         raise RunError(str(error)) from error

@@ -1,6 +1,6 @@
 """`streamgp run`: begin a run, or go on with one."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from streamgp import checkpoint
@@ -8,6 +8,7 @@ from streamgp.app.job import Job, Outcome, RunOptions
 from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.data import RowReader, Schema, open_rows
 from streamgp.estimators import DEFAULT_WARMUP, default_warmup
+from streamgp.presets import Spec
 
 SHORT_FILE = 5 * DEFAULT_WARMUP  # a file with fewer rows gets a fifth of them as its warm-up
 
@@ -57,6 +58,7 @@ def _open(options: RunOptions, stored: dict[str, Any] | None = None) -> RowReade
         skip_rows=0 if stored is None else stored["next_row"],
         last_time=None if stored is None else stored["last_time"],
         schema=None if stored is None else Schema.from_json(stored["schema"]),
+        needs_features=not options.spec.lags,
     )
 
 
@@ -81,7 +83,9 @@ def _load(options: RunOptions, directory: RunDirectory | None) -> dict[str, Any]
             f"{directory.checkpoint}: expected the checkpoint of a run, got one of {meta.get('kind')!r}"
         )
     given = options.config
-    for name, before in tree["config"].items():
+    # An option that is younger than the checkpoint had its default then.
+    stored = {**asdict(Spec(tree["config"]["model"])), **tree["config"]}
+    for name, before in stored.items():
         now = given.get(name)
         if before != now and not (name == "warmup" and now is None):
             raise RunError(

@@ -30,7 +30,9 @@ def rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:
         "persistence": (
             "The simplest rival",
             "repeating the last value",
-            "consider lagged targets as features.",
+            "look for features, or further lags, that tell more."
+            if metrics.get("lags")
+            else "make it one of the inputs, with --lags 1.",
         ),
         "running_mean": (
             "A naive rival",

@@ -35,7 +35,8 @@ class Chunk(NamedTuple):
 def encode(block: Block, schema: Schema) -> tuple[Chunk, dict[int, str]]:
     """All rows of a block as numbers, and what is wrong with each row that is bad."""
     faults = dict(block.faults)
-    X = [_features(feature, block.columns[feature.name], faults) for feature in schema.features]
+    X = [np.empty((block.size, 0))]  # all there is of a stream that is predicted from its own past alone
+    X += [_features(feature, block.columns[feature.name], faults) for feature in schema.features]
     y = [_numbers(name, block.columns[name], faults, what="target column") for name in schema.targets]
     times = None
     if schema.time is not None:

@@ -29,6 +29,7 @@ def open_rows(
     skip_rows: int = 0,
     last_time: float | None = None,
     schema: Schema | None = None,
+    needs_features: bool = True,
 ) -> "RowReader":
     """Open a table as a stream of chunks.
 
@@ -59,6 +60,8 @@ def open_rows(
         The time of the row before the first, which no later one may precede.
     schema
         The schema of an earlier reader, in place of inferring one.
+    needs_features
+        Whether a file with no column to predict from is refused; the rows' X has no columns otherwise.
 
     Raises
     ------
@@ -83,7 +86,8 @@ def open_rows(
     try:
         head = None
         if schema is None:
-            head, schema = _infer(opened, targets, features, time, min(infer_rows, max_rows or infer_rows))
+            count = min(infer_rows, max_rows or infer_rows)
+            head, schema = _infer(opened, targets, features, time, count, needs_features)
         else:
             _check_agrees(opened, schema, targets, features, time)
         opened.selected = schema.columns
@@ -98,7 +102,12 @@ def open_rows(
 
 
 def _infer(
-    source: Source, targets: tuple[str, ...], features: Sequence[str] | None, time: str | None, count: int
+    source: Source,
+    targets: tuple[str, ...],
+    features: Sequence[str] | None,
+    time: str | None,
+    count: int,
+    needs_features: bool,
 ) -> tuple[Block, Schema]:
     """The first rows of the file, and the schema that they imply."""
     if source.columns is not None:
@@ -122,7 +131,7 @@ def _infer(
                 f"{source.name}: {head.where(first)}, target column '{name}': expected numbers, "
                 f"got {cells.show(head.columns[name][first])}; choose a numeric target."
             )
-    return head, infer_schema(source.name, columns, targets, features, time)
+    return head, infer_schema(source.name, columns, targets, features, time, needs_features)
 
 
 def _check_agrees(

@@ -156,6 +156,7 @@ def infer_schema(
     targets: Sequence[str],
     features: Sequence[str] | None,
     time: str | None,
+    needs_features: bool = True,
 ) -> Schema:
     """Infer the kinds of the columns from the first rows of a file.
 
@@ -167,12 +168,14 @@ def infer_schema(
         The cells of the first rows, column by column.
     targets, features, time
         The columns' roles; without `features`, all columns that have no other role.
+    needs_features
+        Whether there must be a feature.
 
     Raises
     ------
     DataError
-        If a column that was named cannot be a feature, if no feature is left, or if the time column
-        holds neither numbers nor ISO dates.
+        If a column that was named cannot be a feature, if no feature is left although one is needed, or if the
+        time column holds neither numbers nor ISO dates.
     """
     named = features is not None
     candidates = features if features is not None else [c for c in columns if c not in targets and c != time]
@@ -185,11 +188,12 @@ def infer_schema(
             raise DataError(f"{file}: column '{name}' cannot be a feature, because {feature}; leave it out.")
         else:
             dropped[name] = feature
-    if not kept:
+    if needs_features and not kept:
         reasons = "; ".join(f"'{name}' was dropped because {reason}" for name, reason in dropped.items())
         raise DataError(
             f"{file}: expected at least one feature column beside the target, found none"
-            + (f" ({reasons})." if reasons else ".")
+            + (f" ({reasons})" if reasons else "")
+            + "; add one, or make the target's own past an input (--lags 1)."
         )
     return Schema(
         features=tuple(kept),
