@@ -11,9 +11,13 @@ from scipy.special import logsumexp
 
 from oracles.ensemble_loop import joint_log_density, weigh
 from streamgp import StreamingGPRegressor
+from streamgp.bases import FAMILIES, UserFunction
 from streamgp.data.standardise import Standardiser
+from streamgp.dynamics import parse
 from streamgp.engine.rowfilter import PENDING
+from streamgp.ensemble import Expert, ensemble
 from streamgp.rowwise import RowWise
+from streamgp.weights import BMA
 from test_equivalence import ORACLES, beliefs, close, model, oracle, stream
 
 
@@ -138,3 +142,32 @@ def test_nothing_is_compiled_or_grows_row_by_row(rows):
         model.learn_one(X[i], y[i])
     assert not compiled
     assert time.perf_counter() - start < 1.0  # 10 ms a row: a hundred times more than it needs
+
+
+def test_groups_of_equal_shape_keep_their_places_in_the_stack():
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(70, 2)), rng.normal(size=(70, 1))
+    build = {"num_features": 4, "start": 1.0}
+    bases = [
+        FAMILIES[name].from_data(X, key=jax.random.key(i), **build)
+        for i, name in enumerate(["fourier", "hilbert"] * 2)
+    ]
+    bases += [UserFunction(lambda x: jnp.concatenate([x, x**2], axis=1), 2)]
+    experts = [
+        Expert(basis, jnp.asarray(1.0 + i), jnp.asarray(0.1), parse(name))
+        for name in ("static", "walk 0.01")
+        for i, basis in enumerate(bases)
+    ]
+    ens = ensemble(experts, BMA())
+    assert len(ens.groups) == 3
+    single = RowWise(ens, Standardiser.empty(2), Standardiser.empty(1))
+    single.load(ens.init(jax.random.key(0)))
+    got = []
+    for row, target in zip(X, y, strict=True):
+        got.append(single.predict(row)[0])
+        single.learn(row, target)
+    want, info = ens.update(ens.init(jax.random.key(0)), X, y)
+    np.testing.assert_allclose(got, info.predictive.mean, rtol=1e-9, atol=1e-12)
+    for ours, theirs in zip(single.settle().filters, want.filters, strict=True):
+        close(ours.mean, theirs.mean)
+        close(ours.cov, theirs.cov)

@@ -9,9 +9,11 @@ from jaxtyping import Float
 
 from streamgp import student_t
 from streamgp.data.standardise import Standardiser, standardise
+from streamgp.engine.blocks import num_features
 from streamgp.engine.host import on_host
 from streamgp.engine.rowfilter import Ahead, RowFilter
 from streamgp.ensemble import Ensemble, EnsembleState
+from streamgp.filtering import FilterState
 from streamgp.noise import NoiseState
 
 
@@ -27,7 +29,14 @@ class RowWise:
         self._inputs = np.asarray(inputs.mean), inputs.scale
         self._targets = np.asarray(targets.mean), targets.scale
         self._unit = float(model.time_unit)
-        self._back = np.argsort(np.asarray(model.order))
+        # Groups of equal shape are one stack here, whatever their bases: every call into NumPy has its price.
+        alike: dict[tuple[int, int], list[int]] = {}
+        for number, group in enumerate(model.groups):
+            alike.setdefault((num_features(group), group.noise.prior_var.shape[1]), []).append(number)
+        self._alike = list(alike.values())
+        ends = np.cumsum([group.noise.prior_var.size for group in model.groups])[:-1]
+        order = np.split(np.asarray(model.order), ends)
+        self._back = np.argsort(np.concatenate([order[i] for members in self._alike for i in members]))
         self._one = model.num_experts == 1 and not model.noise.adapt
         self._gaussian = np.full(model.num_experts, np.inf)
 
@@ -41,10 +50,12 @@ class RowWise:
 
     def load(self, state: EnsembleState) -> None:
         """Go on from the ensemble's state."""
-        self._filters = [
-            RowFilter(beliefs, group.dynamics, group.noise)
+        parts = [
+            on_host((beliefs, group.dynamics, group.noise))
             for group, beliefs in zip(self._model.groups, state.filters, strict=True)
         ]
+        joined = [[parts[i] for i in members] for members in self._alike]
+        self._filters = [RowFilter(*jax.tree.map(lambda *a: np.concatenate(a), *members)) for members in joined]
         self._weights, self._noise = state.weights, on_host(state.noise)
         self.log_weights: np.ndarray | jax.Array = np.asarray(self._model.rule.predict(state.weights))
         self.last_time = float(state.last_time)
@@ -104,9 +115,15 @@ class RowWise:
 
     def settle(self) -> EnsembleState:
         """The ensemble's state; this object may go on from there."""
-        filters = tuple(filter.settle() for filter in self._filters)
+        filters: dict[int, FilterState] = {}
+        for filter, members in zip(self._filters, self._alike, strict=True):
+            joined = filter.settle()
+            cuts = np.cumsum([len(self._model.groups[i].noise.prior_var) for i in members])[:-1]
+            separate = zip(members, np.split(joined.mean, cuts), np.split(joined.cov, cuts), strict=True)
+            filters |= {i: FilterState(*belief) for i, *belief in separate}
         self._seen = None
-        return EnsembleState(filters, self._weights, jnp.asarray(self.last_time), self._noise)
+        in_order = tuple(filters[i] for i in range(len(filters)))
+        return EnsembleState(in_order, self._weights, jnp.asarray(self.last_time), self._noise)
 
     def _ahead(self, x: np.ndarray, time: float) -> list[Ahead]:
         """What every expert says of a row; kept for the lesson that follows the prediction of the same row."""
@@ -118,9 +135,18 @@ class RowWise:
             phis = [np.asarray(basis(row))[..., 0, :] for basis in self._bases]
             # By the class: a method bound to a module is a module of its own, which takes tens of microseconds.
             self._is_outside = any(type(basis).outside(basis, row).any() for basis in self._bases)
-        ahead = [filter.predict(phi, tau) for filter, phi in zip(self._filters, phis, strict=True)]
+        ahead = [
+            filter.predict(phis[members[0]] if len(members) == 1 else self._stacked(phis, members), tau)
+            for filter, members in zip(self._filters, self._alike, strict=True)
+        ]
         self._seen = (x.copy(), tau, ahead)
         return ahead
+
+    def _stacked(self, phis: list[np.ndarray], members: list[int]) -> np.ndarray:
+        """The features of several groups as one array; a basis without parameters gives one row for all copies."""
+        copies = [np.shape(self._model.groups[i].noise.prior_var)[0] for i in members]
+        shapes = [(n, phis[i].shape[-1]) for n, i in zip(copies, members, strict=True)]
+        return np.concatenate([np.broadcast_to(phis[i], s) for i, s in zip(members, shapes, strict=True)])
 
     def _elapsed(self, time: float) -> float:
         if np.isnan(time) or np.isnan(self.last_time):
