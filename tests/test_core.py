@@ -159,4 +159,4 @@ def test_a_model_is_known_by_its_methods():
 
     assert isinstance(Model(), OnlineModel)
     assert not isinstance(object(), OnlineModel)
-    assert Info._fields == ("predictive", "outside")
+    assert Info._fields == ("predictive", "outside", "rules")

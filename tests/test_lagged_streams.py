@@ -123,7 +123,7 @@ def test_predict_takes_each_row_as_the_next_one():
         ahead = mean_and_std(model.predict(np.concatenate([X[:3], X[row : row + 1]])))
         assert model.to_tree()["lags"] is before
         (passed,) = model.learn(X[row : row + 1], y[row : row + 1])
-        np.testing.assert_allclose(mean_and_std(passed), np.asarray(ahead)[:, 3:], rtol=1e-9)
+        np.testing.assert_allclose(mean_and_std(passed.predictive), np.asarray(ahead)[:, 3:], rtol=1e-9)
 
 
 def test_a_fit_that_fails_leaves_the_lags_as_they_were(monkeypatch: pytest.MonkeyPatch):

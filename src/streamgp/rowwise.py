@@ -16,6 +16,8 @@ from streamgp.ensemble import Ensemble, EnsembleState
 from streamgp.filtering import FilterState
 from streamgp.noise import NoiseState
 
+_LOG_2PI = float(np.log(2.0 * np.pi))
+
 
 class RowWise:
     """Predicts and learns like the ensemble's `predict` and `update` with blocks of one row, in the data's units.
@@ -38,7 +40,6 @@ class RowWise:
         order = np.split(np.asarray(model.order), ends)
         self._back = np.argsort(np.concatenate([order[i] for members in self._alike for i in members]))
         self._one = model.num_experts == 1 and not model.noise.adapt
-        self._gaussian = np.full(model.num_experts, np.inf)
 
         self._bases = [on_host(group.basis) for group in model.groups]
 
@@ -85,7 +86,11 @@ class RowWise:
         if not self._one:
             filters = self._collect(ahead)
             loc, var, dof = self._experts(*filters)
-            log_density = student_t.log_density(y - loc, var, dof[:, None]).sum(-1)
+            if dof is None:
+                densities = -0.5 * (np.square(y - loc) / var + np.log(var) + _LOG_2PI)
+            else:
+                densities = student_t.log_density(y - loc, var, dof[:, None])
+            log_density = densities.sum(-1)
             if self._noise is not None:
                 self._noise = self._model.noise.update(self._noise, np.square(y - filters[0]) / filters[1])
             with jax.enable_x64(True):
@@ -106,10 +111,10 @@ class RowWise:
 
     def _experts(
         self, loc: Float[np.ndarray, "k e"], var: Float[np.ndarray, "k e"]
-    ) -> tuple[Float[np.ndarray, "kinds e"], Float[np.ndarray, "kinds e"], Float[np.ndarray, " kinds"]]:
-        """Mean, variance and degrees of freedom of all experts, from those of the filters."""
+    ) -> tuple[Float[np.ndarray, "kinds e"], Float[np.ndarray, "kinds e"], Float[np.ndarray, " kinds"] | None]:
+        """Mean, variance and degrees of freedom (None: Gaussian) of all experts, from those of the filters."""
         if self._noise is None:
-            return loc, var, self._gaussian
+            return loc, var, None
         scaled, dof = self._model.noise.ahead(NoiseState(self._noise.shape[None], self._noise.rate[None]), var[None])
         return np.repeat(loc, len(self._model.noise.discounts), axis=0), np.asarray(scaled[0]), np.asarray(dof[0])
 

@@ -246,7 +246,7 @@ def told(tmp_path: Path, **options: Any) -> Page:
 def test_says_so_when_a_naive_rival_wins(tmp_path: Path) -> None:
     page = told(tmp_path, rows=2000, smooth=True, sharpness=0.5)
     assert "The simplest rival, repeating the last value, did better (RMSE" in page.html
-    assert "consider lagged targets" in page.html
+    assert "make it one of the inputs, with --lags 1" in page.html
     assert "too narrow" in page.text["bands"] and "Not quite" in page.text["bands"]
 
 
