@@ -63,9 +63,8 @@ class Predictive(eqx.Module):
 
     def _log_densities(self, x: Float[AnyArray, "n e"]) -> Float[AnyArray, "n k e"]:
         """Log density of every component and output."""
-        if self.dof is None:
-            return norm.logpdf(x[:, None, :], self.loc, jnp.sqrt(self.var))
-        return student_t.log_density(x[:, None, :] - self.loc, jnp.asarray(self.var), self.dof[:, :, None])
+        dof = None if self.dof is None else self.dof[:, :, None]
+        return student_t.log_density(x[:, None, :] - self.loc, jnp.asarray(self.var), dof)
 
     def _cdfs(self, x: Float[AnyArray, "n e"]) -> Float[AnyArray, "n k e"]:
         """Distribution function of every component and output."""
@@ -108,8 +107,8 @@ class Predictive(eqx.Module):
     def crps(self, y: Float[AnyArray, "n e"]) -> Float[Array, "n e"]:
         """Continuous ranked probability score of each output: E|Y - y| - E|Y - Y'| / 2 (Grimit et al. 2006, Eq. 5).
 
-        With Student's t, the distance of two draws counts as a t of the same first four moments (0.1% at 5 degrees of
-        freedom, less with more).
+        With Student's t, the distance of two draws counts as a t of the same first four moments. That makes the score
+        of a mixture of t's at its centre too large by 3% at 5 degrees of freedom, by 1.3% at 6, and 0.25% at 10.
         """
         return _crps(self, jnp.asarray(y))
 

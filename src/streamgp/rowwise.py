@@ -16,8 +16,6 @@ from streamgp.ensemble import Ensemble, EnsembleState
 from streamgp.filtering import FilterState
 from streamgp.noise import NoiseState
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
-
 
 class RowWise:
     """Predicts and learns like the ensemble's `predict` and `update` with blocks of one row, in the data's units.
@@ -86,11 +84,7 @@ class RowWise:
         if not self._one:
             filters = self._collect(ahead)
             loc, var, dof = self._experts(*filters)
-            if dof is None:
-                densities = -0.5 * (np.square(y - loc) / var + np.log(var) + _LOG_2PI)
-            else:
-                densities = student_t.log_density(y - loc, var, dof[:, None])
-            log_density = densities.sum(-1)
+            log_density = student_t.log_density(y - loc, var, None if dof is None else dof[:, None]).sum(-1)
             if self._noise is not None:
                 self._noise = self._model.noise.update(self._noise, np.square(y - filters[0]) / filters[1])
             with jax.enable_x64(True):

@@ -22,9 +22,12 @@ def squared_scale(var: Float[AnyArray, "..."], dof: Float[AnyArray, "..."]) -> F
 
 
 def log_density(
-    residual: Float[AnyArray, "..."], var: Float[AnyArray, "..."], dof: Float[AnyArray, "..."]
+    residual: Float[AnyArray, "..."], var: Float[AnyArray, "..."], dof: Float[AnyArray, "..."] | None
 ) -> Float[AnyArray, "..."]:
-    """Log density of a t of variance `var` at a distance `residual` from its mean."""
+    """Log density of a t of variance `var` at a distance `residual` from its mean; without `dof`, of a Gaussian."""
+    if dof is None:
+        xp = namespace(residual, var)
+        return -0.5 * (_LOG_2PI + xp.log(var) + xp.square(residual) / var)
     xp = namespace(residual, var, dof)
     scale2 = squared_scale(var, dof)
     half = 0.5 * xp.where(xp.isinf(dof), 1.0, dof)
