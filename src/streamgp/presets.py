@@ -59,6 +59,9 @@ class Spec:
         prior, as in the papers.
     lags
         Which targets before a row are among its inputs, in rows back, ascending.
+    horizon
+        How many rows after the last one learnt the forecast is for; 0: the target of a row is predicted from the
+        inputs of the same row.
     """
 
     model: str
@@ -76,12 +79,18 @@ class Spec:
     q_absolute: bool = False
     warmup_posterior: str = "condition"
     lags: tuple[int, ...] = ()
+    horizon: int = 0
 
     def check(self, num_inputs: int, warmup: int) -> None:
-        """Raise ValueError if a basis cannot take so many inputs, or a lag is too long for the warm-up.
+        """Raise ValueError if a basis cannot take so many inputs, or lag or horizon are too long for the warm-up.
 
         Better now than at its end.
         """
+        if self.horizon + max(self.lags, default=0) >= warmup > max(self.lags, default=0):
+            raise ValueError(
+                f"horizon: expected a horizon that leaves pairs of inputs and targets in the warm-up of {warmup} "
+                f"rows, got {self.horizon} and lags up to {max(self.lags, default=0)}; choose a longer warm-up"
+            )
         if self.lags and self.lags[-1] >= warmup:
             raise ValueError(
                 f"lags: expected lags shorter than the warm-up of {warmup} rows, got {self.lags[-1]}; choose a "
@@ -152,6 +161,7 @@ def make_spec(
     q_absolute: bool = False,
     warmup_posterior: str = "condition",
     lags: Any = None,
+    horizon: int | None = None,
 ) -> Spec:
     """A preset by name with the user's changes, every one checked.
 
@@ -194,6 +204,8 @@ def make_spec(
     if lags is not None:
         each = lags if isinstance(lags, Iterable) else [lags]
         changes["lags"] = tuple(sorted({whole_number("lags", lag) for lag in each}))
+    if horizon is not None:
+        changes["horizon"] = whole_number("horizon", horizon)
     changes["warmup_posterior"] = _known("warmup_posterior", warmup_posterior, ("condition", "prior"))
     spec = replace(spec, **changes)
     copies = len(spec.dynamics) * len(spec.noise)

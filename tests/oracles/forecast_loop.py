@@ -1,0 +1,66 @@
+"""Forecasts h rows ahead, one at a time: dense Gaussian processes, noise and weights judged when a target arrives."""
+
+import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import norm, t
+
+from oracles.dense import condition
+
+
+def forecast_loop(
+    covariances: list[np.ndarray],
+    y: np.ndarray,
+    horizon: int,
+    *,
+    noise_var: float,
+    discounts: list[float | None],
+    prior_rows: list[float],
+    transition: np.ndarray,
+) -> list[tuple[np.ndarray, ...]]:
+    """After every row, log weights (K,), means (K, E), variances (K, E) and degrees of freedom (K,) of row i + h.
+
+    Parameters
+    ----------
+    covariances
+        Of every filter: prior covariance of f over n + h rows, those to forecast included.
+    y
+        Targets (n, E) of the first n rows.
+    discounts, prior_rows
+        Of each kind of noise: the discount (None: constant) and how many rows the prior counts as.
+    transition
+        Q[i, j], the probability that the best expert is i now if it was j before.
+    """
+    J, E = len(discounts), y.shape[1]
+    shape = np.array([0.5 * rows for rows in prior_rows])
+    rate = np.tile(shape[None, :, None], (len(covariances), 1, E))
+    log_weights = logsumexp(np.full(len(transition), -np.log(len(transition))), b=transition, axis=1)
+    waiting: dict[int, tuple] = {}
+    forecasts = []
+    for i in range(len(y)):
+        if i in waiting:
+            mean, filter_var, var, dof = waiting.pop(i)
+            densities = np.zeros(len(var))
+            for k in range(len(var)):
+                for e in range(E):
+                    error = y[i, e] - mean[k // J, e]
+                    if np.isinf(dof[k]):
+                        densities[k] += norm.logpdf(error, 0.0, np.sqrt(var[k, e]))
+                    else:
+                        densities[k] += t.logpdf(error, dof[k], 0.0, np.sqrt(var[k, e] * (dof[k] - 2) / dof[k]))
+            joint = log_weights + densities
+            log_weights = logsumexp(joint - logsumexp(joint), b=transition, axis=1)
+            for j, d in enumerate(discounts):
+                if d is not None:
+                    shape[j] = d * shape[j] + 0.5
+                    rate[:, j] = d * rate[:, j] + 0.5 * (y[i] - mean) ** 2 / filter_var[:, None]
+        pairs = [condition(K, y, noise_var, i + horizon, i + 1) for K in covariances]
+        mean, filter_var = np.stack([m for m, _ in pairs]), np.array([v for _, v in pairs])
+        var, dof = np.zeros((len(pairs) * J, E)), np.full(len(pairs) * J, np.inf)
+        for k in range(len(var)):
+            var[k] = filter_var[k // J]
+            if discounts[k % J] is not None:
+                var[k] *= rate[k // J, k % J] / (shape[k % J] - 1.0)
+                dof[k] = 2.0 * shape[k % J]
+        waiting[i + horizon] = (mean, filter_var, var, dof)
+        forecasts.append((log_weights, np.repeat(mean, J, axis=0), var, dof))
+    return forecasts
