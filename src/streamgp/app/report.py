@@ -77,7 +77,8 @@ def write_report(directory: Path) -> Path:
     predictions = _scan(directory / "predictions.parquet", _PREDICTIONS, optional=("time",))
     span = figures.Rows(*_span(predictions, metrics["warmup"]))
     # Experts predict from the end of the warm-up on: before it there are no weights, nor columns for them.
-    names = [expert["name"] for expert in metrics["experts"]] if metrics["scored_rows"] else []
+    at_work = metrics["scored_rows"] > max((metrics["horizon"] or 0) - 1, 0)
+    names = [expert["name"] for expert in metrics["experts"]] if at_work else []
     names += [RULE + rule["name"] for rule in metrics["rules"] if names]
     weights = _scan(directory / "weights.parquet", ("row", *names), empty=not names).filter(
         pl.col("row") > span.scored
@@ -98,6 +99,8 @@ def write_report(directory: Path) -> Path:
         palette=figures.PALETTE,
         headline=wording.headline(metrics),
         rivals=wording.rivals(metrics),
+        last_value=wording.last_value(metrics),
+        at_work=at_work,
         levels=LEVELS,
         **_along_the_stream(figures, predictions, metrics, span),
         **_calibration(figures, predictions, metrics),
@@ -128,6 +131,7 @@ def _read_metrics(path: Path) -> dict[str, Any]:
         "warnings": [],
         "command": None,
         "rules": [],
+        "horizon": None,
     }
     metrics = optional | raw
     metrics["targets"] = raw.get("targets") or [raw.get("target") or "y"]
