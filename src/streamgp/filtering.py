@@ -37,7 +37,7 @@ class Noise(NamedTuple):
 class Later(NamedTuple):
     """For every row of a block, another row to forecast once that row is learnt, and none after it.
 
-    Features, their products with those of the block's rows (row by column), and times as those of the block.
+    Features, the products of the block's own with them (None: all weights are static), and times as the block's.
     """
 
     Phi: Float[AnyArray, "*batch n f"]
@@ -125,7 +125,8 @@ def _forecast(
     the first k rows of the block say: the triangle of V leaves out what comes after each one's own row.
     """
     C = a[:, None] * dynamics.shrinkage(later.tau)[None] * (cross @ later.Phi.T)
-    C = C + noise.prior_var * dynamics.gathered(tau, later.tau) * later.gram
+    if later.gram is not None:  # weights that stand still gather nothing
+        C = C + noise.prior_var * dynamics.gathered(tau, later.tau) * later.gram
     V = jnp.triu(solve_lower(L, C))
     loc, var = predict_rows(state, later.Phi, later.tau, dynamics, noise)
     return loc + V.T @ z, var - jnp.sum(V * V, axis=0)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
+from streamgp.core import AnyArray
 from streamgp.dynamics import Dynamics
 from streamgp.engine.blas import Matrices, Number, address
 from streamgp.filtering import Later, Noise
@@ -148,7 +149,7 @@ class _Forecast:
         C: Float[np.ndarray, "g r n n"],
     ) -> None:
         """Forecast from the belief before block i; into `C` go the covariances of its targets with the forecasts'."""
-        Phi = self._later.Phi[:, None, i]
+        Phi = np.asarray(self._later.Phi)[:, None, i]
         if self._blas is None:
             np.matmul(Phi, cov, out=self._cross)
         else:
@@ -175,7 +176,7 @@ class _Forecast:
         np.subtract(self._var, np.square(V).sum(-2), out=var)
 
 
-def _of_every(dynamics: Dynamics, found: Callable[[Dynamics], tuple[np.ndarray, ...]]) -> list[np.ndarray]:
+def _of_every(dynamics: Dynamics, found: Callable[[Dynamics], tuple[AnyArray, ...]]) -> list[np.ndarray]:
     """What is found of the dynamics of single experts, for all of them."""
     shape = np.shape(dynamics.decay)
     pairs = zip(np.ravel(dynamics.decay), np.ravel(dynamics.diffusion), strict=True)

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from streamgp.core import AnyArray
+from streamgp.dynamics import Dynamics
 from streamgp.engine.blocks import Blocks, Group, features, later_features
-from streamgp.filtering import FilterState, Later, predict_rows, update_blocks
+from streamgp.filtering import FilterState, Later, Noise, predict_rows, update_blocks
 
 
 def _each(platform: str) -> Callable[[Callable[[tuple], Any], tuple], Any]:
@@ -66,8 +67,9 @@ def update_group(
 
         Phi, gram, later, outside = prepare() if always else jax.lax.cond(live.any(), prepare, nothing)
 
-        def run(belief: FilterState, *args: Any) -> tuple:
-            return update_blocks(belief, Phi, gram, blocks.y, blocks.mask, blocks.tau, *args, later)
+        def run(belief: FilterState, dynamics: Dynamics, noise: Noise) -> tuple:
+            rows = (blocks.y, blocks.mask, blocks.tau)
+            return update_blocks(belief, Phi, gram, *rows, dynamics, noise, later)
 
         def skip(belief: FilterState, *_: Any) -> tuple:
             return belief, (jnp.zeros_like(blocks.y), jnp.ones_like(blocks.tau))
