@@ -166,9 +166,7 @@ class Ensemble(eqx.Module):
         forecasts, when their targets arrive, that the weights and the noise learn.
         """
         if (later is None) != (state.waiting is None):
-            raise ValueError(
-                "update: expected the inputs of `later` rows with a state that has a horizon, and only then"
-            )
+            raise ValueError("update: expected inputs of `later` rows with a state that has a horizon, and only then")
         mask = jnp.ones(X.shape[0], bool) if mask is None else mask
         engine, filters = self._engine(state, X, y)
         if engine is None:
@@ -178,10 +176,9 @@ class Ensemble(eqx.Module):
         live = np.asarray(self._live(state.weights))
         blocks = in_blocks(X, y, seen, clock, later, _horizon(state))
         filters, parts, outside = engine.update_groups(self.groups, filters, blocks, self._by_group(live))
-        learnt, info = self._learn_weights(_judged(state), parts, outside, y, seen)
-        return EnsembleState(
-            tuple(filters), learnt.weights, np.asarray(last_time), learnt.noise, learnt.waiting
-        ), info
+        learnt, info = self._learn_weights(Judged(state.weights, state.noise, state.waiting), parts, outside, y, seen)
+        weights, noise, waiting = learnt
+        return EnsembleState(tuple(filters), weights, np.asarray(last_time), noise, waiting), info
 
     @eqx.filter_jit
     def _update_compiled(
@@ -202,7 +199,9 @@ class Ensemble(eqx.Module):
         ]
         filters, parts, outside = zip(*runs, strict=True)
         anywhere = jnp.stack(outside).any(0)
-        learnt, info = self._learn_weights(_judged(state), list(parts), anywhere, y, mask)
+        learnt, info = self._learn_weights(
+            Judged(state.weights, state.noise, state.waiting), list(parts), anywhere, y, mask
+        )
         return EnsembleState(tuple(filters), learnt.weights, last_time, learnt.noise, learnt.waiting), info
 
     def _live(self, weights: Any) -> Bool[AnyArray, " filters"]:
@@ -270,10 +269,6 @@ class Ensemble(eqx.Module):
 
 def _horizon(state: EnsembleState) -> int:
     return 0 if state.waiting is None else state.waiting.horizon
-
-
-def _judged(state: EnsembleState) -> Judged:
-    return Judged(state.weights, state.noise, state.waiting)
 
 
 def _arrays(state: EnsembleState) -> list:

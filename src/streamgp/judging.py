@@ -1,7 +1,9 @@
 """What targets teach about the experts: how much to trust each, and how noisy they are.
 
 A prediction of the next row is judged by that row. A forecast of the row h rows ahead waits for it, in a queue that
-is part of the state: the rows in between come too early to judge it.
+is part of the state: the rows in between come too early to judge it. From such forecasts the weights learn at 1 / h
+of the pace, since h neighbours share most of their errors (Weinberger and Ordentlich 2002, whose feedback is late as
+well, keep h copies of the learner, each of which sees every h-th row).
 """
 
 from typing import Any, NamedTuple
@@ -93,7 +95,9 @@ def judge(
         waiting = table.left(waiting, Waiting(loc, var, noises))
     loc, var, dof = with_noise(kinds, noises, loc, var)
     experts_due = with_noise(kinds, noises_due, *due)
-    log_density = Predictive(jnp.zeros(loc.shape[:2]), *experts_due).component_log_density(y)
+    # The errors of h forecasts that overlap are much the same error: together they count as one row.
+    overlap = 1 if waiting is None else waiting.horizon
+    log_density = Predictive(jnp.zeros(loc.shape[:2]), *experts_due).component_log_density(y) / overlap
 
     def weigh(weights: Any, row: tuple) -> tuple:
         log_density, keep = row

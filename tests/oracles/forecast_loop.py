@@ -19,6 +19,8 @@ def forecast_loop(
 ) -> list[tuple[np.ndarray, ...]]:
     """After every row, log weights (K,), means (K, E), variances (K, E) and degrees of freedom (K,) of row i + h.
 
+    A forecast counts as 1 / h of a row for the weights.
+
     Parameters
     ----------
     covariances
@@ -47,7 +49,7 @@ def forecast_loop(
                         densities[k] += norm.logpdf(error, 0.0, np.sqrt(var[k, e]))
                     else:
                         densities[k] += t.logpdf(error, dof[k], 0.0, np.sqrt(var[k, e] * (dof[k] - 2) / dof[k]))
-            joint = log_weights + densities
+            joint = log_weights + densities / horizon
             log_weights = logsumexp(joint - logsumexp(joint), b=transition, axis=1)
             for j, d in enumerate(discounts):
                 if d is not None:

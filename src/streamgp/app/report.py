@@ -77,8 +77,7 @@ def write_report(directory: Path) -> Path:
     predictions = _scan(directory / "predictions.parquet", _PREDICTIONS, optional=("time",))
     span = figures.Rows(*_span(predictions, metrics["warmup"]))
     # Experts predict from the end of the warm-up on: before it there are no weights, nor columns for them.
-    at_work = metrics["scored_rows"] > max((metrics["horizon"] or 0) - 1, 0)
-    names = [expert["name"] for expert in metrics["experts"]] if at_work else []
+    names = [e["name"] for e in metrics["experts"]] if metrics["scored_rows"] >= (metrics["horizon"] or 1) else []
     names += [RULE + rule["name"] for rule in metrics["rules"] if names]
     weights = _scan(directory / "weights.parquet", ("row", *names), empty=not names).filter(
         pl.col("row") > span.scored
@@ -100,7 +99,6 @@ def write_report(directory: Path) -> Path:
         headline=wording.headline(metrics),
         rivals=wording.rivals(metrics),
         last_value=wording.last_value(metrics),
-        at_work=at_work,
         levels=LEVELS,
         **_along_the_stream(figures, predictions, metrics, span),
         **_calibration(figures, predictions, metrics),
