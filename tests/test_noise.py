@@ -18,7 +18,7 @@ from streamgp.rowwise import RowWise
 from streamgp.weights import BMA, share
 
 V, S2 = 1.5, 0.2
-KINDS = ("constant", "adaptive 1.0", "adaptive 0.95")
+KINDS = ("constant", "adaptive 1.0", "adaptive 0.95", "adaptive 0.9 ar 0.6")
 DYNAMICS = ("static", "walk 0.01", "revert 0.9")
 
 
@@ -54,10 +54,12 @@ def loop(X: np.ndarray, y: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np
         lam, q = float(dynamics.decay), float(dynamics.diffusion)
         for kind in KINDS:
             d = None if kind == "constant" else float(kind.split()[1])
+            rho = float(kind.split()[3]) if "ar" in kind.split() else 0.0
             memory = PRIOR_ROWS if d in (None, 1.0) else 1.0 / (1.0 - d)
             a = b = 0.5 * memory
             b = np.full(y.shape[1], b)
             mean, cov = np.zeros((3, y.shape[1])), V * np.eye(3)
+            last = np.zeros(y.shape[1])
             out = []
             for x, target, keep in zip(X, y, mask, strict=True):
                 if not keep:
@@ -65,15 +67,16 @@ def loop(X: np.ndarray, y: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np
                 mean, cov = lam * mean, lam**2 * cov + q * V * np.eye(3)
                 phi = np.array([1.0, *x])
                 loc, r = phi @ mean, phi @ cov @ phi + S2
+                expected = loc + rho * last
                 if d is None:
                     var, density = np.full(len(target), r), stats.norm.logpdf(target, loc, np.sqrt(r))
                 else:
                     var = r * b / (a - 1.0)
-                    density = stats.t.logpdf(target, 2 * a, loc, np.sqrt(r * b / a))
-                    b, a = d * b + 0.5 * (target - loc) ** 2 / r, d * a + 0.5
-                gain = cov @ phi / r
+                    density = stats.t.logpdf(target, 2 * a, expected, np.sqrt(r * b / a))
+                    b, a = d * b + 0.5 * (target - expected) ** 2 / r, d * a + 0.5
+                gain, last = cov @ phi / r, target - loc
                 mean, cov = mean + np.outer(gain, target - loc), cov - np.outer(gain, gain) * r
-                out.append((loc, var, density.sum()))
+                out.append((expected, var, density.sum()))
             found.append(out)
     loc, var, density = (np.asarray([[row[i] for row in out] for out in found]) for i in range(3))
     return np.moveaxis(loc, 0, 1), np.moveaxis(var, 0, 1), density.T

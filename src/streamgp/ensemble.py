@@ -121,8 +121,9 @@ class Ensemble(eqx.Module):
         if engine is None:
             return self._predict_compiled(state, X, times)
         X, last_time, times = host.on_host((X, state.last_time, times))
-        parts = engine.predict_groups(self.groups, filters, X, self._elapsed(last_time, X, times))
-        return self._mix(state.weights, state.noise, parts)
+        tau = self._elapsed(last_time, X, times)
+        parts = engine.predict_groups(self.groups, filters, X, tau)
+        return self._mix(state.weights, state.noise, parts, tau)
 
     @eqx.filter_jit
     def _predict_compiled(self, state: EnsembleState, X: AnyArray, times: AnyArray | None) -> Predictive:
@@ -130,12 +131,12 @@ class Ensemble(eqx.Module):
         platform = jax.default_backend()
         groups = zip(self.groups, state.gathered().filters, strict=True)
         parts = [compiled.predict_group(group, beliefs, X, tau, platform) for group, beliefs in groups]
-        return self._mix(state.weights, state.noise, parts)
+        return self._mix(state.weights, state.noise, parts, tau)
 
     @eqx.filter_jit
-    def _mix(self, weights: Any, noise: NoiseState | None, parts: list) -> Predictive:
+    def _mix(self, weights: Any, noise: NoiseState | None, parts: list, tau: AnyArray) -> Predictive:
         for_all = jax.tree.map(lambda a: jnp.asarray(a)[None], noise)
-        loc, var, dof = self._with_noise(for_all, *self._collect(parts))
+        loc, var, dof = self._with_noise(for_all, *self._collect(parts), tau)
         return Predictive(jnp.broadcast_to(self.rule.predict(weights)[None], loc.shape[:2]), loc, var, dof)
 
     def update(
@@ -159,7 +160,7 @@ class Ensemble(eqx.Module):
         live = np.asarray(self._live(state.weights))
         blocks = in_blocks(X, y, seen, clock)
         filters, parts, outside = engine.update_groups(self.groups, filters, blocks, self._by_group(live))
-        weights, noise, info = self._learn_weights(state.weights, state.noise, parts, outside, y, seen)
+        weights, noise, info = self._learn_weights(state.weights, state.noise, parts, outside, y, seen, clock)
         return EnsembleState(tuple(filters), weights, np.asarray(last_time), noise), info
 
     @eqx.filter_jit
@@ -175,7 +176,7 @@ class Ensemble(eqx.Module):
         ]
         filters, parts, outside = zip(*runs, strict=True)
         anywhere = jnp.stack(outside).any(0)
-        weights, noise, info = self._learn_weights(state.weights, state.noise, list(parts), anywhere, y, mask)
+        weights, noise, info = self._learn_weights(state.weights, state.noise, list(parts), anywhere, y, mask, clock)
         return EnsembleState(tuple(filters), weights, last_time, noise), info
 
     def _live(self, weights: Any) -> Bool[AnyArray, " filters"]:
@@ -195,15 +196,22 @@ class Ensemble(eqx.Module):
 
     @eqx.filter_jit
     def _learn_weights(
-        self, weights: Any, noise: NoiseState | None, parts: list, outside: AnyArray, y: AnyArray, mask: AnyArray
+        self,
+        weights: Any,
+        noise: NoiseState | None,
+        parts: list,
+        outside: AnyArray,
+        y: AnyArray,
+        mask: AnyArray,
+        clock: AnyArray,
     ) -> tuple[Any, NoiseState | None, Info]:
         """Weigh every row's predictions by what the rows before it taught, and learn from its own."""
         n = y.shape[0]
         loc, var = self._collect([_join(loc, var, n) for loc, var in parts])
-        before = None
+        before, gap = None, jnp.diff(clock, prepend=0.0)
         if noise is not None:
-            noise, before = self.noise.update_rows(noise, jnp.square(y[:, None, :] - loc) / var, mask)
-        loc, var, dof = self._with_noise(before, loc, var)
+            noise, before = self.noise.update_rows(noise, y[:, None, :] - loc, var, gap, mask)
+        loc, var, dof = self._with_noise(before, loc, var, gap)
         log_density = Predictive(jnp.zeros(loc.shape[:2]), loc, var, dof).component_log_density(y)
 
         def weigh(weights: Any, row: tuple) -> tuple:
@@ -218,12 +226,14 @@ class Ensemble(eqx.Module):
         loc = jnp.where(mask[:, None, None], loc, jnp.nan)
         return weights, noise, Info(Predictive(log_weights, loc, var, dof), jnp.asarray(outside[:n] & mask), rules)
 
-    def _with_noise(self, noises: NoiseState | None, loc: Array, var: Array) -> tuple[Array, AnyArray, Array | None]:
+    def _with_noise(
+        self, noises: NoiseState | None, loc: Array, var: Array, gap: AnyArray
+    ) -> tuple[AnyArray, AnyArray, Array | None]:
         """The predictions of the filters, [n, filters, E], as those of all experts, [n, K, E], and [n, K]."""
         if noises is None:
             return loc, var, None
-        scaled, dof = self.noise.ahead(noises, var)
-        return jnp.repeat(loc, len(self.noise.discounts), axis=1), scaled, jnp.asarray(dof)
+        loc, var, dof = self.noise.ahead(noises, loc, var, gap)
+        return loc, var, jnp.asarray(dof)
 
     def _collect(self, parts: list) -> tuple[Float[Array, "n k e"], Float[Array, "n k e"]]:
         """Predictions of all groups, [G, R, n, E] and [G, R, n], as [n, K, E] in the order given by the user."""
