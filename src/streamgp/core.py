@@ -113,13 +113,13 @@ class Predictive(eqx.Module):
 
 
 @eqx.filter_jit
-def _crps(p: Predictive, y: Float[Array, "n e"]) -> Float[Array, "n e"]:
+def _crps(p: Predictive, y: Float[Array, "n e"]) -> Float[AnyArray, "n e"]:
     m = p.flat()
     return mixtures.crps(m, y.ravel(), mixtures.evaluate(m, y.ravel())).reshape(y.shape)
 
 
 @eqx.filter_jit
-def _quantile(p: Predictive, probability: Float[Array, ""]) -> Float[Array, "n e"]:
+def _quantile(p: Predictive, probability: Float[Array, ""]) -> Float[AnyArray, "n e"]:
     return mixtures.quantiles(p.flat(), [probability])[0].reshape(p.mean.shape)
 
 

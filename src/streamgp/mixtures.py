@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import log, pi, sqrt
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -66,8 +66,8 @@ def flatten(
     weights, loc, var = each(xp.exp(log_weights)), each(loc), each(var)
     if dof is None:
         return Mixtures(weights, loc, var, None, xp.sqrt(var), -0.5 * (_LOG_2PI + xp.log(var)), None)
-    dof = xp.minimum(xp.asarray(dof), _ENDLESS)
-    log_ratio, dof = each(student_t.log_gamma_ratio(0.5 * dof)), each(dof)
+    finite = xp.minimum(xp.asarray(dof), _ENDLESS)
+    log_ratio, dof = each(student_t.log_gamma_ratio(0.5 * finite)), each(finite)
     scale2 = student_t.squared_scale(var, dof)
     return Mixtures(weights, loc, var, dof, xp.sqrt(scale2), log_ratio - 0.5 * (_LOG_2PI + xp.log(scale2)), log_ratio)
 
@@ -111,7 +111,7 @@ class _Search(NamedTuple):
     found: AnyArray
 
 
-def quantiles(m: Mixtures, probabilities: Sequence[float | AnyArray]) -> list[Float[AnyArray, " c"]]:
+def quantiles(m: Mixtures, probabilities: Sequence[Any]) -> list[Float[AnyArray, " c"]]:
     """Where the distribution functions reach each of the probabilities, to 1e-9 of the scale there."""
     xp = namespace(m.loc)
     mean, std = moments(m)
@@ -126,7 +126,7 @@ def quantiles(m: Mixtures, probabilities: Sequence[float | AnyArray]) -> list[Fl
     return found
 
 
-def _find(m: Mixtures, search: _Search, probability: float, aim: float) -> Float[np.ndarray, " c"]:
+def _find(m: Mixtures, search: _Search, probability: Any, aim: Any) -> Float[np.ndarray, " c"]:
     result, rows = np.empty_like(search.x), np.arange(len(search.x))
     with np.errstate(all="ignore"):
         for _ in range(_STEPS):
@@ -137,19 +137,21 @@ def _find(m: Mixtures, search: _Search, probability: float, aim: float) -> Float
                 break
             # Few rows need more than two or three steps.
             rows, search = rows[going], _Search(*(a[going] for a in search))
-            m = Mixtures(*(None if a is None else a[going] for a in m))
+            m = jax.tree.map(lambda a, going=going: a[going], m)
     return result
 
 
-def _find_traced(m: Mixtures, search: _Search, probability: AnyArray, aim: AnyArray) -> Float[Array, " c"]:
+def _find_traced(m: Mixtures, search: _Search, probability: Any, aim: Any) -> Float[AnyArray, " c"]:
     def step(carry: tuple) -> tuple:
         return _halley(m, carry[0], probability, aim), carry[1] + 1
 
-    going = lambda carry: ~carry[0].found.all() & (carry[1] < _STEPS)  # noqa: E731
+    def going(carry: tuple) -> Array:
+        return ~carry[0].found.all() & (carry[1] < _STEPS)
+
     return jax.lax.while_loop(going, step, (search, 0))[0].x
 
 
-def _halley(m: Mixtures, search: _Search, probability: float | AnyArray, aim: float | AnyArray) -> _Search:
+def _halley(m: Mixtures, search: _Search, probability: Any, aim: Any) -> _Search:
     """One step of Halley's method on the normal score of the distribution function, which is nearly a line.
 
     Where it leaves the bracket, the bracket is halved.
@@ -240,7 +242,7 @@ def gaussians(m: Mixtures) -> tuple[Float[AnyArray, "c g"], Float[AnyArray, "c g
     return weights.reshape(len(loc), -1), xp.repeat(loc, 3, axis=1), xp.abs(nodes).reshape(len(loc), -1)
 
 
-def _three_nodes(sums: list[AnyArray]) -> tuple[Float[AnyArray, "c g 3"], Float[AnyArray, "c g 3"]]:
+def _three_nodes(sums: Sequence[AnyArray]) -> tuple[Float[AnyArray, "c g 3"], Float[AnyArray, "c g 3"]]:
     """Nodes and weights of Gauss' quadrature, from the moments 0, ..., 5 of a measure (Golub and Welsch 1969)."""
     xp = namespace(sums[0])
     least = float(xp.finfo(sums[0].dtype).eps) ** 0.6  # a single Gaussian's spread is zero but for rounding

@@ -20,11 +20,9 @@ _MIDDLE = 2.5
 def _mills_coefficients(degree: int) -> list[float]:
     """Of the polynomial in t = (z - 2.5) / (z + 2.5) that interpolates Mills' ratio over all z >= 0."""
     chebyshev = np.polynomial.chebyshev
-
-    def mills(t: np.ndarray) -> np.ndarray:
-        return sqrt(0.5 * pi) * erfcx(_MIDDLE * (1.0 + t) / (1.0 - t) / sqrt(2.0))
-
-    return chebyshev.cheb2poly(chebyshev.chebinterpolate(mills, degree)).tolist()
+    t = chebyshev.chebpts1(degree + 1)
+    mills = sqrt(0.5 * pi) * erfcx(_MIDDLE * (1.0 + t) / (1.0 - t) / sqrt(2.0))
+    return chebyshev.cheb2poly(chebyshev.chebfit(t, mills, degree)).tolist()
 
 
 # By the bytes of a number: to the digits that it holds.

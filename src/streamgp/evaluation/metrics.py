@@ -29,7 +29,7 @@ class RowScores(NamedTuple):
     moment_log_density: np.ndarray
 
 
-def _score(predictive: Predictive, y: np.ndarray) -> tuple[np.ndarray, ...]:
+def _score(predictive: Predictive, y: np.ndarray) -> tuple:
     m = predictive.flat()
     at_y = mixtures.evaluate(m, y.ravel())
     mean, std = mixtures.moments(m)
@@ -56,10 +56,10 @@ def score_rows(predictive: Predictive, y: np.ndarray) -> RowScores:
 
 def in_pieces(function: Callable[..., tuple], predictive: Predictive, *arrays: np.ndarray) -> list[np.ndarray]:
     """What a function of a prediction and of arrays with its rows returns, computed on pieces that fit in a cache."""
-    predictive, *arrays = jax.tree.map(np.asarray, (predictive, *arrays))
+    whole = jax.tree.map(np.asarray, (predictive, *arrays))
     step = max(1, _NUMBERS // predictive.loc[0].size)
     parts = [
-        function(*jax.tree.map(lambda a, at=at: a[at : at + step], (predictive, *arrays)))
+        function(*jax.tree.map(lambda a, at=at: a[at : at + step], whole))
         for at in range(0, len(predictive.loc), step)
     ]
     return [np.concatenate(part) for part in zip(*parts, strict=True)]
