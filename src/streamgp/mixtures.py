@@ -198,19 +198,20 @@ def mean_distance(m: Mixtures) -> Float[AnyArray, " c"]:
     weights, loc, sd = gaussians(m)
     xp = namespace(loc)
     total = loc.shape[1]
-    if total <= _FEW:
-        return _pairs(weights, loc, sd)
     # What a component adds to the distance, roughly: the rest that adds little is taken together.
     share = weights * (sd + xp.abs(loc - (weights * loc).sum(1, keepdims=True)))
-    order = xp.argsort(-share, axis=1)
-    weights, loc, sd, share = (xp.take_along_axis(a, order, axis=1) for a in (weights, loc, sd, share))
+    if total > _FEW:
+        order = xp.argsort(-share, axis=1)
+        weights, loc, sd, share = (xp.take_along_axis(a, order, axis=1) for a in (weights, loc, sd, share))
     if xp is jnp:
         return _pairs(*_first(weights, loc, sd, min(total, HEAVIEST)))
-    rest = 1.0 - np.cumsum(share, axis=1) / share.sum(1, keepdims=True)
-    sizes = np.minimum((rest > LIGHT).sum(1) + 2, total)
+    sizes = np.full(len(loc), total)
+    if total > _FEW:
+        rest = 1.0 - np.cumsum(share, axis=1) / share.sum(1, keepdims=True)
+        sizes = np.minimum((rest > LIGHT).sum(1) + 2, total)
     rows = np.argsort(sizes)
-    distance = np.empty(len(loc))
-    step = max(1, 2 * _AT_ONCE // int(sizes.max()) ** 2)
+    distance = np.empty(len(loc), loc.dtype)
+    step = max(1, 2 * _AT_ONCE // int(sizes.max(initial=1)) ** 2)
     with np.errstate(over="ignore", under="ignore"):
         for at in range(0, len(rows), step):
             some = rows[at : at + step]
