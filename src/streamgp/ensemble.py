@@ -232,8 +232,8 @@ class Ensemble(eqx.Module):
         """The predictions of the filters, [n, filters, E], as those of all experts, [n, K, E], and [n, K]."""
         if noises is None:
             return loc, var, None
-        loc, var, dof = self.noise.ahead(noises, loc, var, gap)
-        return loc, var, jnp.asarray(dof)
+        mean, scaled, dof = self.noise.ahead(noises, loc, var, gap)
+        return mean, scaled, jnp.asarray(dof)
 
     def _collect(self, parts: list) -> tuple[Float[Array, "n k e"], Float[Array, "n k e"]]:
         """Predictions of all groups, [G, R, n, E] and [G, R, n], as [n, K, E] in the order given by the user."""

@@ -112,7 +112,7 @@ class NoiseKinds(eqx.Module):
         state: NoiseState,
         error: Float[AnyArray, "k e"],
         var: Float[AnyArray, "k e"],
-        gap: Float[AnyArray, ""] | float,
+        gap: Float[AnyArray, ""],
     ) -> NoiseState:
         """Learn from the filters' errors in a row, and from the variances that they expected."""
         discount = np.asarray([1.0 if d is None else d for d in self.discounts])
