@@ -30,6 +30,8 @@ from streamgp.student_t import LEAST_DOF
 CONSTANT = "constant"
 # Where nothing is forgotten the prior counts as much as this many rows: enough for the t to have a variance.
 PRIOR_ROWS = 10.0
+# The variance stays above this share of the filter's own: after thousands of rows without any error it would not.
+LEAST_FACTOR = 1e-12
 
 
 @register
@@ -118,8 +120,9 @@ class NoiseKinds(eqx.Module):
         discount = np.asarray([1.0 if d is None else d for d in self.discounts])
         half = np.asarray([0.0 if d is None else 0.5 for d in self.discounts])
         fresh = error[:, None] - self._left_over(gap)[None, :, None] * state.error[:, None]
+        shape = discount * state.shape + half
         rate = discount[None, :, None] * state.rate + half[None, :, None] * fresh * fresh / var[:, None]
-        return NoiseState(discount * state.shape + half, rate, error)
+        return NoiseState(shape, namespace(rate).maximum(rate, LEAST_FACTOR * shape[None, :, None]), error)
 
     def update_rows(
         self,

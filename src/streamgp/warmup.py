@@ -15,7 +15,7 @@ from streamgp.bases import FAMILIES, Basis, Concatenation, Fourier, Linear
 from streamgp.bases.concatenation import PARTS
 from streamgp.dynamics import Dynamics, parse, static
 from streamgp.ensemble import Ensemble, Expert, ensemble
-from streamgp.evidence import Fit, fit_basis
+from streamgp.evidence import INITIAL_NOISE_VAR, INITIAL_PRIOR_VAR, Fit, fit_basis
 from streamgp.noise import parse as parse_noise
 from streamgp.presets import Spec
 from streamgp.weights import BMA
@@ -155,8 +155,17 @@ def _fit_all(
         report(todo, todo)
         if spec.rule == "Q" or fit.gain >= FLAT_GAIN:
             kept.append((CONCATENATION, fit))
-    # Nothing learnable in the warm-up: keep the first fit, which says so by its noise.
-    return kept or [(jobs[0].label, fits[0])]
+    if kept:
+        return kept
+    # Nothing learnable in the warm-up: the first fit says so by its noise. What the stream may still show is left to
+    # experts as they were before their fit; those whose noise adapts find the scale.
+    unfitted = [(f"{job.label} unfitted", _unfitted(job)) for job in jobs if job.family in alone]
+    return [(jobs[0].label, fits[0]), *unfitted]
+
+
+def _unfitted(job: "_Job") -> Fit:
+    """A start as it stands."""
+    return Fit(job.basis.precomputed(), INITIAL_PRIOR_VAR, INITIAL_NOISE_VAR, np.nan, 0.0, job.start, 0)
 
 
 def _concatenation(spec: Spec, best: dict[str, Fit], X: np.ndarray, seed: int) -> Concatenation:
