@@ -24,6 +24,7 @@ N, E = 150, 2  # rows: two blocks and a part of a third
 PRIOR_VAR, NOISE_VAR, SHARE = 1.3, 0.05, 0.01
 DYNAMICS = {"static": (1.0, 0.0), "walk 0.001": (1.0, 1e-3), "revert 0.99": (0.99, 1.0 - 0.99**2)}
 KINDS: list[float | None] = [None, 1.0, 0.9]
+CORRELATIONS = [0.0, 0.8, 0.0]
 K = 2 * len(DYNAMICS) * len(KINDS)
 
 
@@ -54,7 +55,7 @@ def model(rule: str = "fixed share") -> Ensemble:
         for name in DYNAMICS
     ]
     weights = fixed_share(K, SHARE) if rule == "fixed share" else auto([k // 9 for k in range(K)])
-    names = ["constant" if d is None else d for d in KINDS]
+    names = ["constant", "adaptive 1 ar 0.8", "adaptive 0.9"]
     return ensemble(experts, weights, num_outputs=E, kinds=parse_noise(names))
 
 
@@ -100,6 +101,7 @@ def oracle(horizon: int) -> Predictive:
         horizon,
         noise_var=NOISE_VAR,
         discounts=KINDS,
+        correlations=CORRELATIONS,
         prior_rows=[10.0, 10.0, 10.0],
         transition=transition,
     )

@@ -12,13 +12,14 @@ from streamgp.bases import Linear
 from streamgp.data.standardise import Standardiser
 from streamgp.dynamics import parse
 from streamgp.ensemble import Ensemble, Expert, ensemble
-from streamgp.noise import PRIOR_ROWS
+from streamgp.noise import PRIOR_ROWS, NoiseState
 from streamgp.noise import parse as parse_noise
+from streamgp.presets import PRESETS
 from streamgp.rowwise import RowWise
 from streamgp.weights import BMA, share
 
 V, S2 = 1.5, 0.2
-KINDS = ("constant", "adaptive 1.0", "adaptive 0.95")
+KINDS = ("constant", "adaptive 1.0", "adaptive 0.95", "adaptive 0.9 ar 0.6")
 DYNAMICS = ("static", "walk 0.01", "revert 0.9")
 
 
@@ -54,10 +55,12 @@ def loop(X: np.ndarray, y: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np
         lam, q = float(dynamics.decay), float(dynamics.diffusion)
         for kind in KINDS:
             d = None if kind == "constant" else float(kind.split()[1])
+            rho = float(kind.split()[3]) if "ar" in kind.split() else 0.0
             memory = PRIOR_ROWS if d in (None, 1.0) else 1.0 / (1.0 - d)
             a = b = 0.5 * memory
             b = np.full(y.shape[1], b)
             mean, cov = np.zeros((3, y.shape[1])), V * np.eye(3)
+            last = np.zeros(y.shape[1])
             out = []
             for x, target, keep in zip(X, y, mask, strict=True):
                 if not keep:
@@ -65,15 +68,16 @@ def loop(X: np.ndarray, y: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np
                 mean, cov = lam * mean, lam**2 * cov + q * V * np.eye(3)
                 phi = np.array([1.0, *x])
                 loc, r = phi @ mean, phi @ cov @ phi + S2
+                expected = loc + rho * last
                 if d is None:
                     var, density = np.full(len(target), r), stats.norm.logpdf(target, loc, np.sqrt(r))
                 else:
                     var = r * b / (a - 1.0)
-                    density = stats.t.logpdf(target, 2 * a, loc, np.sqrt(r * b / a))
-                    b, a = d * b + 0.5 * (target - loc) ** 2 / r, d * a + 0.5
-                gain = cov @ phi / r
+                    density = stats.t.logpdf(target, 2 * a, expected, np.sqrt(r * b / a))
+                    b, a = d * b + 0.5 * (target - expected) ** 2 / r, d * a + 0.5
+                gain, last = cov @ phi / r, target - loc
                 mean, cov = mean + np.outer(gain, target - loc), cov - np.outer(gain, gain) * r
-                out.append((loc, var, density.sum()))
+                out.append((expected, var, density.sum()))
             found.append(out)
     loc, var, density = (np.asarray([[row[i] for row in out] for out in found]) for i in range(3))
     return np.moveaxis(loc, 0, 1), np.moveaxis(var, 0, 1), density.T
@@ -143,10 +147,10 @@ def test_a_filter_works_on_while_one_of_its_experts_has_weight():
 
 
 def regressor(noise) -> StreamingGPRegressor:
-    return StreamingGPRegressor("linear", noise=noise, weights="e-doebe", warmup=500, random_state=0)
+    return StreamingGPRegressor("linear", noise=noise, weights="auto", warmup=500, random_state=0)
 
 
-ADAPTIVE = ("constant", "adaptive 1", "adaptive 0.99", "adaptive 0.9")
+ADAPTIVE = PRESETS["default"].noise
 
 
 def test_bands_hold_again_soon_after_the_noise_has_jumped():
@@ -170,6 +174,45 @@ def test_constant_noise_costs_next_to_nothing():
     assert losses[0] - losses[1] < 0.005
 
 
+def test_errors_of_zero_for_ever_leave_a_variance():
+    kinds = parse_noise(["adaptive 0.8", "adaptive 0.9 ar 0.5"])
+    state, nothing, one = kinds.init(1, 1), np.zeros((1, 1)), np.ones((1, 1))
+    for _ in range(5_000):
+        state = kinds.update(state, nothing, one, np.ones(()))
+    _, var, dof = kinds.ahead(NoiseState(*(a[None] for a in state)), nothing[None], one[None], np.ones(1))
+    assert (np.asarray(var) > 1e-13).all()
+    assert (np.asarray(var) < 1e-11).all()
+    np.testing.assert_allclose(dof, [[5.0, 10.0]])
+
+
+def test_the_share_of_an_error_that_is_left_fades_with_time():
+    kinds = parse_noise(["adaptive 0.9 ar 0.5", "adaptive 0.9"])
+    state = kinds.update(kinds.init(1, 1), np.full((1, 1), 2.0), np.ones((1, 1)), np.ones(()))
+    gaps = np.array([0.0, 1.0, 3.0])
+    states = NoiseState(*(np.stack([a] * 3) for a in state))
+    loc, _, _ = kinds.ahead(states, np.full((3, 1, 1), 10.0), np.ones((3, 1, 1)), gaps)
+    np.testing.assert_allclose(loc[:, 0, 0], 10.0 + 2.0 * 0.5**gaps)
+    np.testing.assert_allclose(loc[:, 1, 0], 10.0)
+
+
+def test_correlated_errors_are_expected_to_last():
+    """On a line with AR(1) errors the one-step error is that of the fresh noise, as for the optimal predictor."""
+    rng = np.random.default_rng(4)
+    n, rho = 6_000, 0.9
+    fresh = 0.1 * rng.normal(size=n)
+    errors = np.zeros(n)
+    for t in range(1, n):
+        errors[t] = rho * errors[t - 1] + fresh[t]
+    X = rng.normal(size=(n, 1))
+    y = 2.0 * X[:, 0] + errors
+    plain, correlated = (
+        evaluate(regressor(noise), X, y, progress=False).metrics["rmse"]
+        for noise in (["adaptive 0.99"], ["adaptive 0.99", "adaptive 0.99 ar 0.9"])
+    )
+    assert abs(plain - 0.1 / np.sqrt(1 - rho**2)) < 0.02  # the standard deviation of the errors
+    assert abs(correlated - 0.1) < 0.005
+
+
 def test_a_saved_model_goes_on_with_its_noise(tmp_path):
     X, y = rows(900)
     whole = regressor(ADAPTIVE).partial_fit(X, y[:, 0])
@@ -182,7 +225,18 @@ def test_a_saved_model_goes_on_with_its_noise(tmp_path):
     assert [e["noise"] for e in whole.experts_] == list(parse_noise(ADAPTIVE).names)
 
 
-@pytest.mark.parametrize("name", ["adaptive", "adaptive x", "adaptive 0.5", "adaptive 1.1", "steady", "adaptive nan"])
+REFUSED = (
+    "adaptive",
+    "adaptive 0.9 ar",
+    "adaptive 0.9 ar 1.0",
+    "adaptive x",
+    "adaptive 0.5",
+    "adaptive 1.1",
+    "steady",
+)
+
+
+@pytest.mark.parametrize("name", [*REFUSED, "adaptive nan"])
 def test_what_is_refused(name):
     with pytest.raises(ValueError, match=r"noise: expected .*got 'adaptive|noise: expected .*got 'steady'"):
         parse_noise([name])

@@ -47,17 +47,20 @@ def run(spec: Spec) -> StreamLearner:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_runs(name: str):
-    # The default model stands for the others that have all of its bases.
+    # e-doebe stands for the others that have all of its bases.
     bases = ["linear", "spline"] if name in ("oebe", "doebe", "soebe", "sdoebe") else None
     spec = make_spec(name, bases=bases, features_per_basis=4)
     learner = run(spec)
     switching = {"e-doebe", "soebe", "sdoebe", "sie-gp", "dsie-gp"}
-    dynamics = {"static", "walk 0.0001", WALK} if name == "e-doebe" else {WALK} if "d" in name[:2] else {"static"}
+    grids = {"e-doebe": {"static", "walk 0.0001", WALK}, "default": set(PRESETS["default"].dynamics)}
+    dynamics = grids.get(name, {WALK} if "d" in name[:2] else {"static"})
     assert {expert.dynamics for expert in learner.experts} == dynamics
+    assert {expert.noise for expert in learner.experts} == set(spec.noise)
     assert len({expert.name for expert in learner.experts}) == len(learner.experts)
     assert {expert.name.split()[0] for expert in learner.experts} <= set(spec.bases)
     single = len(learner.experts) == 1
-    assert isinstance(learner._model.rule, Share if name in switching and not single else BMA)
+    rule = Mixture if name == "default" else Share if name in switching and not single else BMA
+    assert isinstance(learner._model.rule, rule)
     if "ie-gp" in name:
         scales = np.concatenate([np.asarray(group.basis.lengthscale) for group in learner._model.groups])  # type: ignore[attr-defined]
         np.testing.assert_allclose(np.sort(scales[:, 0]), [s for s in np.sort(IE_GP_DICTIONARY) if s in scales])

@@ -236,6 +236,19 @@ def test_odd_data_suit_bases_that_look_at_them(kind: str):
     check_odd_data(kind, ["nystrom", "trees", "concatenation"])
 
 
+def test_a_relation_that_starts_after_a_barren_warm_up_is_found():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(600, 2))
+    y = np.where(np.arange(600) < 100, 5.0, np.sin(2.0 * X[:, 0]) + 0.05 * rng.normal(size=600))
+    spec = make_spec("default", bases=["linear", "fourier"], features_per_basis=100)
+    learner = StreamLearner(spec, num_inputs=2, warmup=100)
+    mean = np.concatenate([info.predictive.mean[:, 0] for info in learner.learn(X, y[:, None])])
+    starts = {f"fourier {start} unfitted" for start in ("0.1", "1", "10")}
+    assert {expert.basis for expert in learner.experts} == {"linear", "linear unfitted"} | starts
+    # A line explains a seventh of the variance at best.
+    assert np.mean((mean - y)[400:] ** 2) < 0.2 * np.var(y[400:])
+
+
 def check_odd_data(kind: str, bases: list[str]) -> None:
     X, y, length = columns(kind)
     spec = make_spec("oebe", bases=bases, features_per_basis=10)

@@ -90,10 +90,7 @@ class Ensemble(eqx.Module):
         return len(self.order) * len(self.noise.discounts)
 
     def init(self, key: Key[Array, ""], horizon: int = 0) -> EnsembleState:
-        """Every expert at its prior, weights at theirs. Nothing is drawn: `key` is the protocol's.
-
-        With a `horizon` the state forecasts the target that comes so many rows after the last one learnt.
-        """
+        """Every expert at its prior, weights at theirs, to forecast `horizon` rows ahead. Nothing is drawn from `key`."""
         prior_vars = [group.noise.prior_var for group in self.groups]
         if host.serves(self.log_prior, *prior_vars):
             prior_vars = host.on_host(prior_vars)  # in NumPy nothing is compiled
@@ -132,7 +129,7 @@ class Ensemble(eqx.Module):
         X, last_time, times = host.on_host((X, state.last_time, times))
         tau = self._elapsed(last_time, X, times, _horizon(state))
         parts = engine.predict_groups(self.groups, filters, X, tau)
-        return self._mix(state.weights, state.noise, parts)
+        return self._mix(state.weights, state.noise, parts, tau)
 
     @eqx.filter_jit
     def _predict_compiled(self, state: EnsembleState, X: AnyArray, times: AnyArray | None) -> Predictive:
@@ -140,12 +137,12 @@ class Ensemble(eqx.Module):
         platform = jax.default_backend()
         groups = zip(self.groups, state.gathered().filters, strict=True)
         parts = [compiled.predict_group(group, beliefs, X, tau, platform) for group, beliefs in groups]
-        return self._mix(state.weights, state.noise, parts)
+        return self._mix(state.weights, state.noise, parts, tau)
 
     @eqx.filter_jit
-    def _mix(self, weights: Any, noise: NoiseState | None, parts: list) -> Predictive:
+    def _mix(self, weights: Any, noise: NoiseState | None, parts: list, tau: AnyArray) -> Predictive:
         for_all = jax.tree.map(lambda a: jnp.asarray(a)[None], noise)
-        loc, var, dof = with_noise(self.noise, for_all, *self._collect(parts))
+        loc, var, dof = with_noise(self.noise, for_all, *self._collect(parts), tau)
         return Predictive(jnp.broadcast_to(self.rule.predict(weights)[None], loc.shape[:2]), loc, var, dof)
 
     def update(
@@ -176,7 +173,9 @@ class Ensemble(eqx.Module):
         live = np.asarray(self._live(state.weights))
         blocks = in_blocks(X, y, seen, clock, later, _horizon(state))
         filters, parts, outside = engine.update_groups(self.groups, filters, blocks, self._by_group(live))
-        learnt, info = self._learn_weights(Judged(state.weights, state.noise, state.waiting), parts, outside, y, seen)
+        learnt, info = self._learn_weights(
+            Judged(state.weights, state.noise, state.waiting), parts, outside, y, seen, clock
+        )
         weights, noise, waiting = learnt
         return EnsembleState(tuple(filters), weights, np.asarray(last_time), noise, waiting), info
 
@@ -199,10 +198,10 @@ class Ensemble(eqx.Module):
         ]
         filters, parts, outside = zip(*runs, strict=True)
         anywhere = jnp.stack(outside).any(0)
-        learnt, info = self._learn_weights(
-            Judged(state.weights, state.noise, state.waiting), list(parts), anywhere, y, mask
-        )
-        return EnsembleState(tuple(filters), learnt.weights, last_time, learnt.noise, learnt.waiting), info
+        before = Judged(state.weights, state.noise, state.waiting)
+        learnt, info = self._learn_weights(before, list(parts), anywhere, y, mask, clock)
+        weights, noise, waiting = learnt
+        return EnsembleState(tuple(filters), weights, last_time, noise, waiting), info
 
     def _live(self, weights: Any) -> Bool[AnyArray, " filters"]:
         """Which filters still have an expert with weight."""
@@ -221,12 +220,14 @@ class Ensemble(eqx.Module):
 
     @eqx.filter_jit
     def _learn_weights(
-        self, judged: Judged, parts: list, outside: AnyArray, y: AnyArray, mask: AnyArray
+        self, judged: Judged, parts: list, outside: AnyArray, y: AnyArray, mask: AnyArray, clock: AnyArray
     ) -> tuple[Judged, Info]:
         """Weigh every row's predictions by what the rows before it taught, and learn from its own."""
         n = y.shape[0]
         loc, var = self._collect([_join(loc, var, n) for loc, var in parts])
-        learnt, predictive, rules = judge(self.rule, self.noise, judged, loc, var, y, mask)
+        learnt, predictive, rules = judge(
+            self.rule, self.noise, judged, loc, var, y, mask, jnp.diff(clock, prepend=0.0)
+        )
         return learnt, Info(predictive, jnp.asarray(outside[:n] & mask), rules)
 
     def _collect(self, parts: list) -> tuple[Float[Array, "n k e"], Float[Array, "n k e"]]:

@@ -34,7 +34,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     model
-        A preset: ``e-doebe`` (default), ``oebe``, ``doebe``, ``soebe``, ``sdoebe``, ``ie-gp``, ``die-gp``,
+        A preset: ``default``, ``e-doebe``, ``oebe``, ``doebe``, ``soebe``, ``sdoebe``, ``ie-gp``, ``die-gp``,
         ``sie-gp``, ``dsie-gp``, ``i-ssgpr``, ``linear``.
     warmup
         Rows of the warm-up. None: 1,000, or in `fit` a fifth of a shorter data set (but 50 rows if there are).
@@ -47,8 +47,9 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         prior variance of the function, or to the target's variance where that is smaller) or ``revert LAMBDA``
         (mean-reverting); a number q stands for ``walk q``.
     noise
-        What noise may be, in place of the preset's: ``constant``, or ``adaptive D``, whose variance is learnt with
-        a memory of 1 / (1 - D) rows; several kinds share one filter and are weighed against each other.
+        What noise may be, in place of the preset's: ``constant``; ``adaptive D``, whose variance is learnt with a
+        memory of 1 / (1 - D) rows; or ``adaptive D ar RHO``, where a share RHO of the last error is expected again.
+        Several kinds share one filter and are weighed against each other.
     weights
         ``bma``, ``bma-shutdown``, ``switching``, ``e-doebe``, ``auto`` (a mixture over rules, for streams of which
         nothing is known), or a K x K matrix Q whose columns sum to one (``Q[i, j]`` is the probability of expert i
@@ -103,7 +104,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
 
     def __init__(
         self,
-        model: str = "e-doebe",
+        model: str = "default",
         *,
         warmup: int | None = None,
         bases: Sequence[str] | str | None = None,

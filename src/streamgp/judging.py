@@ -65,6 +65,7 @@ def judge(
     var: Float[AnyArray, "n f e"],
     y: Float[AnyArray, "n e"],
     mask: Bool[AnyArray, " n"],
+    gap: Float[AnyArray, " n"],
 ) -> tuple[Judged, Predictive, Float[Array, "n r"] | None]:
     """Learn from consecutive rows.
 
@@ -74,6 +75,8 @@ def judge(
         Mean and variance by every filter, of each row itself or, where forecasts wait, of the row h rows later.
     y, mask
         Targets; rows with a false `mask` are not there.
+    gap
+        Time from the row before to each row.
 
     Returns
     -------
@@ -82,19 +85,24 @@ def judge(
         much each of several weight rules counted. Known are the rows before, and to a forecast its own row too.
     """
     weights, noise, waiting = state
-    due, judged, table, noises = (loc, var), mask, _Timetable.of(mask), None
+    due, judged, table, noises, last = (loc, var), mask, _Timetable.of(mask), None, None
     if waiting is not None:
         due = table.fallen_due((waiting.loc, waiting.var), due)
         judged = mask & ~jnp.isnan(due[0]).all((1, 2))
+        gap = jnp.full(len(y), float(waiting.horizon), y.dtype)
     if noise is not None:
-        noise, noises = kinds.update_rows(noise, jnp.square(y[:, None, :] - due[0]) / due[1], judged)
+        error = y[:, None, :] - due[0]
+        if waiting is not None and waiting.noise is not None:
+            fallen = jnp.where(judged[:, None, None], error, 0.0)
+            last = table.fallen_due(waiting.noise.error, fallen)
+        noise, noises = kinds.update_rows(noise, error, due[1], gap, judged, last)
     noises_due = noises
     if waiting is not None:
         noises = _after_each(noises, noise)
         noises_due = table.fallen_due(waiting.noise, noises)
         waiting = table.left(waiting, Waiting(loc, var, noises))
-    loc, var, dof = with_noise(kinds, noises, loc, var)
-    experts_due = with_noise(kinds, noises_due, *due)
+    loc, var, dof = with_noise(kinds, noises, loc, var, gap)
+    experts_due = with_noise(kinds, noises_due, due[0], due[1], gap)
     # The errors of h forecasts that overlap are much the same error: together they count as one row.
     overlap = 1 if waiting is None else waiting.horizon
     log_density = Predictive(jnp.zeros(loc.shape[:2]), *experts_due).component_log_density(y) / overlap
@@ -114,16 +122,20 @@ def judge(
 
 
 def with_noise(
-    kinds: NoiseKinds, noises: NoiseState | None, loc: Float[AnyArray, "n f e"], var: Float[AnyArray, "n f e"]
-) -> tuple[Float[Array, "n k e"], Float[AnyArray, "n k e"], Float[Array, "n k"] | None]:
+    kinds: NoiseKinds,
+    noises: NoiseState | None,
+    loc: Float[AnyArray, "n f e"],
+    var: Float[AnyArray, "n f e"],
+    gap: Float[AnyArray, " n"],
+) -> tuple[Float[AnyArray, "n k e"], Float[AnyArray, "n k e"], Float[Array, "n k"] | None]:
     """Mean, variance and degrees of freedom (None: Gaussian) of all experts, from the predictions of the filters.
 
-    `noises` are the states of the noise that are known to each row, or a single one for all.
+    `noises` are the states of the noise that are known to each row, or a single one for all; `gap` is the time since.
     """
     if noises is None:
         return jnp.asarray(loc), var, None
-    scaled, dof = kinds.ahead(noises, var)
-    return jnp.repeat(loc, len(kinds.discounts), axis=1), scaled, jnp.asarray(dof)
+    mean, scaled, dof = kinds.ahead(noises, loc, var, gap)
+    return mean, scaled, jnp.asarray(dof)
 
 
 class _Timetable(NamedTuple):

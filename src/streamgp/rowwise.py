@@ -70,7 +70,7 @@ class RowWise:
         if self._one:
             mean, variance = ahead[0].loc[0, 0], ahead[0].var[0]
         else:
-            loc, var, _ = self._experts(*self._collect(ahead))
+            loc, var, _ = self._experts(*self._collect(ahead), np.asarray(self._elapsed(time)))
             weights = np.exp(np.asarray(self.log_weights))
             mean = weights @ loc
             variance = weights @ (var + np.square(loc - mean))
@@ -83,10 +83,11 @@ class RowWise:
         y = (y - center) / scale
         if not self._one:
             filters = self._collect(ahead)
-            loc, var, dof = self._experts(*filters)
+            gap = np.asarray(self._elapsed(time))
+            loc, var, dof = self._experts(*filters, gap)
             log_density = student_t.log_density(y - loc, var, None if dof is None else dof[:, None]).sum(-1)
             if self._noise is not None:
-                self._noise = self._model.noise.update(self._noise, np.square(y - filters[0]) / filters[1])
+                self._noise = self._model.noise.update(self._noise, y - filters[0], filters[1], gap)
             with jax.enable_x64(True):
                 # Not waited for: JAX works on the weights while the filters learn.
                 self._weights, self.log_weights = self._learn_weights(self._weights, log_density)
@@ -104,13 +105,14 @@ class RowWise:
         return loc, np.broadcast_to(var[:, None], loc.shape)
 
     def _experts(
-        self, loc: Float[np.ndarray, "k e"], var: Float[np.ndarray, "k e"]
+        self, loc: Float[np.ndarray, "k e"], var: Float[np.ndarray, "k e"], gap: Float[np.ndarray, ""]
     ) -> tuple[Float[np.ndarray, "kinds e"], Float[np.ndarray, "kinds e"], Float[np.ndarray, " kinds"] | None]:
         """Mean, variance and degrees of freedom (None: Gaussian) of all experts, from those of the filters."""
         if self._noise is None:
             return loc, var, None
-        scaled, dof = self._model.noise.ahead(NoiseState(self._noise.shape[None], self._noise.rate[None]), var[None])
-        return np.repeat(loc, len(self._model.noise.discounts), axis=0), np.asarray(scaled[0]), np.asarray(dof[0])
+        for_one = NoiseState(*(a[None] for a in self._noise))
+        mean, scaled, dof = self._model.noise.ahead(for_one, loc[None], var[None], gap[None])
+        return np.asarray(mean[0]), np.asarray(scaled[0]), np.asarray(dof[0])
 
     def settle(self) -> EnsembleState:
         """The ensemble's state; this object may go on from there."""

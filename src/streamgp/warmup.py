@@ -15,7 +15,7 @@ from streamgp.bases import FAMILIES, Basis, Concatenation, Fourier, Linear
 from streamgp.bases.concatenation import PARTS
 from streamgp.dynamics import Dynamics, parse, static
 from streamgp.ensemble import Ensemble, Expert, ensemble
-from streamgp.evidence import Fit, fit_basis
+from streamgp.evidence import INITIAL_NOISE_VAR, INITIAL_PRIOR_VAR, Fit, fit_basis
 from streamgp.noise import parse as parse_noise
 from streamgp.presets import Spec
 from streamgp.weights import BMA
@@ -120,7 +120,7 @@ def _fit_all(
     """
     rows, targets = jnp.asarray(X), jnp.asarray(y)
     alone = [family for family in spec.bases if family != CONCATENATION]
-    parts = PARTS if len(alone) < len(spec.bases) else ()
+    parts = tuple(PARTS) if len(alone) < len(spec.bases) else ()
     jobs = _jobs(spec, dict.fromkeys([*alone, *parts]), X, y, seed)
     todo = len(jobs) + bool(parts)
     report = progress or (lambda done, todo: None)
@@ -149,15 +149,37 @@ def _fit_all(
         members = sorted((i for i, job in enumerate(jobs) if job.family == family), key=lambda i: -fits[i].gain)
         kept.extend((jobs[i].label, fits[i]) for i in members[: spec.keep_starts] if not is_flat(i))
     if parts:
-        found = [best[part] for part in parts]
-        basis = Concatenation.of([fit.basis for fit in found], [fit.prior_var for fit in found])
+        basis = _concatenation(spec, best, X, seed)
         job = _Job(CONCATENATION, CONCATENATION, basis, 1.0, tuple(basis.trainable))
         (fit,) = _fit([job], rows, targets)
         report(todo, todo)
         if spec.rule == "Q" or fit.gain >= FLAT_GAIN:
             kept.append((CONCATENATION, fit))
-    # Nothing learnable in the warm-up: keep the first fit, which says so by its noise.
-    return kept or [(jobs[0].label, fits[0])]
+    if kept:
+        return kept
+    # Nothing learnable in the warm-up: the first fit says so by its noise. What the stream may still show is left to
+    # experts as they were before their fit; those whose noise adapts find the scale.
+    unfitted = [(f"{job.label} unfitted", _unfitted(job)) for job in jobs if job.family in alone]
+    return [(jobs[0].label, fits[0]), *unfitted]
+
+
+def _unfitted(job: "_Job") -> Fit:
+    """A start as it stands."""
+    return Fit(job.basis.precomputed(), INITIAL_PRIOR_VAR, INITIAL_NOISE_VAR, np.nan, 0.0, job.start, 0)
+
+
+def _concatenation(spec: Spec, best: dict[str, Fit], X: np.ndarray, seed: int) -> Concatenation:
+    """The best fit of each part; one of more features than the part is to have is drawn again, with as many."""
+    bases = []
+    for position, (part, features) in enumerate(PARTS.items()):
+        basis = best[part].basis
+        wanted = min(features, spec.features_per_basis or features)
+        if part != "linear" and basis.num_features > wanted:
+            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), len(FAMILIES)), position)
+            smaller = FAMILIES[part].from_data(X, num_features=wanted, start=1.0, key=key)
+            basis = _with_lengthscale(smaller, getattr(basis, "lengthscale")).precomputed()  # noqa: B009
+        bases.append(basis)
+    return Concatenation.of(bases, [best[part].prior_var for part in PARTS])
 
 
 def _fit(jobs: Sequence["_Job"], X: Array, y: Array, report: Callable[[int], None] = lambda done: None) -> list[Fit]:

@@ -17,7 +17,7 @@ NAMES = [
     "BMA",
     "fixed share 0.001",
     "fixed share 0.01",
-    "switching between dynamics 0.05",
+    "switching within a basis 0.05",
     "Soft-Bayes 0.1",
 ]
 COLUMNS = [f"rule: {name}" for name in NAMES]

@@ -95,9 +95,9 @@ def run(
     model: Annotated[
         str,
         typer.Option(
-            help="Preset: e-doebe, oebe, doebe, soebe, sdoebe, ie-gp, die-gp, sie-gp, dsie-gp, i-ssgpr, linear."
+            help="default, e-doebe, oebe, doebe, soebe, sdoebe, ie-gp, die-gp, sie-gp, dsie-gp, i-ssgpr or linear."
         ),
-    ] = "e-doebe",
+    ] = "default",
     bases: Annotated[
         str | None,
         typer.Option(
@@ -215,7 +215,7 @@ def demo(
         options = RunOptions(
             data=str(table),
             targets=[about.target],
-            spec=make_spec("e-doebe"),
+            spec=make_spec("default"),
             features=list(about.features),
             out=out,
             overwrite=True,

@@ -3,16 +3,15 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from streamgp import mixtures, student_t
 from streamgp.core import Predictive
 
 COVERAGE_LEVELS = (50, 90, 95)
 QUANTILES = (0.05, 0.5, 0.95)
-_ROWS = 256  # rows at a time: the pairs of components in the CRPS would fill memory otherwise
+_NUMBERS = 1 << 15  # numbers per array at a time: those in work stay in a core's cache
 
 
 class RowScores(NamedTuple):
@@ -30,17 +29,23 @@ class RowScores(NamedTuple):
     moment_log_density: np.ndarray
 
 
-@eqx.filter_jit
-def _score(predictive: Predictive, y: jax.Array) -> tuple:
-    quantiles = [predictive.quantile(p) for p in QUANTILES]
+def _score(predictive: Predictive, y: np.ndarray) -> tuple:
+    m = predictive.flat()
+    at_y = mixtures.evaluate(m, y.ravel())
+    mean, std = mixtures.moments(m)
+    densities = at_y.log_density.reshape(*y.shape, -1).sum(1)
+    marginal = [
+        mean,
+        std,
+        *mixtures.quantiles(m, QUANTILES),
+        mixtures.cdf(m, at_y),
+        mixtures.crps(m, y.ravel(), at_y),
+    ]
+    mean, std = mean.reshape(y.shape), std.reshape(y.shape)
     return (
-        predictive.mean,
-        predictive.std,
-        *quantiles,
-        predictive.cdf(y),
-        predictive.crps(y),
-        predictive.log_density(y),
-        predictive.moment_log_density(y),
+        *(a.reshape(y.shape) for a in marginal),
+        mixtures.log_sum(predictive.log_weights + densities),
+        student_t.log_density(y - mean, std * std, None).sum(1),
     )
 
 
@@ -50,24 +55,14 @@ def score_rows(predictive: Predictive, y: np.ndarray) -> RowScores:
 
 
 def in_pieces(function: Callable[..., tuple], predictive: Predictive, *arrays: np.ndarray) -> list[np.ndarray]:
-    """What a function of a prediction and of arrays with its rows returns, computed on pieces of few sizes.
-
-    So few programs are compiled, whatever the number of rows.
-    """
-    parts = []
-    with jax.enable_x64(True):
-        for at in range(0, len(predictive.loc), _ROWS):
-            n = len(predictive.loc[at : at + _ROWS])
-            size = 1 if n == 1 else _ROWS
-            filled = jax.tree.map(lambda a, at=at, size=size: _fill(a[at : at + _ROWS], size), (predictive, *arrays))
-            parts.append([np.asarray(a)[:n] for a in function(*filled)])
+    """What a function of a prediction and of arrays with its rows returns, computed on pieces that fit in a cache."""
+    whole = jax.tree.map(np.asarray, (predictive, *arrays))
+    step = max(1, _NUMBERS // predictive.loc[0].size)
+    parts = [
+        function(*jax.tree.map(lambda a, at=at: a[at : at + step], whole))
+        for at in range(0, len(predictive.loc), step)
+    ]
     return [np.concatenate(part) for part in zip(*parts, strict=True)]
-
-
-def _fill(a: np.ndarray, size: int) -> jax.Array:
-    """Repeat the last row up to `size` rows, so that few shapes reach the compiled code."""
-    a = np.asarray(a, dtype=np.float64)
-    return jnp.asarray(np.pad(a, [(0, size - len(a))] + [(0, 0)] * (a.ndim - 1), mode="edge"))
 
 
 class Moments(NamedTuple):

@@ -104,7 +104,7 @@ def auto(groups: Sequence[int]) -> WeightRule:
             "BMA": BMA(),
             "fixed share 0.001": fixed_share(K, 1e-3),
             "fixed share 0.01": fixed_share(K, 1e-2),
-            "switching between dynamics 0.05": share(groups, min(0.05, 1.0 / largest), 0.01),
+            "switching within a basis 0.05": share(groups, 0.05 / max(1, largest - 1), 0.01),
             "Soft-Bayes 0.1": SoftBayes(0.1),
         }
     )

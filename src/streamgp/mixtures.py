@@ -1,0 +1,333 @@
+"""Quantiles and scores of mixtures of Student's t, many at a time: in NumPy, or in JAX within its transformations."""
+
+from collections.abc import Sequence
+from math import log, pi, sqrt
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.special
+from jaxtyping import Array, Float
+
+from streamgp import student_t
+from streamgp.arrays import AnyArray, namespace
+
+# Those Gaussians that together add so little to the distance of two draws count as one.
+LIGHT = 1e-3
+HEAVIEST = 128  # under a transformation of JAX, which knows no sizes: all but so many
+_FEW = 32  # up to so many, their distances are computed in double precision
+_ENDLESS = 1e20  # degrees of freedom that are a Gaussian to all digits, where infinity would not do
+ALIKE = 30.0  # ratio of variances below which neighbours at one location are taken together, if there are many
+_AT_ONCE = 1 << 16  # numbers per array that stay in a core's cache
+_TOLERANCE = 1e-10
+_STEPS = 100
+_LOG_2PI = log(2.0 * pi)
+
+
+class Mixtures(NamedTuple):
+    """One mixture a row; `dof` is finite, or None where all components are Gaussian.
+
+    `log_norm` is the log density of each component at its own mean, `log_ratio` that of `student_t.log_gamma_ratio`.
+    """
+
+    weights: Float[AnyArray, "c k"]
+    loc: Float[AnyArray, "c k"]
+    var: Float[AnyArray, "c k"]
+    dof: Float[AnyArray, "c k"] | None
+    scale: Float[AnyArray, "c k"]
+    log_norm: Float[AnyArray, "c k"]
+    log_ratio: Float[AnyArray, "c k"] | None
+
+
+class Values(NamedTuple):
+    """Of every component at a point: its distance in units of the scale, log density, distribution function."""
+
+    t: Float[AnyArray, "c k"]
+    log_density: Float[AnyArray, "c k"]
+    below: Float[AnyArray, "c k"]
+
+
+def flatten(
+    log_weights: Float[AnyArray, "n k"],
+    loc: Float[AnyArray, "n k e"],
+    var: Float[AnyArray, "n k e"],
+    dof: Float[AnyArray, "n k"] | None,
+) -> Mixtures:
+    """The mixtures of n rows and e outputs as n e of one, those of a row side by side."""
+    xp = namespace(log_weights, loc, var, *(() if dof is None else (dof,)))
+    n, k, e = loc.shape
+
+    def each(a: AnyArray) -> AnyArray:
+        a = a[:, :, None] if a.ndim == 2 else a
+        return xp.moveaxis(xp.broadcast_to(a, (n, k, e)), 1, 2).reshape(n * e, k)
+
+    weights, loc, var = each(xp.exp(log_weights)), each(loc), each(var)
+    if dof is None:
+        return Mixtures(weights, loc, var, None, xp.sqrt(var), -0.5 * (_LOG_2PI + xp.log(var)), None)
+    finite = xp.minimum(xp.asarray(dof), _ENDLESS)
+    log_ratio, dof = each(student_t.log_gamma_ratio(0.5 * finite)), each(finite)
+    scale2 = student_t.squared_scale(var, dof)
+    return Mixtures(weights, loc, var, dof, xp.sqrt(scale2), log_ratio - 0.5 * (_LOG_2PI + xp.log(scale2)), log_ratio)
+
+
+def evaluate(m: Mixtures, x: Float[AnyArray, " c"]) -> Values:
+    """Every component of each mixture at its own point."""
+    xp = namespace(m.loc, x)
+    t = (x[:, None] - m.loc) / m.scale
+    if m.dof is None:
+        return Values(t, m.log_norm - 0.5 * t * t, student_t.ndtr(t))
+    kernel = xp.log1p(t * t / m.dof)
+    below = student_t.ndtr(xp.copysign(student_t.hill(kernel, m.dof), t))
+    return Values(t, m.log_norm - (0.5 * m.dof + 0.5) * kernel, below)
+
+
+def log_sum(a: Float[AnyArray, "n k"]) -> Float[AnyArray, " n"]:
+    """Log of the sum of exponentials over the components."""
+    xp = namespace(a)
+    top = a.max(1)
+    return top + xp.log(xp.exp(a - top[:, None]).sum(1))
+
+
+def cdf(m: Mixtures, at_y: Values) -> Float[AnyArray, " c"]:
+    """The mixtures' distribution functions, from what `evaluate` gives at y."""
+    return (m.weights * at_y.below).sum(1)
+
+
+def moments(m: Mixtures) -> tuple[Float[AnyArray, " c"], Float[AnyArray, " c"]]:
+    """Mean and standard deviation."""
+    xp = namespace(m.loc)
+    mean = (m.weights * m.loc).sum(1)
+    return mean, xp.sqrt((m.weights * (m.var + xp.square(m.loc - mean[:, None]))).sum(1))
+
+
+class _Search(NamedTuple):
+    """Where the quantile may be, where it was last sought, and whether it is found."""
+
+    low: Float[AnyArray, " c"]
+    high: Float[AnyArray, " c"]
+    x: Float[AnyArray, " c"]
+    found: AnyArray
+
+
+def quantiles(m: Mixtures, probabilities: Sequence[Any]) -> list[Float[AnyArray, " c"]]:
+    """Where the distribution functions reach each of the probabilities, to 1e-9 of the scale there."""
+    xp = namespace(m.loc)
+    mean, std = moments(m)
+    found = []
+    for probability in probabilities:
+        # No distribution has its quantile further from the mean (Cantelli's inequality).
+        low = mean - std * xp.sqrt((1.0 - probability) / probability)
+        high = mean + std * xp.sqrt(probability / (1.0 - probability))
+        aim = _ndtri(xp)(probability)
+        search = _Search(low, high, xp.clip(mean + std * aim, low, high), xp.zeros(mean.shape, bool))
+        found.append((_find_traced if xp is jnp else _find)(m, search, probability, aim))
+    return found
+
+
+def _find(m: Mixtures, search: _Search, probability: Any, aim: Any) -> Float[np.ndarray, " c"]:
+    result, rows = np.empty_like(search.x), np.arange(len(search.x))
+    with np.errstate(all="ignore"):
+        for _ in range(_STEPS):
+            search = _halley(m, search, probability, aim)
+            result[rows] = search.x
+            going = ~search.found
+            if not going.any():
+                break
+            # Few rows need more than two or three steps.
+            rows, search = rows[going], _Search(*(a[going] for a in search))
+            m = jax.tree.map(lambda a, going=going: a[going], m)
+    return result
+
+
+def _find_traced(m: Mixtures, search: _Search, probability: Any, aim: Any) -> Float[AnyArray, " c"]:
+    def step(carry: tuple) -> tuple:
+        return _halley(m, carry[0], probability, aim), carry[1] + 1
+
+    def going(carry: tuple) -> Array:
+        return ~carry[0].found.all() & (carry[1] < _STEPS)
+
+    return jax.lax.while_loop(going, step, (search, 0))[0].x
+
+
+def _halley(m: Mixtures, search: _Search, probability: Any, aim: Any) -> _Search:
+    """One step of Halley's method on the normal score of the distribution function, which is nearly a line.
+
+    Where it leaves the bracket, the bracket is halved.
+    """
+    xp = namespace(m.loc)
+    low, high, x, found = search
+    values = evaluate(m, x)
+    densities = m.weights * xp.exp(values.log_density)
+    pull = values.t / m.scale
+    if m.dof is not None:
+        pull = pull * (m.dof + 1.0) / (m.dof + values.t * values.t)
+    below, density, slope = (m.weights * values.below).sum(1), densities.sum(1), -(densities * pull).sum(1)
+    low, high = xp.where(below <= probability, x, low), xp.where(below >= probability, x, high)
+    score = _ndtri(xp)(below)
+    normal = xp.exp(-0.5 * score * score) / sqrt(2.0 * pi)
+    rate = density / normal
+    newton = (aim - score) / rate
+    bend = 0.5 * newton * (slope / density + score * rate)
+    moved = x + newton / xp.clip(1.0 + bend, 0.5, 2.0)
+    # What a step leaves is of the third order.
+    left = xp.abs(newton * rate) * (bend * bend + xp.square(newton * rate))
+    inside = (moved > low) & (moved < high)
+    closed = high - low <= 4.0 * xp.finfo(x.dtype).eps * xp.maximum(xp.abs(low), xp.abs(high))
+    exact = xp.abs(newton) <= 4.0 * xp.finfo(x.dtype).eps * xp.abs(x)
+    moved = xp.where(inside, moved, xp.where(exact, x, 0.5 * (low + high)))
+    now = (inside & (left <= _TOLERANCE)) | closed | exact
+    return _Search(low, high, xp.where(found, x, moved), found | now)
+
+
+def _ndtri(xp: ModuleType):
+    return scipy.special.ndtri if xp is np else jax.scipy.special.ndtri
+
+
+def crps(m: Mixtures, y: Float[AnyArray, " c"], at_y: Values) -> Float[AnyArray, " c"]:
+    """E|Y - y| - E|Y - Y'| / 2 (Grimit et al. 2006, Eq. 5), from what `evaluate` gives at y."""
+    xp = namespace(m.loc, y)
+    density = xp.exp(at_y.log_density)
+    distance = student_t.expected_distance(y[:, None] - m.loc, m.scale * m.scale, m.dof, density, at_y.below)
+    return (m.weights * distance).sum(1) - 0.5 * mean_distance(m)
+
+
+def mean_distance(m: Mixtures) -> Float[AnyArray, " c"]:
+    """E|Y - Y'| of two independent draws from each mixture."""
+    weights, loc, sd = gaussians(m)
+    xp = namespace(loc)
+    total = loc.shape[1]
+    # What a component adds to the distance, roughly: the rest that adds little is taken together.
+    share = weights * (sd + xp.abs(loc - (weights * loc).sum(1, keepdims=True)))
+    if total > _FEW:
+        order = xp.argsort(-share, axis=1)
+        weights, loc, sd, share = (xp.take_along_axis(a, order, axis=1) for a in (weights, loc, sd, share))
+    if xp is jnp:
+        return _pairs(*_first(weights, loc, sd, min(total, HEAVIEST)))
+    sizes = np.full(len(loc), total)
+    if total > _FEW:
+        rest = 1.0 - np.cumsum(share, axis=1) / share.sum(1, keepdims=True)
+        sizes = np.minimum((rest > LIGHT).sum(1) + 2, total)
+    rows = np.argsort(sizes)
+    distance = np.empty(len(loc), loc.dtype)
+    step = max(1, 2 * _AT_ONCE // int(sizes.max(initial=1)) ** 2)
+    with np.errstate(over="ignore", under="ignore"):
+        for at in range(0, len(rows), step):
+            some = rows[at : at + step]
+            distance[some] = _pairs(*_first(weights[some], loc[some], sd[some], int(sizes[some[-1]])))
+    return distance
+
+
+def gaussians(m: Mixtures) -> tuple[Float[AnyArray, "c g"], Float[AnyArray, "c g"], Float[AnyArray, "c g"]]:
+    """Weights, means and standard deviations of Gaussians that stand for the components.
+
+    A t is a Gaussian whose standard deviation S is random; so are components of one location together, as those that
+    share a filter. Three Gaussians, the nodes of Gauss' quadrature, stand for them: with their E S^j, j = -3, ..., 2.
+    """
+    xp = namespace(m.loc)
+    weights, sd = m.weights, xp.sqrt(m.var)
+    if m.dof is None or m.log_ratio is None:
+        return weights, m.loc, sd
+    weights = xp.maximum(weights, xp.sqrt(xp.finfo(m.loc.dtype).tiny))
+    powers = [weights / (sd * m.var), weights / m.var, weights / sd, weights, weights * sd, weights * m.var]
+    sums = [a * b for a, b in zip(powers, student_t.spread_moments(m.dof, m.log_ratio), strict=True)]
+    loc = m.loc
+    if xp is np and loc.shape[1] > _FEW:
+        ratio = m.var[:, 1:] / m.var[:, :-1]
+        alike = (loc[:, 1:] == loc[:, :-1]) & (ratio < ALIKE) & (ratio > 1.0 / ALIKE)
+        first = np.flatnonzero(np.append(True, ~alike.all(0)))
+        loc, sums = loc[:, first], [np.add.reduceat(a, first, axis=1) for a in sums]
+    nodes, weights = _three_nodes(sums)
+    weights = weights * nodes * nodes * nodes
+    return weights.reshape(len(loc), -1), xp.repeat(loc, 3, axis=1), xp.abs(nodes).reshape(len(loc), -1)
+
+
+def _three_nodes(sums: Sequence[AnyArray]) -> tuple[Float[AnyArray, "c g 3"], Float[AnyArray, "c g 3"]]:
+    """Nodes and weights of Gauss' quadrature, from the moments 0, ..., 5 of a measure (Golub and Welsch 1969)."""
+    xp = namespace(sums[0])
+    least = float(xp.finfo(sums[0].dtype).eps) ** 0.6  # a single Gaussian's spread is zero but for rounding
+    total, mean = sums[0], sums[1] / sums[0]
+    raw, power = [], total
+    for a in sums:
+        raw.append(a / power)
+        power = power * mean
+    # Central moments of the node over its mean, then the recurrence of the orthogonal polynomials.
+    d2 = raw[2] - 1.0
+    d3 = raw[3] - 3.0 * raw[2] + 2.0
+    d4 = raw[4] - 4.0 * raw[3] + 6.0 * raw[2] - 3.0
+    d5 = raw[5] - 5.0 * raw[4] + 10.0 * raw[3] - 10.0 * raw[2] + 4.0
+    b1 = xp.maximum(d2, least)
+    a1 = d3 / b1
+    b2 = (d4 - 2.0 * a1 * d3 + (a1 * a1 - 2.0 * b1) * d2) / b1 + b1
+    a2 = (d5 - 2.0 * a1 * d4 + (a1 * a1 - 2.0 * b1) * d3 + 2.0 * a1 * b1 * d2) / (b1 * xp.maximum(b2, least))
+    a2 = xp.clip(a2, -1.0, 1e4)  # no node is negative
+    b2 = xp.maximum(b2, least)
+    # The eigenvalues of the Jacobi matrix [[0, s, 0], [s, a1, r], [0, r, a2]], s^2 = b1, r^2 = b2: Cardano's formula.
+    third = (a1 + a2) / 3.0
+    size = xp.sqrt((third**2 + (a1 - third) ** 2 + (a2 - third) ** 2 + 2.0 * (b1 + b2)) / 6.0)
+    determinant = -third * ((a1 - third) * (a2 - third) - b2) - b1 * (a2 - third)
+    angle = xp.arccos(xp.clip(0.5 * determinant / size**3, -1.0, 1.0)) / 3.0
+    turns = np.reshape(2.0 * pi / 3.0 * np.arange(3), (1, 1, 3)).astype(size.dtype)
+    x = third[..., None] + 2.0 * size[..., None] * xp.cos(angle[..., None] + turns)
+    a1, b1, b2 = a1[..., None], b1[..., None], b2[..., None]
+    weights = 1.0 / (1.0 + x * x / b1 + xp.square((x - a1) * x - b1) / (b1 * b2))
+    return mean[..., None] * (1.0 + x), total[..., None] * weights / weights.sum(-1, keepdims=True)
+
+
+def _first(weights: AnyArray, loc: AnyArray, sd: AnyArray, size: int) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """The first of the Gaussians; those from the last of `size` on become one of their mean and variance."""
+    if size == loc.shape[1]:
+        return weights, loc, sd
+    xp = namespace(loc)
+    top, rest = slice(0, size - 1), slice(size - 1, None)
+    mass = weights[:, rest].sum(1, keepdims=True)
+    # With nothing left over, the last one has no weight; it still needs a variance.
+    share = xp.maximum(weights[:, rest], xp.finfo(loc.dtype).tiny)
+    share = share / share.sum(1, keepdims=True)
+    mean = (share * loc[:, rest]).sum(1, keepdims=True)
+    spread = (share * (xp.square(sd[:, rest]) + xp.square(loc[:, rest] - mean))).sum(1, keepdims=True)
+    pairs = ((weights, mass), (loc, mean), (sd, xp.sqrt(spread)))
+    weights, loc, sd = (xp.concatenate([a[:, top], b], axis=1) for a, b in pairs)
+    return weights, loc, sd
+
+
+def _pairs(weights: Float[AnyArray, "c g"], loc: Float[AnyArray, "c g"], sd: Float[AnyArray, "c g"]) -> AnyArray:
+    """The mean distance of two draws from mixtures of Gaussians."""
+    xp = namespace(loc)
+    unit = (weights * sd).sum(1, keepdims=True)
+    own = (weights * weights * sd).sum(1) * (2.0 / sqrt(pi))
+    if loc.shape[1] == 1:
+        return own
+    if loc.shape[1] > _FEW and loc.dtype == np.float64:
+        # In units of their spread and from the heaviest one on, single precision leaves six digits.
+        centre = xp.take_along_axis(loc, xp.argmax(weights, axis=1)[:, None], axis=1)
+        weights, loc, sd = (a.astype(np.float32) for a in (weights, (loc - centre) / unit, sd / unit))
+    else:
+        loc, sd = loc / unit, sd / unit
+    if loc.shape[1] % 2 == 0:
+        # Around a circle of an odd number, every two meet once.
+        pad = xp.zeros_like(loc[:, :1])
+        weights, loc, sd = (xp.concatenate([a, b], axis=1) for a, b in ((weights, pad), (loc, pad), (sd, pad + 1)))
+    distance = xp.abs(_next(loc) - loc[:, None])
+    spread = xp.sqrt(_next(sd * sd) + (sd * sd)[:, None])
+    z = distance / spread
+    density, tail = student_t.upper_tail(z)
+    tail *= z
+    density -= tail
+    density *= spread
+    density *= 2.0
+    density += distance
+    density *= _next(weights)
+    both = (density.sum(1) * weights).sum(1)
+    return own + 2.0 * unit[:, 0] * both
+
+
+def _next(a: Float[AnyArray, "c g"]) -> Float[AnyArray, "c h g"]:
+    """To every one of g entries in a circle, the h = (g - 1) / 2 that follow it."""
+    g = a.shape[1]
+    h = (g - 1) // 2
+    if isinstance(a, np.ndarray):
+        twice = np.concatenate([a, a[:, :h]], axis=1)
+        return np.lib.stride_tricks.sliding_window_view(twice, g, axis=1)[:, 1:]
+    return a[:, (np.arange(1, h + 1)[:, None] + np.arange(g)) % g]
