@@ -90,7 +90,7 @@ class Ensemble(eqx.Module):
         return len(self.order) * len(self.noise.discounts)
 
     def init(self, key: Key[Array, ""], horizon: int = 0) -> EnsembleState:
-        """Every expert at its prior, weights at theirs, to forecast `horizon` rows ahead. Nothing is drawn from `key`."""
+        """Every expert at its prior, weights at theirs, to forecast `horizon` rows ahead; `key` is not used."""
         prior_vars = [group.noise.prior_var for group in self.groups]
         if host.serves(self.log_prior, *prior_vars):
             prior_vars = host.on_host(prior_vars)  # in NumPy nothing is compiled
