@@ -47,8 +47,9 @@ class Spec:
         Probability per row of leaving an expert under ``switching``.
     lengthscales
         Fixed isotropic lengthscales, one expert each, in place of the fitted ones; None fits them.
-    keep_starts
-        How many of a basis' starting points to keep, those of the best evidence; None keeps all.
+    most_features
+        Of the starting points of a basis those of the best evidence are kept, at least one, and no more than have so
+        many features together; None keeps all.
     transition
         The user's Q, as nested tuples; its columns sum to one.
     q_absolute
@@ -74,7 +75,7 @@ class Spec:
     share: float = 0.01
     switch: float = 1e-3
     lengthscales: tuple[float, ...] | None = None
-    keep_starts: int | None = None
+    most_features: int | None = None
     transition: tuple[tuple[float, ...], ...] | None = None
     q_absolute: bool = False
     warmup_posterior: str = "condition"
@@ -139,6 +140,7 @@ PRESETS: dict[str, Spec] = {
             dynamics=("static", "walk 0.001", "walk 0.1", "revert 0.999", "revert 0.99", "revert 0.95"),
             noise=("constant", "adaptive 0.99", "adaptive 0.8", "adaptive 0.8 ar 0.5", "adaptive 0.8 ar 0.9"),
             rule="auto",
+            most_features=800,
         ),
         Spec("e-doebe", dynamics=("static", "walk 0.0001", _WALK), rule="e-doebe"),
         Spec("oebe"),
@@ -149,7 +151,7 @@ PRESETS: dict[str, Spec] = {
         Spec("die-gp", dynamics=(_WALK,), **_DICTIONARY),
         Spec("sie-gp", rule="switching", **_DICTIONARY),
         Spec("dsie-gp", dynamics=(_WALK,), rule="switching", **_DICTIONARY),
-        Spec("i-ssgpr", bases=("fourier",), features_per_basis=100, keep_starts=1),
+        Spec("i-ssgpr", bases=("fourier",), features_per_basis=100, most_features=1),
         Spec("linear", bases=("linear",)),
     )
 }
