@@ -141,7 +141,8 @@ def page(stored: dict[str, Any]) -> str:
         bands = " / ".join(summary(of, "coverage", level) for level in ("50", "90", "95"))
         title = name if model == "default" else f"{name}, --lags 1"
         lines.append(
-            f"| {title} | {len(of)} | {summary(of, 'nmse')} | {aim[0]} | {summary(of, 'pll_standardised')} | {aim[1]} "
+            f"| {title} | {len(of)} "
+            f"| {summary(of, 'nmse')} | {aim[0]} | {summary(of, 'pll_standardised')} | {aim[1]} "
             f"| {summary(of, 'pll_moment_standardised')} | {summary(of, 'crps')} | {bands} "
             f"| {summary(of, 'experts')} | {summary(of, 'seconds', 'total')} | {summary(of, 'seconds', 'warmup')} "
             f"| {summary(of, 'rows_per_second')} |"
@@ -154,7 +155,7 @@ def page(stored: dict[str, Any]) -> str:
         "",
         "nMSE on the same rows (median; lower is better). HistGradientBoosting is refitted on everything seen every",
         "500 rows; river's models learn row by row; all with their default settings. E-DOEBE as in Waxman and Djuric",
-        "(2024), Fig. 4: Hilbert-space, Fourier and radial bases of 100 features, static and q = 1e-3, from the prior.",
+        "(2024), Fig. 4: Hilbert-space, Fourier and radial bases of 100 features, static and moving, from the prior.",
         "",
         "| data | streamgp | persistence | running mean | river Bayesian linear | river linear (SGD) | river ARF "
         "| HistGradientBoosting | E-DOEBE (PLL) |",
