@@ -20,11 +20,11 @@ class Table:
 
 
 TABLES = {
-    "elevators_ucids": Table(),
+    "elevators_ucids": Table(rows=10_000),
     "cadata": Table(rows=10_000),
     "cpusmall": Table(),
     "kin40k": Table(rows=10_000),
-    "naval": Table(drop=("y2",)),
+    "naval": Table(drop=("y2",), rows=10_000),
     "schunk_arm": Table(drop=("traj", "time", "y2", "y3", "y4", "y5", "y6"), rows=10_000),
     "beijing_pm25": Table(drop=("timestamp",), rows=10_000),
     "sml2010_stream": Table(drop=("timestamp",)),

@@ -69,7 +69,8 @@ CANDIDATES: dict[str, Spec] = {
     "fixed share 0.01": replace(DEFAULT, rule="switching", switch=1e-2),
     "switching within a basis 0.05": replace(DEFAULT, rule="e-doebe", delta=0.05, share=0.01),
     "Soft-Bayes 0.1": replace(DEFAULT, rule="soft-bayes"),
-    "auto without share": replace(DEFAULT, rule="auto-plain"),
+    "auto, share 0.003": replace(DEFAULT, rule="auto 0.003"),
+    "auto without share": replace(DEFAULT, rule="auto 0"),
 }
 
 
@@ -112,13 +113,13 @@ def members(spec: Spec, experts: list[Any]) -> np.ndarray:
 
 
 def make_rule(spec: Spec, groups: list[int]) -> Any:
-    """The candidate's rule; two of them are not on offer by themselves."""
+    """The candidate's rule; some are not on offer by themselves."""
     if spec.rule == "soft-bayes":
         return SoftBayes(0.1)
-    if spec.rule == "auto-plain":
+    if spec.rule.startswith("auto "):
         rule = auto(groups)
         assert isinstance(rule, Mixture)
-        return Mixture(rule.rules, rule.names, 0.0)
+        return Mixture(rule.rules, rule.names, float(spec.rule.split()[1]))
     if spec.rule == "switching":
         return fixed_share(len(groups), spec.switch)
     if spec.rule == "e-doebe":  # as a total rate

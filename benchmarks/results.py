@@ -117,7 +117,7 @@ def page(stored: dict[str, Any]) -> str:
         "nMSE is the mean squared error over the variance of the scored targets; PLL the mean log predictive",
         "density of the target in units of the warm-up's standard deviation: of the mixture, and (moment) of one",
         "Gaussian with the mixture's mean and variance. Medians over seeds from 0, with the range in brackets.",
-        "Rows in the order of the file: the first 10,000 of longer sets (elevators, cpusmall and naval: all).",
+        "Rows in the order of the file: the first 10,000 of longer sets.",
         "",
         "```",
         "python benchmarks/results.py --data DIR     # the runs: streamgp run FILE --target y --warmup 1000 --seed S",
