@@ -345,4 +345,5 @@ def test_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, m
 def test_a_long_stream_stays_small(tmp_path: Path) -> None:
     page = told(tmp_path, rows=60_000)
     assert len(page.html) < 1_500_000
+    assert "every 10th up to 100,000" in page.html
     assert all(len(polyline(svg, "model")) <= BINS for svg in page.svgs)

@@ -61,7 +61,7 @@ def keep_weights(number: np.ndarray) -> np.ndarray:
     100th up to a million, and so on. The number alone decides, so that any chunks, and a resumed run, keep the same.
     """
     limits = WEIGHTS_KEPT * 10 ** np.arange(15)
-    return number % 10 ** np.searchsorted(limits, number, side="right") == 0
+    return number % 10 ** np.searchsorted(limits, number) == 0
 
 
 class RunDirectory:

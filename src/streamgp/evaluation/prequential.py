@@ -66,7 +66,8 @@ class Evaluation:
     log_density
         Log density of the row's target(s) under the mixture, shape (n,).
     weights
-        The weights that mixed the prediction, shape (n, K); NaN in the warm-up, which has other experts.
+        The weights that mixed the prediction, shape (n, K); NaN in the warm-up, which has other experts. By far the
+        largest array: of the default model's 270 experts 2 kB a row, 432 MB for 200,000 rows.
     rules
         How much each weight rule counted, by name, each of shape (n,) with NaN in the warm-up; empty where a single
         rule weighs the experts.
