@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from datasets import NAMES, load
+from datasets import CHOOSING, load
 from jaxtyping import Float
 from river import forest, linear_model, preprocessing
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -166,12 +166,13 @@ def write(path: Path, runs: list[dict]) -> None:
 def main(
     data: Annotated[Path | None, typer.Option(help="Directory of the Parquet files.")] = None,
     out: Annotated[Path, typer.Option(help="JSON file to write, or to go on with.")] = RESULTS,
+    names: Annotated[str, typer.Option(help="Data sets, with commas.")] = ",".join((*CHOOSING, "friedman1")),
 ) -> None:
     """Score every model on every data set: one seed of each first, then the further seeds."""
     runs = json.loads(out.read_text())["runs"] if out.exists() else []
     done = {(r["data"], r["model"], r["seed"]) for r in runs}
     try:
-        tables = {name: load(name, data) for name in NAMES}
+        tables = {name: load(name, data) for name in names.split(",")}
     except (ValueError, FileNotFoundError) as problem:
         raise SystemExit(str(problem)) from None
     for seed in range(5):

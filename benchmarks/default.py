@@ -41,6 +41,7 @@ WIDE = replace(
     dynamics=(*DEFAULT.dynamics, *_MORE_DYNAMICS),
     noise=(*DEFAULT.noise, *_MORE_NOISE),
     rule="bma",
+    most_features=None,
 )
 _PLAIN = tuple(kind for kind in DEFAULT.noise if " ar " not in kind)
 
@@ -53,7 +54,8 @@ CANDIDATES: dict[str, Spec] = {
     "default": DEFAULT,
     **{f"without {family}": _without(family) for family in DEFAULT.bases},
     "with nystrom alone too": replace(DEFAULT, bases=WIDE.bases),
-    "one start of each basis": replace(DEFAULT, keep_starts=1),
+    "one start of each basis": replace(DEFAULT, most_features=1),
+    "all starts of each basis": replace(DEFAULT, most_features=None),
     "static only": replace(DEFAULT, dynamics=("static",)),
     "no mean-reverting": replace(DEFAULT, dynamics=("static", "walk 1e-05", "walk 0.001", "walk 0.01", "walk 0.1")),
     "no walks": replace(DEFAULT, dynamics=("static", "revert 0.999", "revert 0.99", "revert 0.95", "revert 0.9")),
@@ -94,14 +96,15 @@ def run_wide(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[list[Any], dict[s
 
 def members(spec: Spec, experts: list[Any]) -> np.ndarray:
     """Which of the wide model's experts a candidate has."""
-    gains: dict[str, dict[str, float]] = {}
+    starts: dict[str, dict[str, Any]] = {}
     for expert in experts:
-        gains.setdefault(expert.basis.split()[0], {})[expert.basis] = expert.gain
-    kept = {
-        label
-        for family in spec.bases
-        for label in sorted(gains.get(family, {}), key=lambda label, of=family: -gains[of][label])[: spec.keep_starts]
-    }
+        starts.setdefault(expert.basis.split()[0], {})[expert.basis] = expert
+    kept = set()
+    for family in spec.bases:
+        ranked = sorted(starts.get(family, {}).values(), key=lambda e: -e.gain)
+        together = np.cumsum([e.features for e in ranked])
+        most = np.inf if spec.most_features is None else spec.most_features
+        kept |= {e.basis for e in ranked[: max(1, int(np.sum(together <= most)))]}
     chosen = [
         i for i, e in enumerate(experts) if e.basis in kept and e.dynamics in spec.dynamics and e.noise in spec.noise
     ]

@@ -89,17 +89,15 @@ def test_crps_of_many_experts(concentration):
     assert isinstance(traced, jax.Array)
 
 
-def test_what_is_taken_together_changes_little(monkeypatch):
-    p = experts(30, 42, 0.05)
-    short = mixtures.mean_distance(p.flat())
-    sizes = []
-    monkeypatch.setattr(mixtures, "LIGHT", 0.0)
-    monkeypatch.setattr(
-        mixtures, "_pairs", lambda *a, pairs=mixtures._pairs: sizes.append(a[0].shape[1]) or pairs(*a)
-    )
-    whole = mixtures.mean_distance(p.flat())
-    assert max(sizes) == 126
-    assert 0.0 < np.abs(short / whole - 1.0).max() < 3e-4
+@pytest.mark.parametrize("concentration", [0.05, 5.0])
+def test_what_is_taken_together_changes_little(concentration):
+    flat = experts(30, 42, concentration).flat()
+    separate = mixtures.gaussians(flat)
+    sizes, _ = mixtures.gaussians_of_neighbours(flat)
+    assert separate[0].shape[1] == 3 * 42 * 4
+    assert max(sizes) < 3 * 42 * 4 / 3
+    error = mixtures.mean_distance(flat) / mixtures._pairs(*separate) - 1.0
+    assert 0.0 < np.abs(error).max() < 1e-3
 
 
 def test_what_is_taken_together_under_jax(monkeypatch):

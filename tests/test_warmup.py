@@ -55,7 +55,7 @@ def test_flat_starts_are_dropped(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_only_the_best_starts_are_kept_on_request(monkeypatch: pytest.MonkeyPatch):
-    one = Spec("one", bases=("fourier",), features_per_basis=4, keep_starts=1)
+    one = Spec("one", bases=("fourier",), features_per_basis=4, most_features=7)
     assert names_kept(monkeypatch, one, {0.1: 0.5, 1.0: 0.7, 10.0: 0.9}) == ["fourier 10"]
 
 

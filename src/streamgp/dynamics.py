@@ -57,9 +57,13 @@ class Dynamics(eqx.Module):
 
         `tau` is the time from the last row before the block to each of its rows, not decreasing.
         """
-        xp = namespace(tau)
-        gap = xp.abs(tau[:, None] - tau[None, :])
-        return self.shrinkage(tau), self.spread(xp.minimum(tau[:, None], tau[None, :])) * self.decay**gap
+        return self.shrinkage(tau), self.gathered(tau, tau)
+
+    def gathered(self, one: Float[AnyArray, " n"], other: Float[AnyArray, " m"]) -> Float[AnyArray, "n m"]:
+        """The covariance of the weights at two times that is due to what they gathered, relative to the prior's."""
+        xp = namespace(one)
+        one, other = one[:, None], other[None, :]
+        return self.spread(xp.minimum(one, other)) * self.decay ** xp.abs(one - other)
 
 
 def static() -> Dynamics:

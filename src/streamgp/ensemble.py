@@ -23,9 +23,10 @@ from streamgp.engine import compiled, host, sharding
 from streamgp.engine.blocks import Group, in_blocks, num_features
 from streamgp.engine.sharding import Spread
 from streamgp.filtering import Noise, prior_state
+from streamgp.judging import Judged, Waiting, judge, with_noise
 from streamgp.noise import CONSTANT_NOISE, NoiseKinds, NoiseState
 from streamgp.serialise import register
-from streamgp.weights import Mixture, WeightRule
+from streamgp.weights import WeightRule
 
 
 class Expert(eqx.Module):
@@ -40,12 +41,16 @@ class Expert(eqx.Module):
 
 @register
 class EnsembleState(eqx.Module):
-    """Belief of every filter (of each group a `FilterState`, or a `Spread`), weights, clock, level of the noise."""
+    """Belief of every filter (of each group a `FilterState`, or a `Spread`), weights, clock, level of the noise.
+
+    `waiting` holds the forecasts that have not been judged yet, where the ensemble forecasts several rows ahead.
+    """
 
     filters: tuple[Any, ...]
     weights: Any
     last_time: Float[AnyArray, ""]
     noise: NoiseState | None = None
+    waiting: Waiting | None = None
 
     def spread(self, devices: Sequence[Any]) -> "EnsembleState":
         """The same state with the experts spread over JAX's `devices`: `update` and `predict` then run there.
@@ -84,8 +89,8 @@ class Ensemble(eqx.Module):
         """K, the number of experts: filters times kinds of noise."""
         return len(self.order) * len(self.noise.discounts)
 
-    def init(self, key: Key[Array, ""]) -> EnsembleState:
-        """Every expert at its prior, weights at theirs. Nothing is drawn: `key` is the protocol's."""
+    def init(self, key: Key[Array, ""], horizon: int = 0) -> EnsembleState:
+        """Every expert at its prior, weights at theirs, to forecast `horizon` rows ahead; `key` is not used."""
         prior_vars = [group.noise.prior_var for group in self.groups]
         if host.serves(self.log_prior, *prior_vars):
             prior_vars = host.on_host(prior_vars)  # in NumPy nothing is compiled
@@ -95,7 +100,8 @@ class Ensemble(eqx.Module):
         ]
         nothing = np.full((), np.nan, self.time_unit.dtype)
         noise = self.noise.init(len(self.order), self.num_outputs) if self.noise.adapt else None
-        state = EnsembleState(tuple(filters), self.rule.init(self.log_prior), nothing, noise)
+        waiting = Waiting.nothing(horizon, len(self.order), self.num_outputs, noise) if horizon else None
+        state = EnsembleState(tuple(filters), self.rule.init(self.log_prior), nothing, noise, waiting)
         return replace(state, filters=self._engine(state)[1])
 
     def _engine(self, state: EnsembleState, *rows: Any) -> tuple[ModuleType | None, tuple]:
@@ -116,18 +122,18 @@ class Ensemble(eqx.Module):
     def predict(
         self, state: EnsembleState, X: Float[AnyArray, "n d"], times: Float[AnyArray, " n"] | None = None
     ) -> Predictive:
-        """Predict each row as if it were the next one."""
+        """Predict each row as if it were the next one; with a horizon, as the one so many rows after the last."""
         engine, filters = self._engine(state, X)
         if engine is None:
             return self._predict_compiled(state, X, times)
         X, last_time, times = host.on_host((X, state.last_time, times))
-        tau = self._elapsed(last_time, X, times)
+        tau = self._elapsed(last_time, X, times, _horizon(state))
         parts = engine.predict_groups(self.groups, filters, X, tau)
         return self._mix(state.weights, state.noise, parts, tau)
 
     @eqx.filter_jit
     def _predict_compiled(self, state: EnsembleState, X: AnyArray, times: AnyArray | None) -> Predictive:
-        tau = self._elapsed(state.last_time, X, times)
+        tau = self._elapsed(state.last_time, X, times, _horizon(state))
         platform = jax.default_backend()
         groups = zip(self.groups, state.gathered().filters, strict=True)
         parts = [compiled.predict_group(group, beliefs, X, tau, platform) for group, beliefs in groups]
@@ -136,7 +142,7 @@ class Ensemble(eqx.Module):
     @eqx.filter_jit
     def _mix(self, weights: Any, noise: NoiseState | None, parts: list, tau: AnyArray) -> Predictive:
         for_all = jax.tree.map(lambda a: jnp.asarray(a)[None], noise)
-        loc, var, dof = self._with_noise(for_all, *self._collect(parts), tau)
+        loc, var, dof = with_noise(self.noise, for_all, *self._collect(parts), tau)
         return Predictive(jnp.broadcast_to(self.rule.predict(weights)[None], loc.shape[:2]), loc, var, dof)
 
     def update(
@@ -146,29 +152,45 @@ class Ensemble(eqx.Module):
         y: Float[AnyArray, "n e"],
         mask: Bool[AnyArray, " n"] | None = None,
         times: Float[AnyArray, " n"] | None = None,
+        later: Float[AnyArray, "n d"] | None = None,
     ) -> tuple[EnsembleState, Info]:
         """Learn from the rows in order and return the one-step-ahead prediction of each.
 
         Rows with a false `mask` change nothing; their entry in the returned prediction is NaN.
+
+        A state with a horizon h needs for each row the inputs of the row that is h rows `later`. What is returned is
+        then the forecast of each of those, as `predict` gives it once the row itself is learnt. It is by such
+        forecasts, when their targets arrive, that the weights and the noise learn.
         """
+        if (later is None) != (state.waiting is None):
+            raise ValueError("update: expected inputs of `later` rows with a state that has a horizon, and only then")
         mask = jnp.ones(X.shape[0], bool) if mask is None else mask
         engine, filters = self._engine(state, X, y)
         if engine is None:
-            return self._update_compiled(state, X, y, mask, times)
+            return self._update_compiled(state, X, y, mask, times, later)
         X, y, seen, last_time, times = host.on_host((X, y, mask, state.last_time, times))
         clock, last_time = self._clock(last_time, seen, times)
         live = np.asarray(self._live(state.weights))
-        blocks = in_blocks(X, y, seen, clock)
+        blocks = in_blocks(X, y, seen, clock, later, _horizon(state))
         filters, parts, outside = engine.update_groups(self.groups, filters, blocks, self._by_group(live))
-        weights, noise, info = self._learn_weights(state.weights, state.noise, parts, outside, y, seen, clock)
-        return EnsembleState(tuple(filters), weights, np.asarray(last_time), noise), info
+        learnt, info = self._learn_weights(
+            Judged(state.weights, state.noise, state.waiting), parts, outside, y, seen, clock
+        )
+        weights, noise, waiting = learnt
+        return EnsembleState(tuple(filters), weights, np.asarray(last_time), noise, waiting), info
 
     @eqx.filter_jit
     def _update_compiled(
-        self, state: EnsembleState, X: AnyArray, y: AnyArray, mask: AnyArray, times: AnyArray | None
+        self,
+        state: EnsembleState,
+        X: AnyArray,
+        y: AnyArray,
+        mask: AnyArray,
+        times: AnyArray | None,
+        later: Any = None,
     ) -> tuple[EnsembleState, Info]:
         clock, last_time = self._clock(state.last_time, mask, times)
-        blocks = in_blocks(X, y, mask, clock)
+        blocks = in_blocks(X, y, mask, clock, later, _horizon(state))
         by_group = self._by_group(self._live(state.weights)) if self.rule.shuts_down else [None] * len(self.groups)
         runs = [
             compiled.update_group(group, beliefs, blocks, alive, jax.default_backend())
@@ -176,8 +198,10 @@ class Ensemble(eqx.Module):
         ]
         filters, parts, outside = zip(*runs, strict=True)
         anywhere = jnp.stack(outside).any(0)
-        weights, noise, info = self._learn_weights(state.weights, state.noise, list(parts), anywhere, y, mask, clock)
-        return EnsembleState(tuple(filters), weights, last_time, noise), info
+        before = Judged(state.weights, state.noise, state.waiting)
+        learnt, info = self._learn_weights(before, list(parts), anywhere, y, mask, clock)
+        weights, noise, waiting = learnt
+        return EnsembleState(tuple(filters), weights, last_time, noise, waiting), info
 
     def _live(self, weights: Any) -> Bool[AnyArray, " filters"]:
         """Which filters still have an expert with weight."""
@@ -196,44 +220,15 @@ class Ensemble(eqx.Module):
 
     @eqx.filter_jit
     def _learn_weights(
-        self,
-        weights: Any,
-        noise: NoiseState | None,
-        parts: list,
-        outside: AnyArray,
-        y: AnyArray,
-        mask: AnyArray,
-        clock: AnyArray,
-    ) -> tuple[Any, NoiseState | None, Info]:
+        self, judged: Judged, parts: list, outside: AnyArray, y: AnyArray, mask: AnyArray, clock: AnyArray
+    ) -> tuple[Judged, Info]:
         """Weigh every row's predictions by what the rows before it taught, and learn from its own."""
         n = y.shape[0]
         loc, var = self._collect([_join(loc, var, n) for loc, var in parts])
-        before, gap = None, jnp.diff(clock, prepend=0.0)
-        if noise is not None:
-            noise, before = self.noise.update_rows(noise, y[:, None, :] - loc, var, gap, mask)
-        loc, var, dof = self._with_noise(before, loc, var, gap)
-        log_density = Predictive(jnp.zeros(loc.shape[:2]), loc, var, dof).component_log_density(y)
-
-        def weigh(weights: Any, row: tuple) -> tuple:
-            log_density, keep = row
-            new = self.rule.update(weights, log_density)
-            new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, weights)
-            return new, weights
-
-        weights, before = jax.lax.scan(weigh, weights, (log_density, mask))
-        log_weights = jax.vmap(self.rule.predict)(before)
-        rules = jnp.exp(before.log_weights) if isinstance(self.rule, Mixture) else None
-        loc = jnp.where(mask[:, None, None], loc, jnp.nan)
-        return weights, noise, Info(Predictive(log_weights, loc, var, dof), jnp.asarray(outside[:n] & mask), rules)
-
-    def _with_noise(
-        self, noises: NoiseState | None, loc: Array, var: Array, gap: AnyArray
-    ) -> tuple[AnyArray, AnyArray, Array | None]:
-        """The predictions of the filters, [n, filters, E], as those of all experts, [n, K, E], and [n, K]."""
-        if noises is None:
-            return loc, var, None
-        mean, scaled, dof = self.noise.ahead(noises, loc, var, gap)
-        return mean, scaled, jnp.asarray(dof)
+        learnt, predictive, rules = judge(
+            self.rule, self.noise, judged, loc, var, y, mask, jnp.diff(clock, prepend=0.0)
+        )
+        return learnt, Info(predictive, jnp.asarray(outside[:n] & mask), rules)
 
     def _collect(self, parts: list) -> tuple[Float[Array, "n k e"], Float[Array, "n k e"]]:
         """Predictions of all groups, [G, R, n, E] and [G, R, n], as [n, K, E] in the order given by the user."""
@@ -243,11 +238,13 @@ class Ensemble(eqx.Module):
         loc = jnp.moveaxis(loc[back], 0, 1)
         return loc, jnp.broadcast_to(var[back].T[:, :, None], loc.shape)
 
-    def _elapsed(self, last_time: AnyArray, X: AnyArray, times: AnyArray | None) -> Float[AnyArray, " n"]:
-        """Time from the last row learnt to each row of `X`: one, unless there are time stamps."""
+    def _elapsed(
+        self, last_time: AnyArray, X: AnyArray, times: AnyArray | None, horizon: int
+    ) -> Float[AnyArray, " n"]:
+        """Time from the last row learnt to each row of `X`: one or the horizon, unless there are time stamps."""
         xp = namespace(X, last_time)
         if times is None:
-            return xp.ones(X.shape[0], X.dtype)
+            return xp.full(X.shape[0], max(horizon, 1), X.dtype)
         elapsed = xp.maximum((times - last_time) / xp.asarray(self.time_unit), 0.0)
         return xp.where(xp.isnan(last_time), 1.0, elapsed)
 
@@ -269,6 +266,10 @@ class Ensemble(eqx.Module):
         newest = xp.maximum(last, xp.max(xp.where(mask, times, -xp.inf)))
         running = np.maximum.accumulate(clock) if xp is np else jax.lax.cummax(clock)
         return running, xp.where(mask.any(), newest, last_time)
+
+
+def _horizon(state: EnsembleState) -> int:
+    return 0 if state.waiting is None else state.waiting.horizon
 
 
 def _arrays(state: EnsembleState) -> list:

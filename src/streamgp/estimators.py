@@ -67,6 +67,11 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         that were learnt, and must be shorter than the warm-up. `predict` takes every row as the next one, so its
         lags are those of the last row learnt. In the first rows the mean target stands in for what is missing.
         With lags, X may have no columns.
+    horizon
+        How many rows ahead to forecast, at least 1. `predict` then forecasts the target that comes so many rows after
+        the last one learnt, and takes each row of X as the inputs of that last row: after ``partial_fit(X, y)``,
+        ``predict(X[-1:])``. Lag 1 is the last target learnt. `evaluate` scores for each row the forecast that was
+        made of it so many rows before. None: the target of a row is predicted from the inputs of the same row.
     on_bad_row
         ``raise`` on rows with NaN or infinity, or ``skip`` and count them.
     random_state
@@ -112,6 +117,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         switch: float | None = None,
         warmup_posterior: str = "condition",
         lags: Any = None,
+        horizon: int | None = None,
         on_bad_row: str = "raise",
         random_state: Any = 0,
     ) -> None:
@@ -127,6 +133,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         self.switch = switch
         self.warmup_posterior = warmup_posterior
         self.lags = lags
+        self.horizon = horizon
         self.on_bad_row = on_bad_row
         self.random_state = random_state
 
@@ -163,7 +170,10 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
     # Predicting
 
     def predict(self, X: Any, return_std: bool = False, times: Any = None) -> Any:
-        """Mean of the next target for each row, and its standard deviation (noise included) if asked."""
+        """Mean of the next target for each row, and its standard deviation (noise included) if asked.
+
+        With a horizon: of the target so many rows after the last one learnt (see `horizon` above).
+        """
         predictive = self._predict(X, times)
         mean, std = in_pieces(lambda p: (p.mean, p.std), predictive)
         return (self._shape(mean), self._shape(std)) if return_std else self._shape(mean)
@@ -205,7 +215,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         """Mean and standard deviation of the next target for one row, as two numbers (or arrays of several targets).
 
         After the warm-up this and `learn_one` take tens of microseconds, where `predict` and `partial_fit` are made
-        for many rows at once. The numbers are the same.
+        for many rows at once. The numbers are the same. With a horizon nothing is gained.
 
         Parameters
         ----------
@@ -353,6 +363,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
             switch=self.switch,
             warmup_posterior=self.warmup_posterior,
             lags=self.lags,
+            horizon=self.horizon,
         )
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
@@ -429,7 +440,8 @@ def evaluate(model: StreamingGPRegressor, X: Any, y: Any, times: Any = None, *, 
     if first:
         model._start(rows, warmup)
     learner = model._learner
-    metrics = StreamMetrics([f"y{e}" for e in range(learner.num_outputs)], max(0, learner.warmup - learner.rows))
+    targets = [f"y{e}" for e in range(learner.num_outputs)]
+    metrics = StreamMetrics(targets, max(0, learner.warmup - learner.rows), learner.spec.horizon)
     chunks = (
         (rows.X[i : i + CHUNK], rows.y[i : i + CHUNK], None if rows.times is None else rows.times[i : i + CHUNK])
         for i in range(0, len(rows.X), CHUNK)

@@ -34,6 +34,17 @@ class Noise(NamedTuple):
     noise_var: Float[AnyArray, ""]
 
 
+class Later(NamedTuple):
+    """For every row of a block, another row to forecast once that row is learnt, and none after it.
+
+    Features, the products of the block's own with them (None: all weights are static), and times as the block's.
+    """
+
+    Phi: Float[AnyArray, "*batch n f"]
+    gram: Float[AnyArray, "*batch n n"] | None
+    tau: Float[AnyArray, "*batch n"]
+
+
 def prior_state(num_features: int, num_outputs: int, prior_var: Float[AnyArray, "*batch"]) -> FilterState:
     """The belief before any row, N(0, v I), of one expert or of a stack."""
     xp, dtype = namespace(prior_var), prior_var.dtype
@@ -62,8 +73,11 @@ def update_block(
     tau: Float[AnyArray, " n"],
     dynamics: Dynamics,
     noise: Noise,
+    later: Later | None = None,
 ) -> tuple[FilterState, tuple[Float[AnyArray, "n e"], Float[AnyArray, " n"]]]:
     """Learn from a block; return the new belief and the one-step-ahead mean and variance of each row.
+
+    Where there are `later` rows, mean and variance are theirs.
 
     Parameters
     ----------
@@ -87,9 +101,35 @@ def update_block(
     scale = jnp.diagonal(L)
     mean = a[-1] * state.mean + W.T @ z
     cov = symmetrise(add_diagonal(a[-1] * a[-1] * state.cov - W.T @ W, b[-1, -1]))
+    if later is not None:
+        return FilterState(mean, cov), _forecast(state, cross, a, L, z, tau, dynamics, noise, later)
     # Equal to y - scale z, but row i of it takes no part of y_i, not even in its rounding.
     ahead = prior + (L - jnp.diag(scale)) @ z
     return FilterState(mean, cov), (ahead, scale * scale)
+
+
+def _forecast(
+    state: FilterState,
+    cross: Float[AnyArray, "n f"],
+    a: Float[AnyArray, " n"],
+    L: Float[AnyArray, "n n"],
+    z: Float[AnyArray, "n e"],
+    tau: Float[AnyArray, " n"],
+    dynamics: Dynamics,
+    noise: Noise,
+    later: Later,
+) -> tuple[Float[AnyArray, "n e"], Float[AnyArray, " n"]]:
+    """Mean and variance of the targets of the later rows.
+
+    With V = L^-1 C, C the covariance of the block's targets with theirs, the first k rows of V and z hold all that
+    the first k rows of the block say: the triangle of V leaves out what comes after each one's own row.
+    """
+    C = a[:, None] * dynamics.shrinkage(later.tau)[None] * (cross @ later.Phi.T)
+    if later.gram is not None:  # weights that stand still gather nothing
+        C = C + noise.prior_var * dynamics.gathered(tau, later.tau) * later.gram
+    V = jnp.triu(solve_lower(L, C))
+    loc, var = predict_rows(state, later.Phi, later.tau, dynamics, noise)
+    return loc + V.T @ z, var - jnp.sum(V * V, axis=0)
 
 
 def update_blocks(
@@ -101,11 +141,12 @@ def update_blocks(
     tau: Float[AnyArray, "m n"],
     dynamics: Dynamics,
     noise: Noise,
+    later: Later | None = None,
 ) -> tuple[FilterState, tuple[Float[AnyArray, "m n e"], Float[AnyArray, "m n"]]]:
     """`update_block` over consecutive blocks; `tau` counts from the end of the block before."""
 
     def step(state: FilterState, block: tuple) -> tuple:
-        Phi, gram, y, mask, tau = block
-        return update_block(state, Phi, gram, y, mask, tau, dynamics, noise)
+        Phi, gram, y, mask, tau, later = block
+        return update_block(state, Phi, gram, y, mask, tau, dynamics, noise, later)
 
-    return jax.lax.scan(step, state, (Phi, gram, y, mask, tau))
+    return jax.lax.scan(step, state, (Phi, gram, y, mask, tau, later))

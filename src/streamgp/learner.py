@@ -12,7 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from streamgp.core import Info, Predictive
+from streamgp.data.horizon import Forecasts, Origins
 from streamgp.data.lags import LaggedTargets
+from streamgp.data.pieces import PIECES, joined, pieces
 from streamgp.data.standardise import Standardiser
 from streamgp.ensemble import Ensemble, EnsembleState
 from streamgp.presets import Spec
@@ -20,10 +22,6 @@ from streamgp.rowwise import RowWise
 from streamgp.serialise import decode, encode
 from streamgp.warmup import FittedExpert, fit_ensemble, provisional_ensemble
 from streamgp.weights import Mixture
-
-# Rows of the padded pieces in which a stream reaches the compiled code: few sizes, so few compilations.
-PIECES = (1024, 64, 1)
-FEW = 4  # up to so many rows go one by one rather than as a padded block
 
 _Stretch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -34,6 +32,9 @@ class StreamLearner:
     Until row `warmup`, rows are predicted by a provisional ensemble with default hyperparameters, standardised by and
     conditioned on the rows before: it is rebuilt at rows 1, 2, 4, 8, ... At row `warmup` the standardisation
     is frozen, the experts of `spec` are fitted to the rows so far, and the buffer is let go.
+
+    With a horizon h, targets are learnt with the inputs of h rows before, and each row is predicted by the forecast
+    that was made of it h rows before; the very first h rows, by the prior.
 
     Parameters
     ----------
@@ -53,7 +54,8 @@ class StreamLearner:
     Raises
     ------
     ValueError
-        If a basis of `spec` cannot take so many inputs, or the warm-up has no row with the longest lag.
+        If a basis of `spec` cannot take so many inputs, or the warm-up has no row with the longest lag and horizon;
+        or if there are both times and a horizon: what will have changed depends on a time that is not known yet.
     """
 
     def __init__(
@@ -69,6 +71,11 @@ class StreamLearner:
     ) -> None:
         width = num_inputs + num_outputs * len(spec.lags)
         spec.check(width, warmup)
+        if timed and spec.horizon:
+            raise ValueError(
+                f"horizon: expected a stream without times, since that of the row {spec.horizon} rows ahead is not "
+                f"known; leave the times out, or make them an input"
+            )
         self._lags = LaggedTargets.empty(spec.lags, num_outputs)
         self.spec = spec
         self.num_inputs = num_inputs
@@ -77,6 +84,7 @@ class StreamLearner:
         self.seed = seed
         self.timed = timed
         self.progress = progress
+        self._work_starts = warmup + max(spec.horizon - 1, 0)  # the first row that the fitted ensemble predicts
         self.rows = 0
         self.outside_rows = 0
         self.experts: list[FittedExpert] = []
@@ -86,10 +94,14 @@ class StreamLearner:
         self._targets = Standardiser.empty(num_outputs)
         with jax.enable_x64(True):
             self._model: Ensemble = provisional_ensemble(width, num_outputs, seed)
-            self._state: EnsembleState = self._model.init(jax.random.key(seed))
+            self._state: EnsembleState = self._model.init(jax.random.key(seed), spec.horizon)
+        self._origins = Origins.empty(spec.horizon, width)
         # Rows that come singly after the warm-up; while `_singly`, it and not `_state` knows what was learnt last.
         self._rowwise: RowWise | None = None
         self._singly = False
+        self._forecasts = Forecasts()
+        if spec.horizon:
+            self._forecasts = Forecasts(((self._predict(np.zeros((spec.horizon, width))), None),))
 
     @property
     def warm(self) -> bool:
@@ -97,9 +109,14 @@ class StreamLearner:
         return self._kept is None
 
     @property
+    def at_work(self) -> bool:
+        """Whether the next row is, or was, predicted by the fitted ensemble."""
+        return self.rows >= self._work_starts
+
+    @property
     def longest_stretch(self) -> int:
         """How many of the coming rows are learnt in one go at most."""
-        return PIECES[0] if self.warm else self._next_boundary() - self.rows
+        return PIECES[0] if self.at_work else self._next_boundary() - self.rows
 
     @property
     def last_time(self) -> float | None:
@@ -136,16 +153,21 @@ class StreamLearner:
         ]
 
     def predict(self, X: np.ndarray, times: np.ndarray | None = None) -> Predictive:
-        """Predict each row as if it were the next one, in the units of the targets."""
+        """Predict each row as if it were the next one, in the units of the targets.
+
+        With a horizon h, forecast the target h rows after the last one learnt, were each row's inputs those of that.
+        """
+        return self._predict(self._lags.widen_next(X, self._targets.mean), times)
+
+    def _predict(self, X: np.ndarray, times: np.ndarray | None = None) -> Predictive:
         parts = []
         with jax.enable_x64(True):
             self._settle()
-            X = self._lags.widen_next(X, self._targets.mean)
-            for rows, size in _pieces(len(X)):
+            for rows, size in pieces(len(X)):
                 piece = self._piece(X[rows], None if times is None else times[rows], size)
                 predictive = self._model.predict(self._state, piece["X"], piece["times"])
                 parts.append(self._in_units(predictive, rows.stop - rows.start))
-        return _join(parts)
+        return joined(parts)
 
     def learn(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None = None) -> Iterator[Info]:
         """Learn from the rows in order, telling of consecutive stretches what was predicted one step ahead.
@@ -163,11 +185,18 @@ class StreamLearner:
 
     def predict_one(self, x: np.ndarray, time: float = np.nan) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation (E,) of one row after the warm-up; `learn_one` of it is then cheap."""
+        if self.spec.horizon:
+            predictive = self.predict(x[None])
+            with jax.enable_x64(True):
+                return np.asarray(predictive.mean[0]), np.asarray(predictive.std[0])
         x = self._lags.widen_next(x[None], self._targets.mean)[0]
         return self._row_by_row().predict(x, time)
 
     def learn_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> None:
-        """Learn one row after the warm-up, without touching every covariance each time."""
+        """Learn one row after the warm-up; without a horizon, not every covariance is touched each time."""
+        if self.spec.horizon:
+            next(self.learn(x[None], y[None]))
+            return
         x = self._lags.widen_next(x[None], self._targets.mean)[0]
         self.outside_rows += self._row_by_row().learn(x, y, time)
         self._lags = self._lags.learn(y[None])
@@ -190,8 +219,9 @@ class StreamLearner:
             self._singly = False
 
     def _next_boundary(self) -> int:
-        """The next row count at which the provisional ensemble is rebuilt or the warm-up ends."""
-        return min(self.warmup, 1 << self.rows.bit_length())
+        """The next row count where something changes: the model is rebuilt, or a horizon ends."""
+        ends = (1 << self.rows.bit_length(), self.spec.horizon, self.warmup, self._work_starts)
+        return min(end for end in ends if end > self.rows)
 
     def _learn_stretch(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
         with jax.enable_x64(True):
@@ -209,49 +239,63 @@ class StreamLearner:
             if self._kept is not None:
                 stretch = (X.copy(), y.copy(), np.zeros(len(X)) if times is None else times.copy())
                 self._kept = [*self._kept, stretch]
-            info = self._update(self._lags.widen(X, y, self._targets.mean), y, times)
+            inputs = self._lags.widen(X, y, self._targets.mean, own=self.spec.horizon > 0)
+            pairs, self._origins = self._origins.paired(inputs)
+            if self.rows < self.spec.horizon:  # no inputs go with these targets
+                info = Info(self._predict(inputs), np.zeros(len(X), bool))
+            else:
+                info = self._update(pairs, y, times, inputs)
             self._lags = self._lags.learn(y)
             self.rows += len(X)
-            if self._kept is not None and self.rows == self._next_rebuild(len(X)):
+            made = [(info.predictive, info.rules)]
+            if self._kept is not None and (self.rows == self.warmup or self.rows.bit_count() == 1):
                 self._rebuild()
-        return info
+                if self.spec.horizon:  # what is known of the last row is more by now
+                    made = [jax.tree.map(lambda a: a[:-1], made[0]), self._last_forecast()]
+            (predictive, rules), self._forecasts = self._forecasts.exchange(made)
+        return Info(predictive, info.outside, rules)
 
-    def _next_rebuild(self, just_learnt: int) -> int:
-        """Where the stretch that was just learnt had to end."""
-        return min(self.warmup, 1 << (self.rows - just_learnt).bit_length())
+    def _last_forecast(self) -> tuple[Predictive, np.ndarray | None]:
+        """From the last row learnt, and the weights of the rules."""
+        rules = np.asarray([[*self.rules.values()]])
+        return self._predict(self._origins.inputs[-1:]), rules if rules.size else None
 
-    def _update(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
+    def _update(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None, later: np.ndarray) -> Info:
+        """Learn pairs of inputs and targets; with a horizon, forecast from the `later` inputs after each of them."""
         parts = []
-        for rows, size in _pieces(len(X)):
+        for rows, size in pieces(len(X)):
             piece = self._piece(X[rows], None if times is None else times[rows], size)
             n = rows.stop - rows.start
             target = np.zeros((size, self.num_outputs))
             target[:n] = (y[rows] - self._targets.mean) / self._targets.scale
             mask = np.arange(size) < n
+            ahead = self._piece(later[rows], None, size)["X"] if self.spec.horizon else None
             self._state, info = self._model.update(
-                self._state, piece["X"], jnp.asarray(target), jnp.asarray(mask), piece["times"]
+                self._state, piece["X"], jnp.asarray(target), jnp.asarray(mask), piece["times"], ahead
             )
             info = jax.tree.map(lambda a, n=n: np.asarray(a)[:n], info)
             parts.append(info._replace(predictive=self._in_units(info.predictive, n)))
             if self.warm:
                 self.outside_rows += int(info.outside.sum())
-        return _join(parts)
+        return joined(parts)
 
     def _rebuild(self) -> None:
         """At a boundary of the warm-up: standardise by the rows so far and condition on them."""
         assert self._kept is not None
-        X, y, times = stretch = _joined(self._kept)
+        X, y, times = stretch = joined(self._kept)
         self._kept = [stretch]
         self._targets = Standardiser.empty(self.num_outputs).update(y)
         # The first rows' lags are missing still, but now there is a mean to stand in for them.
-        X = LaggedTargets.empty(self.spec.lags, self.num_outputs).widen(X, y, self._targets.mean)
+        h = self.spec.horizon
+        X = LaggedTargets.empty(self.spec.lags, self.num_outputs).widen(X, y, self._targets.mean, own=h > 0)
         self._inputs = Standardiser.empty(X.shape[1]).update(X)
+        self._origins = Origins.empty(h, X.shape[1]).paired(X)[1]
         ends = self.rows == self.warmup
         if ends:
-            self._fit(X, y, times)
-        prior = self._state = self._model.init(jax.random.key(self.seed))
-        if not ends or self.spec.warmup_posterior == "condition":
-            self._update(X, y, times if self.timed else None)
+            self._fit(X[: self.rows - h], y[h:], times)
+        prior = self._state = self._model.init(jax.random.key(self.seed), h)
+        if self.rows > h and (not ends or self.spec.warmup_posterior == "condition"):
+            self._update(X[: self.rows - h], y[h:], times if self.timed else None, X[h:])
         if ends:
             # The fit has seen these rows: they may shape the beliefs, but not the race of the experts.
             last_time = jnp.asarray(times[-1]) if self.timed else prior.last_time
@@ -277,9 +321,8 @@ class StreamLearner:
         """Standardised rows and their times, padded to `size` rows."""
         padded = np.zeros((size, X.shape[1]))
         padded[: len(X)] = self._inputs.transform(X)
-        if not self.timed:
+        if times is None:
             return {"X": jnp.asarray(padded), "times": None}
-        assert times is not None
         return {"X": jnp.asarray(padded), "times": jnp.asarray(np.pad(times, (0, size - len(X)), mode="edge"))}
 
     def _in_units(self, predictive: Predictive, n: int) -> Predictive:
@@ -310,10 +353,12 @@ class StreamLearner:
             "rows": self.rows,
             "outside_rows": self.outside_rows,
             "experts": [asdict(expert) for expert in self.experts],
-            "kept": None if self._kept is None else _joined(self._kept),
+            "kept": None if self._kept is None else joined(self._kept),
             "inputs": self._inputs,
             "targets": self._targets,
             "lags": self._lags,
+            "origins": self._origins,
+            "forecasts": self._forecasts,
             "model": self._model,
             "state": self._state,
         }
@@ -328,33 +373,12 @@ class StreamLearner:
         learner.experts = [FittedExpert(**expert) for expert in tree["experts"]]
         learner._kept = None if tree["kept"] is None else [tree["kept"]]
         learner._inputs, learner._targets = tree["inputs"], tree["targets"]
-        learner._lags = tree.get("lags", learner._lags)  # older checkpoints know of none
+        learner._lags = tree.get("lags", learner._lags)  # older checkpoints know of none, nor of a horizon
+        learner._origins = tree.get("origins", learner._origins)
+        learner._forecasts = tree.get("forecasts", learner._forecasts)
         learner._model, learner._state = tree["model"], tree["state"]
         return learner
 
 
 def _put_together(node: Any, arrays: dict[str, np.ndarray]) -> StreamLearner:
     return StreamLearner.from_tree(decode(node, arrays, {}))
-
-
-def _joined(stretches: list[_Stretch]) -> _Stretch:
-    X, y, times = (np.concatenate(part) for part in zip(*stretches, strict=True))
-    return X, y, times
-
-
-def _pieces(n: int) -> Iterator[tuple[slice, int]]:
-    """Cut n rows into pieces of the compiled sizes; the last one may have to be filled up."""
-    at = 0
-    while at < n:
-        left = n - at
-        size = next((p for p in PIECES if p <= left), 1)
-        if size == 1 and left > FEW:
-            size = PIECES[1]
-        yield slice(at, min(n, at + size)), size
-        at += size
-
-
-def _join(parts: list) -> Any:
-    if len(parts) == 1:
-        return parts[0]
-    return jax.tree.map(lambda *a: np.concatenate(a), *parts)

@@ -14,12 +14,14 @@ from jaxtyping import Array, Float
 from streamgp import student_t
 from streamgp.arrays import AnyArray, namespace
 
-# Those Gaussians that together add so little to the distance of two draws count as one.
+# Components that together add so little to the distance of two draws count as one.
 LIGHT = 1e-3
+NEAR = (
+    0.5  # width, in standard deviations, of the cells within which components are taken together, if there are many
+)
 HEAVIEST = 128  # under a transformation of JAX, which knows no sizes: all but so many
 _FEW = 32  # up to so many, their distances are computed in double precision
 _ENDLESS = 1e20  # degrees of freedom that are a Gaussian to all digits, where infinity would not do
-ALIKE = 30.0  # ratio of variances below which neighbours at one location are taken together, if there are many
 _AT_ONCE = 1 << 16  # numbers per array that stay in a core's cache
 _TOLERANCE = 1e-10
 _STEPS = 100
@@ -195,56 +197,83 @@ def crps(m: Mixtures, y: Float[AnyArray, " c"], at_y: Values) -> Float[AnyArray,
 
 def mean_distance(m: Mixtures) -> Float[AnyArray, " c"]:
     """E|Y - Y'| of two independent draws from each mixture."""
-    weights, loc, sd = gaussians(m)
-    xp = namespace(loc)
-    total = loc.shape[1]
-    # What a component adds to the distance, roughly: the rest that adds little is taken together.
-    share = weights * (sd + xp.abs(loc - (weights * loc).sum(1, keepdims=True)))
-    if total > _FEW:
-        order = xp.argsort(-share, axis=1)
-        weights, loc, sd, share = (xp.take_along_axis(a, order, axis=1) for a in (weights, loc, sd, share))
-    if xp is jnp:
-        return _pairs(*_first(weights, loc, sd, min(total, HEAVIEST)))
-    sizes = np.full(len(loc), total)
-    if total > _FEW:
-        rest = 1.0 - np.cumsum(share, axis=1) / share.sum(1, keepdims=True)
-        sizes = np.minimum((rest > LIGHT).sum(1) + 2, total)
+    if namespace(m.loc) is jnp:
+        return _pairs(*_heaviest(*gaussians(m)))
+    sizes, parts = gaussians_of_neighbours(m) if m.loc.shape[1] > _FEW else (None, gaussians(m))
+    sizes = np.full(len(m.loc), parts[1].shape[1]) if sizes is None else sizes
     rows = np.argsort(sizes)
-    distance = np.empty(len(loc), loc.dtype)
+    distance = np.empty(len(rows), m.loc.dtype)
     step = max(1, 2 * _AT_ONCE // int(sizes.max(initial=1)) ** 2)
     with np.errstate(over="ignore", under="ignore"):
         for at in range(0, len(rows), step):
             some = rows[at : at + step]
-            distance[some] = _pairs(*_first(weights[some], loc[some], sd[some], int(sizes[some[-1]])))
+            distance[some] = _pairs(*(a[some, : sizes[some[-1]]] for a in parts))
     return distance
 
 
-def gaussians(m: Mixtures) -> tuple[Float[AnyArray, "c g"], Float[AnyArray, "c g"], Float[AnyArray, "c g"]]:
+Gaussians = tuple[Float[AnyArray, "c g"], Float[AnyArray, "c g"], Float[AnyArray, "c g"]]
+
+
+def gaussians(m: Mixtures) -> Gaussians:
     """Weights, means and standard deviations of Gaussians that stand for the components.
 
-    A t is a Gaussian whose standard deviation S is random; so are components of one location together, as those that
-    share a filter. Three Gaussians, the nodes of Gauss' quadrature, stand for them: with their E S^j, j = -3, ..., 2.
+    A t is a Gaussian whose standard deviation S is random. Three Gaussians, the nodes of Gauss' quadrature, stand for
+    it: with its E S^j, j = -3, ..., 2.
     """
     xp = namespace(m.loc)
-    weights, sd = m.weights, xp.sqrt(m.var)
-    if m.dof is None or m.log_ratio is None:
-        return weights, m.loc, sd
-    weights = xp.maximum(weights, xp.sqrt(xp.finfo(m.loc.dtype).tiny))
+    if m.dof is None:
+        return m.weights, m.loc, xp.sqrt(m.var)
+    nodes, weights = _three_nodes(_spread_sums(m))
+    return weights.reshape(len(m.loc), -1), xp.repeat(m.loc, 3, axis=1), nodes.reshape(len(m.loc), -1)
+
+
+def _spread_sums(m: Mixtures) -> list[Float[AnyArray, "c k"]]:
+    """E S^j, j = -3, ..., 2, of each component's standard deviation, times its weight."""
+    xp = namespace(m.loc)
+    sd, weights = xp.sqrt(m.var), xp.maximum(m.weights, xp.sqrt(xp.finfo(m.loc.dtype).tiny))
     powers = [weights / (sd * m.var), weights / m.var, weights / sd, weights, weights * sd, weights * m.var]
-    sums = [a * b for a, b in zip(powers, student_t.spread_moments(m.dof, m.log_ratio), strict=True)]
-    loc = m.loc
-    if xp is np and loc.shape[1] > _FEW:
-        ratio = m.var[:, 1:] / m.var[:, :-1]
-        alike = (loc[:, 1:] == loc[:, :-1]) & (ratio < ALIKE) & (ratio > 1.0 / ALIKE)
-        first = np.flatnonzero(np.append(True, ~alike.all(0)))
-        loc, sums = loc[:, first], [np.add.reduceat(a, first, axis=1) for a in sums]
-    nodes, weights = _three_nodes(sums)
-    weights = weights * nodes * nodes * nodes
-    return weights.reshape(len(loc), -1), xp.repeat(loc, 3, axis=1), xp.abs(nodes).reshape(len(loc), -1)
+    if m.dof is None or m.log_ratio is None:
+        return powers
+    return [a * b for a, b in zip(powers, student_t.spread_moments(m.dof, m.log_ratio), strict=True)]
+
+
+def gaussians_of_neighbours(m: Mixtures) -> tuple[np.ndarray, Gaussians]:
+    """`gaussians` of components that lie close together, in one; and how many there are of each mixture.
+
+    Those whose means share a cell `NEAR` standard deviations wide become three Gaussians with the moments of all
+    their standard deviations, widened by the spread of their means. All that add next to nothing share a cell.
+    """
+    (c, k), sd = m.loc.shape, np.sqrt(m.var)
+    off = m.loc - (m.weights * m.loc).sum(1, keepdims=True)
+    adds = m.weights * (sd + np.abs(off))
+    octave = np.floor(0.5 * np.log2(sd))
+    cell = octave * 4e6 + np.clip(np.floor(off / (NEAR * np.exp2(2.0 * octave))), -1e6, 1e6)
+    cell = np.where(adds * k < LIGHT * adds.sum(1, keepdims=True), np.inf, cell)
+    order = (np.argsort(cell, axis=1) + k * np.arange(c)[:, None]).ravel()
+    cell = cell.ravel()[order]
+    new = np.append(True, cell[1:] != cell[:-1])
+    new[::k] = True
+    first = np.flatnonzero(new)
+    sums = [
+        np.add.reduceat(a.ravel()[order], first) for a in (*_spread_sums(m), m.weights * off, m.weights * off * off)
+    ]
+    mean = sums[6] / sums[3]
+    between = np.maximum(sums[7] / sums[3] - mean * mean, 0.0)
+    nodes, weights = (a.ravel() for a in _three_nodes([a[None] for a in sums[:6]]))
+    row = first // k
+    sizes = np.bincount(row, minlength=c)
+    place = 3 * (np.arange(len(first)) - np.repeat(np.cumsum(sizes) - sizes, sizes))
+    at = (np.repeat(row, 3), np.repeat(place, 3) + np.tile(np.arange(3), len(first)))
+    filled = np.zeros((3, c, 3 * sizes.max()))
+    filled[2] = 1.0
+    values = weights, np.repeat(mean, 3), np.sqrt(nodes * nodes + np.repeat(between, 3))
+    for table, value in zip(filled, values, strict=True):
+        table[at] = value
+    return 3 * sizes, (filled[0], filled[1], filled[2])
 
 
 def _three_nodes(sums: Sequence[AnyArray]) -> tuple[Float[AnyArray, "c g 3"], Float[AnyArray, "c g 3"]]:
-    """Nodes and weights of Gauss' quadrature, from the moments 0, ..., 5 of a measure (Golub and Welsch 1969)."""
+    """Nodes S and their weights, from weights times E S^j, j = -3, ..., 2: Gauss' quadrature (Golub, Welsch 1969)."""
     xp = namespace(sums[0])
     least = float(xp.finfo(sums[0].dtype).eps) ** 0.6  # a single Gaussian's spread is zero but for rounding
     total, mean = sums[0], sums[1] / sums[0]
@@ -272,15 +301,20 @@ def _three_nodes(sums: Sequence[AnyArray]) -> tuple[Float[AnyArray, "c g 3"], Fl
     x = third[..., None] + 2.0 * size[..., None] * xp.cos(angle[..., None] + turns)
     a1, b1, b2 = a1[..., None], b1[..., None], b2[..., None]
     weights = 1.0 / (1.0 + x * x / b1 + xp.square((x - a1) * x - b1) / (b1 * b2))
-    return mean[..., None] * (1.0 + x), total[..., None] * weights / weights.sum(-1, keepdims=True)
+    nodes = xp.abs(mean[..., None] * (1.0 + x))
+    # The measure was S^-3 times the one that is asked for.
+    return nodes, total[..., None] * weights / weights.sum(-1, keepdims=True) * nodes * nodes * nodes
 
 
-def _first(weights: AnyArray, loc: AnyArray, sd: AnyArray, size: int) -> tuple[AnyArray, AnyArray, AnyArray]:
-    """The first of the Gaussians; those from the last of `size` on become one of their mean and variance."""
-    if size == loc.shape[1]:
-        return weights, loc, sd
+def _heaviest(weights: AnyArray, loc: AnyArray, sd: AnyArray) -> Gaussians:
+    """Those that add most to the distance; all but `HEAVIEST` become one of their mean and variance."""
     xp = namespace(loc)
-    top, rest = slice(0, size - 1), slice(size - 1, None)
+    if loc.shape[1] <= HEAVIEST:
+        return weights, loc, sd
+    adds = weights * (sd + xp.abs(loc - (weights * loc).sum(1, keepdims=True)))
+    order = xp.argsort(-adds, axis=1)
+    weights, loc, sd = (xp.take_along_axis(a, order, axis=1) for a in (weights, loc, sd))
+    top, rest = slice(0, HEAVIEST - 1), slice(HEAVIEST - 1, None)
     mass = weights[:, rest].sum(1, keepdims=True)
     # With nothing left over, the last one has no weight; it still needs a variance.
     share = xp.maximum(weights[:, rest], xp.finfo(loc.dtype).tiny)

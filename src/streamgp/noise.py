@@ -131,15 +131,19 @@ class NoiseKinds(eqx.Module):
         var: Float[AnyArray, "n k e"],
         gap: Float[AnyArray, " n"],
         mask: Bool[AnyArray, " n"],
+        known: Float[AnyArray, "n k e"] | None = None,
     ) -> tuple[NoiseState, NoiseState]:
-        """Learn from consecutive rows; return the new state, and the state before each row, stacked."""
+        """Learn from consecutive rows; return the new state, and the state before each row, stacked.
+
+        What was predicted of an error is a share of the one before it; of forecasts, of the last one `known` then.
+        """
 
         def step(state: NoiseState, row: tuple) -> tuple[NoiseState, NoiseState]:
-            error, var, gap, keep = row
-            new = self.update(state, error, var, gap)
+            error, var, gap, keep, known = row
+            new = self.update(state if known is None else state._replace(error=known), error, var, gap)
             return jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, state), state
 
-        return jax.lax.scan(step, jax.tree.map(jnp.asarray, state), (error, var, gap, mask))
+        return jax.lax.scan(step, jax.tree.map(jnp.asarray, state), (error, var, gap, mask, known))
 
 
 CONSTANT_NOISE = NoiseKinds((None,), (0.0,))

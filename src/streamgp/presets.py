@@ -47,8 +47,9 @@ class Spec:
         Probability per row of leaving an expert under ``switching``.
     lengthscales
         Fixed isotropic lengthscales, one expert each, in place of the fitted ones; None fits them.
-    keep_starts
-        How many of a basis' starting points to keep, those of the best evidence; None keeps all.
+    most_features
+        Of the starting points of a basis those of the best evidence are kept, at least one, and no more than have so
+        many features together; None keeps all.
     transition
         The user's Q, as nested tuples; its columns sum to one.
     q_absolute
@@ -59,6 +60,9 @@ class Spec:
         prior, as in the papers.
     lags
         Which targets before a row are among its inputs, in rows back, ascending.
+    horizon
+        How many rows after the last one learnt the forecast is for; 0: the target of a row is predicted from the
+        inputs of the same row.
     """
 
     model: str
@@ -71,17 +75,23 @@ class Spec:
     share: float = 0.01
     switch: float = 1e-3
     lengthscales: tuple[float, ...] | None = None
-    keep_starts: int | None = None
+    most_features: int | None = None
     transition: tuple[tuple[float, ...], ...] | None = None
     q_absolute: bool = False
     warmup_posterior: str = "condition"
     lags: tuple[int, ...] = ()
+    horizon: int = 0
 
     def check(self, num_inputs: int, warmup: int) -> None:
-        """Raise ValueError if a basis cannot take so many inputs, or a lag is too long for the warm-up.
+        """Raise ValueError if a basis cannot take so many inputs, or lag or horizon are too long for the warm-up.
 
         Better now than at its end.
         """
+        if self.horizon + max(self.lags, default=0) >= warmup > max(self.lags, default=0):
+            raise ValueError(
+                f"horizon: expected a horizon that leaves pairs of inputs and targets in the warm-up of {warmup} "
+                f"rows, got {self.horizon} and lags up to {max(self.lags, default=0)}; choose a longer warm-up"
+            )
         if self.lags and self.lags[-1] >= warmup:
             raise ValueError(
                 f"lags: expected lags shorter than the warm-up of {warmup} rows, got {self.lags[-1]}; choose a "
@@ -130,6 +140,7 @@ PRESETS: dict[str, Spec] = {
             dynamics=("static", "walk 0.001", "walk 0.1", "revert 0.999", "revert 0.99", "revert 0.95"),
             noise=("constant", "adaptive 0.99", "adaptive 0.8", "adaptive 0.8 ar 0.5", "adaptive 0.8 ar 0.9"),
             rule="auto",
+            most_features=800,
         ),
         Spec("e-doebe", dynamics=("static", "walk 0.0001", _WALK), rule="e-doebe"),
         Spec("oebe"),
@@ -140,7 +151,7 @@ PRESETS: dict[str, Spec] = {
         Spec("die-gp", dynamics=(_WALK,), **_DICTIONARY),
         Spec("sie-gp", rule="switching", **_DICTIONARY),
         Spec("dsie-gp", dynamics=(_WALK,), rule="switching", **_DICTIONARY),
-        Spec("i-ssgpr", bases=("fourier",), features_per_basis=100, keep_starts=1),
+        Spec("i-ssgpr", bases=("fourier",), features_per_basis=100, most_features=1),
         Spec("linear", bases=("linear",)),
     )
 }
@@ -160,6 +171,7 @@ def make_spec(
     q_absolute: bool = False,
     warmup_posterior: str = "condition",
     lags: Any = None,
+    horizon: int | None = None,
 ) -> Spec:
     """A preset by name with the user's changes, every one checked.
 
@@ -202,6 +214,8 @@ def make_spec(
     if lags is not None:
         each = lags if isinstance(lags, Iterable) else [lags]
         changes["lags"] = tuple(sorted({whole_number("lags", lag) for lag in each}))
+    if horizon is not None:
+        changes["horizon"] = whole_number("horizon", horizon)
     changes["warmup_posterior"] = _known("warmup_posterior", warmup_posterior, ("condition", "prior"))
     spec = replace(spec, **changes)
     copies = len(spec.dynamics) * len(spec.noise)

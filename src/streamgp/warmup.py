@@ -147,7 +147,9 @@ def _fit_all(
     kept: list[tuple[str, Fit]] = []
     for family in alone:
         members = sorted((i for i, job in enumerate(jobs) if job.family == family), key=lambda i: -fits[i].gain)
-        kept.extend((jobs[i].label, fits[i]) for i in members[: spec.keep_starts] if not is_flat(i))
+        together = np.cumsum([fits[i].basis.num_features for i in members])
+        first = len(members) if spec.most_features is None else max(1, int(np.sum(together <= spec.most_features)))
+        kept.extend((jobs[i].label, fits[i]) for i in members[:first] if not is_flat(i))
     if parts:
         basis = _concatenation(spec, best, X, seed)
         job = _Job(CONCATENATION, CONCATENATION, basis, 1.0, tuple(basis.trainable))
@@ -157,9 +159,10 @@ def _fit_all(
             kept.append((CONCATENATION, fit))
     if kept:
         return kept
-    # Nothing learnable in the warm-up: the first fit says so by its noise. What the stream may still show is left to
-    # experts as they were before their fit; those whose noise adapts find the scale.
-    unfitted = [(f"{job.label} unfitted", _unfitted(job)) for job in jobs if job.family in alone]
+    # Nothing learnable in the warm-up: the first fit says so by its noise. Where noise adapts, so that experts find
+    # the scale by themselves, those as they were before their fit are there for what the stream may still show.
+    adapts = parse_noise(spec.noise).adapt
+    unfitted = [(f"{job.label} unfitted", _unfitted(job)) for job in jobs if job.family in alone] if adapts else []
     return [(jobs[0].label, fits[0]), *unfitted]
 
 

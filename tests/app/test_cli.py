@@ -90,6 +90,9 @@ def test_an_option_reaches_the_run(data: Path):
     assert metrics["rows"] == 200
     metrics = json.loads(invoke("run", data, *OPTIONS, "--lags", "24,1", "--json", "-").stdout)
     assert metrics["lags"] == [1, 24]
+    assert metrics["horizon"] is None
+    metrics = json.loads(invoke("run", data, *OPTIONS, "--horizon", "3", "--json", "-").stdout)
+    assert metrics["horizon"] == 3
 
 
 def test_a_run_without_the_packages_of_the_report_says_what_is_missing(
@@ -123,6 +126,7 @@ def test_a_run_without_the_packages_of_the_report_says_what_is_missing(
             ("DATA", "--target", "y", "--lags", "1,a"),
             "--lags: expected whole numbers with commas, such as 1,2,24, got '1,a'",
         ),
+        (("DATA", "--target", "y", "--horizon", "0"), "horizon: expected a whole number >= 1, got 0"),
         (("DATA", "--target", "y", "--lags", "0"), "lags: expected a whole number >= 1, got 0"),
         (("DATA", "--target", "y", "--lags", "80"), "lags: expected lags shorter than the warm-up of 80 rows"),
     ],

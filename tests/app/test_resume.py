@@ -73,6 +73,15 @@ def test_a_stream_with_lags_goes_on_with_them(data: Path, tmp_path: Path):
     close(predictions(tmp_path / "out"), predictions(tmp_path / "whole"))
 
 
+@pytest.mark.parametrize("rows", [50, 103, 170])
+def test_forecasts_that_wait_are_not_lost(data: Path, tmp_path: Path, rows: int):
+    spec = make_spec("linear", lags=[1, 30], horizon=9)
+    run_spec(data, tmp_path / "out", spec, max_rows=rows)
+    run_spec(data, tmp_path / "out", spec, resume=True)
+    run_spec(data, tmp_path / "whole", spec)
+    close(predictions(tmp_path / "out"), predictions(tmp_path / "whole"))
+
+
 def test_ctrl_c_during_the_fit_leaves_it_out_and_resume_gives_the_same_numbers(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -222,6 +231,7 @@ def test_skipped_rows_and_unseen_levels_are_counted_once_however_often_the_run_r
         ({"on_bad_row": "skip"}, "on_bad_row 'raise'"),
         ({"spec": make_spec("oebe")}, "model 'linear'"),
         ({"spec": make_spec("linear", dynamics=["walk 0.1"])}, "dynamics"),
+        ({"spec": make_spec("linear", horizon=2)}, r"horizon 0, but now 2"),
         ({"spec": make_spec("linear", lags=[1, 2])}, r"lags \(\), but now \(1, 2\)"),
     ],
 )

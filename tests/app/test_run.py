@@ -13,6 +13,7 @@ from streams import ROWS, WARMUP, close, predictions, results, run_linear, run_s
 
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.app.outputs import RunError
+from streamgp.app.report import write_report
 from streamgp.data import DataError
 from streamgp.presets import make_spec
 
@@ -76,6 +77,31 @@ def test_lags_of_a_file_are_those_of_the_estimator(tmp_path: Path, features: lis
     model = StreamingGPRegressor("linear", warmup=WARMUP, lags=[1, 5])
     expected = evaluate(model, X, rows["y"].to_numpy(), times, progress=False)
     np.testing.assert_allclose(predictions(tmp_path / "out")["mean"], expected.mean, rtol=1e-9, atol=1e-9)
+
+
+def test_forecasts_of_a_file_are_those_of_the_estimator(tmp_path: Path):
+    rows = table().select("a", "b", "y")
+    rows.write_csv(tmp_path / "series.csv")
+    metrics = run_spec(
+        tmp_path / "series.csv", tmp_path / "out", make_spec("linear", lags=1, horizon=5), features=["a", "b"]
+    ).metrics
+    assert metrics["horizon"] == 5
+    y = rows["y"].to_numpy()
+    model = StreamingGPRegressor("linear", warmup=WARMUP, lags=1, horizon=5)
+    expected = evaluate(model, rows.select("a", "b").to_numpy(), y, progress=False)
+    found = predictions(tmp_path / "out")
+    np.testing.assert_allclose(found["mean"], expected.mean, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(found["persistence_mean"][5:], y[:-5])
+    assert found["persistence_mean"][:5].is_nan().all()
+    assert results(tmp_path / "out")[1]["row"].to_list() == list(range(WARMUP + 4, ROWS))
+
+
+@pytest.mark.parametrize("rows", [WARMUP + 1, WARMUP + 4, WARMUP + 5])
+def test_a_stream_may_end_before_the_experts_forecasts_fall_due(tmp_path: Path, rows: int):
+    table()[:rows].write_csv(tmp_path / "data.csv")
+    run_spec(tmp_path / "data.csv", tmp_path / "out", make_spec("linear", horizon=5))
+    page = write_report(tmp_path / "out").read_text()
+    assert ("ended before any row that the experts predicted" in page) == (rows < WARMUP + 5)
 
 
 def test_the_directory_holds_what_the_documentation_names(small: Path):

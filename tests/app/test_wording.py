@@ -36,6 +36,14 @@ def test_advice_against_persistence_knows_of_lags() -> None:
     assert "further lags" in wording.rivals({**metrics, "lags": [1]})[0]["text"]
 
 
+def test_forecasts_are_called_so() -> None:
+    metrics = {"scored_rows": 10, "rmse": 1.0, "nmse": 0.5, "coverage": {"95": 0.9}, "horizon": 24}
+    metrics["naive"] = {"persistence": {"rmse": 0.5}}
+    assert "each forecast 24 rows ahead" in wording.headline(metrics)
+    assert "repeating the value of 24 rows before" in wording.rivals(metrics)[0]["text"]
+    assert "repeating the last value" in wording.rivals({**metrics, "horizon": 1})[0]["text"]
+
+
 @pytest.mark.parametrize(
     ("number", "text"),
     [

@@ -64,6 +64,8 @@ Examples:
 
 - `streamgp run power.csv --target load --lags 1,24,168` — the load one row, 24 and 168 rows ago are inputs too
 
+- `streamgp run power.csv --target load --lags 1,24 --horizon 24` — each load is forecast 24 rows before it comes
+
 - `tail -n +1 -f live.csv | streamgp run - --target y --chunk 1 --json metrics.json`
 
 - `streamgp run power.csv --target load --out results --resume` — go on after Ctrl-C
@@ -80,6 +82,12 @@ def run(
     lags: Annotated[
         str | None,
         typer.Option(help="The target so many rows ago is an input too: 1,2,24. Each shorter than the warm-up."),
+    ] = None,
+    horizon: Annotated[
+        int | None,
+        typer.Option(
+            help="Forecast each target so many rows before it comes. Default: from the inputs of its own row."
+        ),
     ] = None,
     time: Annotated[
         str | None, typer.Option(help="Column of times; forgetting then runs by time, not by rows.")
@@ -164,6 +172,7 @@ def run(
                 q_absolute=q_absolute,
                 warmup_posterior=warmup_posterior.value,
                 lags=_whole_numbers("--lags", lags),
+                horizon=horizon,
             )
         except ValueError as error:
             raise RunError(str(error)) from error

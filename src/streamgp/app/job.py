@@ -96,7 +96,7 @@ class Job:
         self.interrupt = Interrupt()
         if stored is None:
             self.learner = _new_learner(options, reader.schema)
-            self.metrics = StreamMetrics(options.targets, options.warmup)
+            self.metrics = StreamMetrics(options.targets, options.warmup, options.spec.horizon)
             self.next_row = 0
             self.unseen_levels = dict(reader.unseen_levels)
         else:
@@ -234,6 +234,7 @@ class Job:
                 *lag_names(self.options.targets, self.options.spec.lags),
             ],
             "lags": list(self.options.spec.lags),
+            "horizon": self.options.spec.horizon or None,
             **scores,
             "seconds": seconds,
             "rows_per_second": learnt / seconds["stream"] if learnt > 0 and seconds["stream"] > 0 else None,

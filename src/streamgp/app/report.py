@@ -78,7 +78,7 @@ def write_report(directory: Path) -> Path:
     predictions = _scan(directory / "predictions.parquet", _PREDICTIONS, optional=("time",))
     span = figures.Rows(*_span(predictions, metrics["warmup"]))
     # Experts predict from the end of the warm-up on: before it there are no weights, nor columns for them.
-    names = [expert["name"] for expert in metrics["experts"]] if metrics["scored_rows"] else []
+    names = [e["name"] for e in metrics["experts"]] if metrics["scored_rows"] >= (metrics["horizon"] or 1) else []
     names += [RULE + rule["name"] for rule in metrics["rules"] if names]
     weights = _scan(directory / "weights.parquet", ("row", *names), empty=not names)
     bins = _mean_weights(weights, predictions, metrics["warmup"])
@@ -99,6 +99,7 @@ def write_report(directory: Path) -> Path:
         palette=figures.PALETTE,
         headline=wording.headline(metrics),
         rivals=wording.rivals(metrics),
+        last_value=wording.last_value(metrics),
         levels=LEVELS,
         weights_kept=WEIGHTS_KEPT,
         **_along_the_stream(figures, predictions, metrics, span),
@@ -130,6 +131,7 @@ def _read_metrics(path: Path) -> dict[str, Any]:
         "warnings": [],
         "command": None,
         "rules": [],
+        "horizon": None,
     }
     metrics = optional | raw
     metrics["experts"] = [{"noise": CONSTANT} | expert for expert in raw["experts"]]

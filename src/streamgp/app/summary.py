@@ -6,9 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from streamgp.app.wording import headline, number, rivals, share
-
-_NAIVE = {"persistence": "last target", "running_mean": "mean so far"}
+from streamgp.app.wording import headline, last_value, number, rivals, share
 
 
 def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
@@ -38,7 +36,7 @@ def _table(metrics: dict[str, Any]) -> Table:
     table.add_row(
         metrics["model"], *_errors(metrics), number(metrics["pll_standardised"]), number(metrics["crps"]), held
     )
-    for name, label in _NAIVE.items():
+    for name, label in (("persistence", last_value(metrics)), ("running_mean", "the mean so far")):
         table.add_row(label, *_errors(metrics["naive"][name]), "", "", "")
     return table
 

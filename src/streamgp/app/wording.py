@@ -10,7 +10,9 @@ def headline(metrics: dict[str, Any]) -> str:
     if not metrics["scored_rows"]:
         rows = plural(metrics["rows"], "row")
         return f"The stream ({rows}) ended within the warm-up of {metrics['warmup']:,}: nothing to score yet."
-    rows = f"On {plural(metrics['scored_rows'], 'row')}, each predicted before its target was seen, the model "
+    ahead = metrics.get("horizon")
+    how = f"forecast {plural(ahead, 'row')} ahead" if ahead else "predicted before its target was seen"
+    rows = f"On {plural(metrics['scored_rows'], 'row')}, each {how}, the model "
     if metrics["nmse"] is None:
         first = f"was off by {number(metrics['rmse'])} (RMSE) on a target that never changed"
     elif metrics["nmse"] >= 1:
@@ -29,14 +31,14 @@ def rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:
     told = {
         "persistence": (
             "The simplest rival",
-            "repeating the last value",
+            f"repeating {last_value(metrics)}",
             "look for features, or further lags, that tell more."
             if metrics.get("lags")
             else "make it one of the inputs, with --lags 1.",
         ),
         "running_mean": (
             "A naive rival",
-            "guessing the mean of all earlier targets",
+            "guessing the mean of all targets known by then",
             "the features tell the model little about the target.",
         ),
     }
@@ -54,6 +56,12 @@ def rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:
             text = f"{number(theirs / ours, 2)} times smaller errors than {what} {numbers}."
         verdicts.append({"text": text, "won": theirs >= 1.02 * ours > 0})
     return verdicts
+
+
+def last_value(metrics: dict[str, Any]) -> str:
+    """What persistence repeats."""
+    ahead = metrics.get("horizon") or 1
+    return "the last value" if ahead == 1 else f"the value of {ahead:,} rows before"
 
 
 def _explained(nmse: float) -> str:

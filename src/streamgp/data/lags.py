@@ -50,13 +50,22 @@ class LaggedTargets:
         return np.concatenate([X, past.repeat(len(X), axis=0)], axis=1)
 
     def widen(
-        self, X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"], fill: Float[AnyArray, " e"]
+        self,
+        X: Float[np.ndarray, "n d"],
+        y: Float[np.ndarray, "n e"],
+        fill: Float[AnyArray, " e"],
+        own: bool = False,
     ) -> Float[np.ndarray, "n w"]:
-        """The next rows of the stream in their order, `y` being their own targets: a row sees those above it."""
+        """The next rows of the stream in their order, `y` being their own targets: a row sees those above it.
+
+        With `own` it sees its own too, as its lag 1, and lag l is the target l - 1 rows back: what is known once the
+        row is learnt, for forecasts of later ones.
+        """
         if not self.lags:
             return X
         known = np.concatenate([self._filled(fill), y])
-        ends = [len(known) - lag for lag in self.lags]  # a lag is at least 1, so no row meets its own target
+        # A lag is at least 1, so that no row meets its own target unless it is to.
+        ends = [len(known) - lag + own for lag in self.lags]
         return np.concatenate([X, *(known[end - len(X) : end] for end in ends)], axis=1)
 
     def learn(self, y: Float[np.ndarray, "n e"]) -> "LaggedTargets":

@@ -5,12 +5,15 @@ Of a large covariance only one triangle is kept up to date between blocks: the p
 downdate (syrk), in place, need no more.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from jaxtyping import Float
 
+from streamgp.core import AnyArray
 from streamgp.dynamics import Dynamics
 from streamgp.engine.blas import Matrices, Number, address
-from streamgp.filtering import Noise
+from streamgp.filtering import Later, Noise
 from streamgp.linalg import mirror_upper
 
 LARGE = 200  # features from which on a block's work outweighs the calls, so that experts go one by one
@@ -25,6 +28,7 @@ def update_blocks(
     tau: Float[np.ndarray, "m n"],
     dynamics: Dynamics,
     noise: Noise,
+    later: Later | None = None,
 ) -> tuple[Float[np.ndarray, "g r m n e"], Float[np.ndarray, "g r m n"]]:
     """Let G x R experts over G bases learn from consecutive blocks; return their predictions of the rows.
 
@@ -38,13 +42,17 @@ def update_blocks(
         Features, their Gram matrices (None if all weights are static) and targets, with zeros in the rows left out.
     dynamics, noise
         Of every expert (G, R), with NumPy arrays.
+    later
+        Rows to forecast in place of those: features (G, m, B, F) and so on.
     """
     (G, m, B, F), R, E = Phi.shape, mean.shape[1], y.shape[2]
     v, s2 = (np.asarray(a)[..., None, None] for a in noise)
     reverts = bool((np.asarray(dynamics.decay) < 1.0).any())
-    blas, large = Matrices(F, B, E), F >= LARGE
-    work, K = np.empty((G, R, B, F + E)), np.empty((G, R, B, B))
-    cross, z = work[..., :F], work[..., F:]  # one triangular solve does both
+    more = 0 if later is None else B
+    blas, large = Matrices(F, B, E + more), F >= LARGE
+    work, K = np.empty((G, R, B, F + E + more)), np.empty((G, R, B, B))
+    cross, z, V = np.split(work, [F, F + E], axis=-1)  # one triangular solve does them all
+    forecast = None if later is None else _Forecast(later, G, R, E, dynamics, noise)
     down = None if large else np.empty_like(cov)
     experts = [(g, r) for g in range(G) for r in range(R)]
     at = [(address(cov[expert]), address(work[expert])) for expert in experts]
@@ -56,9 +64,11 @@ def update_blocks(
     for i in range(m):
         if gram is not None and (last_tau is None or not np.array_equal(tau[i], last_tau)):
             last_tau = tau[i]
-            a, b = _stacked_block(dynamics, tau[i])
+            a, b = _of_every(dynamics, lambda d, at=tau[i]: d.block(at))
             b = b * v
             end, grown = a[..., -1:, None], b[..., -1, -1:]
+            if forecast is not None:
+                forecast.set_times(i, tau[i])
         P = Phi[:, None, i]
         if large:
             for (g, _), (cov_at, work_at) in zip(experts, at, strict=True):
@@ -67,6 +77,8 @@ def update_blocks(
             np.matmul(P, cov, out=cross)
         np.matmul(cross, P.swapaxes(-1, -2), out=K)
         ahead = np.matmul(P, mean)
+        if forecast is not None:
+            forecast.start(i, mean, cov, cross, a, V)
         if reverts:
             K *= a[..., :, None] * a[..., None, :]
             ahead *= a[..., None]
@@ -95,6 +107,9 @@ def update_blocks(
         if gram is not None:
             cov.reshape(G, R, -1)[..., :: F + 1] += grown
         scale = L.reshape(G, R, -1)[..., :: B + 1]
+        if forecast is not None:
+            forecast.finish(V, z, loc[:, :, i], var[:, :, i])
+            continue
         np.square(scale, out=var[:, :, i])
         # prior + (L - diag L) z: row i takes no part of y_i, not even in its rounding.
         scale[:] = 0.0
@@ -105,13 +120,69 @@ def update_blocks(
     return loc, var
 
 
-def _stacked_block(dynamics: Dynamics, tau: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:
-    """`Dynamics.block` of every expert."""
+class _Forecast:
+    """`streamgp.filtering._forecast` for every expert, in two steps: before and after a block's triangular solve."""
+
+    def __init__(self, later: Later, G: int, R: int, E: int, dynamics: Dynamics, noise: Noise) -> None:
+        self._later, self._dynamics = later, dynamics
+        self._v, self._s2 = (np.asarray(a)[..., None] for a in noise)
+        _, _, B, F = later.Phi.shape
+        self._blas = Matrices(F, B, 0) if F >= LARGE else None
+        self._cross, self._loc, self._var = np.empty((G, R, B, F)), np.empty((G, R, B, E)), np.empty((G, R, B))
+        self._a, self._b, self._grown = np.ones((G, R, B)), np.zeros((G, R, B, B)), np.zeros((G, R, B))
+
+    def set_times(self, i: int, tau: Float[np.ndarray, " n"]) -> None:
+        """The times of block i, where they are not those of the block before."""
+        at = self._later.tau[i]
+        self._a, self._b, self._grown = _of_every(
+            self._dynamics, lambda d: (d.shrinkage(at), d.gathered(tau, at), d.spread(at))
+        )
+        self._b, self._grown = self._b * self._v[..., None], self._grown * self._v
+
+    def start(
+        self,
+        i: int,
+        mean: Float[np.ndarray, "g r f e"],
+        cov: Float[np.ndarray, "g r f f"],
+        cross: Float[np.ndarray, "g r n f"],
+        a: Float[np.ndarray, "g r n"],
+        C: Float[np.ndarray, "g r n n"],
+    ) -> None:
+        """Forecast from the belief before block i; into `C` go the covariances of its targets with the forecasts'."""
+        Phi = np.asarray(self._later.Phi)[:, None, i]
+        if self._blas is None:
+            np.matmul(Phi, cov, out=self._cross)
+        else:
+            for g, r in np.ndindex(cov.shape[:2]):
+                self._blas.symmetric_product(address(cov[g, r]), address(Phi[g, 0]), address(self._cross[g, r]))
+        np.matmul(cross, Phi.swapaxes(-1, -2), out=C)
+        C *= a[..., :, None] * self._a[..., None, :]
+        self._loc = np.matmul(Phi, mean) * self._a[..., None]
+        self._var = np.square(self._a) * np.vecdot(self._cross, Phi) + self._s2
+        if self._later.gram is not None:
+            C += self._b * self._later.gram[:, None, i]
+            self._var += self._grown * np.vecdot(Phi, Phi)
+
+    def finish(
+        self,
+        V: Float[np.ndarray, "g r n n"],
+        z: Float[np.ndarray, "g r n e"],
+        loc: Float[np.ndarray, "g r n e"],
+        var: Float[np.ndarray, "g r n"],
+    ) -> None:
+        """Add to every forecast what the block's rows say up to its own, and to no other."""
+        V = np.triu(V)
+        np.add(self._loc, np.matmul(V.swapaxes(-1, -2), z), out=loc)
+        np.subtract(self._var, np.square(V).sum(-2), out=var)
+
+
+def _of_every(dynamics: Dynamics, found: Callable[[Dynamics], tuple[AnyArray, ...]]) -> list[np.ndarray]:
+    """What is found of the dynamics of single experts, for all of them."""
     shape = np.shape(dynamics.decay)
     pairs = zip(np.ravel(dynamics.decay), np.ravel(dynamics.diffusion), strict=True)
-    each = [Dynamics(np.asarray(decay), np.asarray(diffusion)).block(tau) for decay, diffusion in pairs]
-    a, b = (np.stack(part) for part in zip(*each, strict=True))
-    return a.reshape(*shape, *a.shape[1:]), b.reshape(*shape, *b.shape[1:])
+    each = [found(Dynamics(np.asarray(decay), np.asarray(diffusion))) for decay, diffusion in pairs]
+    stacked = [np.stack(part) for part in zip(*each, strict=True)]
+    return [part.reshape(*shape, *part.shape[1:]) for part in stacked]
 
 
 def _cholesky(K: Float[np.ndarray, "g r n n"]) -> Float[np.ndarray, "g r n n"]:

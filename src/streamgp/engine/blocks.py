@@ -25,23 +25,39 @@ class Group(eqx.Module):
     dynamics: Dynamics
 
 
+class LaterRows(eqx.Module):
+    """For every row of the blocks, the inputs of a row that is to be forecast after it, and its time."""
+
+    X: Float[AnyArray, "m b d"]
+    tau: Float[AnyArray, "m b"]
+
+
 class Blocks(eqx.Module):
-    """Rows of a stream, m blocks of b; the last one filled up with rows that the mask leaves out."""
+    """Rows of a stream, m blocks of b; the last one filled up with rows that the mask leaves out.
+
+    Where there are `later` rows, the filters forecast those instead of telling the one-step-ahead predictions.
+    """
 
     X: Float[AnyArray, "m b d"]
     y: Float[AnyArray, "m b e"]
     mask: Bool[AnyArray, "m b"]
     tau: Float[AnyArray, "m b"]
+    later: LaterRows | None = None
 
 
-def in_blocks(X: AnyArray, y: AnyArray, mask: AnyArray, clock: AnyArray) -> Blocks:
-    """Cut rows into blocks; `clock` is the time since the row before the first."""
+def in_blocks(
+    X: AnyArray, y: AnyArray, mask: AnyArray, clock: AnyArray, later: AnyArray | None = None, horizon: int = 0
+) -> Blocks:
+    """Cut rows into blocks; `clock` is the time since the row before the first.
+
+    The rows `later` are to be forecast, each `horizon` units of time after the row in its place.
+    """
     size = min(BLOCK, X.shape[0])
     padding = -X.shape[0] % size
     y = namespace(mask, y).where(mask[:, None], y, 0.0)
-    return Blocks(
-        _split(X, size, padding), _split(y, size, padding), _split(mask, size, padding), _taus(clock, size, padding)
-    )
+    tau = _taus(clock, size, padding)
+    to_come = None if later is None else LaterRows(_split(later, size, padding), tau + horizon)
+    return Blocks(_split(X, size, padding), _split(y, size, padding), _split(mask, size, padding), tau, to_come)
 
 
 def features(basis: Basis, blocks: Blocks) -> tuple[Float[AnyArray, "m b f"], Bool[AnyArray, " rows"]]:
@@ -51,6 +67,12 @@ def features(basis: Basis, blocks: Blocks) -> tuple[Float[AnyArray, "m b f"], Bo
     Phi = basis(rows)
     Phi = namespace(Phi).where(blocks.mask[:, :, None], Phi.reshape(m, b, -1), 0.0)
     return Phi, basis.outside(rows)
+
+
+def later_features(basis: Basis, rows: LaterRows) -> Float[AnyArray, "m b f"]:
+    """Features of the rows to forecast."""
+    m, b, d = rows.X.shape
+    return basis(rows.X.reshape(m * b, d)).reshape(m, b, -1)
 
 
 def member(tree: Any, index: Any) -> Any:

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from streamgp.core import AnyArray
-from streamgp.engine.blocks import Blocks, Group, features
-from streamgp.filtering import FilterState, predict_rows, update_blocks
+from streamgp.dynamics import Dynamics
+from streamgp.engine.blocks import Blocks, Group, features, later_features
+from streamgp.filtering import FilterState, Later, Noise, predict_rows, update_blocks
 
 
 def _each(platform: str) -> Callable[[Callable[[tuple], Any], tuple], Any]:
@@ -43,8 +44,8 @@ def update_group(
 ) -> tuple[FilterState, tuple[Float[Array, "g r m b e"], Float[Array, "g r m b"]], Bool[Array, " rows"]]:
     """Run the experts over the blocks, on a device of this `platform`.
 
-    Returns the new beliefs, mean and variance of every row, and the rows outside of some basis' region. Experts
-    that are not `live` keep their beliefs and, on a CPU, do no work.
+    Returns the new beliefs, mean and variance of every row (where there are later ones, of each of those), and the
+    rows outside of some basis' region. Experts that are not `live` keep their beliefs and, on a CPU, do no work.
     """
     each = _each(platform)
     always = live is None
@@ -55,15 +56,20 @@ def update_group(
 
         def prepare() -> tuple:
             Phi, outside = features(basis, blocks)
-            return Phi, jnp.einsum("mif,mjf->mij", Phi, Phi), outside
+            later = None
+            if blocks.later is not None:
+                theirs = later_features(basis, blocks.later)
+                later = Later(theirs, jnp.einsum("mif,mjf->mij", Phi, theirs), blocks.later.tau)
+            return Phi, jnp.einsum("mif,mjf->mij", Phi, Phi), later, outside
 
         def nothing() -> tuple:
             return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(prepare))
 
-        Phi, gram, outside = prepare() if always else jax.lax.cond(live.any(), prepare, nothing)
+        Phi, gram, later, outside = prepare() if always else jax.lax.cond(live.any(), prepare, nothing)
 
-        def run(belief: FilterState, *args: Any) -> tuple:
-            return update_blocks(belief, Phi, gram, blocks.y, blocks.mask, blocks.tau, *args)
+        def run(belief: FilterState, dynamics: Dynamics, noise: Noise) -> tuple:
+            rows = (blocks.y, blocks.mask, blocks.tau)
+            return update_blocks(belief, Phi, gram, *rows, dynamics, noise, later)
 
         def skip(belief: FilterState, *_: Any) -> tuple:
             return belief, (jnp.zeros_like(blocks.y), jnp.ones_like(blocks.tau))

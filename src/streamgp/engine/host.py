@@ -22,8 +22,8 @@ from streamgp.core import AnyArray
 from streamgp.dynamics import Dynamics
 from streamgp.engine import blockfilter
 from streamgp.engine.blockfilter import LARGE
-from streamgp.engine.blocks import Blocks, Group, features, member
-from streamgp.filtering import FilterState, Noise
+from streamgp.engine.blocks import Blocks, Group, features, later_features, member
+from streamgp.filtering import FilterState, Later, Noise
 
 
 def serves(*arrays: Any) -> bool:
@@ -41,6 +41,7 @@ def update_groups(
     """`compiled.update_group` for every group; experts that are not `live` are not touched."""
     y, tau = np.asarray(blocks.y), np.asarray(blocks.tau)
     states, parts, waiting = [], [], []
+    later_tau = None if blocks.later is None else np.asarray(blocks.later.tau)
     flags = np.zeros(tau.size, bool)
     # NumPy and SciPy each carry a BLAS of their own: with more threads than one, those of either would spin where the
     # other's have work to do (measured: up to two hundred times slower, also for one expert alone).
@@ -56,7 +57,7 @@ def update_groups(
                 for g in bases:
                     if g not in ready:
                         ready[g] = _pool().submit(_features, member(basis, g), blocks, moves, flags)
-                job = partial(_run, [ready[g] for g in bases], mean[which], cov[which], y, tau)
+                job = partial(_run, [ready[g] for g in bases], mean[which], cov[which], y, tau, later_tau)
                 waiting.append(
                     _pool().submit(job, member(dynamics, which), Noise(*member(noise, which)), loc[which], var[which])
                 )
@@ -110,14 +111,17 @@ def _run(
     cov: np.ndarray,
     y: np.ndarray,
     tau: np.ndarray,
+    later_tau: np.ndarray | None,
     dynamics: Dynamics,
     noise: Noise,
     loc: np.ndarray,
     var: np.ndarray,
 ) -> None:
-    Phi, gram = zip(*(future.result() for future in prepared), strict=True)
-    grams = _stack(gram) if _moves(dynamics) else None
-    loc[:], var[:] = blockfilter.update_blocks(mean, cov, _stack(Phi), grams, y, tau, dynamics, noise)
+    Phi, gram, theirs, between = zip(*(future.result() for future in prepared), strict=True)
+    moves = _moves(dynamics)
+    grams = _stack(gram) if moves else None
+    later = None if later_tau is None else Later(_stack(theirs), _stack(between) if moves else None, later_tau)
+    loc[:], var[:] = blockfilter.update_blocks(mean, cov, _stack(Phi), grams, y, tau, dynamics, noise, later)
 
 
 def _moves(dynamics: Dynamics) -> bool:
@@ -131,12 +135,16 @@ def _stack(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _features(basis: Basis, blocks: Blocks, moves: bool, flags: np.ndarray) -> tuple:
+    """Features of the rows and of later ones, with the products among the rows and between the two where needed."""
     # The setting of JAX, which a user's own basis may call, belongs to a thread.
     with jax.enable_x64(True), np.errstate(all="ignore"):
         Phi, outside = features(basis, blocks)
+        theirs = None if blocks.later is None else np.ascontiguousarray(later_features(basis, blocks.later))
     Phi = np.asarray(Phi)
     flags[np.asarray(outside)] = True
-    return Phi, Phi @ Phi.transpose(0, 2, 1) if moves else None
+    if not moves:
+        return Phi, None, theirs, None
+    return Phi, Phi @ Phi.transpose(0, 2, 1), theirs, None if theirs is None else Phi @ theirs.transpose(0, 2, 1)
 
 
 def on_host(tree: Any) -> Any:

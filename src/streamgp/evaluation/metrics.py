@@ -113,7 +113,7 @@ class PointErrors:
 
 # What `StreamMetrics` keeps, by how it is stored.
 _PLAIN = ("warmup", "rows", "_pll", "_pll_moment")
-_ARRAYS = ("_last", "_crps", "_covered")
+_ARRAYS = ("_rivals", "_crps", "_covered")
 _MOMENTS = ("_seen", "_scored")
 _ERRORS = ("_model", "_persistence", "_running")
 
@@ -121,14 +121,16 @@ _ERRORS = ("_model", "_persistence", "_running")
 class StreamMetrics:
     """Scores over the rows after the warm-up, for every target, in constant memory.
 
-    Two naive rivals are scored on the same rows: persistence (the last target) and the running mean.
+    Two naive rivals are scored on the same rows: persistence (the last target) and the running mean. With a horizon
+    they, too, know the targets up to the row so many before only.
     """
 
-    def __init__(self, targets: list[str], warmup: int) -> None:
+    def __init__(self, targets: list[str], warmup: int, horizon: int = 0) -> None:
         self.targets = targets
         self.warmup = warmup
         self.rows = 0
-        self._last = np.full(len(targets), np.nan)
+        # What they say of the next rows, oldest first: (rows, rival, target).
+        self._rivals = np.full((max(horizon, 1), 2, len(targets)), np.nan)
         self._seen = [Moments() for _ in targets]
         self._scored = [Moments() for _ in targets]
         self._model = [PointErrors() for _ in targets]
@@ -147,15 +149,13 @@ class StreamMetrics:
     def add(self, scores: RowScores) -> tuple[np.ndarray, np.ndarray]:
         """Take in the next rows; return what persistence and the running mean predicted for them, (n, E) each."""
         y = scores.y
-        persistence = np.vstack([self._last[None], y[:-1]])
-        running = np.empty_like(y)
+        means = np.empty_like(y)
         for e in range(y.shape[1]):
             count, mean, _ = self._seen[e]
-            total = count * mean + np.concatenate([[0.0], np.cumsum(y[:-1, e])])
-            with np.errstate(invalid="ignore"):
-                running[:, e] = total / (count + np.arange(len(y)))
+            means[:, e] = (count * mean + np.cumsum(y[:, e])) / (count + 1.0 + np.arange(len(y)))
             self._seen[e] = self._seen[e].add(y[:, e])
-        self._last = y[-1]
+        rivals = np.concatenate([self._rivals, np.stack([y, means], axis=1)])
+        (persistence, running), self._rivals = np.moveaxis(rivals[: len(y)], 1, 0), rivals[len(y) :]
         score = slice(max(0, self.warmup - self.rows), None)
         self.rows += len(y)
         for e in range(y.shape[1]):

@@ -13,7 +13,8 @@ from streamgp.learner import StreamLearner
 class ScoredRows(NamedTuple):
     """A stretch of the stream after it was predicted, scored and learnt.
 
-    `weights` are those that mixed the predictions (n, K), or None during the warm-up; `rules` those of several
+    `weights` are those that mixed the predictions (n, K), or None where these are not of the fitted experts, in the
+    warm-up and, with a horizon h, for h - 1 rows after it; `rules` those of several
     weight rules (n, R), or None where there is one. The stretch starts at row `start` of the chunk it came from.
     """
 
@@ -34,14 +35,14 @@ def prequential(
     for X, y, times in chunks:
         at = 0
         while at < len(X):
-            warm = learner.warm
+            by_experts = learner.at_work
             info = next(learner.learn(X[at:], y[at:], None if times is None else times[at:]))
             predictive = info.predictive
             n = len(predictive.loc)
             scores = score_rows(predictive, y[at : at + n])
             persistence, running = metrics.add(scores)
-            weights = np.exp(np.asarray(predictive.log_weights)) if warm else None
-            rules = np.asarray(info.rules) if warm and info.rules is not None else None
+            weights = np.exp(np.asarray(predictive.log_weights)) if by_experts else None
+            rules = np.asarray(info.rules) if by_experts and info.rules is not None else None
             yield ScoredRows(at, scores, weights, rules, persistence, running)
             at += n
 
@@ -62,14 +63,15 @@ class Evaluation:
     Attributes
     ----------
     mean, std, q05, q50, q95, pit, crps
-        Of each row's one-step-ahead prediction, shape (n,), or (n, E) with several targets.
+        Of each row's one-step-ahead prediction (with a horizon h, of the forecast made h rows before), shape (n,),
+        or (n, E) with several targets.
     log_density
         Log density of the row's target(s) under the mixture, shape (n,).
     weights
-        The weights that mixed the prediction, shape (n, K); NaN in the warm-up, which has other experts. By far the
-        largest array: of the default model's 270 experts 2 kB a row, 432 MB for 200,000 rows.
+        The weights that mixed the prediction, shape (n, K); NaN where it was made in the warm-up, by other experts.
+        By far the largest array: with 270 experts 2 kB a row, 432 MB for 200,000 rows.
     rules
-        How much each weight rule counted, by name, each of shape (n,) with NaN in the warm-up; empty where a single
+        How much each weight rule counted, by name, each of shape (n,) with NaN as above; empty where a single
         rule weighs the experts.
     metrics
         Scores over the rows after the warm-up: nmse, rmse, mae, pll and pll_moment (mean log density of the
