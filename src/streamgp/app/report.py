@@ -82,7 +82,6 @@ def write_report(directory: Path) -> Path:
     names += [RULE + rule["name"] for rule in metrics["rules"] if names]
     weights = _scan(directory / "weights.parquet", ("row", *names), empty=not names)
     bins = _mean_weights(weights, predictions, metrics["warmup"])
-    peaks = weights.select(pl.col(names).max()).collect().row(0, named=True) if names else {}
 
     page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     page.filters.update(
@@ -104,7 +103,7 @@ def write_report(directory: Path) -> Path:
         weights_kept=WEIGHTS_KEPT,
         **_along_the_stream(figures, predictions, metrics, span),
         **_calibration(figures, predictions, metrics),
-        **weighing.experts(figures, bins, peaks, metrics, span),
+        **weighing.experts(figures, bins, metrics, span),
         **weighing.rules(figures, bins, metrics, span),
     )
     write_aside(directory / "report.html", html.encode())

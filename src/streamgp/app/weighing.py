@@ -8,7 +8,7 @@ import polars as pl
 from streamgp.app.outputs import RULE
 
 SHARED = ("basis", "dynamics", "noise")  # what many experts are added up by
-MATTERS = 0.01  # experts that never had such a weight are left out of the table, but for the first ones
+MATTERS = 0.001  # experts of a smaller mean weight are left out of the table, but for the first ones
 FIRST = 12
 
 
@@ -20,7 +20,7 @@ class Member(NamedTuple):
     weight: float
 
 
-def experts(figures: Any, bins: pl.DataFrame, peaks: dict[str, float], metrics: dict[str, Any], span: Any) -> dict:
+def experts(figures: Any, bins: pl.DataFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
     """The table of experts and the charts of their weights: one by expert, or where they are many by what they share.
 
     Parameters
@@ -30,8 +30,6 @@ def experts(figures: Any, bins: pl.DataFrame, peaks: dict[str, float], metrics: 
     bins
         Mean weights along the scored rows, a column for each expert, with ``row`` and ``rows``, which each bin
         stands for; empty where no row was scored.
-    peaks
-        The largest weight of each column.
     metrics, span
         As read from ``metrics.json``; the rows on the x-axis.
     """
@@ -51,7 +49,7 @@ def experts(figures: Any, bins: pl.DataFrame, peaks: dict[str, float], metrics: 
     means = _means(bins)
     for expert in table:
         expert["mean"] = means[expert["name"]]
-    context["folded"] = [e for e in ordered[FIRST:] if peaks[e["name"]] >= MATTERS]
+    context["folded"] = [e for e in ordered[FIRST:] if e["mean"] >= MATTERS]
     context["left_out"] = len(ordered[FIRST:]) - len(context["folded"])
     if context["by_expert"] and len(table) > 1:
         ranked = sorted(table, key=lambda e: -e["mean"])
