@@ -90,7 +90,8 @@ def fake_run(
         "outside_rows": 13,
         "interrupted": False,
         "experts": [
-            {"name": n, "basis": n.split()[0], "dynamics": n.split(", ")[1], "weight": float(weights[-1, i])}
+            dict(zip(("basis", "dynamics", "noise"), n.split(", "), strict=False))
+            | {"name": n, "weight": float(weights[-1, i])}
             for i, n in enumerate(names)
         ],
         "warnings": ["2 experts ended in a flat optimum and were restarted."],

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 from polars.testing import assert_frame_equal
 
 from streamgp.app.job import Outcome, RunOptions
@@ -61,8 +62,10 @@ def timeless(metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def close(first: pl.DataFrame, second: pl.DataFrame) -> None:
-    """Equal tables to 1e-9: rows that were learnt in other pieces."""
-    assert_frame_equal(first, second, rel_tol=1e-9, abs_tol=1e-9)
+    """Equal tables to 1e-9, columns in single precision to 1e-6: rows that were learnt in other pieces."""
+    single = cs.by_dtype(pl.Float32)
+    assert_frame_equal(first.select(~single), second.select(~single), rel_tol=1e-9, abs_tol=1e-9)
+    assert_frame_equal(first.select(single), second.select(single), rel_tol=1e-6, abs_tol=1e-6)
 
 
 def same_as_unbroken(

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from streams import contents, results, run_linear, same_as_unbroken
+from streams import ROWS, WARMUP, contents, results, run_linear, run_small, same_as_unbroken
 
 from streamgp.app import job, outputs
-from streamgp.app.outputs import RunDirectory, RunError, encode_json, write_aside
+from streamgp.app.outputs import RunDirectory, RunError, encode_json, keep_weights, write_aside
 from streamgp.checkpoint import CheckpointError
 
 CHUNK = 40
@@ -228,3 +229,36 @@ def test_a_directory_without_results_holds_no_run(tmp_path: Path):
     assert not directory.holds_a_run
     (tmp_path / "out" / "parts" / "predictions-000000000000.parquet").touch()
     assert directory.holds_a_run
+
+
+# Which weights are kept
+
+
+@pytest.mark.parametrize("first", [0, 9_950, 99_950, 999_950, 10**12 - 50])
+def test_ten_thousand_weights_are_kept_and_then_ever_fewer(first: int):
+    def wanted(number: int) -> bool:
+        step = 1
+        while number >= 10_000 * step:
+            step *= 10
+        return number % step == 0
+
+    numbers = np.arange(first, first + 2000)
+    assert keep_weights(numbers).tolist() == [wanted(int(n)) for n in numbers]
+
+
+def test_what_is_kept_of_the_weights_depends_neither_on_chunks_nor_on_a_stop(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run_small(data, tmp_path / "all", chunk=50)
+    monkeypatch.setattr(outputs, "WEIGHTS_KEPT", 10)
+    run_small(data, tmp_path / "out", chunk=50, max_rows=250)
+    resumed = run_small(data, tmp_path / "out", chunk=50, resume=True)
+    same_as_unbroken(data, tmp_path, resumed, run_small, chunk=50)
+    run_small(data, tmp_path / "other", chunk=7)
+    every = results(tmp_path / "all")[1]
+    kept = [*range(10), *range(10, 100, 10), *range(100, ROWS - WARMUP, 100)]
+    for name in ("out", "whole"):
+        assert_frame_equal(results(tmp_path / name)[1], every[kept], check_exact=True)
+    assert results(tmp_path / "other")[1]["row"].to_list() == every[kept]["row"].to_list()
+    assert set(every.dtypes[1:]) == {pl.Float32}
+    assert len(results(tmp_path / "out")[0]) == ROWS

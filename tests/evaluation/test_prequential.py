@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from streamgp.evaluation import ScoredRows, StreamMetrics, prequential, results
+from streamgp.evaluation.prequential import collect
 from streamgp.learner import StreamLearner
 from streamgp.presets import make_spec
 
@@ -63,3 +64,13 @@ def test_scores_in_standardised_units():
     assert found["pll_moment_standardised"] == pytest.approx(found["pll_moment"] + unit, rel=1e-12)
     _, metrics, learner = run(ROWS, scored_after=ROWS)
     assert results(metrics, learner)["pll_standardised"] is None
+
+
+def test_weights_move_out_of_the_parts():
+    """Those of hundreds of experts are nearly all that an evaluation holds: two copies would be twice as much."""
+    parts, metrics, learner = run(10)
+    expected = np.concatenate([part.weights for part in parts if part.weights is not None])
+    found = collect(parts, results(metrics, learner), learner, single=True)
+    assert np.isnan(found.weights[:WARMUP]).all()
+    np.testing.assert_array_equal(found.weights[WARMUP:], expected)
+    assert all(part.weights is None for part in parts)

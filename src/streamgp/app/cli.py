@@ -142,7 +142,11 @@ def run(
         BadRow, typer.Option(help="Stop at rows with missing or infinite numbers, or skip and count them.")
     ] = BadRow.raise_,
     out: Annotated[
-        Path | None, typer.Option(help="Directory for predictions, weights, metrics, report and checkpoint.")
+        Path | None,
+        typer.Option(
+            help="Directory for predictions, metrics, report, checkpoint and the experts' weights (of the first "
+            "10,000 scored rows, then of every 10th up to 100,000, every 100th up to a million, and so on)."
+        ),
     ] = None,
     json: Annotated[str | None, typer.Option(help="Write the metrics to this file; - for standard output.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")] = False,

@@ -144,7 +144,7 @@ def running_pll(curves: pl.DataFrame, rows: Rows) -> str:
     return _both("pll", "Running predictive log density of the model", rows, 210, draw)
 
 
-def weights(bins: pl.DataFrame, rows: Rows, of: str) -> str:
+def weights(bins: pl.DataFrame, rows: Rows, of: str, height: int) -> str:
     """Stacked weights: the columns after ``row``, the first at the bottom; a column ``others`` is grey."""
 
     def draw(ax: Axes) -> None:
@@ -158,7 +158,7 @@ def weights(bins: pl.DataFrame, rows: Rows, of: str) -> str:
             base = top
         ax.set_ylim(0, 1)
 
-    return _both(of, f"Weights of the {of} along the stream", rows, 270, draw, percent=True)
+    return _both(of, f"Weights of the {of} along the stream", rows, height, draw, percent=True)
 
 
 def coverage(nominal: np.ndarray, observed: np.ndarray) -> str:

@@ -171,10 +171,11 @@ class Job:
 
     def _learn(self, chunk: Chunk) -> None:
         began = perf_counter()
+        scored = self.metrics.scored_rows
         part = next(prequential(self.learner, [(chunk.X, chunk.y, chunk.times)], self.metrics))
         if self.directory is not None:
             experts = [expert.name for expert in self.learner.experts]
-            self.directory.add(chunk.rows, chunk.times, part, experts, list(self.learner.rules))
+            self.directory.add(chunk.rows, chunk.times, part, scored, experts, list(self.learner.rules))
         self.next_row = int(chunk.rows[-1]) + 1
         self.skipped_rows = self.next_row - self.metrics.rows
         for name, count in self.reader.unseen_levels.items():

@@ -18,6 +18,7 @@ COLUMNS = ("y", "mean", "std", "q05", "q50", "q95", "pit", "crps")
 TABLES = ("predictions", "weights")
 RULE = "rule: "  # starts the names of the columns of `weights.parquet` that are not about an expert
 PART_ROWS = 1 << 16  # more are never held in memory
+WEIGHTS_KEPT = 10_000  # scored rows whose weights are all kept; of later ones `keep_weights` chooses
 
 
 class RunError(Exception):
@@ -53,8 +54,21 @@ def write_json(path: Path, content: Any) -> None:
     write_aside(path, encode_json(content).encode())
 
 
+def keep_weights(number: np.ndarray) -> np.ndarray:
+    """Whether the weights of a row are kept, by its number among the scored rows, counted from 0.
+
+    Hundreds of experts would fill a disk: of the first 10,000 rows all are kept, then every 10th up to 100,000, every
+    100th up to a million, and so on. The number alone decides, so that any chunks, and a resumed run, keep the same.
+    """
+    limits = WEIGHTS_KEPT * 10 ** np.arange(15)
+    return number % 10 ** np.searchsorted(limits, number) == 0
+
+
 class RunDirectory:
     """Collects scored rows and writes them as numbered parts, which `finish` joins.
+
+    ``predictions.parquet`` gets every row. ``weights.parquet`` gets, in single precision, the weights that mixed the
+    predictions of the scored rows that `keep_weights` names; its column ``row`` says which they are.
 
     Parts are named by the first stream position that they hold, so that a resumed run can drop those that
     were written after its checkpoint. A write that fails raises `RunError` and leaves what was there.
@@ -68,7 +82,9 @@ class RunDirectory:
         self.position = 0
         self.checkpoint = directory / "checkpoint"
         self._parts = directory / "parts"
-        self._pending: dict[str, list[pl.DataFrame]] = {table: [] for table in TABLES}
+        # Arrays of one or of many columns: a frame of hundreds of columns for each short stretch would take far more.
+        self._pending: dict[str, list[tuple[np.ndarray, ...]]] = {table: [] for table in TABLES}
+        self._columns: dict[str, list[str]] = {}
         self._began = 0
 
     @property
@@ -125,10 +141,11 @@ class RunDirectory:
         rows: np.ndarray,
         times: np.ndarray | None,
         part: ScoredRows,
+        scored: int,
         experts: Sequence[str],
         rules: Sequence[str] = (),
     ) -> None:
-        """Take in a scored stretch; it reaches the disk with the next `flush` at the latest."""
+        """Take in a stretch, before which `scored` rows were scored; the next `flush` at the latest writes it."""
         columns: dict[str, np.ndarray] = {"row": rows}
         if times is not None:
             columns["time"] = times
@@ -138,12 +155,13 @@ class RunDirectory:
             columns["persistence_mean" + suffix] = part.persistence[:, e]
             columns["running_mean" + suffix] = part.running_mean[:, e]
         columns["log_density"] = part.scores.log_density
-        self._pending["predictions"].append(pl.DataFrame(columns))
-        if part.weights is not None:
-            weights = pl.from_numpy(part.weights, schema=list(experts))
-            if part.rules is not None:
-                weights = weights.hstack(pl.from_numpy(part.rules, schema=[RULE + name for name in rules]))
-            self._pending["weights"].append(weights.insert_column(0, pl.Series("row", rows)))
+        self._columns["predictions"] = list(columns)
+        self._pending["predictions"].append(tuple(columns.values()))
+        kept = keep_weights(scored + np.arange(len(rows)))
+        if part.weights is not None and kept.any():
+            weights = [w[kept].astype(np.float32) for w in (part.weights, part.rules) if w is not None]
+            self._columns["weights"] = ["row", *experts, *(RULE + name for name in rules if part.rules is not None)]
+            self._pending["weights"].append((rows[kept], *weights))
         self.position += len(rows)
         if self.position - self._began >= PART_ROWS:
             self.flush()
@@ -151,12 +169,14 @@ class RunDirectory:
     def flush(self) -> None:
         """Write what has been taken in since the last time as one part of each table."""
         with self._writing():
-            for table, frames in self._pending.items():
-                if frames:
+            for table, pending in self._pending.items():
+                if pending:
+                    arrays = [np.concatenate(each) for each in zip(*pending, strict=True)]
+                    columns = [column for array in arrays for column in np.atleast_2d(array.T)]
                     data = BytesIO()
-                    pl.concat(frames).write_parquet(data)
+                    pl.DataFrame(dict(zip(self._columns[table], columns, strict=True))).write_parquet(data)
                     write_aside(self._part(table, self._began), data.getvalue())
-                    frames.clear()
+                    pending.clear()
         self._began = self.position
 
     def finish(self, metrics: dict[str, Any]) -> None:

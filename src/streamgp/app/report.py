@@ -11,8 +11,9 @@ import polars as pl
 from scipy.stats import binom
 
 import streamgp
-from streamgp.app import wording
-from streamgp.app.outputs import RULE, write_aside
+from streamgp.app import weighing, wording
+from streamgp.app.outputs import RULE, WEIGHTS_KEPT, write_aside
+from streamgp.noise import CONSTANT
 
 BINS = 800
 RECENT = 200
@@ -79,9 +80,8 @@ def write_report(directory: Path) -> Path:
     # Experts predict from the end of the warm-up on: before it there are no weights, nor columns for them.
     names = [e["name"] for e in metrics["experts"]] if metrics["scored_rows"] >= (metrics["horizon"] or 1) else []
     names += [RULE + rule["name"] for rule in metrics["rules"] if names]
-    weights = _scan(directory / "weights.parquet", ("row", *names), empty=not names).filter(
-        pl.col("row") > span.scored
-    )
+    weights = _scan(directory / "weights.parquet", ("row", *names), empty=not names)
+    bins = _mean_weights(weights, predictions, metrics["warmup"])
 
     page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     page.filters.update(
@@ -100,10 +100,11 @@ def write_report(directory: Path) -> Path:
         rivals=wording.rivals(metrics),
         last_value=wording.last_value(metrics),
         levels=LEVELS,
+        weights_kept=WEIGHTS_KEPT,
         **_along_the_stream(figures, predictions, metrics, span),
         **_calibration(figures, predictions, metrics),
-        **_experts(figures, weights, metrics, span),
-        **_rules(figures, weights, metrics, span),
+        **weighing.experts(figures, bins, metrics, span),
+        **weighing.rules(figures, bins, metrics, span),
     )
     write_aside(directory / "report.html", html.encode())
     return directory / "report.html"
@@ -132,6 +133,7 @@ def _read_metrics(path: Path) -> dict[str, Any]:
         "horizon": None,
     }
     metrics = optional | raw
+    metrics["experts"] = [{"noise": CONSTANT} | expert for expert in raw["experts"]]
     metrics["targets"] = raw.get("targets") or [raw.get("target") or "y"]
     return metrics
 
@@ -301,49 +303,21 @@ def _calibration(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any
     }
 
 
-def _experts(figures: Any, weights: pl.LazyFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
-    """The weights of scored rows, in which `position` need not start at 0."""
-    table = [expert | {"mean": None, "colour": "others"} for expert in metrics["experts"]]
-    context = {
-        "experts": sorted(table, key=lambda e: -(e["weight"] or 0)),
-        "legend": [],
-        "others": [],
-        "weights_chart": None,
-    }
-    rows = weights.select(pl.len()).collect().item()
-    if not rows or not metrics["scored_rows"]:
-        return context
-    columns = [f"w{i}" for i in range(len(table))]
-    bins = _mean_weights(weights, rows, {e["name"]: column for e, column in zip(table, columns, strict=True)})
-    share = bins["rows"] / rows
-    for expert, column in zip(table, columns, strict=True):
-        expert |= {"mean": float((bins[column] * share).sum()), "column": column}
-    ranked = sorted(table, key=lambda e: -e["mean"])
-    shown, rest = ranked[: figures.EXPERTS_SHOWN], ranked[figures.EXPERTS_SHOWN :]
-    for i, expert in enumerate(shown):
-        expert["colour"] = f"expert{i}"
-    stack = bins.select("row", *(pl.col(e["column"]).alias(e["colour"]) for e in shown))
-    if rest:
-        stack = stack.with_columns(bins.select(others=pl.sum_horizontal(e["column"] for e in rest)).to_series())
-    if len(table) > 1:
-        context["weights_chart"] = figures.weights(stack, span, "experts")
-    return context | {"legend": shown, "others": rest}
+def _mean_weights(weights: pl.LazyFrame, predictions: pl.LazyFrame, warmup: int) -> pl.DataFrame:
+    """Mean of all columns in equal bins of the scored rows, and how many `rows` each bin stands for.
 
-
-def _rules(figures: Any, weights: pl.LazyFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
-    """How much each weight rule counted on the scored rows; nothing where a single one weighed the experts."""
-    rows = weights.select(pl.len()).collect().item()
-    if not metrics["rules"] or not rows or not metrics["scored_rows"]:
-        return {"rules": [], "rules_chart": None}
-    table = [rule | {"colour": f"expert{i}"} for i, rule in enumerate(metrics["rules"])]
-    bins = _mean_weights(weights, rows, {RULE + rule["name"]: rule["colour"] for rule in table})
-    for rule in table:
-        rule["mean"] = float((bins[rule["colour"]] * bins["rows"]).sum()) / rows
-    stack = bins.select("row", *(rule["colour"] for rule in table))
-    return {"rules": table, "rules_chart": figures.weights(stack, span, "rules")}
-
-
-def _mean_weights(weights: pl.LazyFrame, rows: int, names: dict[str, str]) -> pl.DataFrame:
-    """Mean of columns in equal bins, under new names."""
-    means = (pl.col(old).mean().alias(new) for old, new in names.items())
-    return _binned(weights.drop("position").with_row_index("position"), rows, 0, BINS // 2, *means)
+    Of a long stream only some rows are kept: each stands for itself and those up to the next one kept.
+    """
+    total = predictions.select(pl.len()).collect().item()
+    names = [name for name in weights.collect_schema() if name not in ("row", "position")]
+    at = pl.col("position").cast(pl.Int64)
+    placed = (
+        weights.drop("position")
+        .join(predictions.select("row", at), on="row", maintain_order="left")
+        .filter(at >= warmup)
+        .with_columns(rows=at.shift(-1, fill_value=total) - at)
+    )
+    means = [((pl.col(name) * pl.col("rows")).sum() / pl.col("rows").sum()).alias(name) for name in ("row", *names)]
+    scored = placed.with_columns(at - warmup)
+    bins = scored.group_by(_bin(max(total - warmup, 1), 0, BINS // 2)).agg(*means, pl.col("rows").sum())
+    return bins.sort("bin").drop("bin").collect(engine="streaming")

@@ -1,0 +1,104 @@
+"""What a report shows of the weights: of experts, or of all experts that share something, and of weight rules."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from streamgp.app.outputs import RULE
+
+SHARED = ("basis", "dynamics", "noise")  # what many experts are added up by
+MATTERS = 0.001  # experts of a smaller mean weight are left out of the table, but for the first ones
+FIRST = 12
+
+
+class Member(NamedTuple):
+    """One area of a chart: columns of the weights that are added up, and what they come to at the end."""
+
+    name: str
+    columns: list[str]
+    weight: float
+
+
+def experts(figures: Any, bins: pl.DataFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
+    """The table of experts and the charts of their weights: one by expert, or where they are many by what they share.
+
+    Parameters
+    ----------
+    figures
+        The module that draws.
+    bins
+        Mean weights along the scored rows, a column for each expert, with ``row`` and ``rows``, which each bin
+        stands for; empty where no row was scored.
+    metrics, span
+        As read from ``metrics.json``; the rows on the x-axis.
+    """
+    table = [expert | {"mean": None, "colour": "model"} for expert in metrics["experts"]]
+    ordered = sorted(table, key=lambda e: -(e["weight"] or 0))
+    context = {
+        "first": ordered[:FIRST],
+        "folded": ordered[FIRST:],
+        "left_out": 0,
+        "by_expert": len(table) <= figures.EXPERTS_SHOWN,
+        "kinds": {what: list(dict.fromkeys(e[what] for e in table)) for what in SHARED},
+        "weight_charts": [],
+        "matters": MATTERS,
+    }
+    if not len(bins):
+        return context
+    means = _means(bins)
+    for expert in table:
+        expert["mean"] = means[expert["name"]]
+    context["folded"] = [e for e in ordered[FIRST:] if e["mean"] >= MATTERS]
+    context["left_out"] = len(ordered[FIRST:]) - len(context["folded"])
+    if context["by_expert"] and len(table) > 1:
+        ranked = sorted(table, key=lambda e: -e["mean"])
+        for i, expert in enumerate(ranked):
+            expert["colour"] = f"expert{i}"
+        members = [Member(e["name"], [e["name"]], e["weight"] or 0.0) for e in ranked]
+        context["weight_charts"] = [_chart(figures, bins, members, "experts", span)]
+    elif not context["by_expert"]:
+        context["weight_charts"] = [
+            _chart(figures, bins, [_group(table, what, kind) for kind in kinds], what, span, height=190)
+            for what, kinds in context["kinds"].items()
+            if len(kinds) > 1
+        ]
+    return context
+
+
+def rules(figures: Any, bins: pl.DataFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
+    """The chart of how much each weight rule counted; none where a single one weighed the experts."""
+    if not metrics["rules"] or not len(bins):
+        return {"rules_chart": None}
+    members = [Member(rule["name"], [RULE + rule["name"]], rule["weight"]) for rule in metrics["rules"]]
+    return {"rules_chart": _chart(figures, bins, members, "rules", span)}
+
+
+def _group(table: list[dict[str, Any]], what: str, kind: str) -> Member:
+    same = [expert for expert in table if expert[what] == kind]
+    return Member(kind, [expert["name"] for expert in same], sum(expert["weight"] or 0.0 for expert in same))
+
+
+def _means(bins: pl.DataFrame) -> dict[str, float]:
+    """Mean of every column over the rows that the bins stand for."""
+    rows = bins["rows"].to_numpy()
+    return {name: float(bins[name].to_numpy() @ rows) / int(rows.sum()) for name in bins.columns}
+
+
+def _chart(
+    figures: Any, bins: pl.DataFrame, members: Sequence[Member], of: str, span: Any, height: int = 270
+) -> dict[str, Any]:
+    """Areas in the order of the members; where there are too many, those of least mean add up to a grey one."""
+    areas = bins.select("row", "rows", *(pl.sum_horizontal(m.columns).alias(m.name) for m in members))
+    means = _means(areas)
+    largest = sorted((m.name for m in members), key=lambda name: -means[name])[: figures.EXPERTS_SHOWN]
+    legend = [
+        {"name": m.name, "colour": f"expert{i}", "mean": means[m.name], "weight": m.weight}
+        for i, m in enumerate(m for m in members if m.name in largest)
+    ]
+    stack = areas.select("row", *(pl.col(entry["name"]).alias(entry["colour"]) for entry in legend))
+    rest = [m.name for m in members if m.name not in largest]
+    if rest:
+        stack = stack.hstack(areas.select(others=pl.sum_horizontal(rest)))
+    chart = figures.weights(stack, span, of, height)
+    return {"of": of, "chart": chart, "legend": legend, "others": len(rest)}
