@@ -38,7 +38,7 @@ def main(
             if key in stored.setdefault(name, {}):
                 continue
             Fourier.default_features = features
-            model = StreamingGPRegressor(warmup=1_000, random_state=seed)
+            model = StreamingGPRegressor("e-doebe", warmup=1_000, random_state=seed)
             began = time.perf_counter()
             evaluate(model, X[:1_000], y[:1_000], progress=False)
             middle = time.perf_counter()

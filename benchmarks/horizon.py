@@ -22,6 +22,7 @@ def main(
         int, typer.Option(help="Rows from the start of each set; the first 1,000 are the warm-up.")
     ] = 6000,
     seed: Annotated[int, typer.Option(help="Seed.")] = 0,
+    preset: Annotated[str, typer.Option("--model", help="Preset.")] = "default",
 ) -> None:
     """Run each set at each horizon."""
     titles = ("data", "rows ahead", "nMSE", "PLL", "90% band holds", "nMSE of persistence", "of the running mean")
@@ -30,7 +31,9 @@ def main(
         name, _, horizons = run.partition(":")
         X, y = load(name, data, rows)
         for horizon in map(int, horizons.split(",")):
-            model = StreamingGPRegressor(lags=list(map(int, lags.split(","))), horizon=horizon, random_state=seed)
+            model = StreamingGPRegressor(
+                preset, lags=list(map(int, lags.split(","))), horizon=horizon, random_state=seed
+            )
             scores = evaluate(model, X, y).metrics
             rivals = scores["naive"]
             print(

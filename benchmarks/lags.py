@@ -1,4 +1,4 @@
-"""What lagged targets bring to the default model on streams that depend on their own past, beside persistence.
+"""What lagged targets bring to a model on streams that depend on their own past, beside persistence.
 
 ``python benchmarks/lags.py --data DIR`` prints the table of ``docs/models.md``.
 """
@@ -20,13 +20,16 @@ def main(
         int, typer.Option(help="Rows from the start of each set; the first 1,000 are the warm-up.")
     ] = 6000,
     seed: Annotated[int, typer.Option(help="Seed.")] = 0,
+    preset: Annotated[str, typer.Option("--model", help="Preset.")] = "default",
 ) -> None:
     """Run each set with each choice of lags."""
     print("| data | lags | nMSE | PLL | 95% band holds | nMSE of persistence |\n|---|---|---|---|---|---|")
     for name in names.split(","):
         X, y = load(name, data, rows)
         for choice in lags.split(";"):
-            model = StreamingGPRegressor(lags=[int(lag) for lag in choice.split(",") if lag], random_state=seed)
+            model = StreamingGPRegressor(
+                preset, lags=[int(lag) for lag in choice.split(",") if lag], random_state=seed
+            )
             scores = evaluate(model, X, y).metrics
             print(
                 f"| {name} | {choice or 'none'} | {scores['nmse']:.4f} | {scores['pll_standardised']:.3f} "

@@ -1,4 +1,4 @@
-"""Rows a second of the default model, and the share of the time that goes to compiling.
+"""Rows a second of a model, the default one or another preset, and the share of the time that goes to compiling.
 
 ``python benchmarks/throughput.py [--data DIR] [--name friedman1]`` runs test-then-train once in this process, from
 nothing compiled, and once more with everything compiled, and prints both.
@@ -19,6 +19,7 @@ def main(
     name: Annotated[str, typer.Option(help="Data set; friedman1 needs no files.")] = "friedman1",
     data: Annotated[Path | None, typer.Option(help="Directory of the Parquet files.")] = None,
     warmup: Annotated[int, typer.Option(help="Rows of the warm-up.")] = 1_000,
+    preset: Annotated[str, typer.Option("--model", help="Preset.")] = "default",
 ) -> None:
     """Time the warm-up and the stream after it, with and without compilation."""
     spent = {"compiling": 0.0}
@@ -31,7 +32,7 @@ def main(
     X, y = load(name, data)
     for label in ("from nothing compiled", "everything compiled"):
         spent["compiling"] = 0.0
-        model = StreamingGPRegressor(warmup=warmup)
+        model = StreamingGPRegressor(preset, warmup=warmup)
         began = time.perf_counter()
         evaluate(model, X[:warmup], y[:warmup], progress=False)
         middle, compiling_warmup = time.perf_counter(), spent["compiling"]
