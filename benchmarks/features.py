@@ -1,4 +1,4 @@
-"""Accuracy for time: the default model with more and fewer Fourier features.
+"""Accuracy for time: the preset e-doebe with more and fewer Fourier features.
 
 ``python benchmarks/features.py --data DIR`` runs `evaluate` for every data set and number of features, writes
 ``results/features.json`` and plots it to docs/images/features.png. The default number was chosen from it.
