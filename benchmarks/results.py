@@ -172,7 +172,8 @@ def page(stored: dict[str, Any]) -> str:
                 "river_arf",
                 "boosting_refitted",
             )
-            rivals = [_rival(baselines[name][key]["nmse"]["median"]) for key in keys]
+            scores = baselines.get(name, {})
+            rivals = [_rival(scores[key]["nmse"]["median"]) if key in scores else "not run" for key in keys]
             paper = runs[name].get(PAPER, [])
             rivals.append(f"{summary(paper, 'nmse')} ({_middle(paper, 'pll_standardised')})" if paper else "")
             lines.append(f"| {name} | {summary(of, 'nmse')} | {' | '.join(rivals)} |")
@@ -208,7 +209,7 @@ def readme_table(stored: dict[str, Any]) -> str:
     ]
     for name in SETS:
         of = stored["runs"].get(name, {}).get("default", [])
-        if of:
+        if of and "river_arf" in baselines.get(name, {}):
             rivals = {key: scores["nmse"]["median"] for key, scores in baselines[name].items()}
             river = min(value for key, value in rivals.items() if key.startswith("river"))
             cells = (_rival(rivals["persistence"]), _rival(river), _rival(rivals["boosting_refitted"]))
