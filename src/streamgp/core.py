@@ -97,10 +97,10 @@ class Predictive(eqx.Module):
     def crps(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
         """Continuous ranked probability score of each output: E|Y - y| - E|Y - Y'| / 2 (Grimit et al. 2006, Eq. 5).
 
-        Of Gaussians exact, within 1e-6 if there are many. Student's t's count as three Gaussians each in E|Y - Y'|:
-        that is within 0.1% from 10 degrees of freedom on; at 5 it is within 0.1% for components of like scales, and
-        0.7% where a narrow one with most of the weight stands beside a wide one. Of more than 32 components, those of
-        like variance at one location are taken together, and so are those that add little: up to 0.2% on streams.
+        Of Gaussians exact. Student's t's count as three Gaussians each in E|Y - Y'|: that is within 0.1% from 10
+        degrees of freedom on; at 5 it is within 0.1% for components of like scales, and 0.7% where a narrow one with
+        most of the weight stands beside a wide one. Of more than 32 components, those whose locations lie within a
+        fraction of their scale are taken together, and so are those that add little: within 0.1% on streams.
         """
         if namespace(*jax.tree.leaves(self), y) is np:
             m = self.flat()
