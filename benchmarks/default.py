@@ -27,7 +27,7 @@ from scipy.special import logsumexp
 from streamgp import student_t
 from streamgp.learner import StreamLearner
 from streamgp.presets import PRESETS, Spec
-from streamgp.weights import BMA, Mixture, SoftBayes, auto, fixed_share
+from streamgp.weights import Mixture, WeightRule, auto
 
 RESULTS = Path(__file__).parent / "results" / "default.json"
 WARMUP, ROWS = 1_000, 10_000
@@ -43,6 +43,9 @@ WIDE = replace(
     rule="bma",
     most_features=None,
 )
+_TWO = auto([0, 0])
+assert isinstance(_TWO, Mixture)
+RULES = _TWO.names
 _PLAIN = tuple(kind for kind in DEFAULT.noise if " ar " not in kind)
 
 
@@ -64,11 +67,8 @@ CANDIDATES: dict[str, Spec] = {
     "noise adapts slowly (1, .99, .9)": replace(DEFAULT, noise=("adaptive 1.0", "adaptive 0.99", "adaptive 0.9")),
     "errors never correlated": replace(DEFAULT, noise=_PLAIN),
     "seven kinds of noise": replace(DEFAULT, noise=WIDE.noise),
-    "bma": replace(DEFAULT, rule="bma"),
-    "fixed share 0.001": replace(DEFAULT, rule="switching", switch=1e-3),
-    "fixed share 0.01": replace(DEFAULT, rule="switching", switch=1e-2),
-    "switching within a basis 0.05": replace(DEFAULT, rule="e-doebe", delta=0.05, share=0.01),
-    "Soft-Bayes 0.1": replace(DEFAULT, rule="soft-bayes"),
+    # The rules that auto mixes, each by itself.
+    **{rule: replace(DEFAULT, rule=rule) for rule in RULES},
     "auto, share 0.003": replace(DEFAULT, rule="auto 0.003"),
     "auto without share": replace(DEFAULT, rule="auto 0"),
 }
@@ -103,29 +103,20 @@ def members(spec: Spec, experts: list[Any]) -> np.ndarray:
     kept = set()
     for family in spec.bases:
         ranked = sorted(starts.get(family, {}).values(), key=lambda e: -e.gain)
-        together = np.cumsum([e.features for e in ranked])
-        most = np.inf if spec.most_features is None else spec.most_features
-        kept |= {e.basis for e in ranked[: max(1, int(np.sum(together <= most)))]}
+        kept |= {e.basis for e in ranked[: spec.starts_kept([e.features for e in ranked])]}
     chosen = [
         i for i, e in enumerate(experts) if e.basis in kept and e.dynamics in spec.dynamics and e.noise in spec.noise
     ]
     return np.asarray(chosen)
 
 
-def make_rule(spec: Spec, groups: list[int]) -> Any:
-    """The candidate's rule; some are not on offer by themselves."""
-    if spec.rule == "soft-bayes":
-        return SoftBayes(0.1)
-    if spec.rule.startswith("auto "):
-        rule = auto(groups)
-        assert isinstance(rule, Mixture)
-        return Mixture(rule.rules, rule.names, float(spec.rule.split()[1]))
-    if spec.rule == "switching":
-        return fixed_share(len(groups), spec.switch)
-    if spec.rule == "e-doebe":  # as a total rate
-        largest = max(map(groups.count, groups))
-        spec = replace(spec, delta=spec.delta / max(1, largest - 1))
-    return BMA() if spec.rule == "bma" else spec.make_rule(groups)
+def make_rule(name: str, groups: list[int]) -> Mixture | WeightRule:
+    """``auto``, that with another share, or one of the rules that it mixes."""
+    rule = auto(groups)
+    assert isinstance(rule, Mixture)
+    if name in rule.names:
+        return rule.rules[rule.names.index(name)]
+    return Mixture(rule.rules, rule.names, float(name.split()[1])) if name.startswith("auto ") else rule
 
 
 @eqx.filter_jit
@@ -146,7 +137,7 @@ def replay(spec: Spec, experts: list[Any], recorded: dict[str, np.ndarray], y: n
     groups = [labels.index(experts[i].basis) for i in chosen]
     log_density = recorded["log_density"][:, chosen]
     with jax.enable_x64(True):
-        log_weights = np.asarray(weigh(make_rule(spec, groups), jnp.asarray(log_density)))
+        log_weights = np.asarray(weigh(make_rule(spec.rule, groups), jnp.asarray(log_density)))
     weights = np.exp(log_weights)
     error = (weights * recorded["mean"][:, chosen]).sum(1) - y
     pit = (weights * recorded["pit"][:, chosen]).sum(1)
@@ -183,7 +174,7 @@ def main(
     if time_on:
         X, y = load(time_on, data, ROWS)
         for candidate, spec in CANDIDATES.items():
-            if spec.rule in ("auto", "bma"):
+            if spec.rule == "auto":
                 stored["seconds"][candidate] = seconds(spec, X, y) | {"data": time_on}
                 print(candidate, stored["seconds"][candidate], flush=True)
     elif not page_only:

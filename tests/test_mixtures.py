@@ -100,6 +100,12 @@ def test_what_is_taken_together_changes_little(concentration):
     assert 0.0 < np.abs(error).max() < 1e-3
 
 
+@pytest.mark.parametrize("filters", [2, 42])
+def test_no_rows_have_no_scores(filters):
+    none = jax.tree.map(lambda a: a[:0], experts(3, filters, 1.0))
+    assert none.crps(np.zeros((0, 1))).shape == (0, 1)
+
+
 def test_what_is_taken_together_under_jax(monkeypatch):
     p = jax.tree.map(jnp.asarray, experts(30, 42, 0.05))
     whole = mixtures.mean_distance(jax.tree.map(np.asarray, p).flat())

@@ -20,7 +20,7 @@ NEAR = (
     0.5  # width, in standard deviations, of the cells within which components are taken together, if there are many
 )
 HEAVIEST = 128  # under a transformation of JAX, which knows no sizes: all but so many
-_FEW = 32  # up to so many, their distances are computed in double precision
+_FEW = 32  # up to so many, none are taken together, and distances are computed in double precision
 _ENDLESS = 1e20  # degrees of freedom that are a Gaussian to all digits, where infinity would not do
 _AT_ONCE = 1 << 16  # numbers per array that stay in a core's cache
 _TOLERANCE = 1e-10
@@ -199,8 +199,13 @@ def mean_distance(m: Mixtures) -> Float[AnyArray, " c"]:
     """E|Y - Y'| of two independent draws from each mixture."""
     if namespace(m.loc) is jnp:
         return _pairs(*_heaviest(*gaussians(m)))
-    sizes, parts = gaussians_of_neighbours(m) if m.loc.shape[1] > _FEW else (None, gaussians(m))
-    sizes = np.full(len(m.loc), parts[1].shape[1]) if sizes is None else sizes
+    if not len(m.loc):
+        return np.zeros(0, m.loc.dtype)
+    if m.loc.shape[1] > _FEW:
+        sizes, parts = gaussians_of_neighbours(m)
+    else:
+        parts = gaussians(m)
+        sizes = np.full(len(m.loc), parts[0].shape[1])
     rows = np.argsort(sizes)
     distance = np.empty(len(rows), m.loc.dtype)
     step = max(1, 2 * _AT_ONCE // int(sizes.max(initial=1)) ** 2)

@@ -105,6 +105,12 @@ class Spec:
                 f"and lags included); choose fewer features, or use 'hilbert'"
             )
 
+    def starts_kept(self, features: Sequence[int]) -> int:
+        """How many starting points of a basis are kept, of those with so many features, the best evidence first."""
+        if self.most_features is None:
+            return len(features)
+        return max(1, int(np.sum(np.cumsum(features) <= self.most_features)))
+
     def make_rule(self, groups: Sequence[int]) -> WeightRule:
         """The weight rule for experts whose bases are numbered by `groups`."""
         match self.rule:

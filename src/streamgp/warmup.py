@@ -147,11 +147,10 @@ def _fit_all(
     kept: list[tuple[str, Fit]] = []
     for family in alone:
         members = sorted((i for i, job in enumerate(jobs) if job.family == family), key=lambda i: -fits[i].gain)
-        together = np.cumsum([fits[i].basis.num_features for i in members])
-        first = len(members) if spec.most_features is None else max(1, int(np.sum(together <= spec.most_features)))
+        first = spec.starts_kept([fits[i].basis.num_features for i in members])
         kept.extend((jobs[i].label, fits[i]) for i in members[:first] if not is_flat(i))
     if parts:
-        basis = _concatenation(spec, best, X, seed)
+        basis = _concatenation(best, X, seed)
         job = _Job(CONCATENATION, CONCATENATION, basis, 1.0, tuple(basis.trainable))
         (fit,) = _fit([job], rows, targets)
         report(todo, todo)
@@ -171,16 +170,15 @@ def _unfitted(job: "_Job") -> Fit:
     return Fit(job.basis.precomputed(), INITIAL_PRIOR_VAR, INITIAL_NOISE_VAR, np.nan, 0.0, job.start, 0)
 
 
-def _concatenation(spec: Spec, best: dict[str, Fit], X: np.ndarray, seed: int) -> Concatenation:
+def _concatenation(best: dict[str, Fit], X: np.ndarray, seed: int) -> Concatenation:
     """The best fit of each part; one of more features than the part is to have is drawn again, with as many."""
     bases = []
     for position, (part, features) in enumerate(PARTS.items()):
-        basis = best[part].basis
-        wanted = min(features, spec.features_per_basis or features)
-        if part != "linear" and basis.num_features > wanted:
+        basis: Any = best[part].basis
+        if features is not None and basis.num_features > features:
             key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), len(FAMILIES)), position)
-            smaller = FAMILIES[part].from_data(X, num_features=wanted, start=1.0, key=key)
-            basis = _with_lengthscale(smaller, getattr(basis, "lengthscale")).precomputed()  # noqa: B009
+            smaller = FAMILIES[part].from_data(X, num_features=features, start=1.0, key=key)
+            basis = _with_lengthscale(smaller, basis.lengthscale).precomputed()
         bases.append(basis)
     return Concatenation.of(bases, [best[part].prior_var for part in PARTS])
 

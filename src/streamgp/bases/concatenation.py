@@ -77,5 +77,5 @@ class Concatenation(Basis):
         return cls.of(parts, [1.0] * len(parts))
 
 
-PARTS = {"linear": 1, "fourier": 100, "nystrom": 200}
-"""What the concatenation that users name is made of, and the features of each: trend, function, local detail."""
+PARTS = {"linear": None, "fourier": 100, "nystrom": 200}
+"""What the concatenation that users name is made of: trend, function, local detail; and the most features of each."""
