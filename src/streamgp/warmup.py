@@ -14,6 +14,7 @@ from jaxtyping import Array
 from streamgp.bases import FAMILIES, Basis, Concatenation, Fourier, Linear
 from streamgp.bases.concatenation import PARTS
 from streamgp.dynamics import Dynamics, parse, static
+from streamgp.engine.host import one_blas_thread
 from streamgp.ensemble import Ensemble, Expert, ensemble
 from streamgp.evidence import INITIAL_NOISE_VAR, INITIAL_PRIOR_VAR, Fit, fit_basis
 from streamgp.noise import parse as parse_noise
@@ -191,7 +192,7 @@ def _fit(jobs: Sequence["_Job"], X: Array, y: Array, report: Callable[[int], Non
             return fit_basis(job.basis, X, y, job.start, job.trainable)
 
     fits: list[Fit] = []
-    with ThreadPoolExecutor(max_workers=2) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(max_workers=2) as pool:
         try:
             for fit in pool.map(run, jobs):
                 fits.append(fit)

@@ -131,7 +131,7 @@ def test_wherever_writing_breaks_off_the_run_can_go_on(
 def test_wherever_a_resumed_run_breaks_off_the_finished_one_before_it_stands(
     data: Path, tmp_path: Path, whole: Path, accident: Callable[..., Disk]
 ):
-    go(data, tmp_path / "first", max_rows=120)
+    go(data, tmp_path / "first", max_rows=WARMUP + 2 * CHUNK)
     before = contents(tmp_path / "first")
     with pytest.MonkeyPatch.context() as patch:
         shutil.copytree(tmp_path / "first", tmp_path / "count")
@@ -156,11 +156,11 @@ def test_wherever_a_resumed_run_breaks_off_the_finished_one_before_it_stands(
 
 
 def test_results_that_do_not_belong_to_the_checkpoint_are_refused(data: Path, tmp_path: Path, often: None):
-    go(data, tmp_path / "out", max_rows=120)
+    go(data, tmp_path / "out", max_rows=WARMUP + 2 * CHUNK)
     shutil.copy(tmp_path / "out" / "predictions.parquet", tmp_path / "kept")
     pl.read_parquet(tmp_path / "kept")[:-5].write_parquet(tmp_path / "out" / "predictions.parquet")
     before = contents(tmp_path / "out")
-    with pytest.raises(RunError, match="was taken after 120 rows, but there are predictions of 115"):
+    with pytest.raises(RunError, match="was taken after 180 rows, but there are predictions of 175"):
         go(data, tmp_path / "out", resume=True)
     now = contents(tmp_path / "out")
     assert {name: now[name] for name in before} == before
@@ -185,7 +185,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(
     save = job.Job._save
 
     def filling(self: job.Job, directory: RunDirectory) -> None:
-        if self.metrics.rows == 200:
+        if self.metrics.rows == WARMUP + 4 * CHUNK:
             ballast.write_bytes(bytes(shutil.disk_usage(tiny_disk).free - 40_000))
         save(self, directory)
 
@@ -194,7 +194,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(
         run_linear(data, out, chunk=CHUNK)
     assert "\n" not in str(caught.value)
     parts = [pl.read_parquet(part) for part in sorted((out / "parts").glob("predictions-*.parquet"))]
-    assert sum(len(part) for part in parts) >= 200
+    assert sum(len(part) for part in parts) >= WARMUP + 4 * CHUNK
     # No space came: it fails again, and changes nothing for the worse.
     with pytest.raises((RunError, CheckpointError), match="No space left on device"):
         run_linear(data, out, chunk=CHUNK, resume=True)

@@ -159,9 +159,9 @@ class Job:
         """Chunks that are learnt in one go, cut at the same rows wherever an earlier run may have stopped."""
         while True:
             began = perf_counter()
-            self.reader.chunk = min(
-                self.options.chunk - self.metrics.rows % self.options.chunk, self.learner.longest_stretch
-            )
+            at, warmup = self.metrics.rows, self.learner.warmup
+            since = at - warmup if at >= warmup else at
+            self.reader.chunk = min(self.options.chunk - since % self.options.chunk, self.learner.longest_stretch)
             with self.interrupt.waiting():
                 chunk = next(self.reader, None)
             self.clock.read += perf_counter() - began

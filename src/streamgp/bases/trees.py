@@ -13,6 +13,8 @@ from streamgp.core import AnyArray, namespace
 from streamgp.serialise import register
 
 LEAVES = 8  # of each tree
+# Twice scikit-learn's: fewer trees say as much (30 here what 50 did there, on all of five data sets), and cost less.
+LEARNING_RATE = 0.2
 _SPLITS = LEAVES - 1
 
 
@@ -41,7 +43,7 @@ class Trees(Basis):
         D, the number of inputs.
     """
 
-    default_features: ClassVar[int] = 50 * LEAVES
+    default_features: ClassVar[int] = 30 * LEAVES
 
     feature: Int[AnyArray, "*stack t s"]
     threshold: Float[AnyArray, "*stack t s"]
@@ -83,6 +85,7 @@ class Trees(Basis):
         booster = HistGradientBoostingRegressor(
             max_iter=max(1, num_features // LEAVES),
             max_leaf_nodes=LEAVES,
+            learning_rate=LEARNING_RATE,
             early_stopping=False,  # type: ignore[arg-type]
             random_state=int(numpy_generator(key).integers(2**32, dtype=np.uint32)),
         )

@@ -8,6 +8,7 @@ import numpy as np
 
 PIECES = (1024, 64, 1)  # rows of the padded pieces in which a stream reaches the compiled code
 FEW = 4  # up to so many rows go one by one rather than as a padded piece
+ENOUGH = 768  # from so many on, rows that are left are filled up to a whole large piece
 
 
 def pieces(n: int) -> Iterator[tuple[slice, int]]:
@@ -15,9 +16,8 @@ def pieces(n: int) -> Iterator[tuple[slice, int]]:
     at = 0
     while at < n:
         left = n - at
-        size = next((p for p in PIECES if p <= left), 1)
-        if size == 1 and left > FEW:
-            size = PIECES[1]
+        large, small, one = PIECES
+        size = large if left >= ENOUGH else small if left > FEW else one
         yield slice(at, min(n, at + size)), size
         at += size
 

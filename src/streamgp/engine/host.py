@@ -7,6 +7,7 @@ one product of this size leave more. Nothing of it is compiled.
 import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import cache, partial
 from typing import Any
 
@@ -39,16 +40,18 @@ def update_groups(
     groups: Sequence[Group], beliefs: Sequence[FilterState], blocks: Blocks, live: Sequence[np.ndarray]
 ) -> tuple[list[FilterState], list[tuple], Bool[np.ndarray, " rows"]]:
     """`compiled.update_group` for every group; experts that are not `live` are not touched."""
+    flags = np.zeros(blocks.mask.size, bool)
+    m = blocks.mask.shape[0]
+    # Blocks at the end with no row in them are no work.
+    used = m - int(np.argmax(np.asarray(blocks.mask).any(1)[::-1]))
+    blocks = jax.tree.map(lambda a: a[:used], blocks)
     y, tau = np.asarray(blocks.y), np.asarray(blocks.tau)
     states, parts, waiting = [], [], []
     later_tau = None if blocks.later is None else np.asarray(blocks.later.tau)
-    flags = np.zeros(tau.size, bool)
-    # NumPy and SciPy each carry a BLAS of their own: with more threads than one, those of either would spin where the
-    # other's have work to do (measured: up to two hundred times slower, also for one expert alone).
-    with blas_libraries().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         for group, belief, alive in zip(groups, beliefs, live, strict=True):
             mean, cov = np.array(belief.mean), np.array(belief.cov)
-            loc, var = np.zeros((*alive.shape, *y.shape)), np.ones((*alive.shape, *tau.shape))
+            loc, var = (np.full((*alive.shape, m, *a.shape[1:]), value) for a, value in ((y, 0.0), (tau, 1.0)))
             basis, noise, dynamics = on_host((group.basis, group.noise, group.dynamics))
             moves = _moves(dynamics)
             ready: dict[int, Future] = {}
@@ -58,9 +61,8 @@ def update_groups(
                     if g not in ready:
                         ready[g] = _pool().submit(_features, member(basis, g), blocks, moves, flags)
                 job = partial(_run, [ready[g] for g in bases], mean[which], cov[which], y, tau, later_tau)
-                waiting.append(
-                    _pool().submit(job, member(dynamics, which), Noise(*member(noise, which)), loc[which], var[which])
-                )
+                found = loc[which][:, :, :used], var[which][:, :, :used]
+                waiting.append(_pool().submit(job, member(dynamics, which), Noise(*member(noise, which)), *found))
             states.append(FilterState(mean, cov))
             parts.append((loc, var))
         for job in waiting:
@@ -141,7 +143,7 @@ def _features(basis: Basis, blocks: Blocks, moves: bool, flags: np.ndarray) -> t
         Phi, outside = features(basis, blocks)
         theirs = None if blocks.later is None else np.ascontiguousarray(later_features(basis, blocks.later))
     Phi = np.asarray(Phi)
-    flags[np.asarray(outside)] = True
+    flags[: len(outside)][np.asarray(outside)] = True
     if not moves:
         return Phi, None, theirs, None
     return Phi, Phi @ Phi.transpose(0, 2, 1), theirs, None if theirs is None else Phi @ theirs.transpose(0, 2, 1)
@@ -161,7 +163,16 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_cores(), thread_name_prefix="streamgp")
 
 
+def one_blas_thread() -> AbstractContextManager:
+    """While it lasts, BLAS' work is done by the thread that asks for it.
+
+    NumPy and SciPy (whose BLAS XLA calls too) each carry a BLAS of their own: with more threads than one, those of
+    either would spin where others have work to do. Measured: up to two hundred times slower for the filters, also for
+    one expert alone, and five times for the evidence on a machine that is busy.
+    """
+    return _blas_libraries().limit(limits=1, user_api="blas")
+
+
 @cache
-def blas_libraries() -> ThreadpoolController:
-    """What sets the number of BLAS' own threads."""
+def _blas_libraries() -> ThreadpoolController:
     return ThreadpoolController()  # looks for the libraries, which takes milliseconds

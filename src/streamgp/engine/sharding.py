@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float
 from streamgp.core import AnyArray
 from streamgp.engine import compiled
 from streamgp.engine.blocks import Blocks, Group
-from streamgp.engine.host import blas_libraries
+from streamgp.engine.host import one_blas_thread
 from streamgp.filtering import FilterState
 
 AXIS = "experts"
@@ -171,7 +171,7 @@ def _unpack(beliefs: Sequence[Spread]) -> tuple[tuple, tuple, Mesh]:
 
 def _devices_as_threads(mesh: Mesh) -> AbstractContextManager:
     """On a CPU, XLA leaves factors and triangular solves to SciPy's BLAS, where devices would wait for each other."""
-    return blas_libraries().limit(limits=1, user_api="blas") if _platform(mesh) == "cpu" else nullcontext()
+    return one_blas_thread() if _platform(mesh) == "cpu" else nullcontext()
 
 
 def _platform(mesh: Mesh) -> str:
