@@ -167,6 +167,7 @@ def main(
     data: Annotated[Path | None, typer.Option(help="Directory of the Parquet files.")] = None,
     out: Annotated[Path, typer.Option(help="JSON file to write, or to go on with.")] = RESULTS,
     names: Annotated[str, typer.Option(help="Data sets, with commas.")] = ",".join((*CHOOSING, "friedman1")),
+    models: Annotated[str, typer.Option(help="Models, with commas.")] = ",".join(MODELS),
 ) -> None:
     """Score every model on every data set: one seed of each first, then the further seeds."""
     runs = json.loads(out.read_text())["runs"] if out.exists() else []
@@ -176,7 +177,7 @@ def main(
     except (ValueError, FileNotFoundError) as problem:
         raise SystemExit(str(problem)) from None
     for seed in range(5):
-        for model in MODELS:
+        for model in models.split(","):
             for name, (X, y) in tables.items():
                 if seed >= SEEDS.get(model, 1) or (name, model, seed) in done:
                     continue

@@ -190,7 +190,7 @@ def main(
                 print(name, seed, of[str(seed)]["default"], flush=True)
                 RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
     RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
-    write_page(stored)
+    write_page(stored, RULES)
 
 
 if __name__ == "__main__":

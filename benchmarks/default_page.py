@@ -1,5 +1,7 @@
 """The tables of docs/default.md, put between their marks; the text around them is written by hand."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -7,17 +9,28 @@ from typing import Any
 import numpy as np
 from datasets import APART, CHOOSING
 
+BASELINES = Path(__file__).parent / "results" / "baselines.json"
 PAGE = Path(__file__).parent.parent / "docs" / "default.md"
 
 
-def write_page(stored: dict[str, Any]) -> None:
-    """Renew both tables."""
-    text = PAGE.read_text()
-    for mark, table in (("parts", _parts(stored)), ("sets", _sets(stored["runs"]))):
-        begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
-        before, _, rest = text.partition(begin)
-        text = f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
+def write_page(stored: dict[str, Any], rules: Sequence[str]) -> None:
+    """Renew the tables; `rules` are the candidates that have one weight rule in place of the default's mixture."""
+    text, runs = PAGE.read_text(), stored["runs"]
+    tables = {"parts": _parts(stored), "rules": _rules(runs, rules), "sets": _sets(runs)}
+    for mark, table in tables.items():
+        text = _put(text, mark, table)
     PAGE.write_text(text)
+
+
+def write_warmups(stored: dict[str, Any]) -> None:
+    """Renew the table of warm-ups."""
+    PAGE.write_text(_put(PAGE.read_text(), "warmups", _warmups(stored)))
+
+
+def _put(text: str, mark: str, table: str) -> str:
+    begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
+    before, _, rest = text.partition(begin)
+    return f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
 
 
 def _median(runs: dict[str, Any], name: str, candidate: str, score: str) -> float:
@@ -54,9 +67,39 @@ def _parts(stored: dict[str, Any]) -> str:
 _SIZES = ("filters", "experts")
 
 
+def _rules(runs: dict[str, Any], rules: Sequence[str]) -> str:
+    """PLL of the mixture over weight rules on every set beside that of each rule alone; medians over the seeds."""
+    lines = ["| data | auto | " + " | ".join(rules) + " | auto minus the best |", "|---" * (len(rules) + 3) + "|"]
+    for name in (*CHOOSING, *APART):
+        if runs.get(name):
+            ours, *theirs = (_median(runs, name, rule, "pll") for rule in ("default", *rules))
+            cells = " | ".join(f"{pll:.3f}" for pll in (ours, *theirs))
+            lines.append(f"| {name} | {cells} | {ours - max(theirs):+.3f} |")
+    return "\n".join(lines)
+
+
+def _warmups(stored: dict[str, Any]) -> str:
+    """nMSE and PLL of the same later rows, by the length of the warm-up; medians over the seeds."""
+    lengths = sorted({int(length) for of in stored.values() for length in of})
+    lines = ["| data | " + " | ".join(f"{n:,} rows" for n in lengths) + " |", "|---" * (len(lengths) + 1) + "|"]
+    for name in (*CHOOSING, *APART):
+        if name in stored:
+            runs = [[*stored[name].get(str(n), {}).values()] for n in lengths]
+            cells = [
+                f"{median(r['nmse'] for r in of):.3g} / {median(r['pll'] for r in of):.3f}" if of else ""
+                for of in runs
+            ]
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def _sets(runs: dict[str, Any]) -> str:
-    """The default on every set: medians over the seeds and, in brackets, the range."""
-    lines = ["| data | half | seeds | nMSE | PLL | 95% bands hold |", "|---|---|---|---|---|---|"]
+    """The default on every set: medians over the seeds and, in brackets, the range; rivals where they were run."""
+    rivals = json.loads(BASELINES.read_text())["summary"]
+    lines = [
+        "| data | half | seeds | nMSE | PLL | 95% bands hold | nMSE: last value again | nMSE: HistGradientBoosting |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for name in (*CHOOSING, *APART):
         if runs.get(name):
             cells = []
@@ -66,5 +109,8 @@ def _sets(runs: dict[str, Any]) -> str:
                 middle, low, high = (f"{v:.{digits}f}" for v in (median(values), min(values), max(values)))
                 cells.append(f"{middle} ({low} to {high})")
             half = "choosing" if name in CHOOSING else "apart"
+            for rival in ("persistence", "boosting_refitted"):
+                found = rivals.get(name, {}).get(rival)
+                cells.append(f"{found['nmse']['median']:.3g}" if found else "")
             lines.append(f"| {name} | {half} | {len(runs[name])} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -178,3 +178,12 @@ def test_a_far_wide_component_of_little_weight_does_not_cost_the_others_their_di
     y = near.mean
     np.testing.assert_allclose(far.crps(y), near.crps(y), rtol=1e-5)
     np.testing.assert_allclose(far.quantile(0.1), near.quantile(0.1), rtol=1e-8)
+
+
+def test_quantiles_where_single_precision_has_no_place_for_a_component():
+    """The search that begins in single precision cannot see a spread of 1e-50, and must not lose its way."""
+    p = one_row([0.6, 0.4], [0.0, 1.0], [1e-50, 1.0], [np.inf, np.inf])
+    for probability in (0.3, 0.05, 0.95):
+        got = float(p.quantile(probability)[0, 0])
+        below = (distribution(p, 0, got - 1e-9), distribution(p, 0, got + 1e-9))
+        assert below[0] <= probability <= below[1]

@@ -373,9 +373,7 @@ class StreamLearner:
         learner.experts = [FittedExpert(**expert) for expert in tree["experts"]]
         learner._kept = None if tree["kept"] is None else [tree["kept"]]
         learner._inputs, learner._targets = tree["inputs"], tree["targets"]
-        learner._lags = tree.get("lags", learner._lags)  # older checkpoints know of none, nor of a horizon
-        learner._origins = tree.get("origins", learner._origins)
-        learner._forecasts = tree.get("forecasts", learner._forecasts)
+        learner._lags, learner._origins, learner._forecasts = tree["lags"], tree["origins"], tree["forecasts"]
         learner._model, learner._state = tree["model"], tree["state"]
         return learner
 

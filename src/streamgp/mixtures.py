@@ -126,15 +126,15 @@ def quantiles(m: Mixtures, probabilities: Sequence[Any]) -> list[Float[AnyArray,
         aim = _ndtri(xp)(probability)
         start = xp.clip(xp.full_like(mean, aim), low, high)
         if rough is not None:
-            sides = (np.full_like(start, side, dtype=np.float32) for side in (low, high, start))
-            search = _Search(*sides, np.zeros(mean.shape, bool))
+            sides = [np.full(start.shape, side, np.float32) for side in (low, high, start)]
+            search = _Search(*sides, found=np.zeros(start.shape, bool))
             start = _find(rough, search, float(probability), float(aim), _ROUGH).astype(start.dtype)
         search = _Search(mean + std * low, mean + std * high, mean + std * start, xp.zeros(mean.shape, bool))
         found.append((_find_traced if xp is jnp else _find)(m, search, probability, aim))
     return found
 
 
-def _standardised(m: Mixtures, mean: Float[np.ndarray, " c"], std: Float[np.ndarray, " c"]) -> Mixtures:
+def _standardised(m: Mixtures, mean: Float[AnyArray, " c"], std: Float[AnyArray, " c"]) -> Mixtures:
     """The mixtures with mean zero and variance one, in single precision: a step there costs a third."""
     unit = std[:, None]
     moved = m._replace(

@@ -43,7 +43,7 @@ def update_groups(
     flags = np.zeros(blocks.mask.size, bool)
     m = blocks.mask.shape[0]
     # Blocks at the end with no row in them are no work.
-    used = m - int(np.argmax(np.asarray(blocks.mask).any(1)[::-1]))
+    used = m - int(np.argmax(np.any(np.asarray(blocks.mask)[::-1], axis=1)))
     blocks = jax.tree.map(lambda a: a[:used], blocks)
     y, tau = np.asarray(blocks.y), np.asarray(blocks.tau)
     states, parts, waiting = [], [], []
