@@ -80,16 +80,6 @@ def test_a_restored_stream_goes_on_bit_for_bit(row: int, tmp_path: Path):
     assert same(restored, unbroken)
 
 
-def test_a_checkpoint_from_before_there_were_lags_has_none():
-    X, y = stream()
-    model = new(lags=())
-    list(model.learn(X[:60], y[:60]))
-    tree = model.to_tree()
-    del tree["lags"], tree["spec"]["lags"]
-    old = StreamLearner.from_tree(tree)
-    np.testing.assert_array_equal(run(old, 9, X[60:], y[60:]), run(model, 9, X[60:], y[60:]))
-
-
 @given(
     row=st.integers(0, ROWS - 2),
     size=st.sampled_from([1.0, 1e4, 1e9]),

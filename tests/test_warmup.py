@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jaxtyping import Array
@@ -57,6 +58,30 @@ def test_flat_starts_are_dropped(monkeypatch: pytest.MonkeyPatch):
 def test_only_the_best_starts_are_kept_on_request(monkeypatch: pytest.MonkeyPatch):
     one = Spec("one", bases=("fourier",), features_per_basis=4, most_features=7)
     assert names_kept(monkeypatch, one, {0.1: 0.5, 1.0: 0.7, 10.0: 0.9}) == ["fourier 10"]
+
+
+def test_with_lags_a_basis_may_serve_twice_and_shares_its_features(monkeypatch: pytest.MonkeyPatch):
+    spec = Spec("twice", bases=("fourier",), features_per_basis=4, most_features=12, lags=(1,), without_lags=True)
+    gains = {0.1: 0.5, 1.0: 0.7, 10.0: 0.9}
+    assert names_kept(monkeypatch, spec, gains) == ["fourier 10", "fourier 10 without lags"]
+    assert len(names_kept(monkeypatch, replace(spec, lags=()), gains)) == 3
+    assert len(names_kept(monkeypatch, replace(spec, without_lags=False), gains)) == 3
+
+
+def test_the_second_of_the_two_looks_at_no_lag(monkeypatch: pytest.MonkeyPatch):
+    spec = Spec("twice", bases=("fourier",), features_per_basis=4, most_features=8, lags=(3,), without_lags=True)
+    monkeypatch.setattr(warmup, "fit_basis", lambda basis, X, y, start, _: Fit(basis, 1.0, 0.1, 0.0, 1.0, start, 1))
+    X, y = rows(inputs=4)
+    model, _ = fit(spec, X, y)
+    looks = [np.asarray(group.basis(jnp.asarray(X)))[0] for group in model.groups]
+    blind = [np.asarray(group.basis(jnp.asarray(X * [1.0, 1.0, 1.0, 0.0])))[0] for group in model.groups]
+    assert [np.array_equal(a, b) for a, b in zip(looks, blind, strict=True)] == [False, True]
+
+
+def test_without_other_inputs_lags_serve_once(monkeypatch: pytest.MonkeyPatch):
+    spec = Spec("twice", bases=("fourier",), features_per_basis=4, most_features=12, lags=(1, 2), without_lags=True)
+    monkeypatch.setattr(warmup, "fit_basis", lambda basis, X, y, start, _: Fit(basis, 1.0, 0.1, 0.0, 1.0, start, 1))
+    assert len(fit(spec, *rows(inputs=2))[1]) == 3
 
 
 def test_when_nothing_can_be_learnt_one_expert_is_kept(monkeypatch: pytest.MonkeyPatch):

@@ -60,6 +60,9 @@ class Spec:
         prior, as in the papers.
     lags
         Which targets before a row are among its inputs, in rows back, ascending.
+    without_lags
+        Where there are lags, every basis serves twice: over all inputs, and over those that are not lags. Each of the
+        two has half of `most_features`.
     horizon
         How many rows after the last one learnt the forecast is for; 0: the target of a row is predicted from the
         inputs of the same row.
@@ -80,6 +83,7 @@ class Spec:
     q_absolute: bool = False
     warmup_posterior: str = "condition"
     lags: tuple[int, ...] = ()
+    without_lags: bool = False
     horizon: int = 0
 
     def check(self, num_inputs: int, warmup: int) -> None:
@@ -147,6 +151,7 @@ PRESETS: dict[str, Spec] = {
             noise=("constant", "adaptive 0.99", "adaptive 0.8", "adaptive 0.8 ar 0.5", "adaptive 0.8 ar 0.9"),
             rule="auto",
             most_features=800,
+            without_lags=True,
         ),
         Spec("e-doebe", dynamics=("static", "walk 0.0001", _WALK), rule="e-doebe"),
         Spec("oebe"),

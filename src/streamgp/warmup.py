@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from streamgp.bases import FAMILIES, Basis, Concatenation, Fourier, Linear
+from streamgp.bases import FAMILIES, Basis, Concatenation, Fourier, LeadingInputs, Linear
 from streamgp.bases.concatenation import PARTS
 from streamgp.dynamics import Dynamics, parse, static
 from streamgp.engine.host import one_blas_thread
@@ -115,16 +115,33 @@ def _walk_unit(fit: Fit, X: np.ndarray) -> float:
 def _fit_all(
     spec: Spec, X: np.ndarray, y: np.ndarray, seed: int, progress: Callable[[int, int], None] | None
 ) -> list[tuple[str, Fit]]:
+    """The bases at their optima; where lags are among the inputs, once more over the others if `spec` wants it."""
+    report = progress or (lambda done, todo: None)
+    others = X.shape[1] - len(spec.lags) * y.shape[1]  # lags come last
+    if not (spec.without_lags and spec.lags and others):
+        kept, uninformed = _fit_inputs(spec, X, y, seed, report)
+        return kept or uninformed
+    half = replace(spec, most_features=spec.most_features // 2) if spec.most_features else spec
+    kept, uninformed = _fit_inputs(half, X, y, seed, lambda done, todo: report(done, 2 * todo))
+    more, _ = _fit_inputs(half, X[:, :others], y, seed, lambda done, todo: report(todo + done, 2 * todo))
+    for label, fit in more:
+        kept.append((f"{label} without lags", replace(fit, basis=LeadingInputs(fit.basis, X.shape[1]))))
+    return kept or uninformed
+
+
+def _fit_inputs(
+    spec: Spec, X: np.ndarray, y: np.ndarray, seed: int, report: Callable[[int, int], None]
+) -> tuple[list[tuple[str, Fit]], list[tuple[str, Fit]]]:
     """Every start of every family at its optimum; those on a plateau are started again, and then dropped.
 
-    A concatenation is made of the best fits of its parts, whether or not the parts serve as experts themselves.
+    A concatenation is made of the best fits of its parts, whether or not the parts serve as experts themselves. The
+    second list has what to go on with where the first one is empty.
     """
     rows, targets = jnp.asarray(X), jnp.asarray(y)
     alone = [family for family in spec.bases if family != CONCATENATION]
     parts = tuple(PARTS) if len(alone) < len(spec.bases) else ()
     jobs = _jobs(spec, dict.fromkeys([*alone, *parts]), X, y, seed)
     todo = len(jobs) + bool(parts)
-    report = progress or (lambda done, todo: None)
     report(0, todo)
     fits = _fit(jobs, rows, targets, lambda done: report(done, todo))
     best: dict[str, Fit] = {}
@@ -157,13 +174,11 @@ def _fit_all(
         report(todo, todo)
         if spec.rule == "Q" or fit.gain >= FLAT_GAIN:
             kept.append((CONCATENATION, fit))
-    if kept:
-        return kept
-    # Nothing learnable in the warm-up: the first fit says so by its noise. Where noise adapts, so that experts find
-    # the scale by themselves, those as they were before their fit are there for what the stream may still show.
+    # With nothing learnable in the warm-up the first fit says so by its noise. Where noise adapts, so that experts
+    # find the scale by themselves, those as they were before their fit are there for what the stream may still show.
     adapts = parse_noise(spec.noise).adapt
     unfitted = [(f"{job.label} unfitted", _unfitted(job)) for job in jobs if job.family in alone] if adapts else []
-    return [(jobs[0].label, fits[0]), *unfitted]
+    return kept, [(jobs[0].label, fits[0]), *unfitted]
 
 
 def _unfitted(job: "_Job") -> Fit:

@@ -5,6 +5,7 @@ from streamgp.bases.concatenation import Concatenation
 from streamgp.bases.explicit import Linear, Polynomial, UserFunction
 from streamgp.bases.fourier import Fourier
 from streamgp.bases.hilbert import HilbertSpace, HilbertSpaceProduct
+from streamgp.bases.leading import LeadingInputs
 from streamgp.bases.nystrom import Nystrom
 from streamgp.bases.radial import RadialBasis
 from streamgp.bases.spline import Spline
@@ -31,6 +32,7 @@ __all__ = [
     "Fourier",
     "HilbertSpace",
     "HilbertSpaceProduct",
+    "LeadingInputs",
     "Linear",
     "Nystrom",
     "Polynomial",
