@@ -24,6 +24,7 @@ from streamgp.weights import BMA
 # A start whose evidence gains less than this share of its family's best ended on a plateau.
 FLAT_SHARE = 0.05
 FLAT_GAIN = 0.01  # and so does one below this gain, in nats per row: 10 nats over 1,000 rows
+MOST_REVERTED = 10.0  # variance of a function that nobody has seen for long, in that of the target
 # The provisional experts of the warm-up: lengthscales in units of sqrt(D) standard deviations, noise variances.
 PROVISIONAL_LENGTHSCALES = (0.5, 1.0, 2.0)
 PROVISIONAL_NOISE = (0.25, 0.02)
@@ -89,9 +90,8 @@ def fit_ensemble(
     for number, (label, fit) in enumerate(fits):
         for name in spec.dynamics:
             dynamics = parse(name)
-            if dynamics.decay == 1.0:
-                unit = 1.0 / fit.prior_var if spec.q_absolute else _walk_unit(fit, X)
-                dynamics = Dynamics(dynamics.decay, dynamics.diffusion * unit)
+            unit = 1.0 / fit.prior_var if spec.q_absolute and dynamics.decay == 1.0 else _drift_unit(fit, X, dynamics)
+            dynamics = Dynamics(dynamics.decay, dynamics.diffusion * unit)
             title = f"{label} {name}" if len(spec.dynamics) > 1 else label
             experts.append(Expert(fit.basis, jnp.asarray(fit.prior_var), jnp.asarray(fit.noise_var), dynamics, title))
             for noise in kinds.names:
@@ -102,14 +102,15 @@ def fit_ensemble(
     return ensemble(experts, rule, num_outputs=y.shape[1], time_unit=time_unit, kinds=kinds), table
 
 
-def _walk_unit(fit: Fit, X: np.ndarray) -> float:
-    """What a walk's q is a share of, over v: 1, but less where the prior of the function outdoes the target.
+def _drift_unit(fit: Fit, X: np.ndarray, dynamics: Dynamics) -> float:
+    """What the variance that dynamics add is a share of, over v: 1, but less where the prior outdoes the target.
 
-    With lengthscales far beyond the data the evidence asks for a v of thousands. A walk in proportion to it would
-    forget everything in a row, so that q counts in the variance of the target (1: it is standardised) instead.
+    With lengthscales far beyond the data the evidence asks for a v of thousands. Dynamics in proportion to it would
+    forget everything in a row, and experts of next to no weight would make up the mixture's variance. A walk's q
+    counts in the variance of the target (1: it is standardised) instead, and what weights revert to has ten times it.
     """
     amplitude = fit.prior_var * float(jnp.mean(jnp.sum(fit.basis(jnp.asarray(X)) ** 2, axis=1)))
-    return min(1.0, 1.0 / amplitude)
+    return min(1.0, (1.0 if dynamics.decay == 1.0 else MOST_REVERTED) / amplitude)
 
 
 def _fit_all(
