@@ -14,6 +14,7 @@ WIDTH = "X has 3 features, but StreamingGPRegressor is expecting 2"
 BAD_ROWS: dict[str, tuple[Any, Any, str]] = {
     "NaN": (spoilt(X_, 3, 1, value=np.nan), Y_, "^X: expected finite numbers, got NaN at row 3, column 1; .*'skip'"),
     "infinity": (spoilt(X_, 4, 0, value=-np.inf), Y_, "^X: expected finite numbers, got -inf at row 4, column 0; "),
+    "too large": (X_, spoilt(Y_, 5, value=1e200), r"^y: expected numbers of at most 1e\+100, got 1e\+200 at row 5; "),
     "NaN in y": (X_, spoilt(Y_, 5, value=np.nan), "^y: expected finite numbers, got NaN at row 5; "),
     "one column more": (np.column_stack([X_, X_[:, 0]]), Y_, WIDTH),
     "ragged": ([[1.0, 2.0], [3.0]], [1.0, 2.0], "inhomogeneous"),

@@ -100,7 +100,8 @@ class Predictive(eqx.Module):
         Of Gaussians exact. Student's t's count as three Gaussians each in E|Y - Y'|: that is within 0.1% from 10
         degrees of freedom on; at 5 it is within 0.1% for components of like scales, and 0.7% where a narrow one with
         most of the weight stands beside a wide one. Of more than 32 components, those whose locations lie within a
-        fraction of their scale are taken together, and so are those that add little: within 0.1% on streams.
+        fraction of their scale are taken together, and so are those that add little, and distances have six digits:
+        within 0.1% on streams, unless the target is met to a thousandth of what some component expects.
         """
         if namespace(*jax.tree.leaves(self), y) is np:
             m = self.flat()

@@ -212,7 +212,8 @@ def crps(m: Mixtures, y: Float[AnyArray, " c"], at_y: Values) -> Float[AnyArray,
     xp = namespace(m.loc, y)
     density = xp.exp(at_y.log_density)
     distance = student_t.expected_distance(y[:, None] - m.loc, m.scale * m.scale, m.dof, density, at_y.below)
-    return (m.weights * distance).sum(1) - 0.5 * mean_distance(m)
+    # Where nearly all weight is on a point that was met, rounding is more than what is left.
+    return xp.maximum((m.weights * distance).sum(1) - 0.5 * mean_distance(m), 0.0)
 
 
 def mean_distance(m: Mixtures) -> Float[AnyArray, " c"]:
@@ -371,7 +372,7 @@ def _pairs(weights: Float[AnyArray, "c g"], loc: Float[AnyArray, "c g"], sd: Flo
         weights, loc, sd = (xp.concatenate([a, b], axis=1) for a, b in ((weights, pad), (loc, pad), (sd, pad + 1)))
     distance = xp.abs(_next(loc) - loc[:, None])
     spread = xp.sqrt(_next(sd * sd) + (sd * sd)[:, None])
-    z = distance / spread
+    z = distance / xp.maximum(spread, xp.finfo(loc.dtype).tiny)
     density, tail = student_t.upper_tail(z)
     tail *= z
     density -= tail

@@ -47,7 +47,7 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
     y = y.reshape(len(X), -1)
     times = _as_times(times, len(X), learner)
     parts = {"X": X, "y": y} | ({} if times is None else {"times": times[:, None]})
-    good = np.logical_and.reduce([np.isfinite(part).all(axis=1) for part in parts.values()])
+    good = np.logical_and.reduce([_usable(part).all(axis=1) for part in parts.values()])
     if not skip:
         for name, part in parts.items():
             _check_finite(name, part, "correct or remove such rows, or skip them with on_bad_row='skip'")
@@ -95,7 +95,7 @@ def _least(estimator: Any) -> int:
 
 
 class NotFiniteError(ValueError):
-    """A number is NaN or infinite where it must not be."""
+    """A number is NaN, infinite or without a square where it must not be."""
 
 
 def check_one(x: Any, time: Any, learner: StreamLearner) -> tuple[np.ndarray, float]:
@@ -103,10 +103,10 @@ def check_one(x: Any, time: Any, learner: StreamLearner) -> tuple[np.ndarray, fl
     x = np.asarray(x, dtype=np.float64)
     if x.shape != (learner.num_inputs,):
         raise ValueError(f"x: expected one row, shape ({learner.num_inputs},), got shape {x.shape}")
-    if not np.isfinite(x).all():
-        column = int(np.argmin(np.isfinite(x)))
+    if not _usable(x).all():
+        column = int(np.argmin(_usable(x)))
         raise NotFiniteError(
-            f"x: expected finite numbers, got {x[column]} at column {column}; correct or skip such rows"
+            f"x: expected {_expected(x)}, got {x[column]} at column {column}; correct or skip such rows"
         )
     if time is None and not learner.timed:
         return x, np.nan
@@ -124,8 +124,8 @@ def check_target(y: Any, shape: tuple[int, ...]) -> np.ndarray:
     y = np.asarray(y, dtype=np.float64)
     if y.shape != shape:
         raise ValueError(f"y: expected shape {shape}, the target of one row, got shape {y.shape}")
-    if not np.isfinite(y).all():
-        raise NotFiniteError(f"y: expected finite numbers, got {y}; correct or skip such rows")
+    if not _usable(y).all():
+        raise NotFiniteError(f"y: expected {_expected(y)}, got {y}; correct or skip such rows")
     return y.reshape(-1)
 
 
@@ -149,9 +149,18 @@ def _as_times(times: Any, rows: int, learner: StreamLearner | None) -> np.ndarra
 
 
 def _check_finite(name: str, values: np.ndarray, advice: str) -> None:
-    bad = np.argwhere(~np.isfinite(values))
+    bad = np.argwhere(~_usable(values))
     if len(bad):
         row, column = bad[0]
         got = "NaN" if np.isnan(values[row, column]) else values[row, column]
         place = f"row {row}" if values.shape[1] == 1 else f"row {row}, column {column}"
-        raise ValueError(f"{name}: expected finite numbers, got {got} at {place}; {advice}")
+        raise ValueError(f"{name}: expected {_expected(values)}, got {got} at {place}; {advice}")
+
+
+def _expected(values: np.ndarray) -> str:
+    return f"numbers of at most {cells.LARGEST:g}" if np.isfinite(values).all() else "finite numbers"
+
+
+def _usable(values: np.ndarray) -> np.ndarray:
+    """False for NaN, too."""
+    return np.abs(values) <= cells.LARGEST

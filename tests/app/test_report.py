@@ -256,9 +256,9 @@ def test_praises_only_where_praise_is_due(page: Page) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"rows": 340}, "The stream (340 rows) ended within the warm-up of 1,000: nothing to score yet."),
+        ({"rows": 340}, "Nothing to score yet: 340 rows came, and the warm-up takes 1,000."),
         ({"rows": 1, "warmup": 0}, "On 1 row, each predicted"),
-        ({"rows": 1}, "The stream (1 row) ended within the warm-up"),
+        ({"rows": 1}, "Nothing to score yet: 1 row came, and the warm-up takes"),
         ({"rows": 1001}, "On 1 row, each predicted"),
         ({"rows": 1300, "constant": True}, "on a target that never changed"),
         ({"rows": 60, "warmup": 10}, "Too few scored rows to tell"),

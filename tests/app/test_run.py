@@ -253,6 +253,16 @@ def test_a_constant_input_is_noted_and_a_constant_target_refused(tmp_path: Path)
         json.loads((tmp_path / "out" / "metrics.json").read_text(), parse_constant=pytest.fail)
 
 
+def test_a_target_that_stands_still_in_the_warmup_is_noted_where_noise_adapts(tmp_path: Path):
+    data = tmp_path / "data.csv"
+    still = pl.when(pl.int_range(pl.len()) < WARMUP + 20).then(3.25).otherwise(pl.col("y"))
+    table().with_columns(y=still).write_csv(data)
+    outcome = run_spec(data, tmp_path / "out", make_spec("linear", noise=["constant", "adaptive 0.9"]))
+    assert outcome.stopped is None
+    assert len(predictions(tmp_path / "out")) == ROWS
+    assert any("'y' had the single value 3.25 in all rows of the warm-up" in w for w in outcome.metrics["warnings"])
+
+
 def test_fewer_rows_than_the_warmup_are_kept_and_a_fitting_warmup_is_named(tmp_path: Path):
     data = tmp_path / "data.csv"
     table()[:60].write_csv(data)

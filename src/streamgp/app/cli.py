@@ -110,7 +110,11 @@ def run(
     ] = None,
     dynamics: Annotated[str | None, typer.Option(help="With commas: static, 'walk Q', 'revert LAMBDA'.")] = None,
     noise: Annotated[
-        str | None, typer.Option(help="With commas: constant, 'adaptive D' (a memory of 1 / (1 - D) rows).")
+        str | None,
+        typer.Option(
+            help="With commas: constant, 'adaptive D' (a memory of 1 / (1 - D) rows), 'adaptive D ar RHO' (a share "
+            "RHO of the last error is expected again)."
+        ),
     ] = None,
     weights: Annotated[str | None, typer.Option(help="bma, bma-shutdown, switching, e-doebe or auto.")] = None,
     delta: Annotated[

@@ -16,6 +16,7 @@ from streamgp.data.readers import OnBadRow
 from streamgp.estimators import expert_table
 from streamgp.evaluation import StreamMetrics, prequential, results
 from streamgp.learner import StreamLearner
+from streamgp.noise import parse as parse_noise
 from streamgp.presets import Spec
 from streamgp.progress import Bar, progress_bar
 
@@ -191,14 +192,15 @@ class Job:
         bar.at(self._progress(), f"warm-up: fitting experts, {done} of {todo}")
 
     def _check_targets(self) -> None:
-        """After the warm-up a target must have moved, or its scale is unknown."""
-        if self.learner.warm:
+        """After the warm-up a target must have moved, or its scale is unknown: only noise that adapts finds it."""
+        if self.learner.warm and not parse_noise(self.learner.spec.noise).adapt:
             for name, value in zip(self.options.targets, self.learner.constant_targets, strict=True):
                 if value is not None:
                     raise DataError(
                         f"{self.reader.name}: target column '{name}' has the single value {value:g} in all "
                         f"{self.learner.warmup:,} rows of the warm-up, so its scale is unknown; check the "
-                        f"column, or start again with a longer --warmup"
+                        f"column, or start again with a longer --warmup, or with noise that adapts (--noise "
+                        f"'adaptive 0.99')"
                     )
 
     def _progress(self) -> float:
@@ -254,6 +256,13 @@ class Job:
         if schema.constant:
             names = ", ".join(f"'{name}'" for name in schema.constant)
             said.append(f"one single value in the first rows, so nothing to learn from at first: {names}")
+        if self.learner.warm:
+            said += [
+                f"target column '{name}' had the single value {value:g} in all rows of the warm-up, so its scale was "
+                f"unknown and nothing could be fitted; a longer --warmup may help"
+                for name, value in zip(self.options.targets, self.learner.constant_targets, strict=True)
+                if value is not None
+            ]
         said += [
             f"column '{name}': {plural(count, 'row')} with a level that the first rows had not, taken as no level"
             for name, count in self.unseen_levels.items()

@@ -9,7 +9,7 @@ def headline(metrics: dict[str, Any]) -> str:
     """The result in one or two sentences that need no statistics."""
     if not metrics["scored_rows"]:
         rows = plural(metrics["rows"], "row")
-        return f"The stream ({rows}) ended within the warm-up of {metrics['warmup']:,}: nothing to score yet."
+        return f"Nothing to score yet: {rows} came, and the warm-up takes {metrics['warmup']:,}."
     ahead = metrics.get("horizon")
     how = f"forecast {plural(ahead, 'row')} ahead" if ahead else "predicted before its target was seen"
     rows = f"On {plural(metrics['scored_rows'], 'row')}, each {how}, the model "

@@ -11,6 +11,8 @@ from jaxtyping import Float64
 Cell = str | int | float | None
 Column = Sequence[Cell] | np.ndarray  # an array holds numbers, NaN where one is missing
 
+LARGEST = 1e100  # a number that is larger has no square, and is no measurement
+
 _DATE = r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ].*)?"
 _CLOCK = r"\d{1,2}:\d{2}(:\d{2}.*)?"
 _DATE_OR_CLOCK = re.compile(f"{_DATE}|{_CLOCK}")

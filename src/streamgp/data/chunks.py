@@ -10,8 +10,6 @@ from streamgp.data.cells import Column
 from streamgp.data.schema import Feature, Schema
 from streamgp.data.sources import Block
 
-LARGEST = 1e100  # a number that is larger has no square, and is no measurement
-
 
 class Chunk(NamedTuple):
     """Rows ready for a model.
@@ -92,6 +90,6 @@ def _times(name: str, is_text: bool, column: Column, faults: dict[int, str]) -> 
 
 def _note(values: np.ndarray, column: Column, faults: dict[int, str], expected: str) -> None:
     """Record what is wrong with each cell whose value is not finite or too large, unless its row is bad already."""
-    for i in np.flatnonzero(~(np.abs(values) <= LARGEST)).tolist():
-        limit = f" of at most {LARGEST:g}" if np.isfinite(values[i]) else ""
+    for i in np.flatnonzero(~(np.abs(values) <= cells.LARGEST)).tolist():
+        limit = f" of at most {cells.LARGEST:g}" if np.isfinite(values[i]) else ""
         faults.setdefault(i, f"{expected}{limit}, got {cells.show(column[i])}")
