@@ -18,7 +18,7 @@ def main(
     lags: Annotated[str, typer.Option(help="Lags with commas; semicolons between the runs.")] = ";1;1,2",
     rows: Annotated[
         int, typer.Option(help="Rows from the start of each set; the first 1,000 are the warm-up.")
-    ] = 6000,
+    ] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed.")] = 0,
     preset: Annotated[str, typer.Option("--model", help="Preset.")] = "default",
 ) -> None:

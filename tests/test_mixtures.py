@@ -193,7 +193,8 @@ def test_crps_is_a_number_and_not_negative_for_absurd_targets_and_exact_ones():
     rng = np.random.default_rng(5)
     loc = rng.normal(size=(6, 60, 1)) * np.array([1.0, 1e-9, 1e-30, 1e30, 1e15, 0.0])[:, None, None]
     var = np.exp(rng.uniform(-60.0, 3.0, size=(6, 60, 1)))
-    p = Predictive(np.log(rng.dirichlet(np.full(60, 0.05), 6)), loc, var, np.full((6, 60), 10.0))
+    log_weights = np.log(rng.dirichlet(np.full(60, 0.3), 6))
+    p = Predictive(log_weights, loc, var, np.full((6, 60), 10.0))
     for y in (p.mean, p.quantile(0.5), p.mean + 1e30):
         crps = p.crps(y)
         assert np.isfinite(crps).all()

@@ -21,6 +21,7 @@ NEAR = (
 )
 HEAVIEST = 128  # under a transformation of JAX, which knows no sizes: all but so many
 _FEW = 32  # up to so many, none are taken together, and distances are computed in double precision
+_FAR = 1e15  # standard deviations; its square still has a place in single precision
 _ENDLESS = 1e20  # degrees of freedom that are a Gaussian to all digits, where infinity would not do
 _AT_ONCE = 1 << 16  # numbers per array that stay in a core's cache
 _TOLERANCE = 1e-10
@@ -356,23 +357,23 @@ def _heaviest(weights: AnyArray, loc: AnyArray, sd: AnyArray) -> Gaussians:
 def _pairs(weights: Float[AnyArray, "c g"], loc: Float[AnyArray, "c g"], sd: Float[AnyArray, "c g"]) -> AnyArray:
     """The mean distance of two draws from mixtures of Gaussians."""
     xp = namespace(loc)
-    unit = (weights * sd).sum(1, keepdims=True)
     own = (weights * weights * sd).sum(1) * (2.0 / sqrt(pi))
     if loc.shape[1] == 1:
         return own
+    loc = loc - xp.take_along_axis(loc, xp.argmax(weights, axis=1)[:, None], axis=1)
+    unit = (weights * (sd + xp.abs(loc))).sum(1, keepdims=True)
+    # The bound is reached with no weight to speak of only.
+    loc, sd = xp.clip(loc / unit, -(_FAR**2), _FAR**2), sd / unit
     if loc.shape[1] > _FEW and loc.dtype == np.float64:
         # In units of their spread and from the heaviest one on, single precision leaves six digits.
-        centre = xp.take_along_axis(loc, xp.argmax(weights, axis=1)[:, None], axis=1)
-        weights, loc, sd = (a.astype(np.float32) for a in (weights, (loc - centre) / unit, sd / unit))
-    else:
-        loc, sd = loc / unit, sd / unit
+        weights, loc, sd = (a.astype(np.float32) for a in (weights, loc, sd))
     if loc.shape[1] % 2 == 0:
         # Around a circle of an odd number, every two meet once.
         pad = xp.zeros_like(loc[:, :1])
         weights, loc, sd = (xp.concatenate([a, b], axis=1) for a, b in ((weights, pad), (loc, pad), (sd, pad + 1)))
     distance = xp.abs(_next(loc) - loc[:, None])
     spread = xp.sqrt(_next(sd * sd) + (sd * sd)[:, None])
-    z = distance / xp.maximum(spread, xp.finfo(loc.dtype).tiny)
+    z = distance / xp.maximum(spread, distance / _FAR + xp.finfo(loc.dtype).tiny)
     density, tail = student_t.upper_tail(z)
     tail *= z
     density -= tail

@@ -161,6 +161,6 @@ def _expected(values: np.ndarray) -> str:
     return f"numbers of at most {cells.LARGEST:g}" if np.isfinite(values).all() else "finite numbers"
 
 
-def _usable(values: np.ndarray) -> np.ndarray:
-    """False for NaN, too."""
+def _usable(values: np.ndarray) -> Any:
+    """False for NaN, too; for one number without an axis, NumPy's bool."""
     return np.abs(values) <= cells.LARGEST

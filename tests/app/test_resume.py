@@ -243,21 +243,6 @@ def test_resume_with_other_options_refuses(data: Path, tmp_path: Path, changes: 
     assert contents(tmp_path / "out") == before
 
 
-def test_resume_of_a_run_from_before_there_were_lags(data: Path, tmp_path: Path):
-    from streamgp import checkpoint
-
-    out = tmp_path / "out"
-    run_linear(data, out, max_rows=150)
-    tree, meta = checkpoint.load(out / "checkpoint")
-    del tree["config"]["lags"], tree["learner"]["lags"], tree["learner"]["spec"]["lags"]
-    checkpoint.save(out / "checkpoint", tree, meta)
-    with pytest.raises(RunError, match=r"has lags \(\), but now \(1,\) was given"):
-        run_spec(data, out, make_spec("linear", lags=1), resume=True)
-    run_linear(data, out, resume=True)
-    run_linear(data, tmp_path / "whole")
-    close(predictions(out), predictions(tmp_path / "whole"))
-
-
 def test_resume_takes_the_warmup_of_the_run(data: Path, tmp_path: Path):
     run_linear(data, tmp_path / "out", max_rows=150)
     assert run_linear(data, tmp_path / "out", warmup=None, resume=True).metrics["warmup"] == WARMUP
