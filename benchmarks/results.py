@@ -103,7 +103,7 @@ def summary(runs: list[dict[str, Any]], *keys: str) -> str:
         f"{v:.3f}" if abs(v) < 10 else f"{v:.0f}" for v in (median(values), min(values), max(values))
     )
     if abs(median(values)) < 0.01:
-        middle, low, high = (f"{v:.4f}" for v in (median(values), min(values), max(values)))
+        middle, low, high = (f"{v:.2g}" for v in (median(values), min(values), max(values)))
     return middle if low == high else f"{middle} ({low} to {high})"
 
 
@@ -225,7 +225,7 @@ def _middle(runs: list[dict[str, Any]], *keys: str) -> str:
 def _rival(value: float) -> str:
     if value > 100:
         return "diverges"
-    return f"{value:.3f}" if value >= 0.01 else f"{value:.1g}"
+    return f"{value:.3f}" if value >= 0.01 else f"{value:.2g}"
 
 
 def main(
