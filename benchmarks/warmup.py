@@ -10,7 +10,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from datasets import APART, CHOOSING, load
+from datasets import CHOOSING, load
 from default_page import write_warmups
 
 from streamgp import StreamingGPRegressor, evaluate
@@ -22,7 +22,7 @@ LAST = 5_000  # rows of each set; those after the longest warm-up are scored
 
 def main(
     data: Annotated[Path | None, typer.Option(help="Directory of the Parquet files.")] = None,
-    names: Annotated[str, typer.Option(help="Data sets, with commas.")] = ",".join((*CHOOSING, *APART)),
+    names: Annotated[str, typer.Option(help="Data sets, with commas.")] = ",".join(CHOOSING),
     seeds: Annotated[int, typer.Option(help="Seeds, from 0.")] = 1,
 ) -> None:
     """Run each set with each length."""
