@@ -59,7 +59,7 @@ def _parts(stored: dict[str, Any]) -> str:
         holds = [_median(runs, n, candidate, "coverage_95") for half in halves for n in half]
         cells.append(f"{min(holds):.3f} to {max(holds):.3f}")
         taken = stored["seconds"].get(candidate)
-        cells += [f"{taken['warmup']:.0f}", f"{1e6 * taken['stream'] / taken['rows']:.0f}"] if taken else ["", ""]
+        cells += [f"{taken['warmup']:.1f}", f"{1e6 * taken['stream'] / taken['rows']:.0f}"] if taken else ["", ""]
         lines.append(f"| {candidate} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
