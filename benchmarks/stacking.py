@@ -62,7 +62,7 @@ def replay(spec: Spec, log_density: np.ndarray, mean: np.ndarray, groups: list[i
         with jax.enable_x64(True):
             log_weights = np.asarray(weigh(replace(spec, rule=name).make_rule(groups), jnp.asarray(log_density)))
         error = (np.exp(log_weights) * mean).sum(1) - y
-        pll = float(logsumexp(log_weights + log_density, axis=1).mean())
+        pll = float(np.mean(logsumexp(log_weights + log_density, axis=1)))
         scores[name] = {"pll": pll, "nmse": float(np.mean(error**2) / np.var(y))}
     return {"experts": len(groups), "rules": scores}
 
@@ -113,7 +113,7 @@ def tests(runs: dict[str, Any], rules: list[str]) -> str:
 
 def p_value(gain: list[float]) -> float:
     """That of the signed-rank test; 1 where all are equal."""
-    return float(wilcoxon(gain).pvalue) if np.any(gain) else 1.0
+    return float(np.asarray(wilcoxon(gain))[1]) if np.any(gain) else 1.0
 
 
 def main(
