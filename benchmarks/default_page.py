@@ -18,16 +18,16 @@ def write_page(stored: dict[str, Any], rules: Sequence[str]) -> None:
     text, runs = PAGE.read_text(), stored["runs"]
     tables = {"parts": _parts(stored), "rules": _rules(runs, rules), "sets": _sets(runs)}
     for mark, table in tables.items():
-        text = _put(text, mark, table)
+        text = put(text, mark, table)
     PAGE.write_text(text)
 
 
 def write_warmups(stored: dict[str, Any]) -> None:
     """Renew the table of warm-ups."""
-    PAGE.write_text(_put(PAGE.read_text(), "warmups", _warmups(stored)))
+    PAGE.write_text(put(PAGE.read_text(), "warmups", _warmups(stored)))
 
 
-def _put(text: str, mark: str, table: str) -> str:
+def put(text: str, mark: str, table: str) -> str:
     begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
     before, _, rest = text.partition(begin)
     return f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"

@@ -15,7 +15,7 @@ from streamgp.conformance import CHECKS, check_online_model
 from streamgp.core import Info, Predictive
 from streamgp.dynamics import parse
 from streamgp.ensemble import Ensemble, Expert, ensemble
-from streamgp.weights import BMA, share
+from streamgp.weights import BMA, DMA, NewtonStep, share
 
 N = 24
 RNG = np.random.default_rng(0)
@@ -34,10 +34,17 @@ def build(rule: Any) -> Ensemble:
     return ensemble(experts, rule, num_outputs=2)
 
 
-@pytest.mark.parametrize("name", ["bma-shutdown", "e-doebe"])
+RULES = {
+    "bma-shutdown": BMA(1e-16),
+    "e-doebe": share([0, 0, 1, 1], 0.05),
+    "dma": DMA(),
+    "stacking-newton": NewtonStep(),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
 def test_ensembles_conform(name):
-    rules = {"bma-shutdown": BMA(1e-16), "e-doebe": share([0, 0, 1, 1], 0.05)}
-    check_online_model(build(rules[name]), X, Y, TIMES if name == "e-doebe" else None)
+    check_online_model(build(RULES[name]), X, Y, TIMES if name == "e-doebe" else None)
 
 
 @dataclasses.dataclass

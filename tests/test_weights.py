@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from oracles.ensemble_loop import e_doebe_matrix, joint_log_density, weigh
-from streamgp.weights import BMA, Markov, Share, SoftBayes, WeightRule, auto, fixed_share, markov, share
+from streamgp.weights import (
+    BMA,
+    DMA,
+    ExponentiatedGradient,
+    Markov,
+    Share,
+    SoftBayes,
+    WeightRule,
+    auto,
+    fixed_share,
+    markov,
+    share,
+)
 
 GOLDEN = np.load(Path(__file__).parent / "golden" / "ensemble.npz")
 TIGHT = {"rtol": 1e-10, "atol": 1e-12}
@@ -147,7 +159,9 @@ def test_shutdown_is_the_loop_and_final(threshold):
     assert (dead[1:] >= dead[:-1]).all()
 
 
-@pytest.mark.parametrize("rule", ["bma", "shutdown", "fixed", "share", "groups", "Q", "soft", "auto"])
+@pytest.mark.parametrize(
+    "rule", ["bma", "shutdown", "fixed", "share", "groups", "Q", "soft", "gradient", "dma", "auto"]
+)
 def test_weights_stay_normalised_over_a_hundred_thousand_rows(rule):
     Q = np.random.default_rng(5).dirichlet(np.ones(6), 6).T
     made = {
@@ -158,6 +172,8 @@ def test_weights_stay_normalised_over_a_hundred_thousand_rows(rule):
         "groups": share(GROUPS, 0.05),
         "Q": markov(Q),
         "soft": SoftBayes(),
+        "gradient": ExponentiatedGradient(),
+        "dma": DMA(),
         "auto": auto(GROUPS),
     }[rule]
     before, _ = run(made, uniform(6), jnp.asarray(random_log_density(100_000, 6)))

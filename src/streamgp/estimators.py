@@ -51,9 +51,10 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         memory of 1 / (1 - D) rows; or ``adaptive D ar RHO``, where a share RHO of the last error is expected again.
         Several kinds share one filter and are weighed against each other.
     weights
-        ``bma``, ``bma-shutdown``, ``switching``, ``e-doebe``, ``auto`` (a mixture over rules, for streams of which
-        nothing is known), or a K x K matrix Q whose columns sum to one (``Q[i, j]`` is the probability of expert i
-        now, given j before).
+        ``bma``, ``bma-shutdown``, ``dma``, ``switching``, ``e-doebe``, ``soft-bayes``, ``stacking``,
+        ``stacking-share``, ``stacking-newton``, ``auto`` (a mixture over rules, for streams of which nothing is
+        known), or a K x K matrix Q whose columns sum to one (``Q[i, j]`` is the probability of expert i now, given j
+        before).
     delta, share
         Under ``e-doebe``, the rate of switching between two dynamics of one basis, and of a fresh start among all
         experts (0 is the paper's model); None takes the preset's, 0.01 each.

@@ -18,7 +18,8 @@ from streamgp.weights import WeightRule
 PAPER_BASES = ("linear", "hilbert", "fourier", "rbf")
 # IE-GP's dictionary: isotropic squared-exponential kernels with squared lengthscales 10^k.
 IE_GP_DICTIONARY = tuple(float(10.0 ** (k / 2)) for k in range(-4, 7))
-RULES = ("bma", "bma-shutdown", "switching", "e-doebe", "auto", "Q")
+_STACKING = ("soft-bayes", "stacking", "stacking-share", "stacking-newton")
+RULES = ("bma", "bma-shutdown", "dma", "switching", "e-doebe", *_STACKING, "auto", "Q")
 _RULE_NAMES = RULES[:-1]
 
 
@@ -37,8 +38,10 @@ class Spec:
     noise
         Names of the kinds of noise that every such copy gets (see `streamgp.noise`): they share its filter.
     rule
-        ``bma``, ``bma-shutdown``, ``switching`` (fixed share over all experts), ``e-doebe`` (switching between
-        the dynamics of one basis), ``auto`` (a mixture over rules) or ``Q`` (a transition matrix of the user's).
+        ``bma``, ``bma-shutdown``, ``dma`` (Bayes with forgetting), ``switching`` (fixed share over all experts),
+        ``e-doebe`` (switching between the dynamics of one basis), ``soft-bayes``, ``stacking``, ``stacking-share`` or
+        ``stacking-newton`` (four that seek the best blend: see `streamgp.weights.stacking`), ``auto`` (a mixture over
+        rules) or ``Q`` (a transition matrix of the user's).
     delta
         E-DOEBE's switching rate between two dynamics of one basis.
     share
@@ -126,6 +129,16 @@ class Spec:
                 return rules.fixed_share(len(groups), self.switch)
             case "e-doebe":
                 return rules.share(groups, self.delta, self.share)
+            case "dma":
+                return rules.DMA()
+            case "soft-bayes":
+                return rules.SoftBayes()
+            case "stacking":
+                return rules.ExponentiatedGradient()
+            case "stacking-share":
+                return rules.ExponentiatedGradient(share=1e-3)
+            case "stacking-newton":
+                return rules.NewtonStep()
             case "auto":
                 return rules.auto(groups)
             case _:

@@ -116,7 +116,13 @@ def run(
             "RHO of the last error is expected again)."
         ),
     ] = None,
-    weights: Annotated[str | None, typer.Option(help="bma, bma-shutdown, switching, e-doebe or auto.")] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            help="bma, bma-shutdown, dma, switching, e-doebe, soft-bayes, stacking, stacking-share, stacking-newton "
+            "or auto."
+        ),
+    ] = None,
     delta: Annotated[
         float | None, typer.Option(help="Switching rate of e-doebe between two dynamics of a basis.")
     ] = None,

@@ -5,13 +5,18 @@ next row (they have not seen its target), `update` takes in every expert's log d
 """
 
 from streamgp.weights.mixture import Mixture, MixtureState, auto, mixture
-from streamgp.weights.rules import BMA, Markov, Share, SoftBayes, WeightRule, fixed_share, markov, share
+from streamgp.weights.rules import BMA, DMA, Markov, Share, SoftBayes, WeightRule, fixed_share, markov, share
+from streamgp.weights.stacking import ExponentiatedGradient, NewtonState, NewtonStep
 
 __all__ = [
     "BMA",
+    "DMA",
+    "ExponentiatedGradient",
     "Markov",
     "Mixture",
     "MixtureState",
+    "NewtonState",
+    "NewtonStep",
     "Share",
     "SoftBayes",
     "WeightRule",

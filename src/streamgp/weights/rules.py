@@ -180,6 +180,52 @@ class Markov(eqx.Module):
 
 
 @register
+class DMA(eqx.Module):
+    """Dynamic model averaging (Raftery, Karny and Ettler 2010): ``w <- w^forgetting``, predict, then Bayes.
+
+    It is Bayes with likelihoods that fade: before row t the log weight of an expert is, up to a constant, the sum
+    over s < t of forgetting^(t - s) times its log density of row s, plus forgetting^t times its log prior. It
+    remembers 1 / (1 - forgetting) rows or so.
+
+    From equal prior weights, the log loss over T rows exceeds that of the best of K experts by at most
+    ``ln K + (T - 1) (1 - forgetting) ln K`` on any data, since the step to w^forgetting, normalised, lowers no log
+    weight by more than (1 - forgetting) ln K. That is 2 ln K for a forgetting of 1 - 1 / T. For any fixed one it
+    grows with T, and so does the regret itself: among experts of nearly equal merit the weights never settle. Against
+    experts that take turns there is no bound of the kind that `Share` has, as no weight is bounded from below. Only
+    if the experts' log densities of a row never differ by more than B nats, each switch adds
+    ``ln K + forgetting B / (1 - forgetting)`` at most.
+
+    The paper also adds a constant of 0.001 / K, lest weights underflow: in logs there is no need of it.
+
+    Parameters
+    ----------
+    forgetting
+        The exponent, alpha in the paper, in (0, 1); 0.99 is the paper's. One would be BMA.
+    """
+
+    forgetting: float = eqx.field(static=True, default=0.99)
+
+    shuts_down = False
+
+    def __check_init__(self) -> None:
+        if not 0.0 < self.forgetting < 1.0:
+            raise ValueError(f"DMA: expected a forgetting exponent in (0, 1), got {self.forgetting}; 1 would be BMA")
+
+    def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+        return self._forget(log_prior)
+
+    def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+        return state
+
+    def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+        return self._forget(posterior(state, log_density))
+
+    def _forget(self, log_weights: Float[Array, " k"]) -> Float[Array, " k"]:
+        faded = self.forgetting * log_weights
+        return faded - logsumexp(faded)
+
+
+@register
 class SoftBayes(eqx.Module):
     """Soft-Bayes (Orseau, Lattimore and Legg 2017): ``w <- w (1 - rate + rate p / sum_j w_j p_j)``.
 
