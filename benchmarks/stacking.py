@@ -24,6 +24,7 @@ from scipy.stats import wilcoxon
 
 from streamgp.learner import StreamLearner
 from streamgp.presets import PRESETS, Spec
+from streamgp.warmup import FittedExpert
 
 RESULTS = Path(__file__).parent / "results" / "stacking.json"
 PAGE = Path(__file__).parent.parent / "docs" / "weights.md"
@@ -35,8 +36,10 @@ RULES = ("bma", "auto", "switching", "e-doebe", "dma", *STACKING)
 NEWTON_EXPERTS = 100  # a row of the Newton step costs the cube of their number
 
 
-def run_experts(spec: Spec, X: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Log density and mean of every expert for every scored row (n, K), y standardised, and each one's basis."""
+def run_experts(
+    spec: Spec, X: np.ndarray, y: np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray, list[FittedExpert]]:
+    """Log density and mean of every expert for every scored row (n, K), y standardised, and the experts."""
     learner = StreamLearner(spec, num_inputs=X.shape[1], warmup=WARMUP, seed=seed)
     list(learner.learn(X[:WARMUP], y[:WARMUP, None]))
     centre, scale = y[:WARMUP].mean(), y[:WARMUP].std()
@@ -48,9 +51,13 @@ def run_experts(spec: Spec, X: np.ndarray, y: np.ndarray, seed: int) -> tuple[np
         with jax.enable_x64(True):
             log_density.append(np.asarray(p.component_log_density(jnp.asarray(target))) + np.log(scale))
         mean.append((np.asarray(p.loc)[:, :, 0] - centre) / scale)
-    bases = list(dict.fromkeys(expert.basis for expert in learner.experts))
-    groups = [bases.index(expert.basis) for expert in learner.experts]
-    return np.concatenate(log_density), np.concatenate(mean), groups
+    return np.concatenate(log_density), np.concatenate(mean), learner.experts
+
+
+def by_basis(experts: list[FittedExpert]) -> list[int]:
+    """The number of each expert's basis."""
+    bases = list(dict.fromkeys(expert.basis for expert in experts))
+    return [bases.index(expert.basis) for expert in experts]
 
 
 def replay(spec: Spec, log_density: np.ndarray, mean: np.ndarray, groups: list[int], y: np.ndarray) -> dict[str, Any]:
@@ -133,9 +140,9 @@ def main(
         if str(seed) in of:
             continue
         X, y = load(name, data, ROWS)
-        log_density, mean, groups = run_experts(PRESETS[preset], X, y, seed)
+        log_density, mean, fitted = run_experts(PRESETS[preset], X, y, seed)
         scored = (y[WARMUP:] - y[:WARMUP].mean()) / y[:WARMUP].std()
-        of[str(seed)] = replay(PRESETS[preset], log_density, mean, groups, scored)
+        of[str(seed)] = replay(PRESETS[preset], log_density, mean, by_basis(fitted), scored)
         print(
             preset, name, seed, {rule: round(s["pll"], 3) for rule, s in of[str(seed)]["rules"].items()}, flush=True
         )
