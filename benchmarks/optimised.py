@@ -29,7 +29,7 @@ def main(
     print("| data | basis | evidence above noise alone | nMSE | PLL |\n|---|---|---|---|---|")
     for name in names.split(","):
         for family, of in runs[name].items():
-            scores = f"{cell(of, 'nmse', 3)} | {cell(of, 'pll_standardised', 3)}"
+            scores = f"{cell(of, 'nmse', 4)} | {cell(of, 'pll_standardised', 3)}"
             print(f"| {name} | {family} | {cell(of, 'evidence_gain', 2)} | {scores} |")
 
 
