@@ -67,7 +67,7 @@ class Results:
         try:
             held = json.loads(self.path.read_text(encoding="utf-8"))
             runs = held.pop("runs")
-        except (ValueError, KeyError, AttributeError):
+        except (ValueError, KeyError, AttributeError, TypeError):
             raise RunError(
                 f"{self.path}: expected runs of this command, got something else; name another --out"
             ) from None

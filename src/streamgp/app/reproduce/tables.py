@@ -23,6 +23,7 @@ from streamgp.app.reproduce.verdicts import (
     judge_claim,
     judge_figure,
     judge_likeness,
+    spread,
 )
 
 _COLOURS = {REPRODUCED: "green", BETTER: "green", WORSE: "red", NOT_REPRODUCED: "red", NOT_COMPARABLE: "dim"}
@@ -116,8 +117,8 @@ def _table(title: str, *columns: str) -> Table:
 def _scores(outcome: Outcome) -> Table:
     """Median and range of every score, the best of each data set in bold."""
     metrics = outcome.reproduction.metrics
-    spread = ", median (range)" if outcome.trials > 1 else ""
-    table = _table(f"Our scores{spread}", "data", "rows", "model", *metrics)
+    kind = ", median (range)" if outcome.trials > 1 else ""
+    table = _table(f"Our scores{kind}", "data", "rows", "model", *metrics)
     for data in dict.fromkeys(one.data for one in outcome.shown):
         first = outcome.of(data)[0]
         models = list(first["models"])
@@ -149,7 +150,7 @@ def _figures(outcome: Outcome) -> Table:
         for one in outcome.on(data):
             ours = outcome.values(one.data, model, metric)
             verdict = judge_figure(metric, ours.tolist(), figure, outcome.obstacle(one))
-            pair = _mean(figure.value, figure.std), _mean(ours.mean(), ours.std())
+            pair = _mean(figure.value, figure.std), _mean(float(ours.mean()), spread(ours.tolist()))
             table.add_row(DATASETS[one.data].title, model, metric, *pair, *_words(verdict))
     return table
 

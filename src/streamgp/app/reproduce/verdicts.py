@@ -44,13 +44,18 @@ def higher_is_better(metric: str) -> bool:
     return metric.startswith("pll")
 
 
+def spread(values: Sequence[float]) -> float:
+    """Standard deviation over the trials; zero where a model went to pieces in one of them, and no mean is left."""
+    return float(np.std(values)) if np.isfinite(values).all() else 0.0
+
+
 def judge_figure(metric: str, ours: Sequence[float], paper: Figure, obstacle: str | None) -> Verdict:
     """Our figures, one for each trial, against the paper's; `obstacle` says why they could not be compared."""
     if obstacle:
         return Verdict(NOT_COMPARABLE, obstacle)
     difference = float(np.mean(ours)) - paper.value
     unit = 1.0 if higher_is_better(metric) else abs(paper.value)
-    tolerance = max(2.0 * float(np.hypot(np.std(ours), paper.std)), LEAST_TOLERANCE * unit)
+    tolerance = max(2.0 * float(np.hypot(spread(ours), paper.std)), LEAST_TOLERANCE * unit)
     why = f"{difference:+.3g}, tolerance {tolerance:.2g}"
     if abs(difference) <= tolerance:
         return Verdict(REPRODUCED, why)
@@ -59,8 +64,9 @@ def judge_figure(metric: str, ours: Sequence[float], paper: Figure, obstacle: st
 
 def gains(metric: str, ahead: Sequence[float], behind: Sequence[float]) -> np.ndarray:
     """By how much the first is better, seed by seed."""
-    sign = 1.0 if higher_is_better(metric) else -1.0
-    return sign * (np.asarray(ahead) - np.asarray(behind))
+    one, other = np.asarray(ahead), np.asarray(behind)
+    apart = np.subtract(one, other, out=np.zeros(len(one)), where=one != other)  # both may be infinite
+    return apart if higher_is_better(metric) else -apart
 
 
 def judge_claim(gain: np.ndarray, obstacle: str | None) -> Verdict:
