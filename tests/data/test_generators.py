@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamgp.data import drifting_linear, friedman, switching_sines
+from streamgp.data import drifting_linear, friedman, sum_of_sines, switching_gaussian_processes, switching_sines
 
 
 def test_switching_sines_changes_where_it_says() -> None:
@@ -44,14 +44,31 @@ def test_drifting_linear_stands_still_or_walks() -> None:
     assert abs(np.mean(np.square(steps)) / 0.04 - 1.0) < 4.5 * np.sqrt(2 / 5000)
 
 
+def test_sum_of_sines() -> None:
+    X, y = sum_of_sines(2000, np.random.default_rng(0), spread=10.0, noise=0.0)
+    np.testing.assert_allclose(y, np.sin(2 * X[:, 0]) + np.sin(3 * X[:, 0]), rtol=1e-12)
+    assert abs(np.var(X) / 100.0 - 1.0) < 4.5 * np.sqrt(2 / 2000)
+
+
+def test_switching_gaussian_processes_have_their_kernels() -> None:
+    X, y = switching_gaussian_processes(1000, np.random.default_rng(0), lengthscales=(0.5, 0.01), noise=0.3)
+    for x, part, lengthscale in ((X[:500], y[:500], 0.5), (X[500:], y[500:], 0.01)):
+        K = np.exp(-0.5 * (x - x.T) ** 2 / lengthscale**2) + 0.09 * np.eye(500)
+        white = np.linalg.solve(np.linalg.cholesky(K), part)
+        assert abs(np.mean(white**2) - 1.0) < 4.5 * np.sqrt(2 / 500)
+        assert abs(np.mean(white[1:] * white[:-1])) < 4.5 / np.sqrt(500)
+
+
 def test_noise_has_the_stated_deviation() -> None:
-    for make in (switching_sines, drifting_linear):
+    for make in (switching_sines, drifting_linear, sum_of_sines):
         _, quiet = make(5000, np.random.default_rng(3), noise=0.0)
         _, noisy = make(5000, np.random.default_rng(3), noise=0.5)
         assert abs(np.var(noisy - quiet) / 0.25 - 1.0) < 4.5 * np.sqrt(2 / 5000)
 
 
-@pytest.mark.parametrize("make", [switching_sines, drifting_linear, friedman])
+@pytest.mark.parametrize(
+    "make", [switching_sines, drifting_linear, friedman, sum_of_sines, switching_gaussian_processes]
+)
 def test_same_seed_same_stream(make) -> None:
     (X, y), (again_X, again_y) = make(10, np.random.default_rng(5)), make(10, np.random.default_rng(5))
     assert y.shape == (10,)

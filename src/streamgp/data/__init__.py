@@ -1,7 +1,13 @@
 """Streams from files, the causal standardiser, and synthetic streams with drift."""
 
 from streamgp.data.chunks import Chunk
-from streamgp.data.generators import drifting_linear, friedman, switching_sines
+from streamgp.data.generators import (
+    drifting_linear,
+    friedman,
+    sum_of_sines,
+    switching_gaussian_processes,
+    switching_sines,
+)
 from streamgp.data.readers import RowReader, open_rows
 from streamgp.data.schema import DataError, Feature, Schema
 from streamgp.data.standardise import Standardiser
@@ -16,5 +22,7 @@ __all__ = [
     "drifting_linear",
     "friedman",
     "open_rows",
+    "sum_of_sines",
+    "switching_gaussian_processes",
     "switching_sines",
 ]

@@ -100,6 +100,65 @@ def friedman(
     return X, mean + noise * rng.normal(size=num_rows)
 
 
+def sum_of_sines(num_rows: int, rng: np.random.Generator, *, spread: float = 1.0, noise: float = 0.1) -> Stream:
+    """sin(2 x) + sin(3 x) of one normal input (Lu, Karanikolas and Giannakis 2022, App. A).
+
+    Parameters
+    ----------
+    num_rows
+        The length of the stream.
+    rng
+        Source of the inputs and of the noise.
+    spread
+        Standard deviation of the input: 1 or 10 in the paper.
+    noise
+        Standard deviation of the Gaussian noise.
+
+    Returns
+    -------
+    X, y
+        Inputs of shape (num_rows, 1) and targets of shape (num_rows,).
+    """
+    X = spread * rng.normal(size=(num_rows, 1))
+    return X, np.sin(2.0 * X[:, 0]) + np.sin(3.0 * X[:, 0]) + noise * rng.normal(size=num_rows)
+
+
+def switching_gaussian_processes(
+    num_rows: int,
+    rng: np.random.Generator,
+    *,
+    lengthscales: Sequence[float] = (0.01, 100.0),
+    noise: float = 1.0,
+) -> Stream:
+    """Draws of Gaussian processes one after the other, for equal shares of the rows (Lu et al. 2022, App. A).
+
+    Each is drawn exactly, which takes the square of a share's rows in memory, and the cube in time.
+
+    Parameters
+    ----------
+    num_rows
+        The length of the stream.
+    rng
+        Source of the standard normal input, of the functions and of the noise.
+    lengthscales
+        Of the squared-exponential kernels of variance one, in their order.
+    noise
+        Standard deviation of the Gaussian noise, above zero.
+
+    Returns
+    -------
+    X, y
+        Inputs of shape (num_rows, 1) and targets of shape (num_rows,).
+    """
+    X = rng.normal(size=(num_rows, 1))
+    draws = []
+    for x, lengthscale in zip(np.array_split(X, len(lengthscales)), lengthscales, strict=True):
+        # Function and noise in one: with the noise on its diagonal the covariance has a safe factor.
+        cov = np.exp(-0.5 * np.square((x - x.T) / lengthscale)) + noise**2 * np.eye(len(x))
+        draws.append(rng.multivariate_normal(np.zeros(len(x)), cov, method="cholesky"))
+    return X, np.concatenate(draws)
+
+
 def _segment(num_rows: int, change_points: Sequence[int]) -> np.ndarray:
     """How many change points lie at or before each row."""
     return np.searchsorted(np.sort(np.asarray(change_points, dtype=int)), np.arange(num_rows), side="right")

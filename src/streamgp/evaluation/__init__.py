@@ -1,6 +1,50 @@
-"""Test-then-train evaluation and its scores."""
+"""Test-then-train evaluation and its scores; regret, and what theory says of it."""
 
+from streamgp.evaluation.bounds import (
+    Bound,
+    optimal_stay,
+    sequence_bound,
+    slots_bound,
+    static_bound,
+    static_kernel_bound,
+    switching_kernel_bound,
+)
+from streamgp.evaluation.hindsight import Hindsight, best_fit, best_functions, hindsight_basis, hindsight_kernel
 from streamgp.evaluation.metrics import RowScores, StreamMetrics, score_rows
 from streamgp.evaluation.prequential import Evaluation, ScoredRows, prequential, results
+from streamgp.evaluation.regret import (
+    Losses,
+    best_sequence,
+    run_losses,
+    sequence_regret,
+    static_regret,
+    switching_regret,
+)
 
-__all__ = ["Evaluation", "RowScores", "ScoredRows", "StreamMetrics", "prequential", "results", "score_rows"]
+__all__ = [
+    "Bound",
+    "Evaluation",
+    "Hindsight",
+    "Losses",
+    "RowScores",
+    "ScoredRows",
+    "StreamMetrics",
+    "best_fit",
+    "best_functions",
+    "best_sequence",
+    "hindsight_basis",
+    "hindsight_kernel",
+    "optimal_stay",
+    "prequential",
+    "results",
+    "run_losses",
+    "score_rows",
+    "sequence_bound",
+    "sequence_regret",
+    "slots_bound",
+    "static_bound",
+    "static_kernel_bound",
+    "static_regret",
+    "switching_kernel_bound",
+    "switching_regret",
+]
