@@ -22,6 +22,7 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         doebe.LARGE,
         doebe.OPTIMISED,
         iegp.REGRESSION,
+        iegp.REGRET,
     )
 }
 

@@ -24,6 +24,8 @@ def draw(outcome: Outcome, stem: Path) -> list[Path]:
     for data in dict.fromkeys(one.data for one in outcome.shown):
         runs = outcome.of(data)
         for kind in outcome.reproduction.pictures:
+            if kind not in runs[0]:
+                continue
             file = stem.with_name(f"{stem.name}-{data}-{kind.replace('_', '-')}.png")
             figure = _PICTURES[kind](runs, DATASETS[data].title)
             figure.savefig(file, dpi=150)
@@ -44,7 +46,7 @@ def _curves(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
     left.set_ylabel("nMSE of the rows so far")
     right.set_ylabel("mean log density of the rows so far")
     # The first rows of a bad model would leave no room for the rest.
-    ends = [run["curves"][model]["pll"] for run in runs for model in run["curves"]]
+    ends = [[v for v in run["curves"][model]["pll"] if v is not None] for run in runs for model in run["curves"]]
     top, last = max(max(end) for end in ends), [end[-1] for end in ends]
     right.set_ylim(max(min(min(end) for end in ends), min(min(last), top - 3.0) - 0.5, top - 12.0), top + 0.2)
     return _finish(figure, left, title)
@@ -82,4 +84,33 @@ def _finish(figure: Figure, ax: Axes, title: str) -> Figure:
     return figure
 
 
-_PICTURES = {"curves": _curves, "moving_weight": _moving_weight}
+def _regret(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
+    """Regret, or regret per row, by the length of the stream."""
+    figure = Figure(figsize=(9, 3.8), layout="constrained")
+    ax = figure.subplots()
+    _lines(ax, {model: [run["regret"][model] for run in runs] for model in runs[0]["regret"]}, "regret")
+    ax.set_xscale("log")
+    ax.set_yscale("symlog", linthresh=0.1)
+    ax.set_xlabel("rows, T")
+    ax.set_ylabel(
+        "regret per row, nats" if any("bound for own" in model for model in runs[0]["regret"]) else "regret, nats"
+    )
+    return _finish(figure, ax, title)
+
+
+def _bands(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
+    """A regression on a few rows: the function, the mean and its 95% bands; of the first trial."""
+    figure = Figure(figsize=(9, 3.8), layout="constrained")
+    ax, one = figure.subplots(), runs[0]["bands"]
+    ax.fill_between(
+        one["grid"], one["low"], one["high"], color=_COLOURS[3], alpha=0.35, linewidth=0, label="95% band"
+    )
+    ax.plot(one["grid"], one["truth"], "--", color=_COLOURS[1], label="function")
+    ax.plot(one["grid"], one["mean"], color=_COLOURS[0], label="mean")
+    ax.plot(one["x"], one["y"], "k.", markersize=5, label="rows")
+    ax.set_xlabel("x")
+    ax.set_ylabel("y")
+    return _finish(figure, ax, title)
+
+
+_PICTURES = {"curves": _curves, "moving_weight": _moving_weight, "regret": _regret, "bands": _bands}

@@ -41,7 +41,7 @@ class DataSet:
     note
         In what it differs from the paper's.
     generate
-        Makes so many rows.
+        Makes so many rows; None where the run itself does.
     """
 
     title: str
@@ -101,6 +101,9 @@ DATASETS: dict[str, DataSet] = {
         f"generated: one rule for {STANDING_ROWS:,} rows, which then walks (Waxman and Djuric 2024, 5.2)",
         generate=_constructed,
     ),
+    "iegp-bands": DataSet("Sines, 30 rows", 30, 1, "generated: sin 2x + sin 3x, x ~ N(0, 1)"),
+    "iegp-sines": DataSet("Sines", 1_600, 1, "generated: sin 2x + sin 3x, x ~ N(0, 100)"),
+    "iegp-switching": DataSet("Switching GPs", 1_600, 1, "generated: two Gaussian processes, one after the other"),
     "elevators": DataSet(
         "Elevators",
         16_599,
@@ -186,8 +189,8 @@ DATASETS: dict[str, DataSet] = {
 
 def is_at_hand(name: str, directory: Path | None) -> bool:
     """Whether a data set can be read from the directory, or needs none."""
-    data = DATASETS[name]
-    return data.generate is not None or (directory is not None and (directory / data.file).is_file())
+    file = DATASETS[name].file
+    return not file or (directory is not None and (directory / file).is_file())
 
 
 def where_from(name: str) -> str:

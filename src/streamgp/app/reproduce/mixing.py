@@ -16,7 +16,7 @@ from streamgp.weights import BMA, share
 from streamgp.weights.rules import WeightRule, posterior
 
 SHUTDOWN = 1e-16  # a weight below it is zero for good: both papers' rule
-CURVE_POINTS = 120
+CURVE_POINTS, WEIGHT_POINTS = 120, 400
 AVERAGED_ROWS = 10  # of the weights of moving experts (Waxman and Djuric 2024, Fig. 3)
 
 
@@ -148,7 +148,7 @@ class Scorer:
         weight = np.concatenate(self._rows, axis=1)[1]
         last = int(np.max(np.flatnonzero(weight), initial=-1))
         averaged = np.convolve(weight, np.full(AVERAGED_ROWS, 1.0 / AVERAGED_ROWS), mode="valid")
-        at = _points(len(averaged))
+        at = np.unique(np.linspace(0, len(averaged) - 1, WEIGHT_POINTS).astype(int))
         return {
             "rows": (at + AVERAGED_ROWS).tolist(),
             "weight": _short(averaged[at]),
@@ -158,7 +158,7 @@ class Scorer:
 
 def _points(length: int) -> np.ndarray:
     """Positions to keep of a curve, nearer together where it begins."""
-    return np.unique(np.geomspace(1, length, CURVE_POINTS).astype(int)) - 1
+    return np.unique(np.geomspace(min(10, length), length, CURVE_POINTS).astype(int)) - 1
 
 
 def _short(values: np.ndarray) -> list[float]:
