@@ -110,9 +110,31 @@ def test_every_family_fits_with_fewer_and_with_more_rows_than_features(name, row
     basis = FAMILIES[name].from_data(X, num_features=50, start=0.3, key=jax.random.key(0))
     fit = fit_basis(basis, jnp.asarray(X), jnp.asarray(y), start=0.3)
     assert np.isfinite([fit.log_evidence, fit.prior_var, fit.noise_var]).all()
-    assert all((np.asarray(getattr(fit.basis, field)) > 0).all() for field in fit.basis.trainable)
+    positive = [field for field, kind in fit.basis.trainable.items() if kind == "positive"]
+    assert all((np.asarray(getattr(fit.basis, field)) > 0).all() for field in positive)
     assert fit.gain > 0.2
     assert fit.start == 0.3
+
+
+@pytest.mark.parametrize("name", ["fourier", "rbf"])
+def test_more_hyperparameters_find_more_evidence(name):
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1.0, 1.0, (60, 2))
+    y = jnp.asarray(np.sin(4.0 * X[:, :1] * X[:, 1:]) + 0.1 * rng.normal(size=(60, 1)))
+    settings = {"num_features": 10, "start": 0.3, "key": jax.random.key(0)}
+    drawn, trained = (FAMILIES[family].from_data(X, **settings) for family in (name, f"{name}-optimised"))
+    fits = [fit_basis(basis, jnp.asarray(X), y) for basis in (drawn, trained)]
+    assert fits[1].log_evidence > fits[0].log_evidence + 10.0
+    field = next(field for field, kind in trained.trainable.items() if kind == "real")
+    assert (np.abs(getattr(fits[1].basis, field) - getattr(drawn, field)) > 1e-3).mean() > 0.9
+    np.testing.assert_array_equal(getattr(fits[0].basis, field), getattr(drawn, field))
+    np.testing.assert_allclose(
+        fits[1].log_evidence,
+        log_evidence(
+            fits[1].basis(jnp.asarray(X)), y, jnp.asarray(fits[1].prior_var), jnp.asarray(fits[1].noise_var)
+        ),
+        rtol=1e-9,
+    )
 
 
 def test_only_what_is_named_is_trained():

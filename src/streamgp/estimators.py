@@ -42,6 +42,9 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         Names of basis families in place of the preset's: see ``streamgp.bases.FAMILIES``.
     features_per_basis
         Features of each basis; None takes each family's default.
+    n_samples
+        Experts for each optimum of the hyperparameters: the optimum itself, and draws from the Laplace approximation
+        of the evidence around it. Each costs as much as the first.
     dynamics
         How weights may move, in place of the preset's: ``static``, ``walk Q`` (random walk; Q is relative to the
         prior variance of the function, or to the target's variance where that is smaller) or ``revert LAMBDA``
@@ -109,6 +112,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         warmup: int | None = None,
         bases: Sequence[str] | str | None = None,
         features_per_basis: int | None = None,
+        n_samples: int = 1,
         dynamics: Sequence[str | float] | str | float | None = None,
         noise: Sequence[str | float] | str | float | None = None,
         weights: Any = None,
@@ -125,6 +129,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         self.warmup = warmup
         self.bases = bases
         self.features_per_basis = features_per_basis
+        self.n_samples = n_samples
         self.dynamics = dynamics
         self.noise = noise
         self.weights = weights
@@ -356,6 +361,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
             self.model,
             bases=self.bases,
             features_per_basis=self.features_per_basis,
+            n_samples=self.n_samples,
             dynamics=self.dynamics,
             noise=self.noise,
             weights=self.weights,

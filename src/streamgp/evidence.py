@@ -102,12 +102,18 @@ _PRIOR_BOUNDS = (np.log(1e-8), np.log(1e8))
 _NOISE_BOUNDS = (np.log(NOISE_FLOOR), np.log(1e2))
 
 
-def _unconstrain(basis: Basis, trainable: tuple[str, ...]) -> dict[str, Any]:
+def unconstrain(
+    basis: Basis,
+    trainable: tuple[str, ...],
+    prior_var: float = INITIAL_PRIOR_VAR,
+    noise_var: float = INITIAL_NOISE_VAR,
+) -> dict[str, Any]:
+    """Hyperparameters as coordinates that may be any numbers: positive ones as their logs."""
     to = {"positive": jnp.log, "real": lambda a: a}
     hyper = {name: to[basis.trainable[name]](getattr(basis, name)) for name in trainable}
     return hyper | {
-        "log_prior_var": jnp.log(jnp.asarray(INITIAL_PRIOR_VAR)),
-        "log_noise_var": jnp.log(jnp.asarray(INITIAL_NOISE_VAR)),
+        "log_prior_var": jnp.log(jnp.asarray(prior_var)),
+        "log_noise_var": jnp.log(jnp.asarray(noise_var)),
     }
 
 
@@ -119,16 +125,42 @@ def _constrain(basis: Basis, trainable: tuple[str, ...], hyper: dict[str, Any]) 
     return basis, jnp.exp(hyper["log_prior_var"]), jnp.exp(hyper["log_noise_var"])
 
 
-@eqx.filter_jit
-def _loss(flat: Array, basis: Basis, trainable: tuple[str, ...], X: Array, y: Array) -> tuple[Array, Array]:
-    """Negative log evidence per row and output, and its gradient, in unconstrained coordinates."""
-    _, unravel = ravel_pytree(_unconstrain(basis, trainable))
+def limits(basis: Basis, trainable: tuple[str, ...]) -> Float[np.ndarray, "p 2"]:
+    """The least and the greatest value of each coordinate of `unconstrain`, flattened."""
+    bounds = {
+        name: jnp.broadcast_to(jnp.asarray(_BOUNDS[basis.trainable[name]]), (*getattr(basis, name).shape, 2))
+        for name in trainable
+    }
+    bounds |= {"log_prior_var": jnp.asarray(_PRIOR_BOUNDS), "log_noise_var": jnp.asarray(_NOISE_BOUNDS)}
+    return np.concatenate([np.asarray(b).reshape(-1, 2) for b in jax.tree.leaves(bounds)])
 
-    def loss(flat: Array) -> Array:
-        fitted, v, s2 = _constrain(basis, trainable, unravel(flat))
-        return -log_evidence(fitted(X), y, v, s2) / y.size
 
-    return jax.value_and_grad(loss)(flat)
+def loss(
+    flat: Float[Array, " p"], basis: Basis, trainable: tuple[str, ...], X: Float[Array, "n d"], y: Float[Array, "n e"]
+) -> Float[Array, ""]:
+    """Negative log evidence per row and output, in the coordinates of `unconstrain`, flattened."""
+    _, unravel = ravel_pytree(unconstrain(basis, trainable))
+    moved, v, s2 = _constrain(basis, trainable, unravel(flat))
+    return -log_evidence(moved(X), y, v, s2) / y.size
+
+
+_loss_and_gradient = eqx.filter_jit(jax.value_and_grad(loss))
+
+
+def fit_at(
+    flat: Any,
+    value: float,
+    basis: Basis,
+    trainable: tuple[str, ...],
+    y: Float[Array, "n e"],
+    start: float,
+    steps: int,
+) -> Fit:
+    """`basis` with the hyperparameters at `flat`, where the loss is `value`."""
+    _, unravel = ravel_pytree(unconstrain(basis, trainable))
+    null = -0.5 * float(jnp.sum(jnp.log(2 * jnp.pi * jnp.mean(y**2, axis=0)) + 1.0)) / y.shape[1]
+    moved, v, s2 = _constrain(basis, trainable, unravel(jnp.asarray(flat, y.dtype)))
+    return Fit(moved.precomputed(), float(v), float(s2), -value * y.size, -value - null, start, steps)
 
 
 def fit_basis(
@@ -146,19 +178,10 @@ def fit_basis(
         The hyperparameters of the basis to move; all of its `trainable` ones by default.
     """
     trainable = tuple(basis.trainable) if trainable is None else trainable
-    hyper = _unconstrain(basis, trainable)
-    flat, unravel = ravel_pytree(hyper)
-    kinds = {name: basis.trainable[name] for name in trainable}
-    bounds = {
-        name: jnp.broadcast_to(jnp.asarray(_BOUNDS[kinds[name]]), (*value.shape, 2))
-        for name, value in hyper.items()
-        if name in kinds
-    }
-    bounds |= {"log_prior_var": jnp.asarray(_PRIOR_BOUNDS), "log_noise_var": jnp.asarray(_NOISE_BOUNDS)}
-    limits = np.concatenate([np.asarray(b).reshape(-1, 2) for b in jax.tree.leaves(bounds)])
+    flat, _ = ravel_pytree(unconstrain(basis, trainable))
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = _loss(jnp.asarray(flat), basis, trainable, X, y)
+        value, gradient = _loss_and_gradient(jnp.asarray(flat), basis, trainable, X, y)
         return float(value), np.asarray(gradient, dtype=np.float64)
 
     found = minimize(
@@ -166,17 +189,7 @@ def fit_basis(
         np.asarray(flat, dtype=np.float64),
         jac=True,
         method="L-BFGS-B",
-        bounds=limits,
+        bounds=limits(basis, trainable),
         options={"maxiter": MAX_STEPS, "ftol": 1e-7, "gtol": 1e-5, "maxcor": 20},
     )
-    null = -0.5 * float(jnp.sum(jnp.log(2 * jnp.pi * jnp.mean(y**2, axis=0)) + 1.0)) / y.shape[1]
-    fitted, v, s2 = _constrain(basis, trainable, unravel(jnp.asarray(found.x, flat.dtype)))
-    return Fit(
-        fitted.precomputed(),
-        float(v),
-        float(s2),
-        -float(found.fun) * y.size,
-        -float(found.fun) - null,
-        start,
-        int(found.nit),
-    )
+    return fit_at(found.x, float(found.fun), basis, trainable, y, start, int(found.nit))

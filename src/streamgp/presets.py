@@ -50,6 +50,10 @@ class Spec:
     most_features
         Of the starting points of a basis those of the best evidence are kept, at least one, and no more than have so
         many features together; None keeps all.
+    n_samples
+        Experts of each starting point kept: its optimum, and draws from the Laplace approximation of the evidence
+        around it (see `streamgp.laplace`). `most_features` counts the optima alone, so that samples never change
+        which starting points are kept.
     transition
         The user's Q, as nested tuples; its columns sum to one.
     q_absolute
@@ -79,6 +83,7 @@ class Spec:
     switch: float = 1e-3
     lengthscales: tuple[float, ...] | None = None
     most_features: int | None = None
+    n_samples: int = 1
     transition: tuple[tuple[float, ...], ...] | None = None
     q_absolute: bool = False
     warmup_posterior: str = "condition"
@@ -173,6 +178,7 @@ def make_spec(
     *,
     bases: Sequence[str] | str | None = None,
     features_per_basis: int | None = None,
+    n_samples: int = 1,
     dynamics: Sequence[str | float] | str | float | None = None,
     noise: Sequence[str | float] | str | float | None = None,
     weights: Any = None,
@@ -192,7 +198,7 @@ def make_spec(
         If a name is unknown or a number out of range; the message says what is accepted.
     """
     spec = PRESETS[_known("model", model, PRESETS)]
-    changes: dict[str, Any] = {"q_absolute": bool(q_absolute)}
+    changes: dict[str, Any] = {"q_absolute": bool(q_absolute), "n_samples": whole_number("n_samples", n_samples)}
     if bases is not None:
         names = [bases] if isinstance(bases, str) else list(bases)
         if not names:

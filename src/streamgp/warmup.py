@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Key
 
 from streamgp.bases import FAMILIES, Basis, Concatenation, Fourier, LeadingInputs, Linear
 from streamgp.bases.concatenation import PARTS
@@ -17,6 +17,7 @@ from streamgp.dynamics import Dynamics, parse, static
 from streamgp.engine.host import one_blas_thread
 from streamgp.ensemble import Ensemble, Expert, ensemble
 from streamgp.evidence import INITIAL_NOISE_VAR, INITIAL_PRIOR_VAR, Fit, fit_basis
+from streamgp.laplace import laplace_samples
 from streamgp.noise import parse as parse_noise
 from streamgp.presets import Spec
 from streamgp.weights import BMA
@@ -30,6 +31,10 @@ PROVISIONAL_LENGTHSCALES = (0.5, 1.0, 2.0)
 PROVISIONAL_NOISE = (0.25, 0.02)
 PROVISIONAL_FEATURES = 100
 CONCATENATION = "concatenation"  # the family that is built from other families' fits
+# Its random key, and that of the samples, among the keys that number families and starts.
+_CONCATENATION_KEY = 10
+_SAMPLES_KEY = 1_000
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -142,7 +147,7 @@ def _fit_inputs(
     alone = [family for family in spec.bases if family != CONCATENATION]
     parts = tuple(PARTS) if len(alone) < len(spec.bases) else ()
     jobs = _jobs(spec, dict.fromkeys([*alone, *parts]), X, y, seed)
-    todo = len(jobs) + bool(parts)
+    todo = len(jobs) + bool(parts) + (spec.n_samples > 1)
     report(0, todo)
     fits = _fit(jobs, rows, targets, lambda done: report(done, todo))
     best: dict[str, Fit] = {}
@@ -163,23 +168,44 @@ def _fit_inputs(
     }
     for i, fit in zip(again, _fit(list(again.values()), rows, targets), strict=True):
         fits[i] = fit
-    kept: list[tuple[str, Fit]] = []
+        jobs[i] = again[i]
+    kept: list[tuple[_Job, Fit]] = []
     for family in alone:
         members = sorted((i for i, job in enumerate(jobs) if job.family == family), key=lambda i: -fits[i].gain)
         first = spec.starts_kept([fits[i].basis.num_features for i in members])
-        kept.extend((jobs[i].label, fits[i]) for i in members[:first] if not is_flat(i))
+        kept.extend((jobs[i], fits[i]) for i in members[:first] if not is_flat(i))
     if parts:
         basis = _concatenation(best, X, seed)
-        job = _Job(CONCATENATION, CONCATENATION, basis, 1.0, tuple(basis.trainable))
+        key = jax.random.fold_in(jax.random.key(seed), _CONCATENATION_KEY)
+        job = _Job(CONCATENATION, CONCATENATION, basis, 1.0, tuple(basis.trainable), key)
         (fit,) = _fit([job], rows, targets)
-        report(todo, todo)
+        report(len(jobs) + 1, todo)
         if spec.rule == "Q" or fit.gain >= FLAT_GAIN:
-            kept.append((CONCATENATION, fit))
+            kept.append((job, fit))
+    named = [(job.label, fit) for job, fit in kept]
+    if spec.n_samples > 1:
+        named = _with_samples(kept, spec.n_samples, rows, targets)
+        report(todo, todo)
     # With nothing learnable in the warm-up the first fit says so by its noise. Where noise adapts, so that experts
     # find the scale by themselves, those as they were before their fit are there for what the stream may still show.
     adapts = parse_noise(spec.noise).adapt
     unfitted = [(f"{job.label} unfitted", _unfitted(job)) for job in jobs if job.family in alone] if adapts else []
-    return kept, [(jobs[0].label, fits[0]), *unfitted]
+    return named, [(jobs[0].label, fits[0]), *unfitted]
+
+
+def _with_samples(kept: Sequence[tuple["_Job", Fit]], count: int, X: Array, y: Array) -> list[tuple[str, Fit]]:
+    """`count` experts for each optimum: itself, and samples of the evidence around it."""
+
+    def sample(one: tuple[_Job, Fit]) -> list[Fit]:
+        job, fit = one
+        key = jax.random.fold_in(job.key, _SAMPLES_KEY)
+        return laplace_samples(fit, job.basis, job.trainable, X, y, count - 1, key)
+
+    named: list[tuple[str, Fit]] = []
+    for (job, fit), samples in zip(kept, _side_by_side(sample, kept, X.dtype == np.float64), strict=True):
+        named.append((job.label, fit))
+        named.extend((f"{job.label} sample {number}", each) for number, each in enumerate(samples, start=2))
+    return named
 
 
 def _unfitted(job: "_Job") -> Fit:
@@ -193,7 +219,7 @@ def _concatenation(best: dict[str, Fit], X: np.ndarray, seed: int) -> Concatenat
     for position, (part, features) in enumerate(PARTS.items()):
         basis: Any = best[part].basis
         if features is not None and basis.num_features > features:
-            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), len(FAMILIES)), position)
+            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _CONCATENATION_KEY), position)
             smaller = FAMILIES[part].from_data(X, num_features=features, start=1.0, key=key)
             basis = _with_lengthscale(smaller, basis.lengthscale).precomputed()
         bases.append(basis)
@@ -201,22 +227,34 @@ def _concatenation(best: dict[str, Fit], X: np.ndarray, seed: int) -> Concatenat
 
 
 def _fit(jobs: Sequence["_Job"], X: Array, y: Array, report: Callable[[int], None] = lambda done: None) -> list[Fit]:
-    x64 = X.dtype == np.float64
-
     def run(job: _Job) -> Fit:
-        with jax.enable_x64(x64):  # the setting belongs to a thread
-            return fit_basis(job.basis, X, y, job.start, job.trainable)
+        return fit_basis(job.basis, X, y, job.start, job.trainable)
 
-    fits: list[Fit] = []
+    return _side_by_side(run, jobs, X.dtype == np.float64, report)
+
+
+def _side_by_side(
+    work: Callable[[Any], _Result],
+    items: Sequence[Any],
+    x64: bool,
+    report: Callable[[int], None] = lambda done: None,
+) -> list[_Result]:
+    """`work` on each item, two at a time; `report` is told how many are done."""
+
+    def run(item: Any) -> _Result:
+        with jax.enable_x64(x64):  # the setting belongs to a thread
+            return work(item)
+
+    results: list[_Result] = []
     with one_blas_thread(), ThreadPoolExecutor(max_workers=2) as pool:
         try:
-            for fit in pool.map(run, jobs):
-                fits.append(fit)
-                report(len(fits))
+            for result in pool.map(run, items):
+                results.append(result)
+                report(len(results))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # those at work end, no other begins
             raise
-    return fits
+    return results
 
 
 @dataclass(frozen=True)
@@ -228,6 +266,7 @@ class _Job:
     basis: Basis
     start: float
     trainable: tuple[str, ...]
+    key: Key[Array, ""]
 
 
 def _with_lengthscale(basis: Basis, lengthscale: Any) -> Basis:
@@ -246,7 +285,8 @@ def _jobs(spec: Spec, families: Iterable[str], X: np.ndarray, y: np.ndarray, see
             basis = cls.from_data(X, num_features=features, start=start, key=key, y=y)
             trainable = tuple(basis.trainable)
             if fixed:
-                basis, trainable = _with_lengthscale(basis, jnp.full(X.shape[1], start)), ()
+                basis = _with_lengthscale(basis, jnp.full(X.shape[1], start))
+                trainable = tuple(name for name in trainable if name != "lengthscale")
             label = family if len(starts) == 1 else f"{family} {start:.3g}"
-            jobs.append(_Job(family, label, basis, start, trainable))
+            jobs.append(_Job(family, label, basis, start, trainable, key))
     return jobs

@@ -93,6 +93,8 @@ def test_an_option_reaches_the_run(data: Path):
     assert metrics["horizon"] is None
     metrics = json.loads(invoke("run", data, *OPTIONS, "--horizon", "3", "--json", "-").stdout)
     assert metrics["horizon"] == 3
+    metrics = json.loads(invoke("run", data, *OPTIONS, "--n-samples", "2", "--json", "-").stdout)
+    assert [expert["name"] for expert in metrics["experts"]] == ["linear", "linear sample 2"]
 
 
 def test_a_run_without_the_packages_of_the_report_says_what_is_missing(

@@ -102,12 +102,18 @@ def run(
         str | None,
         typer.Option(
             help="Basis families with commas: linear, fourier, hilbert, hilbert-product, nystrom, rbf, polynomial, "
-            "spline, trees, concatenation."
+            "spline, trees, concatenation, fourier-optimised, rbf-optimised."
         ),
     ] = None,
     features_per_basis: Annotated[
         int | None, typer.Option(help="Features of each basis. Default: each family's own.")
     ] = None,
+    n_samples: Annotated[
+        int,
+        typer.Option(
+            help="Experts for each optimum of the hyperparameters: itself, and samples of the evidence around it."
+        ),
+    ] = 1,
     dynamics: Annotated[str | None, typer.Option(help="With commas: static, 'walk Q', 'revert LAMBDA'.")] = None,
     noise: Annotated[
         str | None,
@@ -167,6 +173,7 @@ def run(
                 model,
                 bases=names(bases),
                 features_per_basis=features_per_basis,
+                n_samples=n_samples,
                 dynamics=names(dynamics),
                 noise=names(noise),
                 weights=weights,

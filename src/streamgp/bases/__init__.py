@@ -3,11 +3,11 @@
 from streamgp.bases.base import Basis
 from streamgp.bases.concatenation import Concatenation
 from streamgp.bases.explicit import Linear, Polynomial, UserFunction
-from streamgp.bases.fourier import Fourier
+from streamgp.bases.fourier import Fourier, OptimisedFourier
 from streamgp.bases.hilbert import HilbertSpace, HilbertSpaceProduct
 from streamgp.bases.leading import LeadingInputs
 from streamgp.bases.nystrom import Nystrom
-from streamgp.bases.radial import RadialBasis
+from streamgp.bases.radial import OptimisedRadialBasis, RadialBasis
 from streamgp.bases.spline import Spline
 from streamgp.bases.trees import Trees
 
@@ -22,6 +22,8 @@ FAMILIES: dict[str, type[Basis]] = {
     "spline": Spline,
     "trees": Trees,
     "concatenation": Concatenation,
+    "fourier-optimised": OptimisedFourier,
+    "rbf-optimised": OptimisedRadialBasis,
 }
 """The bases that can be built from warm-up rows alone, by the names that users type."""
 
@@ -35,6 +37,8 @@ __all__ = [
     "LeadingInputs",
     "Linear",
     "Nystrom",
+    "OptimisedFourier",
+    "OptimisedRadialBasis",
     "Polynomial",
     "RadialBasis",
     "Spline",

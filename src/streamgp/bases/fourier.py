@@ -83,3 +83,21 @@ class Fourier(Basis):
         pairs = max(1, num_features // 2)
         frequencies = kernel.sample_frequencies(numpy_generator(key), pairs, X.shape[1], method)
         return cls(jnp.asarray(frequencies), jnp.asarray(start * input_ranges(X)))
+
+
+@register
+class OptimisedFourier(Fourier):
+    """Fourier features whose frequencies, drawn as those of `Fourier`, are then trained by the evidence.
+
+    The sparse-spectrum GP of Lazaro-Gredilla et al. (2010); "optimised Fourier features" of Waxman and Djuric (2024,
+    App. H). Only w_j / l enters a feature, so that the lengthscales say nothing that the frequencies could not. They
+    are trained beside them all the same: the fit sets out from lengthscales that are wrong by a factor, and one
+    lengthscale moves all frequencies at once. The optimum is then flat along a line for each input, which does no
+    harm. D times as many hyperparameters as sines overfit a short warm-up.
+    """
+
+    trainable: ClassVar[Mapping[str, Literal["positive", "real"]]] = {
+        "frequencies": "real",
+        "lengthscale": "positive",
+    }
+    default_features: ClassVar[int] = 100

@@ -82,12 +82,13 @@ REGRET = Reproduction(
     paper_trials=1,
     pictures=("bands", "regret"),
     notes=(
-        f"Lengths of the streams: {', '.join(map(str, LENGTHS))}. The paper states neither variances nor features: here "
-        "v = 1, the noise's own variance, 50 frequencies, and the dictionary of its experiments on regression.",
+        f"Lengths of the streams: {', '.join(map(str, LENGTHS))}. The paper states neither variances nor features: "
+        "here v = 1, the noise's own variance, 50 frequencies, and the dictionary of its experiments on regression.",
         "Regret is in nats, against the best function in hindsight: of the experts' random features ('bases'), for "
-        "which Lemma 1 is meant, or of their kernels, as in the paper's figures, which 50 frequencies only approximate.",
+        "which Lemma 1 is meant, or of their kernels, as in the paper's figures, which 50 frequencies only come "
+        "near.",
         "misfit: root mean squared distance of the regret from the best curve of this form. width: of the 95% bands.",
-        "Switching: one stream for each length, its function changes at T/2. SIE-GP trains every expert on every row, "
-        "while the paper's Lemma 3 and Theorem 2 need experts that learn from their own slots alone: both are shown.",
+        "Switching: one stream for each length, its function changes at T/2. SIE-GP trains every expert on every "
+        "row, while the paper's Lemma 3 and Theorem 2 need experts that learn from their own slots alone: both are shown.",
     ),
 )
