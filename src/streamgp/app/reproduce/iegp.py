@@ -89,6 +89,7 @@ REGRET = Reproduction(
         "near.",
         "misfit: root mean squared distance of the regret from the best curve of this form. width: of the 95% bands.",
         "Switching: one stream for each length, its function changes at T/2. SIE-GP trains every expert on every "
-        "row, while the paper's Lemma 3 and Theorem 2 need experts that learn from their own slots alone: both are shown.",
+        "row, while the paper's Lemma 3 and Theorem 2 need experts that learn from their own slots alone: both are "
+        "shown.",
     ),
 )
