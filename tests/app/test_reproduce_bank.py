@@ -169,9 +169,8 @@ def test_a_missing_file_is_named_with_its_content_and_its_origin(tmp_path: Path)
 
 
 def test_a_file_is_read_as_described(tmp_path: Path):
-    frame = pl.DataFrame(
-        {"x0": [1, 2, None, 4, 5], "x1": [7] * 5, "y": [1.0, 2.0, 3.0, float("nan"), 5.0], "y2": [0] * 5}
-    )
+    columns = {"x0": [1, 2, None, 4, 5], "x1": [7] * 5, "y": [1.0, 2.0, 3.0, float("nan"), 5.0], "y2": [0] * 5}
+    frame = pl.DataFrame(columns)
     frame.write_parquet(tmp_path / "sarcos.parquet")
     inputs, targets = load("sarcos", tmp_path)
     np.testing.assert_array_equal(inputs, [[1.0], [2.0], [5.0]])

@@ -90,11 +90,13 @@ def _regret(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
     ax = figure.subplots()
     _lines(ax, {model: [run["regret"][model] for run in runs] for model in runs[0]["regret"]}, "regret")
     ax.set_xscale("log")
-    ax.set_yscale("symlog", linthresh=0.1)
+    if min(value for run in runs for line in run["regret"].values() for value in line["regret"]) > 0.0:
+        ax.set_yscale("log")
     ax.set_xlabel("rows, T")
-    ax.set_ylabel(
-        "regret per row, nats" if any("bound for own" in model for model in runs[0]["regret"]) else "regret, nats"
-    )
+    (unit,) = {
+        metric for metric in ("regret", "regret_per_row") for one in runs[0]["models"].values() if metric in one
+    }
+    ax.set_ylabel(f"{unit.replace('_', ' ')}, nats")
     return _finish(figure, ax, title)
 
 
