@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles.dense import condition
-from oracles.ensemble_loop import weigh
+from regret_problems import Problem, designs, problem
 from scipy.stats import norm
 
-from regret_problems import Problem, designs, problem
+from oracles.dense import condition
+from oracles.ensemble_loop import weigh
 from streamgp.bases import Linear
 from streamgp.dynamics import static
 from streamgp.ensemble import Expert, ensemble

@@ -130,7 +130,7 @@ def best_functions(model: Ensemble, X: ArrayLike, y: ArrayLike, slots: ArrayLike
     for m, expert in enumerate(experts_of(model)):
         own = slice(None) if slots is None else slots == m
         with jax.enable_x64(True):
-            Phi = np.asarray(expert.basis(jnp.asarray(X[own])))
+            Phi = np.asarray(expert.basis(jnp.asarray(X)))[own]
         fits.append(hindsight_basis(Phi, y[own], float(expert.prior_var), float(expert.noise_var)))
     return fits
 

@@ -164,14 +164,14 @@ def switching_growth(seed: int, lengths: Sequence[int], n: int = FREQUENCIES) ->
             model = ensemble(experts(scales, SWITCHING_NOISE, rng, n), rule)
         by_basis = best_functions(model, X, y, slots)
         by_kernel = [_fit_kernel(X[slots == m], y[slots == m], scales[m], SWITCHING_NOISE) for m in (0, 1)]
-        regrets = [
+        to_basis, to_kernel, own_to_basis, own_to_kernel = (
             float(switching_regret(losses.mixture, fits, slots)[-1])
             for losses in (run_losses(model, X, y), run_losses(model, X, y, slots))
             for fits in (by_basis, by_kernel)
-        ]
+        )
         norms = [PRIOR_VAR * fit.squared_norm for fit in by_basis]
         bound = slots_bound(T, norms, PRIOR_VAR, 2 * n, curvature=SWITCHING_NOISE**-2) + sequence_bound(T, 2, 1)
-        points.append(SwitchingPoint(T, *regrets, bound))
+        points.append(SwitchingPoint(T, to_basis, to_kernel, own_to_basis, own_to_kernel, bound))
     return points
 
 
