@@ -142,8 +142,8 @@ def share_cores(processes: int) -> list[list[int]]:
 
 
 def _start_worker(shares: "SimpleQueue[list[int]]") -> None:
-    """At the start of a process: its own cores, and no traceback at Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """At the start of a process: its own cores; at Ctrl-C it waits for its parent to end it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, shares.get())
     keep_compiled_programs()
