@@ -1,6 +1,7 @@
 """Runs for the tests of `streamgp.app.reproduce.runner`, in a module of their own for other processes to import."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 
@@ -8,8 +9,11 @@ def quick(data: str, seed: int) -> dict[str, Any]:
     return {"data": data, "seed": seed}
 
 
-def first_quick(data: str, seed: int) -> dict[str, Any]:
-    """Long enough for the first to be there while the others are at work."""
+def first_quick(data: str, seed: int, folder: Path) -> dict[str, Any]:
+    """The first is done once another one is at work, which goes on for long."""
     if seed:
+        (folder / "at work").touch()
         time.sleep(600)
+    while not (folder / "at work").exists():
+        time.sleep(0.02)
     return {"data": data, "seed": seed}

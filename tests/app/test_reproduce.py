@@ -38,7 +38,9 @@ SMALL = {
 
 
 def invoke(*words: object) -> Any:
-    return CliRunner().invoke(app, ["reproduce", *map(str, words)], env={"STREAMGP_DATA": None, "COLUMNS": "200"})
+    return CliRunner().invoke(
+        app, ["reproduce", "--jobs", "1", *map(str, words)], env={"STREAMGP_DATA": None, "COLUMNS": "200"}
+    )
 
 
 @pytest.fixture

@@ -30,8 +30,8 @@ from streamgp.app.reproduce.verdicts import (
 ABOUT = {"reproduction": "some-table", "rows": None}
 
 
-def jobs(work: Any = quick, trials: int = 4) -> list[Job]:
-    return [Job("set", seed, work) for seed in range(trials)]
+def jobs(work: Any = quick, trials: int = 4, **settings: Any) -> list[Job]:
+    return [Job("set", seed, work, settings) for seed in range(trials)]
 
 
 # Runs
@@ -115,7 +115,7 @@ def test_an_interrupt_ends_the_processes_at_once(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(results, "add", add_and_stop)
     with pytest.raises(KeyboardInterrupt):
-        run_all(jobs(first_quick), results, 2)
+        run_all(jobs(first_quick, folder=tmp_path), results, 2)
     assert list(json.loads(results.path.read_text())["runs"]) == ["set 0"]
     deadline = time.monotonic() + 20
     while multiprocessing.active_children() and time.monotonic() < deadline:

@@ -23,7 +23,9 @@ def reproduce(
     rows: Annotated[
         int | None, typer.Option(min=2, help="Only so many rows of each data set, for a quick look.")
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes side by side.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes side by side. Default: half as many as there are cores.")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="JSON file of the runs, charts beside it. Default: reproductions/NAME.json."),
@@ -38,7 +40,7 @@ def reproduce(
         from streamgp.app.reproduce.catalogue import REPRODUCTIONS, find, print_list
         from streamgp.app.reproduce.datasets import where_from
         from streamgp.app.reproduce.kinds import choose_data, make_jobs
-        from streamgp.app.reproduce.runner import Results, run_all
+        from streamgp.app.reproduce.runner import Results, cores_at_hand, run_all
         from streamgp.app.reproduce.tables import Outcome, print_outcome
 
         console = Console()
@@ -60,7 +62,9 @@ def reproduce(
         path = out or Path("reproductions") / f"{name}.json"
         results = Results(path, {"reproduction": name, "rows": rows})
         keep_compiled_programs()
-        run_all(make_jobs(reproduction, shown, data, trials, rows), results, jobs)
+        run_all(
+            make_jobs(reproduction, shown, data, trials, rows), results, jobs or max(1, len(cores_at_hand()) // 2)
+        )
         outcome = Outcome(reproduction, shown, missing, results.runs, trials, rows)
         print_outcome(outcome, console)
         typer.echo(f"runs: {path}")
