@@ -102,15 +102,12 @@ def fit_family(family: Family, X: np.ndarray, y: np.ndarray, seed: int) -> list[
             jobs.append((fit_basis(basis, rows, targets, start, trainable), basis, trainable, key))
         if family.best:
             jobs = [max(jobs, key=lambda job: job[0].log_evidence)]
-        return [
-            [
-                fit,
-                *laplace_samples(
-                    fit, basis, trainable, rows, targets, family.samples - 1, jax.random.fold_in(key, 1)
-                ),
-            ]
-            for fit, basis, trainable, key in jobs
-        ]
+        found = [[fit] for fit, *_ in jobs]
+        if family.samples > 1:
+            for fits, (fit, basis, trainable, key) in zip(found, jobs, strict=True):
+                draws = jax.random.fold_in(key, 1)
+                fits += laplace_samples(fit, basis, trainable, rows, targets, family.samples - 1, draws)
+        return found
 
 
 def fit_experts(
