@@ -2,15 +2,15 @@
 
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import streamgp
+from streamgp.app.console import fail, names, sentences
+from streamgp.app.reproduce.command import reproduce
 
 if TYPE_CHECKING:
     from streamgp.app.job import RunOptions
@@ -169,7 +169,7 @@ def run(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in --out.")] = False,
 ) -> None:
     """Predict a stream row by row, each before its target is seen, and learn from it."""
-    with _sentences():
+    with sentences():
         from streamgp.app.job import RunOptions
         from streamgp.app.outputs import RunError
         from streamgp.presets import make_spec
@@ -177,11 +177,11 @@ def run(
         try:
             spec = make_spec(
                 model,
-                bases=_names(bases),
+                bases=names(bases),
                 features_per_basis=features_per_basis,
                 n_samples=n_samples,
-                dynamics=_names(dynamics),
-                noise=_names(noise),
+                dynamics=names(dynamics),
+                noise=names(noise),
                 weights=weights,
                 delta=delta,
                 share=share,
@@ -195,9 +195,9 @@ def run(
             raise RunError(str(error)) from error
         options = RunOptions(
             data=data,
-            targets=_names(target) or [],
+            targets=names(target) or [],
             spec=spec,
-            features=_names(features),
+            features=names(features),
             time=time,
             warmup=warmup,
             seed=seed,
@@ -217,7 +217,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Directory for the data and the results.")] = Path("streamgp-demo"),
 ) -> None:
     """Run the default model on real data that an installed package carries, and write a report."""
-    with _sentences():
+    with sentences():
         from streamgp.app.job import RunOptions
         from streamgp.app.outputs import RunDirectory, RunError
         from streamgp.data.demo import write_demo_csv
@@ -245,6 +245,9 @@ def demo(
         _run(options, None)
 
 
+app.command()(reproduce)
+
+
 def _run(options: "RunOptions", json: str | None) -> None:
     """Run, then the table, the metrics as JSON and the report; a run that ended early fails after all that."""
     from streamgp.app.compilation import keep_compiled_programs
@@ -269,43 +272,17 @@ def _run(options: "RunOptions", json: str | None) -> None:
         except ImportError as error:
             typer.echo(f"no report: {error}", err=True)
     if outcome.stopped is not None:
-        _fail(outcome.stopped, 130 if outcome.interrupted else 1)
-
-
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+        fail(outcome.stopped, 130 if outcome.interrupted else 1)
 
 
 def _whole_numbers(option: str, text: str | None) -> list[int] | None:
-    names = _names(text)
-    if names is None:
+    each = names(text)
+    if each is None:
         return None
     try:
-        return [int(name) for name in names]
+        return [int(name) for name in each]
     except ValueError:
         raise ValueError(f"{option}: expected whole numbers with commas, such as 1,2,24, got {text!r}") from None
-
-
-@contextmanager
-def _sentences() -> Iterator[None]:
-    """Errors that are the user's to mend become one sentence and a non-zero exit; those of the program do not."""
-    from streamgp.app.outputs import RunError
-    from streamgp.checkpoint import CheckpointError
-    from streamgp.data import DataError
-
-    try:
-        yield
-    except (RunError, DataError, CheckpointError) as error:
-        _fail(str(error))
-    except OSError as error:
-        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except KeyboardInterrupt:
-        _fail("stopped at once; what was written before stands", 130)
-
-
-def _fail(message: str, code: int = 1) -> NoReturn:
-    typer.echo(f"streamgp: {message}", err=True)
-    raise typer.Exit(code)
 
 
 def main() -> None:

@@ -1,0 +1,35 @@
+"""What the commands share: errors as one sentence, and lists with commas."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import typer
+
+
+@contextmanager
+def sentences() -> Iterator[None]:
+    """Errors that are the user's to mend become one sentence and a non-zero exit; those of the program do not."""
+    from streamgp.app.outputs import RunError
+    from streamgp.checkpoint import CheckpointError
+    from streamgp.data import DataError
+
+    try:
+        yield
+    except (RunError, DataError, CheckpointError) as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except KeyboardInterrupt:
+        fail("stopped at once; what was written before stands", 130)
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """End the command with a sentence on standard error."""
+    typer.echo(f"streamgp: {message}", err=True)
+    raise typer.Exit(code)
+
+
+def names(text: str | None) -> list[str] | None:
+    """The names in a list with commas."""
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]

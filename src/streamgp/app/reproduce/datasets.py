@@ -1,0 +1,224 @@
+"""The data sets of the papers: which file each is, what is in it and where it comes from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import jax
+import numpy as np
+import polars as pl
+from sklearn.datasets import make_friedman1, make_friedman2
+
+from streamgp.app.outputs import RunError
+from streamgp.bases import HilbertSpace
+
+Stream = tuple[np.ndarray, np.ndarray]
+
+UCI_DATASETS = "github.com/treforevans/uci_datasets"
+UCI = "UCI Machine Learning Repository (archive.ics.uci.edu)"
+TORGO = "Luis Torgo's regression collection (www.dcc.fc.up.pt/~ltorgo/Regression)"
+LIBSVM = "LIBSVM's data sets (www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets)"
+RAKER = "the authors of AdaRaker, as distributed with their code (github.com/N1cekiko/AdaRaker)"
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A table of a paper, or one that stands in for it.
+
+    Attributes
+    ----------
+    title
+        What the paper, or its users, call it.
+    rows, inputs
+        Its size, in the paper where the paper uses it.
+    origin
+        Who made it, and where to get it; of generated data, how.
+    drop
+        Columns of the file that are neither input nor target.
+    file
+        Its Parquet file in the data directory, with the target in the column ``y``; empty where they are generated.
+    note
+        In what it differs from the paper's.
+    generate
+        Makes so many rows; None where the run itself does.
+    """
+
+    title: str
+    rows: int
+    inputs: int
+    origin: str
+    file: str = ""
+    drop: tuple[str, ...] = ()
+    note: str = ""
+    generate: Callable[[int], Stream] | None = None
+
+
+def _friedman(make: Callable[..., Stream], noise: float, rows: int) -> Stream:
+    return make(n_samples=rows, noise=noise, random_state=0)
+
+
+STANDING_ROWS = 2_000  # of the constructed stream, after which its rule starts to walk
+
+
+def _constructed(rows: int) -> Stream:
+    """A function of additive Hilbert-space features whose weights stand still, and then walk (q = 1e-3 v)."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (rows, 2))
+    with jax.enable_x64(True):
+        basis = HilbertSpace.from_data(X, num_features=20, start=0.25, key=jax.random.key(0))
+        features = np.asarray(basis(X))
+    steps = np.sqrt(1e-3) * rng.normal(size=features.shape)
+    steps[:STANDING_ROWS] = 0.0
+    weights = rng.normal(size=features.shape[1]) + np.cumsum(steps, axis=0)
+    return X, np.sum(features * weights, axis=1) + 0.1 * rng.normal(size=rows)
+
+
+def _uci(name: str, rows: int, inputs: int) -> DataSet:
+    return DataSet(name, rows, inputs, f"{UCI}; file as packaged by {UCI_DATASETS}", f"{name}.parquet")
+
+
+_TORQUES = tuple(f"y{joint}" for joint in range(2, 8))
+DATASETS: dict[str, DataSet] = {
+    "friedman1": DataSet(
+        "Friedman #1",
+        40_000,
+        10,
+        "generated: Friedman (1991) by scikit-learn, noise 0.1, seed 0",
+        generate=partial(_friedman, make_friedman1, 0.1),
+    ),
+    "friedman2": DataSet(
+        "Friedman #2",
+        40_000,
+        4,
+        "generated: Friedman (1991) by scikit-learn, noise 1, seed 0",
+        generate=partial(_friedman, make_friedman2, 1.0),
+    ),
+    "constructed": DataSet(
+        "Constructed",
+        5_000,
+        2,
+        f"generated: one rule for {STANDING_ROWS:,} rows, which then walks (Waxman and Djuric 2024, 5.2)",
+        generate=_constructed,
+    ),
+    "iegp-bands": DataSet("Sines, 30 rows", 30, 1, "generated: sin 2x + sin 3x, x ~ N(0, 1)"),
+    "iegp-sines": DataSet("Sines", 1_600, 1, "generated: sin 2x + sin 3x, x ~ N(0, 100)"),
+    "iegp-switching": DataSet("Switching GPs", 1_600, 1, "generated: two Gaussian processes, one after the other"),
+    "elevators": DataSet(
+        "Elevators",
+        16_599,
+        17,
+        f"{TORGO}; file as packaged by {UCI_DATASETS}",
+        "elevators_ucids.parquet",
+        note="18 inputs here: the paper's scripts leave out one, and do not say why",
+    ),
+    "sarcos": DataSet(
+        "SARCOS",
+        44_484,
+        21,
+        "Vijayakumar and Schaal (2000), training part, sarcos_inv.mat (www.gaussianprocess.org/gpml/data), "
+        "first torque",
+        "sarcos.parquet",
+        _TORQUES,
+    ),
+    "sarcos_inv_test": DataSet(
+        "SARCOS, test part",
+        4_449,
+        21,
+        "Vijayakumar and Schaal (2000), sarcos_inv_test.mat (www.gaussianprocess.org/gpml/data), first torque",
+        "sarcos_inv_test.parquet",
+        _TORQUES,
+    ),
+    "kuka1": DataSet(
+        "Kuka #1",
+        197_920,
+        21,
+        "Meier, Hennig and Schaal (2014), first torque of the first recording of a Kuka arm, from its authors",
+        "kuka1.parquet",
+        _TORQUES,
+    ),
+    "schunk_arm": DataSet(
+        "Schunk arm",
+        67_450,
+        12,
+        "Liu and Althoff (2018), Reachset conformance of forward dynamic models, measurements of a six-axis arm; "
+        "angles and velocities as inputs, torque of the first joint",
+        "schunk_arm.parquet",
+        ("traj", "time", *_TORQUES[:5]),
+    ),
+    "cadata": DataSet("CaData", 20_640, 8, f"Pace and Barry (1997), {LIBSVM}", "cadata.parquet"),
+    "cpusmall": DataSet("CPU small", 8_192, 12, f"Delve developers (1996), {LIBSVM}", "cpusmall.parquet"),
+    "toms_hardware": DataSet("Tom's hardware", 9_725, 96, f"Kawala et al. (2013), {RAKER}", "toms_hardware.parquet"),
+    "air_quality": DataSet(
+        "Air quality",
+        7_322,
+        12,
+        f"De Vito et al. (2008), {RAKER}",
+        "air_quality_raker.parquet",
+        note="13 inputs here, as its distributors have it; the paper says 12",
+    ),
+    "twitter": DataSet("Twitter", 13_813, 77, f"Kawala et al. (2013), {RAKER}", "twitter_buzz.parquet"),
+    **{
+        name: _uci(name, rows, inputs)
+        for name, rows, inputs in (
+            ("autos", 159, 25),
+            ("servo", 167, 4),
+            ("machine", 209, 7),
+            ("yacht", 308, 6),
+            ("autompg", 392, 7),
+            ("housing", 506, 13),
+            ("stock", 536, 11),
+            ("energy", 768, 8),
+            ("concrete", 1_030, 8),
+        )
+    },
+    "airfoil": DataSet("airfoil", 1_503, 5, f"{UCI}; file as packaged by {UCI_DATASETS}", "airfoil_ucids.parquet"),
+    **{
+        name: _uci(name, rows, inputs)
+        for name, rows, inputs in (
+            ("gas", 2_565, 128),
+            ("skillcraft", 3_338, 19),
+            ("sml", 4_137, 26),
+            ("pol", 15_000, 26),
+            ("bike", 17_379, 17),
+            ("kin40k", 40_000, 8),
+        )
+    },
+}
+
+
+def is_at_hand(name: str, directory: Path | None) -> bool:
+    """Whether a data set can be read from the directory, or needs none."""
+    file = DATASETS[name].file
+    return not file or (directory is not None and (directory / file).is_file())
+
+
+def where_from(name: str) -> str:
+    """One sentence on a data set: its file, what that is, and where it comes from."""
+    data = DATASETS[name]
+    return (
+        f"{data.file}: {data.title}, {data.rows:,} rows of {data.inputs} inputs and a target in the column y; "
+        f"from {data.origin}"
+    )
+
+
+def load(name: str, directory: Path | None, rows: int | None = None) -> Stream:
+    """Inputs (n, D) and target (n,) in the order of the file; rows with gaps and constant inputs are left out.
+
+    Raises
+    ------
+    RunError
+        If the file is missing or has no column ``y``; the message says what it is and where it comes from.
+    """
+    data = DATASETS[name]
+    if data.generate is not None:
+        X, y = data.generate(data.rows)
+        return X[:rows], y[:rows]
+    if directory is None or not is_at_hand(name, directory):
+        raise RunError(f"expected a file {where_from(name)}; put it into the directory that --data names")
+    frame = pl.read_parquet(directory / data.file)
+    if "y" not in frame.columns:
+        raise RunError(f"{directory / data.file}: expected a target in the column y, got {', '.join(frame.columns)}")
+    frame = frame.drop(data.drop, strict=False).cast(pl.Float64).fill_nan(None).drop_nulls()[:rows]
+    X, y = frame.drop("y").to_numpy(), frame["y"].to_numpy()
+    return X[:, np.ptp(X, axis=0) > 0.0], y

@@ -1,0 +1,95 @@
+"""Whether a figure or a statement of a paper holds for our runs: functions of numbers, by a rule that is printed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import wilcoxon
+
+REPRODUCED, BETTER, WORSE, NOT_COMPARABLE = "reproduced", "better", "worse", "not comparable"
+NOT_REPRODUCED, UNDECIDED = "not reproduced", "undecided"
+
+LEAST_TOLERANCE = 0.02  # nats a row; of a score that is no log density, a share of the paper's figure
+TESTED_FROM = 5  # trials: with fewer, the signed-rank test cannot reach its level
+LEVEL = 0.05
+RULES = (
+    f"A figure is reproduced where our mean lies within two standard deviations of the paper's (both trials' taken "
+    f"together, at least {LEAST_TOLERANCE:g} nats of a log density or {LEAST_TOLERANCE:.0%} of another score); "
+    f"else it is better or worse.",
+    f"A statement is reproduced where a one-sided Wilcoxon signed-rank test over the seeds finds for it at "
+    f"{LEVEL:.0%}, not reproduced where it finds for the opposite, else undecided; with fewer than {TESTED_FROM} "
+    f"trials all of them must agree.",
+    "Nothing is comparable on data that stand in for the paper's, or on a part of the rows.",
+)
+
+
+class Verdict(NamedTuple):
+    """One of the words above, and the reason."""
+
+    word: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number that a paper prints, with the standard deviation over its trials where it gives one."""
+
+    value: float
+    std: float = 0.0
+
+
+def higher_is_better(metric: str) -> bool:
+    """Log densities are; errors and regrets are not."""
+    return metric.startswith("pll")
+
+
+def spread(values: Sequence[float]) -> float:
+    """Standard deviation over the trials; zero where a model went to pieces in one of them, and no mean is left."""
+    return float(np.std(values)) if np.isfinite(values).all() else 0.0
+
+
+def judge_figure(metric: str, ours: Sequence[float], paper: Figure, obstacle: str | None) -> Verdict:
+    """Our figures, one for each trial, against the paper's; `obstacle` says why they could not be compared."""
+    if obstacle:
+        return Verdict(NOT_COMPARABLE, obstacle)
+    difference = float(np.mean(ours)) - paper.value
+    unit = 1.0 if higher_is_better(metric) else abs(paper.value)
+    tolerance = max(2.0 * float(np.hypot(spread(ours), paper.std)), LEAST_TOLERANCE * unit)
+    why = f"{difference:+.3g}, tolerance {tolerance:.2g}"
+    if abs(difference) <= tolerance:
+        return Verdict(REPRODUCED, why)
+    return Verdict(BETTER if (difference > 0) == higher_is_better(metric) else WORSE, why)
+
+
+def gains(metric: str, ahead: Sequence[float], behind: Sequence[float]) -> np.ndarray:
+    """By how much the first is better, seed by seed."""
+    one, other = np.asarray(ahead), np.asarray(behind)
+    apart = np.subtract(one, other, out=np.zeros(len(one)), where=one != other)  # both may be infinite
+    return apart if higher_is_better(metric) else -apart
+
+
+def judge_claim(gain: np.ndarray, obstacle: str | None) -> Verdict:
+    """A statement that one model is better than another, from its `gain` in every trial."""
+    if len(gain) < TESTED_FROM:
+        why = f"{np.sum(gain > 0)} of {len(gain)} {'trial' if len(gain) == 1 else 'trials'}, no test"
+        holds, fails = bool((gain > 0).all()), bool((gain < 0).all())
+    elif np.count_nonzero(gain) < TESTED_FROM:
+        holds, fails, why = False, False, f"no difference in {np.sum(gain == 0)} of {len(gain)} trials"
+    else:
+        tests: list[Any] = [wilcoxon(gain[gain != 0], alternative=side) for side in ("greater", "less")]
+        for_it, against = (float(test.pvalue) for test in tests)
+        holds, fails, why = for_it < LEVEL, against < LEVEL, f"p = {for_it:.2g}"
+    if obstacle:
+        return Verdict(
+            NOT_COMPARABLE, f"{obstacle}; here: {'yes' if holds else 'no' if fails else 'undecided'}, {why}"
+        )
+    return Verdict(REPRODUCED if holds else NOT_REPRODUCED if fails else UNDECIDED, why)
+
+
+def judge_likeness(values: Sequence[float], within: float, obstacle: str | None) -> Verdict:
+    """A statement that scores are alike, from one score of each model: they span no more than `within`."""
+    span = float(np.ptp(values))
+    word = REPRODUCED if span <= within else NOT_REPRODUCED
+    why = f"they span {span:.3g}, at most {within:g}"
+    return Verdict(NOT_COMPARABLE, f"{obstacle}; {why}") if obstacle else Verdict(word, why)
