@@ -123,7 +123,7 @@ TABLE3 = Reproduction(
     name="doebe-table3",
     source=f"{PAPER}, App. C, Table 3",
     shows="Hyperparameters drawn from the Laplace approximation of the evidence against its optima alone.",
-    uses=(Use("elevators"), SARCOS, Use("cadata")),
+    uses=(Use("elevators"), SARCOS, Use("cadata"), Use("cpusmall")),
     work=run_stream,
     settings={
         "warmup": WARMUP,
@@ -137,7 +137,7 @@ TABLE3 = Reproduction(
     figures={
         (data, model, metric): Figure(*numbers)
         for (model, metric), row in _TABLE3.items()
-        for data, numbers in zip(_TABLE3_SETS, row, strict=True)
+        for data, numbers in zip((*_TABLE3_SETS, "cpusmall"), (*row, row[-1]), strict=True)
     },
     claims=(
         *(
@@ -150,6 +150,8 @@ TABLE3 = Reproduction(
     notes=(
         "Ten experts of each start: the optimum, and nine drawn around it. The optima alone are the same experts, "
         "with the same frequencies, without those that were drawn.",
+        "The paper's column CaData stands beside ours on CaData and on CPU small: it is probably the latter's. In it "
+        "RFF are ahead of HSGPs, while the paper's text and Fig. 11 have them behind on CaData.",
         *NOTES,
     ),
 )

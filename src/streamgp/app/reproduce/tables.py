@@ -78,11 +78,11 @@ def print_outcome(outcome: Outcome, console: Console) -> None:
     console.print(f"[bold]{reproduction.name}[/bold]: {reproduction.source}. {reproduction.shows}")
     many = "1 trial" if outcome.trials == 1 else f"{outcome.trials} trials"
     console.print(f"{many} (the paper: {reproduction.paper_trials}), {_rows(outcome.rows)}.", highlight=False)
-    console.print(_scores(outcome))
+    console.print(scores_table(outcome))
     if reproduction.figures:
-        console.print(_figures(outcome))
+        console.print(figures_table(outcome))
     if reproduction.claims:
-        console.print(_claims(outcome))
+        console.print(claims_table(outcome))
     for sentence in (*RULES, *reproduction.notes, *_about_data(outcome)):
         console.print(f"- {sentence}", highlight=False, markup=False)
 
@@ -114,7 +114,7 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _scores(outcome: Outcome) -> Table:
+def scores_table(outcome: Outcome) -> Table:
     """Median and range of every score, the best of each data set in bold."""
     metrics = outcome.reproduction.metrics
     kind = ", median (range)" if outcome.trials > 1 else ""
@@ -144,7 +144,8 @@ def _scores(outcome: Outcome) -> Table:
     return table
 
 
-def _figures(outcome: Outcome) -> Table:
+def figures_table(outcome: Outcome) -> Table:
+    """The paper's figures, ours, and the verdicts."""
     table = _table("Beside the paper", "data", "model", "score", "paper", "ours", "verdict", "why")
     for (data, model, metric), figure in outcome.reproduction.figures.items():
         for one in outcome.on(data):
@@ -155,7 +156,8 @@ def _figures(outcome: Outcome) -> Table:
     return table
 
 
-def _claims(outcome: Outcome) -> Table:
+def claims_table(outcome: Outcome) -> Table:
+    """The paper's statements, by how much they hold, and the verdicts."""
     table = _table("What the paper says", "statement", "data", "score", "gain", "verdict", "why")
     for claim in outcome.reproduction.claims:
         for one in outcome.on(claim.data):

@@ -1,0 +1,62 @@
+"""The tables of docs/reproduction.md, from the runs of `streamgp reproduce` that are kept here.
+
+``streamgp reproduce NAME --data DIR --out benchmarks/results/reproductions/NAME.json`` makes the runs; then
+``python benchmarks/reproductions.py`` renders the page.
+"""
+
+import json
+from pathlib import Path
+
+from default_page import put
+from rich.table import Table
+from rich.text import Text
+
+from streamgp.app.reproduce.catalogue import REPRODUCTIONS
+from streamgp.app.reproduce.kinds import Reproduction, Shown
+from streamgp.app.reproduce.tables import Outcome, claims_table, figures_table, scores_table
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "reproductions"
+PAGE = HERE.parent / "docs" / "reproduction.md"
+
+
+def outcome(reproduction: Reproduction, stored: dict) -> Outcome:
+    """What the kept runs show: as many trials as every data set has."""
+    runs = stored["runs"]
+    sets = list(dict.fromkeys(key.rsplit(" ", 1)[0] for key in runs))
+    shown = [
+        Shown(name, use.data) for use in reproduction.uses for name in (use.data, *use.stand_ins) if name in sets
+    ]
+    trials = min(sum(key.rsplit(" ", 1)[0] == name for key in runs) for name in sets)
+    return Outcome(reproduction, shown, (), runs, trials, stored["rows"])
+
+
+def markdown(table: Table) -> str:
+    """A table of the terminal as one of Markdown."""
+    columns = [[Text.from_markup(str(cell)).plain for cell in column.cells] for column in table.columns]
+    lines = [[str(column.header) for column in table.columns], ["---"] * len(columns), *zip(*columns, strict=True)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def main() -> None:
+    """Render what there is."""
+    text = PAGE.read_text()
+    for name, reproduction in REPRODUCTIONS.items():
+        path = RESULTS / f"{name}.json"
+        if not path.exists():
+            continue
+        found = outcome(reproduction, json.loads(path.read_text()))
+        trials = "1 trial" if found.trials == 1 else f"{found.trials} trials"
+        rows = "all rows" if found.rows is None else f"the first {found.rows:,} rows"
+        parts = [f"{reproduction.source}; {trials}, {rows}."]
+        if reproduction.figures:
+            parts.append(markdown(figures_table(found)))
+        if reproduction.claims:
+            parts.append(markdown(claims_table(found)))
+        parts.append(f"<details><summary>All scores</summary>\n\n{markdown(scores_table(found))}\n\n</details>")
+        text = put(text, name, "\n\n".join(parts))
+    PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
