@@ -184,7 +184,7 @@ def test_the_papers_own_data_are_taken_where_they_are_at_hand(data: Path):
         ("elevators", "elevators"),
         ("sarcos_inv_test", "sarcos"),
     ]
-    assert missing == ["sarcos", "cadata"]
+    assert missing == ["sarcos", "cadata", "cpusmall"]
     (data / "sarcos_inv_test.parquet").rename(data / "sarcos.parquet")
     shown, missing = choose_data(doebe.TABLE3, data)
     assert [one.data for one in shown] == ["elevators", "sarcos"]
