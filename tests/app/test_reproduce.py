@@ -188,7 +188,7 @@ def test_the_papers_own_data_are_taken_where_they_are_at_hand(data: Path):
     (data / "sarcos_inv_test.parquet").rename(data / "sarcos.parquet")
     shown, missing = choose_data(doebe.TABLE3, data)
     assert [one.data for one in shown] == ["elevators", "sarcos"]
-    assert missing == ["cadata"]
+    assert missing == ["cadata", "cpusmall"]
 
 
 def test_the_claims_and_figures_are_about_models_and_data_that_there_are():
