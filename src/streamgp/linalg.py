@@ -44,6 +44,12 @@ def log_det(L: Float[AnyArray, "n n"]) -> Float[AnyArray, ""]:
     return 2.0 * jnp.sum(jnp.log(jnp.diagonal(L)))
 
 
+def nearest_semidefinite(A: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+    """The closest positive semidefinite matrix to a symmetric NumPy one: its negative eigenvalues become zero."""
+    values, vectors = np.linalg.eigh(A)
+    return np.asarray(symmetrise((vectors * np.maximum(values, 0.0)) @ vectors.T))
+
+
 def mirror_upper(A: Float[np.ndarray, "n n"], tile: int = 64) -> None:
     """Copy the upper triangle of a NumPy matrix over its lower one, in place, tile by tile."""
     n = A.shape[0]

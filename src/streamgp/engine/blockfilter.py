@@ -14,8 +14,9 @@ from streamgp.core import AnyArray
 from streamgp.dynamics import Dynamics
 from streamgp.engine.blas import Matrices, Number, address
 from streamgp.filtering import Later, Noise
-from streamgp.linalg import mirror_upper
+from streamgp.linalg import mirror_upper, nearest_semidefinite
 
+TOLERATED = 1e-3  # share of the noise by which rounding may make a variance too small
 LARGE = 200  # features from which on a block's work outweighs the calls, so that experts go one by one
 
 
@@ -61,6 +62,33 @@ def update_blocks(
     last_tau = None
     a, b = np.ones((G, R, B)), np.zeros((G, R, B, B))
     end, grown = np.ones((G, R, 1, 1)), np.zeros((G, R, 1))
+    ahead = np.empty((G, R, B, E))
+
+    def factor(i: int) -> np.ndarray:
+        """Predict block i, all rows at once; return the factor of the targets' covariance K."""
+        P = Phi[:, None, i]
+        if large:
+            for (g, _), (cov_at, work_at) in zip(experts, at, strict=True):
+                blas.symmetric_product(cov_at, address(Phi[g, i]), work_at)
+        else:
+            np.matmul(P, cov, out=cross)
+        np.matmul(cross, P.swapaxes(-1, -2), out=K)
+        np.matmul(P, mean, out=ahead)
+        if forecast is not None:
+            forecast.start(i, mean, cov, cross, a, V)
+        if reverts:
+            np.multiply(K, a[..., :, None] * a[..., None, :], out=K)
+            np.multiply(ahead, a[..., None], out=ahead)
+            np.multiply(cross, end * a[..., None], out=cross)
+        if gram is not None:
+            np.add(K, b * gram[:, None, i], out=K)
+            np.add(cross, b[..., -1, :, None] * P, out=cross)
+        diagonal = K.reshape(G, R, -1)[..., :: B + 1]
+        diagonal += s2[..., 0]
+        diagonal *= jitter
+        return _cholesky(K)
+
+    least = np.sqrt((1.0 - TOLERATED) * s2[..., 0, 0])
     for i in range(m):
         if gram is not None and (last_tau is None or not np.array_equal(tau[i], last_tau)):
             last_tau = tau[i]
@@ -69,27 +97,12 @@ def update_blocks(
             end, grown = a[..., -1:, None], b[..., -1, -1:]
             if forecast is not None:
                 forecast.set_times(i, tau[i])
-        P = Phi[:, None, i]
-        if large:
-            for (g, _), (cov_at, work_at) in zip(experts, at, strict=True):
-                blas.symmetric_product(cov_at, address(Phi[g, i]), work_at)
-        else:
-            np.matmul(P, cov, out=cross)
-        np.matmul(cross, P.swapaxes(-1, -2), out=K)
-        ahead = np.matmul(P, mean)
-        if forecast is not None:
-            forecast.start(i, mean, cov, cross, a, V)
-        if reverts:
-            K *= a[..., :, None] * a[..., None, :]
-            ahead *= a[..., None]
-            cross *= end * a[..., None]
-        if gram is not None:
-            K += b * gram[:, None, i]
-            cross += b[..., -1, :, None] * P
-        diagonal = K.reshape(G, R, -1)[..., :: B + 1]
-        diagonal += s2[..., 0]
-        diagonal *= jitter
-        L = _cholesky(K)
+        L = factor(i)
+        ill = ~(L.reshape(G, R, -1)[..., :: B + 1].min(-1) >= least)  # NaN is ill, too
+        if ill.any():
+            for expert in zip(*np.nonzero(ill), strict=True):
+                mend(cov[expert], one_triangle=large)
+            L = factor(i)
         np.subtract(y[i], ahead, out=z)
         for number, (_, work_at) in enumerate(at):
             blas.solve(address(L) + number * L.itemsize * B * B, work_at)
@@ -176,6 +189,18 @@ class _Forecast:
         np.subtract(self._var, np.square(V).sum(-2), out=var)
 
 
+def mend(cov: Float[np.ndarray, "f f"], one_triangle: bool = False) -> None:
+    """Make a covariance positive semidefinite again, in place.
+
+    A prior variance of 1e10 times the noise leaves it few digits: after some thousand rows rounding may have taken
+    more from it than was left; variances then fall below that of the noise, and soon K has no factor.
+    """
+    if one_triangle:
+        mirror_upper(cov)
+    if np.isfinite(cov).all():
+        cov[:] = nearest_semidefinite(cov)
+
+
 def _of_every(dynamics: Dynamics, found: Callable[[Dynamics], tuple[AnyArray, ...]]) -> list[np.ndarray]:
     """What is found of the dynamics of single experts, for all of them."""
     shape = np.shape(dynamics.decay)
@@ -207,5 +232,5 @@ def predict_rows(
     """Mean and variance of the target of each row, each as if it came `tau` after the last row learnt."""
     a, b = dynamics.shrinkage(tau), dynamics.spread(tau) * noise.prior_var
     spread = np.einsum("nf,nf->n", Phi @ cov, Phi)
-    var = a * a * spread + b * np.einsum("nf,nf->n", Phi, Phi) + noise.noise_var
+    var = a * a * np.maximum(spread, 0.0) + b * np.einsum("nf,nf->n", Phi, Phi) + noise.noise_var
     return np.asarray(a)[:, None] * (Phi @ mean), np.asarray(var)

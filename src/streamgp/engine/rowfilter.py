@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.dynamics import Dynamics
+from streamgp.engine.blockfilter import TOLERATED, mend
 from streamgp.filtering import FilterState, Noise
 
 PENDING = 32  # rows in the buffer at most; a row costs O(F^2 + PENDING F)
@@ -43,6 +44,7 @@ class RowFilter:
         self.cov = np.array(beliefs.cov)
         self.dynamics = Dynamics(np.asarray(dynamics.decay), np.asarray(dynamics.diffusion))
         self.prior_var, self.noise_var = np.asarray(noise.prior_var), np.asarray(noise.noise_var)
+        self._least_var = (1.0 - TOLERATED) * self.noise_var
         self.pending = np.empty((*self.cov.shape[:2], PENDING, self.cov.shape[-1]))
         self._empty()
         self._tau = np.nan
@@ -55,6 +57,16 @@ class RowFilter:
 
     def predict(self, phi: Float[np.ndarray, "*g f"], tau: float) -> Ahead:
         """Predict a row `tau` after the last one learnt; the same features serve all if `phi` is a single row."""
+        ahead = self._predict(phi, tau)
+        ill = ahead.var < self._least_var
+        if ill.any():
+            self._fold()
+            for expert in zip(*np.nonzero(ill), strict=True):
+                mend(self.cov[expert])
+            ahead = self._predict(phi, tau)
+        return ahead
+
+    def _predict(self, phi: Float[np.ndarray, "*g f"], tau: float) -> Ahead:
         if tau != self._tau:
             time = np.full(self.cov.shape[:2], tau)
             # By the class: a method bound to a module is a module of its own, which takes its time.
