@@ -158,6 +158,9 @@ def test_a_curve_ends_at_the_score_and_a_weight_is_averaged_over_ten_rows():
     moving = np.exp(logsumexp(log_weights[:, [1, 3]], axis=1) - logsumexp(log_weights, axis=1))
     np.testing.assert_allclose(weight["weight"][0], moving[:10].mean(), rtol=1e-4)
     np.testing.assert_allclose(weight["weight"][-1], moving[-10:].mean(), rtol=1e-4)
+    few = scored(Mix("some", shutdown=0.0), Stretch(*(a[:4] for a in rows)), 4).moving_weight()
+    assert few["rows"] == [4]
+    np.testing.assert_allclose(few["weight"], moving[:4].mean(), rtol=1e-4)
 
 
 # Data
