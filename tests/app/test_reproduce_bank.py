@@ -184,6 +184,24 @@ def test_a_file_is_read_as_described(tmp_path: Path):
         load("sarcos", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"x": ["a", "b", "c"], "y": [1.0, 2.0, 3.0]}, "expected numbers in every column, but not so in x"),
+        ({"x": [None, None, None], "y": [1.0, 2.0, 3.0]}, "expected numbers in every column, but not so in x"),
+        ({"x": [1.0, 2.0, 3.0], "y": [1.0, 1.0, np.inf]}, "got 2 rows without gaps in which y does not"),
+        ({"x": [1.0, 1.0, 1.0], "y": [1.0, 2.0, 3.0]}, "got 3 rows without gaps in which x does not"),
+        ({"x": [np.nan, np.nan, 1.0], "y": [1.0, 2.0, None]}, "got 0 rows without gaps in which x, y do not"),
+        (None, "expected a Parquet file, but"),
+    ],
+)
+def test_a_file_from_which_nothing_can_be_learnt_is_one_sentence(tmp_path: Path, columns: dict | None, expected: str):
+    path = tmp_path / DATASETS["servo"].file
+    path.write_text("no table") if columns is None else pl.DataFrame(columns).write_parquet(path)
+    with pytest.raises(RunError, match=expected):
+        load("servo", tmp_path)
+
+
 def test_every_data_set_is_a_file_or_generated():
     for name, data in DATASETS.items():
         assert bool(data.file) != (data.generate is not None) or name.startswith("iegp"), name
