@@ -16,6 +16,7 @@ from streamgp.weights import (
     DMA,
     ExponentiatedGradient,
     Markov,
+    NewtonStep,
     Share,
     SoftBayes,
     WeightRule,
@@ -178,6 +179,34 @@ def test_weights_stay_normalised_over_a_hundred_thousand_rows(rule):
     }[rule]
     before, _ = run(made, uniform(6), jnp.asarray(random_log_density(100_000, 6)))
     np.testing.assert_allclose(logsumexp(before, axis=1), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [BMA(), fixed_share(6, 0.01), SoftBayes(), DMA(), ExponentiatedGradient(), NewtonStep(), auto(GROUPS)],
+    ids=lambda rule: type(rule).__name__,
+)
+def test_an_outlier_is_weighed_by_ratios_however_small_its_densities(rule):
+    log_density = random_log_density(40, 6)
+    before, _ = run(rule, uniform(6), jnp.asarray(log_density))
+    log_density[20] -= 1e13  # exact where a weight's log next to it is not
+    far, _ = run(rule, uniform(6), jnp.asarray(log_density))
+    np.testing.assert_allclose(logsumexp(far, axis=1), 0.0, atol=1e-12)
+    np.testing.assert_allclose(far[:21], before[:21], rtol=1e-12)
+    log_density[20] = -1e20
+    far, _ = run(rule, uniform(6), jnp.asarray(log_density))
+    log_density[20] = 0.0
+    none, _ = run(rule, uniform(6), jnp.asarray(log_density))
+    np.testing.assert_allclose(far, none, rtol=1e-10, atol=1e-12)
+
+
+def test_experts_that_foresaw_an_outlier_together_share_the_weight():
+    log_density = np.zeros((3, 7))
+    log_density[0, 1:] = -1e-3
+    log_density[1, 0] = -60.0
+    prior = jnp.log(jnp.asarray([1.0 - 6e-13, *6 * [1e-13]]))  # too little each for the largest step that is taken
+    after = run(ExponentiatedGradient(), prior, jnp.asarray(log_density))[0][2]
+    np.testing.assert_allclose(np.exp(after), [0.0, *6 * [1 / 6]], atol=1e-12)
 
 
 @pytest.mark.parametrize("rule", ["share", "Q"])

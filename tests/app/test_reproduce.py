@@ -189,6 +189,11 @@ def test_the_papers_own_data_are_taken_where_they_are_at_hand(data: Path):
     shown, missing = choose_data(doebe.TABLE3, data)
     assert [one.data for one in shown] == ["elevators", "sarcos"]
     assert missing == ["cadata", "cpusmall"]
+    (data / "sarcos_inv_test.parquet").write_bytes((data / "sarcos.parquet").read_bytes())
+    assert [one.data for one in choose_data(doebe.TABLE3, data)[0]] == ["elevators", "sarcos"]
+    shown, missing = choose_data(doebe.TABLE3, data, ["sarcos_inv_test"])
+    assert [(one.data, one.stands_for) for one in shown] == [("sarcos_inv_test", "sarcos")]
+    assert missing == []
 
 
 def test_the_claims_and_figures_are_about_models_and_data_that_there_are():

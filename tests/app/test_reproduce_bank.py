@@ -158,6 +158,9 @@ def test_a_curve_ends_at_the_score_and_a_weight_is_averaged_over_ten_rows():
     moving = np.exp(logsumexp(log_weights[:, [1, 3]], axis=1) - logsumexp(log_weights, axis=1))
     np.testing.assert_allclose(weight["weight"][0], moving[:10].mean(), rtol=1e-4)
     np.testing.assert_allclose(weight["weight"][-1], moving[-10:].mean(), rtol=1e-4)
+    few = scored(Mix("some", shutdown=0.0), Stretch(*(a[:4] for a in rows)), 4).moving_weight()
+    assert few["rows"] == [4]
+    np.testing.assert_allclose(few["weight"], moving[:4].mean(), rtol=1e-4)
 
 
 # Data
@@ -179,6 +182,24 @@ def test_a_file_is_read_as_described(tmp_path: Path):
     frame.drop("y").write_parquet(tmp_path / "sarcos.parquet")
     with pytest.raises(RunError, match=r"sarcos\.parquet: expected a target in the column y, got x0, x1, y2"):
         load("sarcos", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"x": ["a", "b", "c"], "y": [1.0, 2.0, 3.0]}, "expected numbers in every column, but not so in x"),
+        ({"x": [None, None, None], "y": [1.0, 2.0, 3.0]}, "expected numbers in every column, but not so in x"),
+        ({"x": [1.0, 2.0, 3.0], "y": [1.0, 1.0, np.inf]}, "got 2 rows without gaps in which y does not"),
+        ({"x": [1.0, 1.0, 1.0], "y": [1.0, 2.0, 3.0]}, "got 3 rows without gaps in which x does not"),
+        ({"x": [np.nan, np.nan, 1.0], "y": [1.0, 2.0, None]}, "got 0 rows without gaps in which x, y do not"),
+        (None, "expected a Parquet file, but"),
+    ],
+)
+def test_a_file_from_which_nothing_can_be_learnt_is_one_sentence(tmp_path: Path, columns: dict | None, expected: str):
+    path = tmp_path / DATASETS["servo"].file
+    path.write_text("no table") if columns is None else pl.DataFrame(columns).write_parquet(path)
+    with pytest.raises(RunError, match=expected):
+        load("servo", tmp_path)
 
 
 def test_every_data_set_is_a_file_or_generated():

@@ -85,6 +85,8 @@ def test_more_trials_keep_those_there_are(tmp_path: Path):
     [
         ("{", "expected runs of this command, got something else"),
         ("[1]", "expected runs of this command"),
+        ('{"runs": null}', "expected runs of this command"),
+        ('{"runs": [1]}', "expected runs of this command"),
         ('{"runs": {}, "reproduction": "another", "rows": null}', "reproduction 'another', but now .* 'some-table'"),
         ('{"runs": {}, "reproduction": "some-table", "rows": 10, "streamgp": "x"}', "rows 10, but now rows is None"),
         ('{"runs": {}, "reproduction": "some-table", "rows": null, "streamgp": "0"}', "streamgp '0', but now"),
@@ -96,6 +98,25 @@ def test_a_file_of_something_else_is_refused_and_stays(tmp_path: Path, content: 
     with pytest.raises(RunError, match=expected):
         Results(path, ABOUT)
     assert path.read_text() == content
+
+
+def test_numbers_that_are_not_finite_are_null_in_the_file_and_out_of_it(tmp_path: Path):
+    results = Results(tmp_path / "runs.json", ABOUT)
+    run_all([Job("set", 0, lambda *_: {"pll": -np.inf, "curve": [np.nan, 1.0]})], results, 1)
+    held = json.loads(results.path.read_text(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert held["runs"] == results.runs == {"set 0": {"pll": None, "curve": [None, 1.0]}}
+
+
+def test_a_place_that_cannot_be_written_to_is_found_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def work(*_: Any) -> dict[str, Any]:
+        raise AssertionError("work was done in vain")
+
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        run_all([Job("set", 0, work)], Results(tmp_path / "file" / "runs.json", ABOUT), 1)
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(RunError, match="--out: expected a directory that can be written to"):
+        run_all([Job("set", 0, work)], Results(tmp_path / "runs.json", ABOUT), 1)
 
 
 def test_processes_side_by_side_give_the_same_runs(tmp_path: Path):
@@ -170,6 +191,14 @@ def test_a_figure_is_judged_by_both_spreads_and_a_least_tolerance(
 def test_a_statement_is_judged_by_a_signed_rank_test(gain: list[float], word: str):
     assert judge_claim(np.array(gain), None).word == word
     assert judge_claim(np.array(gain), "because").word == NOT_COMPARABLE
+
+
+def test_a_theorem_must_hold_in_every_trial():
+    gain = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 0.0, -0.1])
+    assert judge_claim(gain, None).word == REPRODUCED
+    assert judge_claim(gain, None, always=True) == (NOT_REPRODUCED, "in 9 of 10 trials")
+    assert judge_claim(gain[:-1], None, always=True) == (REPRODUCED, "in 9 of 9 trials")
+    assert judge_claim(gain, "because", always=True) == (NOT_COMPARABLE, "because; here: no, in 9 of 10 trials")
 
 
 def test_a_gain_has_the_sign_of_what_is_better():

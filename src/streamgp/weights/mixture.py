@@ -10,7 +10,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
 from streamgp.serialise import register
-from streamgp.weights.rules import BMA, SoftBayes, WeightRule, fixed_share, fresh_start, posterior, share
+from streamgp.weights.rules import BMA, SoftBayes, WeightRule, fixed_share, fresh_start, posterior, relative, share
 
 
 @register
@@ -58,6 +58,7 @@ class Mixture(eqx.Module):
         return logsumexp(state.log_weights[:, None] + self._each(state), axis=0)
 
     def update(self, state: MixtureState, log_density: Float[Array, " k"]) -> MixtureState:
+        log_density = relative(self.predict(state), log_density)
         evidence = logsumexp(self._each(state) + log_density[None, :], axis=1)
         weights = fresh_start(posterior(state.log_weights, evidence), self.share)
         pairs = zip(self.rules, state.rules, strict=True)

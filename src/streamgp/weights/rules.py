@@ -41,9 +41,18 @@ class WeightRule(Protocol):
         ...
 
 
+def relative(log_weights: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+    """Log densities against the largest of an expert with weight: no rule asks for more.
+
+    An outlier has one of -1e20 or so, next to which the log of a weight would be lost in rounding.
+    """
+    top = jnp.max(jnp.where(log_weights > -jnp.inf, log_density, -jnp.inf))
+    return jnp.where(jnp.isfinite(top), log_density - top, log_density)
+
+
 def posterior(log_weights: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
     """Bayes' rule in logs; an expert at ``-inf`` stays there."""
-    joint = log_weights + log_density
+    joint = log_weights + relative(log_weights, log_density)
     total = logsumexp(joint)
     return jnp.where(jnp.isfinite(total), joint - total, log_weights)
 
@@ -257,6 +266,7 @@ class SoftBayes(eqx.Module):
         return state
 
     def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+        log_density = relative(state, log_density)
         total = logsumexp(state + log_density)
         # The weights need no normalising: a sum of 1 + e, by rounding, becomes one of 1 + (1 - rate) e.
         factor = jnp.logaddexp(np.log1p(-self.rate), np.log(self.rate) + log_density - total)

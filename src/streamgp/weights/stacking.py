@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from streamgp.linalg import cholesky, cholesky_solve
 from streamgp.serialise import register
-from streamgp.weights.rules import fresh_start
+from streamgp.weights.rules import fresh_start, relative
 
 # A weight below e^-this can gain no more at one row: the logs of the weights stay finite, whatever the densities.
 _LARGEST_LOG_RATIO = np.log(1e12)
@@ -70,9 +70,11 @@ class ExponentiatedGradient(eqx.Module):
         return state
 
     def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+        log_density = relative(state, log_density)
         total = logsumexp(state + log_density)
         ratio = jnp.exp(jnp.minimum(log_density - total, _LARGEST_LOG_RATIO))
         raised = jnp.where(jnp.isfinite(total), state + self.rate * ratio, state)
+        raised = raised - raised.max()  # which may be 1e10: a logarithm of a sum next to it would be lost in rounding
         return fresh_start(raised - logsumexp(raised), self.share)
 
 
@@ -131,6 +133,7 @@ class NewtonStep(eqx.Module):
         return state.log_weights
 
     def update(self, state: NewtonState, log_density: Float[Array, " k"]) -> NewtonState:
+        log_density = relative(state.log_weights, log_density)
         total = logsumexp(state.log_weights + log_density)
         ratio = jnp.exp(log_density - total)
         x = (1.0 - self.mixing) * ratio + self.mixing * jnp.mean(ratio)

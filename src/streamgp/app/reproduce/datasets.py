@@ -208,7 +208,8 @@ def load(name: str, directory: Path | None, rows: int | None = None) -> Stream:
     Raises
     ------
     RunError
-        If the file is missing or has no column ``y``; the message says what it is and where it comes from.
+        If the file is missing; the message says what it is and where it comes from. If it is no Parquet file, has no
+        column ``y`` or others than numbers, or nothing in it changes.
     """
     data = DATASETS[name]
     if data.generate is not None:
@@ -216,9 +217,22 @@ def load(name: str, directory: Path | None, rows: int | None = None) -> Stream:
         return X[:rows], y[:rows]
     if directory is None or not is_at_hand(name, directory):
         raise RunError(f"expected a file {where_from(name)}; put it into the directory that --data names")
-    frame = pl.read_parquet(directory / data.file)
+    path = directory / data.file
+    try:
+        frame = pl.read_parquet(path)
+    except pl.exceptions.PolarsError as error:
+        raise RunError(f"{path}: expected a Parquet file, but: {error}") from None
     if "y" not in frame.columns:
-        raise RunError(f"{directory / data.file}: expected a target in the column y, got {', '.join(frame.columns)}")
-    frame = frame.drop(data.drop, strict=False).cast(pl.Float64).fill_nan(None).drop_nulls()[:rows]
-    X, y = frame.drop("y").to_numpy(), frame["y"].to_numpy()
-    return X[:, np.ptp(X, axis=0) > 0.0], y
+        raise RunError(f"{path}: expected a target in the column y, got {', '.join(frame.columns)}")
+    frame = frame.drop(data.drop, strict=False)
+    if others := [name for name, kind in frame.schema.items() if not (kind.is_numeric() or kind == pl.Boolean)]:
+        raise RunError(f"{path}: expected numbers in every column, but not so in {', '.join(others)}; leave them out")
+    frame = frame.cast(pl.Float64).filter(pl.all_horizontal(pl.all().is_finite()))[:rows]
+    constant = {name for name in frame.columns if frame[name].n_unique() < 2}
+    if "y" in constant or len(constant) == len(frame.columns) - 1:
+        raise RunError(
+            f"{path}: expected a target and inputs that change, got {len(frame)} rows without gaps in which "
+            f"{', '.join(sorted(constant))} {'does' if len(constant) == 1 else 'do'} not"
+        )
+    inputs = [name for name in frame.columns if name != "y" and name not in constant]
+    return frame.select(inputs).to_numpy(), frame["y"].to_numpy()

@@ -273,7 +273,7 @@ OPTIMISED = Reproduction(
     ),
     notes=(
         "Experts around an optimum: of RFF by the Laplace approximation, of OFF by perturbations of variance 1e-3, "
-        "since its Hessian is too large; the paper perturbs both.",
+        "since its Hessian is too large (not on Friedman #2, with four inputs); the paper perturbs both.",
         *NOTES,
     ),
 )

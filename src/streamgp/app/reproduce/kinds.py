@@ -23,7 +23,8 @@ class Use:
 class Claim:
     """A statement of the paper: on a data set, the best of some models has a better score than the best of others.
 
-    With `within`, that the scores of the models `ahead` are alike instead: no further apart than this.
+    With `within`, that the scores of the models `ahead` are alike instead: no further apart than this. With `always`,
+    it is a theorem: it must hold in every trial.
     """
 
     text: str
@@ -32,6 +33,7 @@ class Claim:
     ahead: tuple[str, ...]
     behind: tuple[str, ...] = ()
     within: float | None = None
+    always: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,9 @@ def choose_data(
     shown, missing = [], []
     for use in reproduction.uses:
         at_hand = is_at_hand(use.data, directory)
-        candidates = (use.data,) if at_hand else tuple(name for name in use.stand_ins if is_at_hand(name, directory))
+        # A stand-in takes the place of what is not at hand, or is asked for by its name.
+        stand_ins = [name for name in use.stand_ins if not at_hand or name in (only or ())]
+        candidates = [use.data] * at_hand + [name for name in stand_ins if is_at_hand(name, directory)]
         if not at_hand and (not only or {use.data, *use.stand_ins} & set(only)):
             missing.append(use.data)
         shown += [Shown(name, use.data) for name in candidates if not only or {name, use.data} & set(only)]

@@ -147,10 +147,11 @@ class Scorer:
         """The weight of the moving experts together, averaged over ten rows, and the row from which on it is zero."""
         weight = np.concatenate(self._rows, axis=1)[1]
         last = int(np.max(np.flatnonzero(weight), initial=-1))
-        averaged = np.convolve(weight, np.full(AVERAGED_ROWS, 1.0 / AVERAGED_ROWS), mode="valid")
+        width = min(AVERAGED_ROWS, len(weight))
+        averaged = np.convolve(weight, np.full(width, 1.0 / width), mode="valid")
         at = np.unique(np.linspace(0, len(averaged) - 1, WEIGHT_POINTS).astype(int))
         return {
-            "rows": (at + AVERAGED_ROWS).tolist(),
+            "rows": (at + width).tolist(),
             "weight": _short(averaged[at]),
             "zero_from": None if last == len(weight) - 1 else last + 2,
         }

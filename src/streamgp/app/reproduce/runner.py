@@ -66,7 +66,7 @@ class Results:
     def _read(self) -> dict[str, dict[str, Any]]:
         try:
             held = json.loads(self.path.read_text(encoding="utf-8"))
-            runs = held.pop("runs")
+            runs = dict(held.pop("runs"))
         except (ValueError, KeyError, AttributeError, TypeError):
             raise RunError(
                 f"{self.path}: expected runs of this command, got something else; name another --out"
@@ -79,10 +79,22 @@ class Results:
                 )
         return runs
 
+    def make_room(self) -> None:
+        """Make the directory of the file; better that this fails now than after the first run.
+
+        Raises
+        ------
+        RunError
+            If nothing can be written there.
+        """
+        folder = self.path.parent
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise RunError(f"--out: expected a directory that can be written to, got {folder}; name another --out")
+
     def add(self, key: str, run: dict[str, Any]) -> None:
-        """Keep a run: after this the file has it."""
-        self.runs[key] = run
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        """Keep a run: after this the file has it, with null for numbers that are not finite: JSON has none."""
+        self.runs[key] = json.loads(json.dumps(run), parse_constant=lambda _: None)
         write_aside(self.path, (json.dumps(self.about | {"runs": self.runs}) + "\n").encode())
 
 
@@ -92,6 +104,8 @@ def run_all(jobs: Sequence[Job], results: Results, processes: int) -> None:
     With one process the work is done in this one. If it is interrupted, or a job fails, the file has what was done.
     """
     todo = [job for job in jobs if job.key not in results.runs]
+    if todo:
+        results.make_room()
     done = len(jobs) - len(todo)
     with progress_bar("runs", len(jobs)) as bar:
         bar.at(done)

@@ -47,7 +47,8 @@ def run_stream(
     """
     X, y = load(data, directory, rows)
     if len(y) < warmup + 2:
-        raise RunError(f"{data}: expected more than the {warmup} rows of the warm-up, got {len(y)}; give more --rows")
+        hint = "" if rows is None else "; give more --rows"
+        raise RunError(f"{data}: expected more than the {warmup} rows of the warm-up, got {len(y)}{hint}")
     with jax.enable_x64(True):
         inputs, targets = standardised(X, y, warmup)
         experts, members = fit_experts(families, inputs[:warmup], targets[:warmup], seed)

@@ -182,7 +182,7 @@ def judge(outcome: Outcome, claim: Claim, one: Shown) -> tuple[str, Verdict]:
         outcome.values(one.data, behind, claim.metric).tolist(),
     )
     words = f"{ahead} over {behind}: {_signed(float(np.median(gain)))}"
-    return words, judge_claim(gain, outcome.obstacle(one))
+    return words, judge_claim(gain, outcome.obstacle(one), claim.always)
 
 
 def _words(verdict: Verdict) -> tuple[str, str]:
