@@ -14,9 +14,9 @@ LEAST_TOLERANCE = 0.02  # nats a row; of a score that is no log density, a share
 TESTED_FROM = 5  # trials: with fewer, the signed-rank test cannot reach its level
 LEVEL = 0.05
 RULES = (
-    f"A figure is reproduced where our mean lies within two standard deviations of the paper's (both trials' taken "
-    f"together, at least {LEAST_TOLERANCE:g} nats of a log density or {LEAST_TOLERANCE:.0%} of another score); "
-    f"else it is better or worse.",
+    f"A figure is reproduced where our mean lies within two standard deviations of the paper's (that of its trials and "
+    f"the standard error of our mean together, at least {LEAST_TOLERANCE:g} nats of a log density or "
+    f"{LEAST_TOLERANCE:.0%} of another score); else it is better or worse.",
     f"A statement is reproduced where a one-sided Wilcoxon signed-rank test over the seeds finds for it at "
     f"{LEVEL:.0%}, not reproduced where it finds for the opposite, else undecided; with fewer than {TESTED_FROM} "
     f"trials all of them must agree. A lemma must hold in every trial.",
@@ -55,7 +55,8 @@ def judge_figure(metric: str, ours: Sequence[float], paper: Figure, obstacle: st
         return Verdict(NOT_COMPARABLE, obstacle)
     difference = float(np.mean(ours)) - paper.value
     unit = 1.0 if higher_is_better(metric) else abs(paper.value)
-    tolerance = max(2.0 * float(np.hypot(spread(ours), paper.std)), LEAST_TOLERANCE * unit)
+    error = spread(ours) / np.sqrt(len(ours))  # of our mean
+    tolerance = max(2.0 * float(np.hypot(error, paper.std)), LEAST_TOLERANCE * unit)
     why = f"{difference:+.3g}, tolerance {tolerance:.2g}"
     if abs(difference) <= tolerance:
         return Verdict(REPRODUCED, why)
