@@ -29,8 +29,8 @@ from streamgp.warmup import FittedExpert
 RESULTS = Path(__file__).parent / "results" / "stacking.json"
 PAGE = Path(__file__).parent.parent / "docs" / "weights.md"
 WARMUP, ROWS = 1_000, 10_000
-MOVING = ("schunk_arm", "beijing_pm25", "sml2010_stream", "household_power_hourly", "appliances_energy")
-STATIC = ("elevators_ucids", "cadata", "cpusmall", "wine_white", "abalone")
+MOVING = ("schunk_arm", "beijing_pm25", "sml2010_stream", "household_power_hourly", "appliances_energy", "cadata")
+STATIC = ("elevators_ucids", "cpusmall", "wine_white", "abalone")
 STACKING = ("soft-bayes", "stacking", "stacking-share", "stacking-newton")
 RULES = ("bma", "auto", "switching", "e-doebe", "dma", *STACKING)
 NEWTON_EXPERTS = 100  # a row of the Newton step costs the cube of their number

@@ -14,8 +14,8 @@ LEAST_TOLERANCE = 0.02  # nats a row; of a score that is no log density, a share
 TESTED_FROM = 5  # trials: with fewer, the signed-rank test cannot reach its level
 LEVEL = 0.05
 RULES = (
-    f"A figure is reproduced where our mean lies within two standard deviations of the paper's (that of its trials and "
-    f"the standard error of our mean together, at least {LEAST_TOLERANCE:g} nats of a log density or "
+    f"A figure is reproduced where our mean lies within two standard deviations of the paper's (that of its trials "
+    f"and the standard error of our mean together, at least {LEAST_TOLERANCE:g} nats of a log density or "
     f"{LEAST_TOLERANCE:.0%} of another score); else it is better or worse.",
     f"A statement is reproduced where a one-sided Wilcoxon signed-rank test over the seeds finds for it at "
     f"{LEVEL:.0%}, not reproduced where it finds for the opposite, else undecided; with fewer than {TESTED_FROM} "
