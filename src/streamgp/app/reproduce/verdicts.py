@@ -45,8 +45,8 @@ def higher_is_better(metric: str) -> bool:
 
 
 def spread(values: Sequence[float]) -> float:
-    """Standard deviation over the trials; zero where a model went to pieces in one of them, and no mean is left."""
-    return float(np.std(values)) if np.isfinite(values).all() else 0.0
+    """Standard deviation over the trials; zero where all are the same, or where a model went to pieces and no mean is left."""
+    return float(np.std(values)) if np.isfinite(values).all() and np.ptp(values) else 0.0
 
 
 def judge_figure(metric: str, ours: Sequence[float], paper: Figure, obstacle: str | None) -> Verdict:
