@@ -45,7 +45,7 @@ def higher_is_better(metric: str) -> bool:
 
 
 def spread(values: Sequence[float]) -> float:
-    """Standard deviation over the trials; zero where all are the same, or where a model went to pieces and no mean is left."""
+    """Standard deviation over the trials; zero where a model went to pieces, and no mean is left."""
     return float(np.std(values)) if np.isfinite(values).all() and np.ptp(values) else 0.0
 
 
