@@ -60,8 +60,8 @@ def main() -> None:
         if not path.exists():
             continue
         stored = json.loads(path.read_text())
-        kept = ("rows", "inputs", "models")
-        stored["runs"] = {key: {name: run[name] for name in kept} for key, run in stored["runs"].items()}
+        kept = ("of", "rows", "inputs", "models")
+        stored["runs"] = {key: {n: run[n] for n in kept if n in run} for key, run in stored["runs"].items()}
         path.write_text(json.dumps(stored, indent=1) + "\n")
         found = outcome(reproduction, stored)
         trials = "1 trial" if found.trials == 1 else f"{found.trials} trials"

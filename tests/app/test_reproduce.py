@@ -61,6 +61,7 @@ def small_table3(monkeypatch: pytest.MonkeyPatch) -> None:
     """Table 3 with few features and a short warm-up."""
     small = replace(doebe.TABLE3, settings=SMALL, metrics=doebe.FIG4.metrics, pictures=doebe.FIG4.pictures)
     monkeypatch.setitem(catalogue.REPRODUCTIONS, "doebe-table3", small)
+    monkeypatch.setitem(DATASETS, "elevators", replace(DATASETS["elevators"], rows=120))
 
 
 @pytest.mark.usefixtures("small_table3")
@@ -94,13 +95,23 @@ def test_a_table_from_data_to_verdicts_and_again_without_work(
     def no_work(*_: Any, **__: Any) -> dict:
         raise AssertionError("a run was done twice")
 
-    idle = replace(catalogue.find("doebe-table3"), work=no_work)
+    before_idle = catalogue.find("doebe-table3")
+    idle = replace(before_idle, work=no_work)
     monkeypatch.setitem(catalogue.REPRODUCTIONS, "doebe-table3", idle)
     before = out.read_bytes()
     again = invoke(*words)
     assert again.exit_code == 0, again.output
     assert again.stdout == result.stdout
     assert out.read_bytes() == before
+    file = data / "elevators_ucids.parquet"
+    pl.read_parquet(file).head(110).write_parquet(file)
+    other = invoke(*words)
+    assert other.exit_code == 1
+    assert "its run 'elevators 0' was made of other data" in " ".join(other.stderr.split())
+    monkeypatch.setitem(catalogue.REPRODUCTIONS, "doebe-table3", before_idle)
+    cut = invoke(*words[:-3], tmp_path / "another.json", *words[-2:])
+    (line,) = [row for row in rows(cut.stdout) if row[:4] == start]
+    assert line[5:] == ["not comparable", "110 rows, the paper's have 120"]
 
 
 def rows(text: str) -> list[list[str]]:

@@ -1,12 +1,13 @@
 """What a reproduction is made of."""
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamgp.app.outputs import RunError
-from streamgp.app.reproduce.datasets import DATASETS, is_at_hand
+from streamgp.app.reproduce.datasets import DATASETS, digest, is_at_hand
 from streamgp.app.reproduce.runner import Job
 from streamgp.app.reproduce.verdicts import Figure
 
@@ -126,5 +127,8 @@ def make_jobs(
 ) -> list[Job]:
     """The runs, seed by seed, so that an early stop leaves every data set with about as many."""
     settings = {"directory": directory, "rows": rows, **reproduction.settings}
-    data = dict.fromkeys(one.data for one in shown)
-    return [Job(name, seed, reproduction.work, settings) for seed in range(trials) for name in data]
+    plan = hashlib.sha256(repr(reproduction.settings).encode()).hexdigest()[:12]
+    made_of = {one.data: f"{digest(one.data, directory)} {plan}" for one in shown}
+    return [
+        Job(name, seed, reproduction.work, settings, of) for seed in range(trials) for name, of in made_of.items()
+    ]

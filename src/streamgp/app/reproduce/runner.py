@@ -23,12 +23,16 @@ Runs = Generator[tuple["Job", dict[str, Any]], None, None]
 
 @dataclass(frozen=True)
 class Job:
-    """One run: a function of a data set and a seed; it and its settings go to the process that does it."""
+    """One run: a function of a data set and a seed; it and its settings go to the process that does it.
+
+    What it is made `of`, data and settings, is kept with it, so that it never passes for a run of others.
+    """
 
     data: str
     seed: int
     work: Callable[..., dict[str, Any]]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    of: str = ""
 
     @property
     def key(self) -> str:
@@ -92,9 +96,20 @@ class Results:
         if not os.access(folder, os.W_OK):
             raise RunError(f"--out: expected a directory that can be written to, got {folder}; name another --out")
 
-    def add(self, key: str, run: dict[str, Any]) -> None:
+    def check(self, jobs: Sequence[Job]) -> None:
+        """Raise RunError if a run that is held already was made of something else than the job of its name."""
+        for job in jobs:
+            if job.key in self.runs and self.runs[job.key].get("of", "") != job.of:
+                raise RunError(
+                    f"{self.path}: its run '{job.key}' was made of other data, or with other settings; name another "
+                    f"--out, or delete the file"
+                )
+
+    def add(self, job: Job, run: dict[str, Any]) -> None:
         """Keep a run: after this the file has it, with null for numbers that are not finite: JSON has none."""
-        self.runs[key] = json.loads(json.dumps(run), parse_constant=lambda _: None)
+        self.runs[job.key] = json.loads(
+            json.dumps(run | ({"of": job.of} if job.of else {})), parse_constant=lambda _: None
+        )
         write_aside(self.path, (json.dumps(self.about | {"runs": self.runs}) + "\n").encode())
 
 
@@ -103,6 +118,7 @@ def run_all(jobs: Sequence[Job], results: Results, processes: int) -> None:
 
     With one process the work is done in this one. If it is interrupted, or a job fails, the file has what was done.
     """
+    results.check(jobs)
     todo = [job for job in jobs if job.key not in results.runs]
     if todo:
         results.make_room()
@@ -111,7 +127,7 @@ def run_all(jobs: Sequence[Job], results: Results, processes: int) -> None:
         bar.at(done)
         with closing(_one_by_one(todo) if processes == 1 else _side_by_side(todo, processes)) as runs:
             for job, run in runs:
-                results.add(job.key, run)
+                results.add(job, run)
                 done += 1
                 bar.at(done, f"{done} of {len(jobs)} runs, last {job.key}")
 

@@ -64,8 +64,11 @@ class Outcome:
 
     def obstacle(self, one: Shown) -> str | None:
         """Why figures on a data set cannot be compared with the paper's."""
-        cut = self.rows is not None and self.rows < DATASETS[one.data].rows
-        return one.obstacle or (f"first {self.rows:,} rows only" if cut else None)
+        whole = DATASETS[one.data].rows
+        if self.rows is not None and self.rows < whole:
+            return one.obstacle or f"first {self.rows:,} rows only"
+        found = self.of(one.data)[0]["rows"]
+        return one.obstacle or (f"{found:,} rows, the paper's have {whole:,}" if found != whole else None)
 
     def on(self, data: str) -> Iterator[Shown]:
         """What was run for a data set of the paper."""
