@@ -63,31 +63,6 @@ def update_blocks(
     a, b = np.ones((G, R, B)), np.zeros((G, R, B, B))
     end, grown = np.ones((G, R, 1, 1)), np.zeros((G, R, 1))
     ahead = np.empty((G, R, B, E))
-
-    def factor(i: int) -> np.ndarray:
-        """Predict block i, all rows at once; return the factor of the targets' covariance K."""
-        P = Phi[:, None, i]
-        if large:
-            for (g, _), (cov_at, work_at) in zip(experts, at, strict=True):
-                blas.symmetric_product(cov_at, address(Phi[g, i]), work_at)
-        else:
-            np.matmul(P, cov, out=cross)
-        np.matmul(cross, P.swapaxes(-1, -2), out=K)
-        np.matmul(P, mean, out=ahead)
-        if forecast is not None:
-            forecast.start(i, mean, cov, cross, a, V)
-        if reverts:
-            np.multiply(K, a[..., :, None] * a[..., None, :], out=K)
-            np.multiply(ahead, a[..., None], out=ahead)
-            np.multiply(cross, end * a[..., None], out=cross)
-        if gram is not None:
-            np.add(K, b * gram[:, None, i], out=K)
-            np.add(cross, b[..., -1, :, None] * P, out=cross)
-        diagonal = K.reshape(G, R, -1)[..., :: B + 1]
-        diagonal += s2[..., 0]
-        diagonal *= jitter
-        return _cholesky(K)
-
     least = np.sqrt((1.0 - TOLERATED) * s2[..., 0, 0])
     for i in range(m):
         if gram is not None and (last_tau is None or not np.array_equal(tau[i], last_tau)):
@@ -97,12 +72,34 @@ def update_blocks(
             end, grown = a[..., -1:, None], b[..., -1, -1:]
             if forecast is not None:
                 forecast.set_times(i, tau[i])
-        L = factor(i)
-        ill = ~(L.reshape(G, R, -1)[..., :: B + 1].min(-1) >= least)  # NaN is ill, too
-        if ill.any():
+        P = Phi[:, None, i]
+        for mended in (False, True):  # once more if a covariance was found ill
+            if large:
+                for (g, _), (cov_at, work_at) in zip(experts, at, strict=True):
+                    blas.symmetric_product(cov_at, address(Phi[g, i]), work_at)
+            else:
+                np.matmul(P, cov, out=cross)
+            np.matmul(cross, P.swapaxes(-1, -2), out=K)
+            np.matmul(P, mean, out=ahead)
+            if forecast is not None:
+                forecast.start(i, mean, cov, cross, a, V)
+            if reverts:
+                K *= a[..., :, None] * a[..., None, :]
+                ahead *= a[..., None]
+                cross *= end * a[..., None]
+            if gram is not None:
+                K += b * gram[:, None, i]
+                cross += b[..., -1, :, None] * P
+            diagonal = K.reshape(G, R, -1)[..., :: B + 1]
+            diagonal += s2[..., 0]
+            diagonal *= jitter
+            L = _cholesky(K)
+            scale = L.reshape(G, R, -1)[..., :: B + 1]
+            ill = ~(scale.min(-1) >= least)  # NaN is ill, too
+            if mended or not ill.any():
+                break
             for expert in zip(*np.nonzero(ill), strict=True):
                 mend(cov[expert], one_triangle=large)
-            L = factor(i)
         np.subtract(y[i], ahead, out=z)
         for number, (_, work_at) in enumerate(at):
             blas.solve(address(L) + number * L.itemsize * B * B, work_at)
@@ -119,7 +116,6 @@ def update_blocks(
             cov -= down
         if gram is not None:
             cov.reshape(G, R, -1)[..., :: F + 1] += grown
-        scale = L.reshape(G, R, -1)[..., :: B + 1]
         if forecast is not None:
             forecast.finish(V, z, loc[:, :, i], var[:, :, i])
             continue

@@ -57,16 +57,6 @@ class RowFilter:
 
     def predict(self, phi: Float[np.ndarray, "*g f"], tau: float) -> Ahead:
         """Predict a row `tau` after the last one learnt; the same features serve all if `phi` is a single row."""
-        ahead = self._predict(phi, tau)
-        ill = ahead.var < self._least_var
-        if ill.any():
-            self._fold()
-            for expert in zip(*np.nonzero(ill), strict=True):
-                mend(self.cov[expert])
-            ahead = self._predict(phi, tau)
-        return ahead
-
-    def _predict(self, phi: Float[np.ndarray, "*g f"], tau: float) -> Ahead:
         if tau != self._tau:
             time = np.full(self.cov.shape[:2], tau)
             # By the class: a method bound to a module is a module of its own, which takes its time.
@@ -74,16 +64,23 @@ class RowFilter:
             self._per_step = np.asarray(Dynamics.shrinkage(self.dynamics, time)), np.asarray(grown)
             self._tau = tau
         shrink, grown = self._per_step
-        decay, spread = self.decay * shrink, self.spread * (shrink * shrink) + grown
         row = phi[..., None, :]
         column = row[..., None]
-        gain = (self.cov @ column)[..., 0]
-        if self.count:
-            waiting = self.pending[:, :, : self.count]
-            gain -= (np.swapaxes(waiting @ column, -1, -2) @ waiting)[:, :, 0]
-        gain *= (decay * decay)[..., None]
-        gain += spread[..., None] * row
-        var = np.vecdot(gain, row) + self.noise_var
+        for mended in (False, True):  # once more if a covariance was found ill
+            decay, spread = self.decay * shrink, self.spread * (shrink * shrink) + grown
+            gain = (self.cov @ column)[..., 0]
+            if self.count:
+                waiting = self.pending[:, :, : self.count]
+                gain -= (np.swapaxes(waiting @ column, -1, -2) @ waiting)[:, :, 0]
+            gain *= (decay * decay)[..., None]
+            gain += spread[..., None] * row
+            var = np.vecdot(gain, row) + self.noise_var
+            ill = var < self._least_var
+            if mended or not ill.any():
+                break
+            self._fold()
+            for expert in zip(*np.nonzero(ill), strict=True):
+                mend(self.cov[expert])
         loc = (self.mean @ column)[..., 0] * shrink[..., None]
         return Ahead(loc, var, gain, shrink, decay, spread)
 
