@@ -150,15 +150,22 @@ def close(got, want, rtol=1e-9):
     np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol * np.abs(want[finite]).max())
 
 
-@pytest.mark.parametrize("rule", ORACLES)
 @pytest.mark.parametrize(
-    ("kind", "chunk", "engine"),
+    ("kind", "chunk", "engine", "rule"),
     [
-        *(("regular", chunk, "host") for chunk in (1, 7, 64, 1000)),
-        ("timed", 7, "host"),
-        ("timed", 1000, "host"),
-        ("regular", 64, "compiled"),
-        ("timed", 1000, "compiled"),
+        # A row at a time takes long: one rule that shuts experts down, and one that any other is a case of.
+        *(("regular", 1, "host", rule) for rule in ("bma-shutdown", "Q")),
+        *(
+            (*way, rule)
+            for way in (
+                *(("regular", chunk, "host") for chunk in (7, 64, 1000)),
+                ("timed", 7, "host"),
+                ("timed", 1000, "host"),
+                ("regular", 64, "compiled"),
+                ("timed", 1000, "compiled"),
+            )
+            for rule in ORACLES
+        ),
     ],
 )
 def test_every_way_of_running_is_the_loop(kind, chunk, engine, rule, tmp_path):
