@@ -93,9 +93,11 @@ def fit_ensemble(
     table: list[FittedExpert] = []
     groups: list[int] = []
     for number, (label, fit) in enumerate(fits):
+        amplitude = fit.prior_var * float(jnp.mean(jnp.sum(fit.basis(jnp.asarray(X)) ** 2, axis=1)))
         for name in spec.dynamics:
             dynamics = parse(name)
-            unit = 1.0 / fit.prior_var if spec.q_absolute and dynamics.decay == 1.0 else _drift_unit(fit, X, dynamics)
+            absolute = spec.q_absolute and dynamics.decay == 1.0
+            unit = 1.0 / fit.prior_var if absolute else _drift_unit(amplitude, dynamics)
             dynamics = Dynamics(dynamics.decay, dynamics.diffusion * unit)
             title = f"{label} {name}" if len(spec.dynamics) > 1 else label
             experts.append(Expert(fit.basis, jnp.asarray(fit.prior_var), jnp.asarray(fit.noise_var), dynamics, title))
@@ -107,14 +109,14 @@ def fit_ensemble(
     return ensemble(experts, rule, num_outputs=y.shape[1], time_unit=time_unit, kinds=kinds), table
 
 
-def _drift_unit(fit: Fit, X: np.ndarray, dynamics: Dynamics) -> float:
+def _drift_unit(amplitude: float, dynamics: Dynamics) -> float:
     """What the variance that dynamics add is a share of, over v: 1, but less where the prior outdoes the target.
 
     With lengthscales far beyond the data the evidence asks for a v of thousands. Dynamics in proportion to it would
     forget everything in a row, and experts of next to no weight would make up the mixture's variance. A walk's q
     counts in the variance of the target (1: it is standardised) instead, and what weights revert to has ten times it.
+    `amplitude` is the prior variance of the function, v phi' phi, in the mean of the warm-up's rows.
     """
-    amplitude = fit.prior_var * float(jnp.mean(jnp.sum(fit.basis(jnp.asarray(X)) ** 2, axis=1)))
     return min(1.0, (1.0 if dynamics.decay == 1.0 else MOST_REVERTED) / amplitude)
 
 
@@ -189,7 +191,9 @@ def _fit_inputs(
     # With nothing learnable in the warm-up the first fit says so by its noise. Where noise adapts, so that experts
     # find the scale by themselves, those as they were before their fit are there for what the stream may still show.
     adapts = parse_noise(spec.noise).adapt
-    unfitted = [(f"{job.label} unfitted", _unfitted(job)) for job in jobs if job.family in alone] if adapts else []
+    if named or not adapts:
+        return named, [(jobs[0].label, fits[0])]
+    unfitted = [(f"{job.label} unfitted", _unfitted(job)) for job in jobs if job.family in alone]
     return named, [(jobs[0].label, fits[0]), *unfitted]
 
 
