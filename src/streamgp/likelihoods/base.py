@@ -1,0 +1,132 @@
+"""What a likelihood is, and the Laplace step of one observation: log p(y | f), f = phi' theta the latent values.
+
+The posterior of f after one target is not Gaussian; the step takes the Gaussian at its mode, with its curvature
+there (Lu et al. 2022, 3.2; Waxman and Djuric 2024, 3.4; Rasmussen and Williams 2006, 3.4).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Literal, NamedTuple, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+MAX_STEPS = 50  # of Newton's method; from a prior mean some 5 to 8 are needed
+MAX_HALVINGS = 40
+TOLERANCE = 1e-9  # of the last step: the one after it, which is taken too, is then of the order of its square
+
+
+class Likelihood(eqx.Module):
+    """log p(y | f) of one target, given C latent values; hyperparameters in natural units.
+
+    Class attributes
+    ----------------
+    trainable
+        The fields that empirical Bayes may move, each ``"positive"`` or ``"real"``.
+    """
+
+    trainable: ClassVar[Mapping[str, Literal["positive", "real"]]] = {}
+
+    @property
+    def num_latents(self) -> int:
+        """C, the number of latent values of a target."""
+        return 1
+
+    def log_prob(self, f: Float[Array, " c"], y: Float[Array, ""]) -> Float[Array, ""]:
+        """log p(y | f); finite for any finite f, or ``-inf`` where it overflows."""
+        raise NotImplementedError
+
+    def log_predictive(
+        self, y: Float[Array, ""], loc: Float[Array, " c"], cov: Float[Array, "c c"]
+    ) -> Float[Array, ""]:
+        """log of the integral of p(y | f) over f ~ N(loc, cov): the log probability (density) of a target."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_targets(cls, y: Float[np.ndarray, " n"]) -> Self:
+        """The likelihood to begin with, from targets alone."""
+        raise NotImplementedError
+
+
+def derivatives(
+    likelihood: Likelihood, f: Float[Array, " c"], y: Float[Array, ""]
+) -> tuple[Float[Array, " c"], Float[Array, "c c"]]:
+    """Gradient of log p(y | f), and minus its matrix of second derivatives."""
+    gradient = jax.grad(likelihood.log_prob)(f, y)
+    return gradient, -jax.hessian(likelihood.log_prob)(f, y)
+
+
+class Step(NamedTuple):
+    """What one target says of everything that is correlated with its latent values.
+
+    A Gaussian u with covariance V (p x C) with f becomes: mean + V shift, covariance - V shrink V'.
+    """
+
+    shift: Float[Array, " c"]
+    shrink: Float[Array, "c c"]
+
+
+def laplace_step(
+    likelihood: Likelihood, y: Float[Array, ""], loc: Float[Array, " c"], cov: Float[Array, "c c"]
+) -> Step:
+    """The Laplace approximation of N(f; loc, cov) p(y | f), as what it changes.
+
+    Newton's method for a in f = loc + cov a (Rasmussen and Williams 2006, Eq. 3.18), from a = 0. A step that does not
+    raise the posterior density is halved until it does, so every iterate is at least as good as the one before, and
+    nothing is NaN. Where the density is not log-concave (one latent value), steps take the curvature's size; where
+    it bends upwards at the mode, the covariance stays as it was: it never grows.
+    """
+
+    def objective(a: Float[Array, " c"]) -> Float[Array, ""]:
+        moved = cov @ a
+        return likelihood.log_prob(loc + moved, y) - 0.5 * a @ moved
+
+    def newton(carry: tuple) -> tuple:
+        a, value, _, count = carry
+        moved = cov @ a
+        gradient, precision = derivatives(likelihood, loc + moved, y)
+        if precision.shape == (1, 1):
+            precision = jnp.abs(precision)
+        direction = _solve_shifted(precision, cov, precision @ moved + gradient) - a
+        scale, new = _halved(objective, a, value, direction)
+        length = jnp.max(jnp.abs(cov @ direction)) / (1.0 + jnp.max(jnp.abs(moved)))
+        # No multiple of a direction that is no better than rounding: that is the end as well.
+        return a + scale * direction, new, jnp.where(scale > 0.0, length, 0.0), count + 1
+
+    def unfinished(carry: tuple) -> Array:
+        return (carry[2] > TOLERANCE) & (carry[3] < MAX_STEPS)
+
+    start = jnp.zeros_like(loc)
+    a, *_ = jax.lax.while_loop(unfinished, newton, (start, objective(start), jnp.asarray(jnp.inf, loc.dtype), 0))
+    _, precision = derivatives(likelihood, loc + cov @ a, y)
+    if precision.shape == (1, 1):
+        precision = jnp.maximum(precision, 0.0)
+    shrink = _solve_shifted(precision, cov, precision)
+    return Step(a, 0.5 * (shrink + shrink.T))
+
+
+def _halved(objective: Callable[[Array], Array], a: Array, value: Array, direction: Array) -> tuple[Array, Array]:
+    """The largest of 1, 1/2, 1/4, ... of a direction that loses nothing, and the objective there; 0 if none does."""
+
+    def worse(carry: tuple) -> Array:
+        _, new, count = carry
+        # Written so that NaN counts as worse.
+        return ~(new >= value - 1e-13 * jnp.abs(value)) & (count < MAX_HALVINGS)
+
+    def halve(carry: tuple) -> tuple:
+        scale, _, count = carry
+        return 0.5 * scale, objective(a + 0.5 * scale * direction), count + 1
+
+    one = jnp.ones_like(value)
+    scale, new, count = jax.lax.while_loop(worse, halve, (one, objective(a + direction), 0))
+    found = count < MAX_HALVINGS
+    return jnp.where(found, scale, 0.0), jnp.where(found, new, value)
+
+
+def _solve_shifted(precision: Array, cov: Array, right: Array) -> Array:
+    """(I + precision cov)^-1 right."""
+    if precision.shape == (1, 1):
+        return right / (1.0 + precision[0, 0] * cov[0, 0])
+    return jnp.linalg.solve(jnp.eye(len(cov), dtype=cov.dtype) + precision @ cov, right)
