@@ -21,6 +21,7 @@ from streamgp.checkpoint import load
 from streamgp.dynamics import static
 from streamgp.engine import compiled, sharding
 from streamgp.engine.blocks import in_blocks
+from streamgp.engine.clock import advance
 from streamgp.ensemble import EnsembleState, Expert, ensemble
 from streamgp.filtering import FilterState
 from streamgp.weights import markov
@@ -118,7 +119,7 @@ def test_inside_a_transformation_a_spread_state_is_gathered(want):
 def test_experts_side_by_side_as_on_a_gpu_give_the_numbers_of_one_after_the_other():
     X, y, mask, times = (jnp.asarray(a[:CHUNK]) for a in rows())
     ens, state = model(), started()
-    blocks = in_blocks(X, y, mask, ens._clock(state.last_time, mask, times)[0])
+    blocks = in_blocks(X, y, mask, advance(ens.time_unit, state.last_time, mask, times)[0])
     some = jnp.asarray(np.arange(15).reshape(5, 3) % 4 != 0)
 
     @eqx.filter_jit

@@ -6,17 +6,35 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from streamgp.checkpoint import CheckpointError
     from streamgp.data import DataError
-    from streamgp.estimators import StreamingGPRegressor, evaluate
+    from streamgp.estimators import (
+        StreamingGPClassifier,
+        StreamingGPCountRegressor,
+        StreamingGPOrdinal,
+        StreamingGPRegressor,
+        evaluate,
+    )
     from streamgp.evaluation import Evaluation
 
 __version__ = "0.1.0"
 
-__all__ = ["CheckpointError", "DataError", "Evaluation", "StreamingGPRegressor", "evaluate"]
+__all__ = [
+    "CheckpointError",
+    "DataError",
+    "Evaluation",
+    "StreamingGPClassifier",
+    "StreamingGPCountRegressor",
+    "StreamingGPOrdinal",
+    "StreamingGPRegressor",
+    "evaluate",
+]
 
 _HOMES = {
     "CheckpointError": "streamgp.checkpoint",
     "DataError": "streamgp.data",
     "Evaluation": "streamgp.evaluation",
+    "StreamingGPClassifier": "streamgp.estimators",
+    "StreamingGPCountRegressor": "streamgp.estimators",
+    "StreamingGPOrdinal": "streamgp.estimators",
     "StreamingGPRegressor": "streamgp.estimators",
     "evaluate": "streamgp.estimators",
 }

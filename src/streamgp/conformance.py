@@ -30,6 +30,7 @@ class Subject:
     times: Float[Array, " n"] | None
     key: Key[Array, ""]
     rtol: float
+    other: Float[Array, "n e"]
 
     def start(self) -> Any:
         """A fresh state."""
@@ -54,7 +55,14 @@ class Subject:
 
 
 def check_online_model(
-    model: OnlineModel, X: Any, y: Any, times: Any = None, *, key: Key[Array, ""] | None = None, rtol: float = 1e-9
+    model: OnlineModel,
+    X: Any,
+    y: Any,
+    times: Any = None,
+    *,
+    key: Key[Array, ""] | None = None,
+    rtol: float = 1e-9,
+    other: Any = None,
 ) -> None:
     """Run every check of the contract `OnlineModel` on a model of yours.
 
@@ -72,6 +80,9 @@ def check_online_model(
     rtol
         Largest difference between two ways to the same number, relative to the largest of its kind. The default
         suits float64; allow about 1e-3 in float32.
+    other
+        Other targets (n, E), each different from that of its row, by which it is tried whether predictions know
+        theirs. By default far larger ones; for a model of labels give other labels.
 
     Raises
     ------
@@ -92,7 +103,8 @@ def check_online_model(
             f"model says, got {X.shape[1]} and {y.shape[1]}"
         )
     key = jax.random.key(0) if key is None else key
-    subject = Subject(model, X, y, None if times is None else jnp.asarray(times), key, rtol)
+    other = y + 1e3 * (1.0 + jnp.abs(y)) if other is None else jnp.asarray(other)
+    subject = Subject(model, X, y, None if times is None else jnp.asarray(times), key, rtol, other)
     for check in CHECKS:
         check(subject)
 
@@ -104,11 +116,13 @@ def predictions_are_distributions(s: Subject) -> None:
     state, info = s.learn(state, first)
     for what, p in (("update", info.predictive), ("predict", s.predict(state, rest))):
         n, e = s.y[first if what == "update" else rest].shape
-        shapes = (p.log_weights.shape, p.loc.shape, p.var.shape)
         k = p.log_weights.shape[-1]
-        assert shapes == ((n, k), (n, k, e), (n, k, e)), (
-            f"{what}: expected log_weights, loc and var of shapes (n, K), (n, K, E), (n, K, E) with n = {n}, "
-            f"E = {e}, got {shapes}"
+        # Gaussians and t's of the targets, or Gaussians of latent values.
+        spread, tail = (p.var, (e,)) if isinstance(p, Predictive) else (p.cov, (p.loc.shape[-1],))
+        shapes = (p.log_weights.shape, p.loc.shape, spread.shape)
+        expected = ((n, k), (n, k, *tail), (n, k, *tail * (1 if isinstance(p, Predictive) else 2)))
+        assert shapes == expected, (
+            f"{what}: expected log_weights, loc and variances of shapes {expected}, got {shapes}"
         )
         wrong = ~(np.abs(np.asarray(p.weights, np.float64).sum(1) - 1.0) <= s.rtol)
         assert not wrong.any(), (
@@ -116,11 +130,12 @@ def predictions_are_distributions(s: Subject) -> None:
             f"subtract logsumexp from the log weights"
         )
         live = np.isfinite(p.log_weights)
-        assert (np.asarray(p.var)[live] > 0).all(), (
+        variances = np.asarray(spread) if isinstance(p, Predictive) else np.diagonal(spread, axis1=-2, axis2=-1)
+        assert (variances[live] > 0).all(), (
             f"{what}: a variance is not positive; it must hold the noise of the target"
         )
         assert np.isfinite(np.asarray(p.loc)[live]).all(), f"{what}: a mean is not finite"
-        assert np.isfinite(np.asarray(p.var)[live]).all(), f"{what}: a variance is not finite"
+        assert np.isfinite(np.asarray(spread)[live]).all(), f"{what}: a variance is not finite"
 
 
 def predict_is_pure(s: Subject) -> None:
@@ -155,7 +170,7 @@ def targets_come_after(s: Subject) -> None:
     everything = slice(0, len(s.X))
     _, info = s.learn(state, everything)
     for i in (0, len(s.X) // 2, len(s.X) - 1):
-        changed = s.y.at[i:].add(1e3 * (1.0 + jnp.abs(s.y[i:])))
+        changed = s.y.at[i:].set(s.other[i:])
         _, other = s.learn(state, everything, changed)
         _expect_close(
             _rows(info.predictive, slice(0, i + 1)),
@@ -269,7 +284,10 @@ def _rows(predictive: Predictive, rows: Any) -> Predictive:
 
 def _quantities(p: Predictive) -> dict[str, np.ndarray]:
     """What a user can see: a component that is switched off may predict anything."""
-    return {"weights": np.asarray(p.weights), "mean": np.asarray(p.mean), "variance": np.asarray(p.variance)}
+    if isinstance(p, Predictive):
+        return {"weights": np.asarray(p.weights), "mean": np.asarray(p.mean), "variance": np.asarray(p.variance)}
+    live = np.isfinite(p.log_weights)
+    return {"weights": np.asarray(p.weights), "mean": np.asarray(p.loc)[live], "variance": np.asarray(p.cov)[live]}
 
 
 def _expect_close(got: Predictive, want: Predictive, rtol: float, message: str) -> None:

@@ -17,10 +17,11 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.bases.base import Basis
-from streamgp.core import AnyArray, Info, Predictive, namespace
+from streamgp.core import AnyArray, Info, Predictive
 from streamgp.dynamics import Dynamics
 from streamgp.engine import compiled, host, sharding
-from streamgp.engine.blocks import Group, in_blocks, num_features
+from streamgp.engine.blocks import Group, alike, by_group, in_blocks, num_features, stack
+from streamgp.engine.clock import advance, elapsed
 from streamgp.engine.sharding import Spread
 from streamgp.filtering import Noise, prior_state
 from streamgp.judging import Judged, Waiting, judge, with_noise
@@ -89,6 +90,11 @@ class Ensemble(eqx.Module):
         """K, the number of experts: filters times kinds of noise."""
         return len(self.order) * len(self.noise.discounts)
 
+    @property
+    def _shapes(self) -> list[tuple[int, ...]]:
+        """(G, R) of every group."""
+        return [group.noise.prior_var.shape for group in self.groups]
+
     def init(self, key: Key[Array, ""], horizon: int = 0) -> EnsembleState:
         """Every expert at its prior, weights at theirs, to forecast `horizon` rows ahead; `key` is not used."""
         prior_vars = [group.noise.prior_var for group in self.groups]
@@ -127,13 +133,13 @@ class Ensemble(eqx.Module):
         if engine is None:
             return self._predict_compiled(state, X, times)
         X, last_time, times = host.on_host((X, state.last_time, times))
-        tau = self._elapsed(last_time, X, times, _horizon(state))
+        tau = elapsed(self.time_unit, last_time, X, times, _horizon(state))
         parts = engine.predict_groups(self.groups, filters, X, tau)
         return self._mix(state.weights, state.noise, parts, tau)
 
     @eqx.filter_jit
     def _predict_compiled(self, state: EnsembleState, X: AnyArray, times: AnyArray | None) -> Predictive:
-        tau = self._elapsed(state.last_time, X, times, _horizon(state))
+        tau = elapsed(self.time_unit, state.last_time, X, times, _horizon(state))
         platform = jax.default_backend()
         groups = zip(self.groups, state.gathered().filters, strict=True)
         parts = [compiled.predict_group(group, beliefs, X, tau, platform) for group, beliefs in groups]
@@ -169,10 +175,11 @@ class Ensemble(eqx.Module):
         if engine is None:
             return self._update_compiled(state, X, y, mask, times, later)
         X, y, seen, last_time, times = host.on_host((X, y, mask, state.last_time, times))
-        clock, last_time = self._clock(last_time, seen, times)
+        clock, last_time = advance(self.time_unit, last_time, seen, times)
         live = np.asarray(self._live(state.weights))
         blocks = in_blocks(X, y, seen, clock, later, _horizon(state))
-        filters, parts, outside = engine.update_groups(self.groups, filters, blocks, self._by_group(live))
+        alive = by_group(live, self.order, self._shapes)
+        filters, parts, outside = engine.update_groups(self.groups, filters, blocks, alive)
         learnt, info = self._learn_weights(
             Judged(state.weights, state.noise, state.waiting), parts, outside, y, seen, clock
         )
@@ -189,12 +196,14 @@ class Ensemble(eqx.Module):
         times: AnyArray | None,
         later: Any = None,
     ) -> tuple[EnsembleState, Info]:
-        clock, last_time = self._clock(state.last_time, mask, times)
+        clock, last_time = advance(self.time_unit, state.last_time, mask, times)
         blocks = in_blocks(X, y, mask, clock, later, _horizon(state))
-        by_group = self._by_group(self._live(state.weights)) if self.rule.shuts_down else [None] * len(self.groups)
+        live: list = [None] * len(self.groups)
+        if self.rule.shuts_down:
+            live = by_group(self._live(state.weights), self.order, self._shapes)
         runs = [
             compiled.update_group(group, beliefs, blocks, alive, jax.default_backend())
-            for group, beliefs, alive in zip(self.groups, state.gathered().filters, by_group, strict=True)
+            for group, beliefs, alive in zip(self.groups, state.gathered().filters, live, strict=True)
         ]
         filters, parts, outside = zip(*runs, strict=True)
         anywhere = jnp.stack(outside).any(0)
@@ -208,15 +217,6 @@ class Ensemble(eqx.Module):
         if not self.rule.shuts_down:
             return np.ones(len(self.order), bool)
         return jnp.isfinite(self.rule.predict(weights)).reshape(len(self.order), -1).any(axis=1)
-
-    def _by_group(self, per_expert: Any) -> list:
-        """An array over the experts as one [G, R] for every group."""
-        parts, at = [], 0
-        for group in self.groups:
-            G, R = group.noise.prior_var.shape
-            parts.append(per_expert[np.asarray(self.order[at : at + G * R])].reshape(G, R))
-            at += G * R
-        return parts
 
     @eqx.filter_jit
     def _learn_weights(
@@ -238,35 +238,6 @@ class Ensemble(eqx.Module):
         loc = jnp.moveaxis(loc[back], 0, 1)
         return loc, jnp.broadcast_to(var[back].T[:, :, None], loc.shape)
 
-    def _elapsed(
-        self, last_time: AnyArray, X: AnyArray, times: AnyArray | None, horizon: int
-    ) -> Float[AnyArray, " n"]:
-        """Time from the last row learnt to each row of `X`: one or the horizon, unless there are time stamps."""
-        xp = namespace(X, last_time)
-        if times is None:
-            return xp.full(X.shape[0], max(horizon, 1), X.dtype)
-        elapsed = xp.maximum((times - last_time) / xp.asarray(self.time_unit), 0.0)
-        return xp.where(xp.isnan(last_time), 1.0, elapsed)
-
-    def _clock(
-        self, last_time: AnyArray, mask: Bool[AnyArray, " n"], times: Float[AnyArray, " n"] | None
-    ) -> tuple[Float[AnyArray, " n"], Float[AnyArray, ""]]:
-        """Time since the state's last row, in units, and the new last time.
-
-        The clock stands still on rows left out, and on rows that come later than their time stamp.
-        """
-        xp = namespace(mask, last_time)
-        unit = xp.asarray(self.time_unit)
-        if times is None:
-            return xp.cumsum(mask).astype(unit.dtype), last_time
-        # The very first row of a stream comes one unit after a start that nobody observed.
-        first = times[xp.argmax(mask)] - unit
-        last = xp.where(xp.isnan(last_time), first, last_time)
-        clock = xp.maximum(xp.where(mask, (times - last) / unit, 0.0), 0.0)
-        newest = xp.maximum(last, xp.max(xp.where(mask, times, -xp.inf)))
-        running = np.maximum.accumulate(clock) if xp is np else jax.lax.cummax(clock)
-        return running, xp.where(mask.any(), newest, last_time)
-
 
 def _horizon(state: EnsembleState) -> int:
     return 0 if state.waiting is None else state.waiting.horizon
@@ -280,15 +251,6 @@ def _join(loc: Float[Array, "g r m b e"], var: Float[Array, "g r m b"], n: int) 
     """Blocks as rows again, without the filling."""
     g, r, _, _, e = loc.shape
     return loc.reshape(g, r, -1, e)[:, :, :n], var.reshape(g, r, -1)[:, :, :n]
-
-
-def _stack(trees: Sequence[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
-
-
-def _shape_of(tree: Any) -> tuple:
-    leaves, structure = jax.tree.flatten(tree)
-    return structure, tuple((a.shape, a.dtype) for a in leaves)
 
 
 def ensemble(
@@ -320,17 +282,11 @@ def ensemble(
     """
     if not experts:
         raise ValueError("ensemble: expected at least one expert, got none")
-    by_basis: dict[int, list[int]] = {}
-    for i, expert in enumerate(experts):
-        by_basis.setdefault(id(expert.basis), []).append(i)
-    by_shape: dict[tuple, list[list[int]]] = {}
-    for members in by_basis.values():
-        by_shape.setdefault((_shape_of(experts[members[0]].basis), len(members)), []).append(members)
     groups, order = [], []
-    for rows in by_shape.values():
-        basis = _stack([experts[members[0]].basis for members in rows])
-        noise = _stack([_stack([Noise(experts[i].prior_var, experts[i].noise_var) for i in m]) for m in rows])
-        dynamics = _stack([_stack([experts[i].dynamics for i in members]) for members in rows])
+    for rows in alike([expert.basis for expert in experts]):
+        basis = stack([experts[members[0]].basis for members in rows])
+        noise = stack([stack([Noise(experts[i].prior_var, experts[i].noise_var) for i in m]) for m in rows])
+        dynamics = stack([stack([experts[i].dynamics for i in members]) for members in rows])
         groups.append(Group(basis, noise, dynamics))
         order.extend(i for members in rows for i in members)
     k = len(experts) * len(kinds.discounts)

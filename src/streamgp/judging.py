@@ -18,7 +18,7 @@ from streamgp.arrays import AnyArray
 from streamgp.core import Predictive
 from streamgp.noise import NoiseKinds, NoiseState
 from streamgp.serialise import register
-from streamgp.weights import Mixture, WeightRule
+from streamgp.weights import Mixture, WeightRule, along
 
 
 @register
@@ -106,14 +106,7 @@ def judge(
     # The errors of h forecasts that overlap are much the same error: together they count as one row.
     overlap = 1 if waiting is None else waiting.horizon
     log_density = Predictive(jnp.zeros(loc.shape[:2]), *experts_due).component_log_density(y) / overlap
-
-    def weigh(weights: Any, row: tuple) -> tuple:
-        log_density, keep = row
-        new = rule.update(weights, log_density)
-        new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, weights)
-        return new, weights
-
-    weights, known = jax.lax.scan(weigh, weights, (log_density, judged))
+    weights, known = along(rule, weights, log_density, judged)
     if waiting is not None:
         known = _after_each(known, weights)
     rules = jnp.exp(known.log_weights) if isinstance(rule, Mixture) else None

@@ -17,10 +17,12 @@ from streamgp.data.lags import LaggedTargets
 from streamgp.data.pieces import PIECES, joined, pieces
 from streamgp.data.standardise import Standardiser
 from streamgp.ensemble import Ensemble, EnsembleState
+from streamgp.generalised import GeneralisedEnsemble, GeneralisedState
 from streamgp.presets import Spec
 from streamgp.rowwise import RowWise
 from streamgp.serialise import decode, encode
 from streamgp.warmup import FittedExpert, fit_ensemble, provisional_ensemble
+from streamgp.warmup_generalised import fit_generalised, provisional_generalised, with_class
 from streamgp.weights import Mixture
 
 _Stretch = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -50,6 +52,8 @@ class StreamLearner:
         Whether every row comes with a time stamp.
     progress
         Called during the fit with the number of fits done and to do.
+    num_classes
+        For labels, how many classes are known at the start, with codes from 0; for grades, how many there are.
 
     Raises
     ------
@@ -68,6 +72,7 @@ class StreamLearner:
         seed: int = 0,
         timed: bool = False,
         progress: Callable[[int, int], None] | None = None,
+        num_classes: int = 0,
     ) -> None:
         width = num_inputs + num_outputs * len(spec.lags)
         spec.check(width, warmup)
@@ -84,6 +89,7 @@ class StreamLearner:
         self.seed = seed
         self.timed = timed
         self.progress = progress
+        self.num_classes = num_classes
         self._work_starts = warmup + max(spec.horizon - 1, 0)  # the first row that the fitted ensemble predicts
         self.rows = 0
         self.outside_rows = 0
@@ -93,8 +99,8 @@ class StreamLearner:
         self._inputs = Standardiser.empty(width)
         self._targets = Standardiser.empty(num_outputs)
         with jax.enable_x64(True):
-            self._model: Ensemble = provisional_ensemble(width, num_outputs, seed)
-            self._state: EnsembleState = self._model.init(jax.random.key(seed), spec.horizon)
+            self._model: Ensemble | GeneralisedEnsemble = self._provisional(np.zeros((0, num_outputs)))
+            self._state: EnsembleState | GeneralisedState = self._model.init(jax.random.key(seed), spec.horizon)
         self._origins = Origins.empty(spec.horizon, width)
         # Rows that come singly after the warm-up; while `_singly`, it and not `_state` knows what was learnt last.
         self._rowwise: RowWise | None = None
@@ -148,6 +154,8 @@ class StreamLearner:
     @property
     def constant_targets(self) -> list[float | None]:
         """For each target, its value where it had a single one in the rows that set its scale, else None."""
+        if self.spec.task != "regression":
+            return [None] * self.num_outputs
         return [
             float(mean) if m2 == 0.0 else None for mean, m2 in zip(self._targets.mean, self._targets.m2, strict=True)
         ]
@@ -177,10 +185,16 @@ class StreamLearner:
         """
         at = 0
         while at < len(X):
-            stretch = min(len(X) - at, self.longest_stretch)
-            rows = slice(at, at + stretch)
-            part = self._learn_stretch(X[rows], y[rows], None if times is None else times[rows])
-            at += stretch
+            rows = slice(at, min(len(X), at + self.longest_stretch))
+            learn = self._learn_stretch
+            if self.spec.task == "classification":
+                new = np.flatnonzero(y[rows, 0] >= self.num_classes)
+                if len(new) and new[0] == 0:
+                    rows, learn = slice(at, at + 1), self._learn_new_class
+                elif len(new):
+                    rows = slice(at, at + int(new[0]))
+            part = learn(X[rows], y[rows], None if times is None else times[rows])
+            at = rows.stop
             yield part
 
     def predict_one(self, x: np.ndarray, time: float = np.nan) -> tuple[np.ndarray, np.ndarray]:
@@ -234,6 +248,38 @@ class StreamLearner:
             vars(self).update(before)
             raise
 
+    def _learn_new_class(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
+        """Learn a row with a label that no row had before, which was predicted among the classes known so far."""
+        before = dict(vars(self))
+        predictive = self.predict(X, times)
+        try:
+            while self.num_classes <= y[0, 0]:
+                self._admit_class()
+            return self._learn_stretch(X, y, times)._replace(predictive=predictive)
+        except BaseException:
+            vars(self).update(before)
+            raise
+
+    def _admit_class(self) -> None:
+        with jax.enable_x64(True):
+            if self._kept is None:
+                self._model, self._state = with_class(self._model, self._state, self.num_classes, self.rows)
+            self.num_classes += 1
+            if self._kept is not None:
+                self._rebuild()
+
+    def _provisional(self, y: np.ndarray) -> "Ensemble | GeneralisedEnsemble":
+        """Experts for the rows of the warm-up; what is assumed of labels and counts depends on the targets so far."""
+        width = self.num_inputs + self.num_outputs * len(self.spec.lags)
+        if self.spec.task == "regression":
+            return provisional_ensemble(width, self.num_outputs, self.seed)
+        return provisional_generalised(self.spec, y[:, 0], self.num_classes, width, self.seed)
+
+    def _standardiser(self, X: np.ndarray) -> Standardiser:
+        """Of the inputs; the log of an exposure stays as it is."""
+        columns = X * np.r_[np.ones(X.shape[1] - 1), 0.0] if self.spec.exposure else X
+        return Standardiser.empty(X.shape[1]).update(columns)
+
     def _advance(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
         with jax.enable_x64(True):
             if self._kept is not None:
@@ -284,11 +330,14 @@ class StreamLearner:
         assert self._kept is not None
         X, y, times = stretch = joined(self._kept)
         self._kept = [stretch]
-        self._targets = Standardiser.empty(self.num_outputs).update(y)
+        if self.spec.task == "regression":
+            self._targets = Standardiser.empty(self.num_outputs).update(y)
+        else:
+            self._model = self._provisional(y)
         # The first rows' lags are missing still, but now there is a mean to stand in for them.
         h = self.spec.horizon
         X = LaggedTargets.empty(self.spec.lags, self.num_outputs).widen(X, y, self._targets.mean, own=h > 0)
-        self._inputs = Standardiser.empty(X.shape[1]).update(X)
+        self._inputs = self._standardiser(X)
         self._origins = Origins.empty(h, X.shape[1]).paired(X)[1]
         ends = self.rows == self.warmup
         if ends:
@@ -307,15 +356,15 @@ class StreamLearner:
         if self.timed:
             gaps = np.diff(times)
             unit = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
-        targets = (y - self._targets.mean) / self._targets.scale
-        self._model, self.experts = fit_ensemble(
-            self.spec,
+        inputs, settings = (
             self._inputs.transform(X),
-            np.asarray(targets),
-            seed=self.seed,
-            time_unit=unit,
-            progress=self.progress,
+            {"seed": self.seed, "time_unit": unit, "progress": self.progress},
         )
+        if self.spec.task == "regression":
+            targets = np.asarray((y - self._targets.mean) / self._targets.scale)
+            self._model, self.experts = fit_ensemble(self.spec, inputs, targets, **settings)
+        else:
+            self._model, self.experts = fit_generalised(self.spec, inputs, y[:, 0], self.num_classes, **settings)
 
     def _piece(self, X: np.ndarray, times: np.ndarray | None, size: int) -> dict[str, Any]:
         """Standardised rows and their times, padded to `size` rows."""
@@ -327,6 +376,8 @@ class StreamLearner:
 
     def _in_units(self, predictive: Predictive, n: int) -> Predictive:
         """The first n rows of a prediction, as NumPy arrays in the units of the targets."""
+        if not isinstance(predictive, Predictive):
+            return jax.tree.map(lambda a: np.asarray(a)[:n], predictive)
         scale = np.asarray(self._targets.scale)
         return Predictive(
             np.asarray(predictive.log_weights)[:n],
@@ -350,6 +401,7 @@ class StreamLearner:
             "warmup": self.warmup,
             "seed": self.seed,
             "timed": self.timed,
+            "num_classes": self.num_classes,
             "rows": self.rows,
             "outside_rows": self.outside_rows,
             "experts": [asdict(expert) for expert in self.experts],
@@ -366,7 +418,9 @@ class StreamLearner:
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> "StreamLearner":
         """The learner whose `to_tree` gave `tree`; it goes on as if nothing had happened."""
-        settings = {name: tree[name] for name in ("num_inputs", "num_outputs", "warmup", "seed", "timed")}
+        settings = {
+            name: tree[name] for name in ("num_inputs", "num_outputs", "warmup", "seed", "timed", "num_classes")
+        }
         learner = cls(Spec(**tree["spec"]), **settings)
         learner.rows = tree["rows"]
         learner.outside_rows = tree["outside_rows"]

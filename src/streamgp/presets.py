@@ -21,6 +21,13 @@ IE_GP_DICTIONARY = tuple(float(10.0 ** (k / 2)) for k in range(-4, 7))
 _STACKING = ("soft-bayes", "stacking", "stacking-share", "stacking-newton")
 RULES = ("bma", "bma-shutdown", "dma", "switching", "e-doebe", *_STACKING, "auto", "Q")
 _RULE_NAMES = RULES[:-1]
+# What targets may be, and the likelihoods that go with it, the usual one first.
+LIKELIHOODS = {
+    "regression": ("gaussian",),
+    "classification": ("categorical",),
+    "count": ("negative-binomial", "poisson"),
+    "ordinal": ("ordinal",),
+}
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,11 @@ class Spec:
     horizon
         How many rows after the last one learnt the forecast is for; 0: the target of a row is predicted from the
         inputs of the same row.
+    likelihood
+        ``gaussian``, with noise as above; or ``categorical``, ``negative-binomial``, ``poisson``, ``ordinal``: see
+        `streamgp.likelihoods`.
+    exposure
+        For counts: the last input is the log of the exposure, by which the rate is multiplied.
     """
 
     model: str
@@ -93,6 +105,13 @@ class Spec:
     lags: tuple[int, ...] = ()
     without_lags: bool = False
     horizon: int = 0
+    likelihood: str = "gaussian"
+    exposure: bool = False
+
+    @property
+    def task(self) -> str:
+        """What the targets are: ``regression``, ``classification``, ``count`` or ``ordinal``."""
+        return next(task for task, names in LIKELIHOODS.items() if self.likelihood in names)
 
     def check(self, num_inputs: int, warmup: int) -> None:
         """Raise ValueError if a basis cannot take so many inputs, or lag or horizon are too long for the warm-up.
@@ -184,11 +203,22 @@ PRESETS: dict[str, Spec] = {
         Spec("linear", bases=("linear",)),
     )
 }
+# In place of the default for targets that are labels, counts or grades.
+GENERALISED_DEFAULT = Spec(
+    "default",
+    bases=("linear", "fourier", "rbf"),
+    dynamics=("static", _WALK, "walk 0.1"),
+    rule="auto",
+    most_features=400,
+)
 
 
 def make_spec(
     model: str,
     *,
+    task: str = "regression",
+    likelihood: str | None = None,
+    exposure: bool = False,
     bases: Sequence[str] | str | None = None,
     features_per_basis: int | None = None,
     n_samples: int = 1,
@@ -211,6 +241,13 @@ def make_spec(
         If a name is unknown or a number out of range; the message says what is accepted.
     """
     spec = PRESETS[_known("model", model, PRESETS)]
+    allowed = LIKELIHOODS[_known("task", task, LIKELIHOODS)]
+    if task != "regression":
+        spec = GENERALISED_DEFAULT if model == "default" else spec
+        _check_generalised(task, noise=noise, lags=lags, horizon=horizon, n_samples=n_samples)
+    if exposure and task != "count":
+        raise ValueError(f"exposure: expected it with counts, got the task {task!r}")
+    spec = replace(spec, likelihood=_known("likelihood", likelihood or allowed[0], allowed), exposure=exposure)
     changes: dict[str, Any] = {"q_absolute": bool(q_absolute), "n_samples": whole_number("n_samples", n_samples)}
     if bases is not None:
         names = [bases] if isinstance(bases, str) else list(bases)
@@ -254,6 +291,13 @@ def make_spec(
             f"delta: expected at most 1/{copies}, since every basis has {copies} copies, got {spec.delta}"
         )
     return spec
+
+
+def _check_generalised(task: str, **options: Any) -> None:
+    """Raise ValueError for an option that belongs to regression alone."""
+    for name, value in options.items():
+        if value not in (None, 1):
+            raise ValueError(f"{name}: expected it with the task 'regression' alone, got {value!r} for {task!r}")
 
 
 def whole_number(what: str, value: Any) -> int:

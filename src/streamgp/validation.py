@@ -21,6 +21,8 @@ class Rows(NamedTuple):
         Whether the targets came without an axis of their own.
     skipped
         How many bad rows were left out.
+    kept
+        Where the others stood among all rows.
     """
 
     X: np.ndarray
@@ -28,6 +30,7 @@ class Rows(NamedTuple):
     times: np.ndarray | None
     single: bool
     skipped: int
+    kept: np.ndarray
 
 
 def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLearner | None, skip: bool) -> Rows:
@@ -63,7 +66,7 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
                 f"times: expected times that never decrease, got {times[back[0]]} at row {rows[back[0]]} after "
                 f"{before[back[0]]}; sort the rows by time"
             )
-    return Rows(X, y, times, single, int((~good).sum()))
+    return Rows(X, y, times, single, int((~good).sum()), rows)
 
 
 def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> tuple[np.ndarray, np.ndarray | None]:
@@ -91,7 +94,7 @@ def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> 
 
 def _least(estimator: Any) -> int:
     """How many columns X must have: none where lags are inputs too."""
-    return int(estimator.lags is None)
+    return int(getattr(estimator, "lags", None) is None)
 
 
 class NotFiniteError(ValueError):

@@ -97,7 +97,7 @@ def fit_ensemble(
         for name in spec.dynamics:
             dynamics = parse(name)
             absolute = spec.q_absolute and dynamics.decay == 1.0
-            unit = 1.0 / fit.prior_var if absolute else _drift_unit(amplitude, dynamics)
+            unit = 1.0 / fit.prior_var if absolute else drift_unit(amplitude, dynamics)
             dynamics = Dynamics(dynamics.decay, dynamics.diffusion * unit)
             title = f"{label} {name}" if len(spec.dynamics) > 1 else label
             experts.append(Expert(fit.basis, jnp.asarray(fit.prior_var), jnp.asarray(fit.noise_var), dynamics, title))
@@ -109,7 +109,7 @@ def fit_ensemble(
     return ensemble(experts, rule, num_outputs=y.shape[1], time_unit=time_unit, kinds=kinds), table
 
 
-def _drift_unit(amplitude: float, dynamics: Dynamics) -> float:
+def drift_unit(amplitude: float, dynamics: Dynamics) -> float:
     """What the variance that dynamics add is a share of, over v: 1, but less where the prior outdoes the target.
 
     With lengthscales far beyond the data the evidence asks for a v of thousands. Dynamics in proportion to it would
@@ -148,7 +148,7 @@ def _fit_inputs(
     rows, targets = jnp.asarray(X), jnp.asarray(y)
     alone = [family for family in spec.bases if family != CONCATENATION]
     parts = tuple(PARTS) if len(alone) < len(spec.bases) else ()
-    jobs = _jobs(spec, dict.fromkeys([*alone, *parts]), X, y, seed)
+    jobs = make_jobs(spec, dict.fromkeys([*alone, *parts]), X, y, seed)
     todo = len(jobs) + bool(parts) + (spec.n_samples > 1)
     report(0, todo)
     fits = _fit(jobs, rows, targets, lambda done: report(done, todo))
@@ -171,7 +171,7 @@ def _fit_inputs(
     for i, fit in zip(again, _fit(list(again.values()), rows, targets), strict=True):
         fits[i] = fit
         jobs[i] = again[i]
-    kept: list[tuple[_Job, Fit]] = []
+    kept: list[tuple[Job, Fit]] = []
     for family in alone:
         members = sorted((i for i, job in enumerate(jobs) if job.family == family), key=lambda i: -fits[i].gain)
         first = spec.starts_kept([fits[i].basis.num_features for i in members])
@@ -179,7 +179,7 @@ def _fit_inputs(
     if parts:
         basis = _concatenation(best, X, seed)
         key = jax.random.fold_in(jax.random.key(seed), _CONCATENATION_KEY)
-        job = _Job(CONCATENATION, CONCATENATION, basis, 1.0, tuple(basis.trainable), key)
+        job = Job(CONCATENATION, CONCATENATION, basis, 1.0, tuple(basis.trainable), key)
         (fit,) = _fit([job], rows, targets)
         report(len(jobs) + 1, todo)
         if spec.rule == "Q" or fit.gain >= FLAT_GAIN:
@@ -197,22 +197,22 @@ def _fit_inputs(
     return named, [(jobs[0].label, fits[0]), *unfitted]
 
 
-def _with_samples(kept: Sequence[tuple["_Job", Fit]], count: int, X: Array, y: Array) -> list[tuple[str, Fit]]:
+def _with_samples(kept: Sequence[tuple["Job", Fit]], count: int, X: Array, y: Array) -> list[tuple[str, Fit]]:
     """`count` experts for each optimum: itself, and samples of the evidence around it."""
 
-    def sample(one: tuple[_Job, Fit]) -> list[Fit]:
+    def sample(one: tuple[Job, Fit]) -> list[Fit]:
         job, fit = one
         key = jax.random.fold_in(job.key, _SAMPLES_KEY)
         return laplace_samples(fit, job.basis, job.trainable, X, y, count - 1, key)
 
     named: list[tuple[str, Fit]] = []
-    for (job, fit), samples in zip(kept, _side_by_side(sample, kept, X.dtype == np.float64), strict=True):
+    for (job, fit), samples in zip(kept, side_by_side(sample, kept, X.dtype == np.float64), strict=True):
         named.append((job.label, fit))
         named.extend((f"{job.label} sample {number}", each) for number, each in enumerate(samples, start=2))
     return named
 
 
-def _unfitted(job: "_Job") -> Fit:
+def _unfitted(job: "Job") -> Fit:
     """A start as it stands."""
     return Fit(job.basis.precomputed(), INITIAL_PRIOR_VAR, INITIAL_NOISE_VAR, np.nan, 0.0, job.start, 0)
 
@@ -230,14 +230,14 @@ def _concatenation(best: dict[str, Fit], X: np.ndarray, seed: int) -> Concatenat
     return Concatenation.of(bases, [best[part].prior_var for part in PARTS])
 
 
-def _fit(jobs: Sequence["_Job"], X: Array, y: Array, report: Callable[[int], None] = lambda done: None) -> list[Fit]:
-    def run(job: _Job) -> Fit:
+def _fit(jobs: Sequence["Job"], X: Array, y: Array, report: Callable[[int], None] = lambda done: None) -> list[Fit]:
+    def run(job: Job) -> Fit:
         return fit_basis(job.basis, X, y, job.start, job.trainable)
 
-    return _side_by_side(run, jobs, X.dtype == np.float64, report)
+    return side_by_side(run, jobs, X.dtype == np.float64, report)
 
 
-def _side_by_side(
+def side_by_side(
     work: Callable[[Any], _Result],
     items: Sequence[Any],
     x64: bool,
@@ -262,7 +262,7 @@ def _side_by_side(
 
 
 @dataclass(frozen=True)
-class _Job:
+class Job:
     """One fit to make."""
 
     family: str
@@ -277,11 +277,15 @@ def _with_lengthscale(basis: Basis, lengthscale: Any) -> Basis:
     return eqx.tree_at(lambda b: b.lengthscale, basis, lengthscale)  # type: ignore[attr-defined]
 
 
-def _jobs(spec: Spec, families: Iterable[str], X: np.ndarray, y: np.ndarray, seed: int) -> list[_Job]:
+def make_jobs(
+    spec: Spec, families: Iterable[str], X: np.ndarray, y: np.ndarray, seed: int, most: int | None = None
+) -> list[Job]:
+    """Every starting point of every family; no basis is to have more than `most` features."""
     jobs = []
     for position, family in enumerate(families):
         cls = FAMILIES[family]
-        features = spec.features_per_basis or cls.default_features
+        wanted = spec.features_per_basis or cls.default_features
+        features = wanted if most is None else min(wanted, most)
         fixed = spec.lengthscales if "lengthscale" in cls.trainable else None
         starts = fixed or cls.starts
         for i, start in enumerate(starts):
@@ -292,5 +296,5 @@ def _jobs(spec: Spec, families: Iterable[str], X: np.ndarray, y: np.ndarray, see
                 basis = _with_lengthscale(basis, jnp.full(X.shape[1], start))
                 trainable = tuple(name for name in trainable if name != "lengthscale")
             label = family if len(starts) == 1 else f"{family} {start:.3g}"
-            jobs.append(_Job(family, label, basis, start, trainable, key))
+            jobs.append(Job(family, label, basis, start, trainable, key))
     return jobs

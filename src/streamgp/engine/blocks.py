@@ -1,10 +1,12 @@
 """Rows in blocks: what both engines work on."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
@@ -78,6 +80,37 @@ def later_features(basis: Basis, rows: LaterRows) -> Float[AnyArray, "m b f"]:
 def member(tree: Any, index: Any) -> Any:
     """One of a stack of modules."""
     return jax.tree.map(lambda a: a[index], tree)
+
+
+def stack(trees: Sequence[Any]) -> Any:
+    """Modules of equal shape as one, with a leading axis."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def alike(bases: Sequence[Basis]) -> list[list[list[int]]]:
+    """Positions of experts that can run as one batch: by shape of the basis, and in there by basis.
+
+    Bases are told apart as objects. A batch has equally many experts of each of its bases.
+    """
+    by_basis: dict[int, list[int]] = {}
+    for i, basis in enumerate(bases):
+        by_basis.setdefault(id(basis), []).append(i)
+    by_shape: dict[tuple, list[list[int]]] = {}
+    for members in by_basis.values():
+        leaves, structure = jax.tree.flatten(bases[members[0]])
+        shape = structure, tuple((a.shape, a.dtype) for a in leaves)
+        by_shape.setdefault((shape, len(members)), []).append(members)
+    return list(by_shape.values())
+
+
+def by_group(per_expert: Any, order: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> list:
+    """An array over the experts, of which `order` tells the places in the batches, as one [G, R] for every batch."""
+    parts, at = [], 0
+    for shape in shapes:
+        size = int(np.prod(shape))
+        parts.append(per_expert[np.asarray(order[at : at + size])].reshape(shape))
+        at += size
+    return parts
 
 
 def num_features(group: Group) -> int:

@@ -7,7 +7,7 @@ The functions themselves come from `streamgp.evaluation.hindsight`.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from streamgp.ensemble import Ensemble, Expert, ensemble
 from streamgp.evaluation.hindsight import Hindsight, as_array, as_rows, as_slots, best_fit, experts_of
-from streamgp.weights import BMA
+from streamgp.weights import BMA, along
 
 
 class Losses(NamedTuple):
@@ -173,11 +173,9 @@ def _own_density(expert: Expert, X: jax.Array, y: jax.Array, own: np.ndarray) ->
 
 def _mixed(model: Ensemble, density: np.ndarray) -> np.ndarray:
     """Log density of the mixture, by the model's rule."""
-
-    def step(state: Any, row: jax.Array) -> tuple:
-        return model.rule.update(state, row), jax.nn.logsumexp(model.rule.predict(state) + row)
-
-    return np.asarray(jax.lax.scan(step, model.rule.init(model.log_prior), jnp.asarray(density))[1])
+    rows = jnp.asarray(density)
+    _, known = along(model.rule, model.rule.init(model.log_prior), rows)
+    return np.asarray(jax.nn.logsumexp(jax.vmap(model.rule.predict)(known) + rows, axis=1))
 
 
 def _added_up(loss: np.ndarray, reference: np.ndarray) -> np.ndarray:

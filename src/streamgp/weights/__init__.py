@@ -5,7 +5,7 @@ next row (they have not seen its target), `update` takes in every expert's log d
 """
 
 from streamgp.weights.mixture import Mixture, MixtureState, auto, mixture
-from streamgp.weights.rules import BMA, DMA, Markov, Share, SoftBayes, WeightRule, fixed_share, markov, share
+from streamgp.weights.rules import BMA, DMA, Markov, Share, SoftBayes, WeightRule, along, fixed_share, markov, share
 from streamgp.weights.stacking import ExponentiatedGradient, NewtonState, NewtonStep
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Share",
     "SoftBayes",
     "WeightRule",
+    "along",
     "auto",
     "fixed_share",
     "markov",

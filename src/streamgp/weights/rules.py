@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.serialise import register
 
@@ -39,6 +39,23 @@ class WeightRule(Protocol):
     def update(self, state: Any, log_density: Float[Array, " k"]) -> Any:
         """The state after a row, from each expert's log density of the row's target."""
         ...
+
+
+def along(
+    rule: WeightRule, state: Any, log_density: Float[Array, "n k"], mask: Bool[Array, " n"] | None = None
+) -> tuple[Any, Any]:
+    """Let a rule learn consecutive rows; return its state after all, and those before each of them.
+
+    Rows with a false `mask` are passed over.
+    """
+    mask = jnp.ones(len(log_density), bool) if mask is None else mask
+
+    def learn(state: Any, row: tuple[Array, Array]) -> tuple[Any, Any]:
+        density, keep = row
+        new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), rule.update(state, density), state)
+        return new, state
+
+    return jax.lax.scan(learn, state, (log_density, mask))
 
 
 def relative(log_weights: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:

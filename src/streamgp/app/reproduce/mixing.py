@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from streamgp.app.reproduce.bank import Member, Stretch
 from streamgp.core import Predictive
-from streamgp.weights import BMA, share
+from streamgp.weights import BMA, along, share
 from streamgp.weights.rules import WeightRule, posterior
 
 SHUTDOWN = 1e-16  # a weight below it is zero for good: both papers' rule
@@ -76,12 +76,9 @@ def _weigh(
 ) -> tuple[Any, Float[Array, "n k"], Float[Array, "n k"]]:
     """The state after all rows, and of every row the log weights before and after its own target."""
 
-    def row(state: Any, log_density: Array) -> tuple[Any, tuple[Array, Array]]:
-        before = rule.predict(state)
-        return rule.update(state, log_density), (before, posterior(before, log_density))
-
-    state, (before, after) = jax.lax.scan(row, state, log_density)
-    return state, before, after
+    state, known = along(rule, state, log_density)
+    before = jax.vmap(rule.predict)(known)
+    return state, before, jax.vmap(posterior)(before, log_density)
 
 
 class Scorer:

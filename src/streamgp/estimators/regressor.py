@@ -1,30 +1,19 @@
-"""Estimators for NumPy arrays and data frames, with scikit-learn's conventions."""
+"""Regression on a stream."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import jax
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
+from sklearn.base import RegressorMixin
 
-from streamgp import checkpoint
-from streamgp.core import Predictive
-from streamgp.evaluation.metrics import StreamMetrics, in_pieces
-from streamgp.evaluation.prequential import Evaluation, collect, prequential, results
-from streamgp.learner import StreamLearner
-from streamgp.presets import make_spec, whole_number
-from streamgp.progress import progress_bar
-from streamgp.validation import NotFiniteError, Rows, check_inputs, check_one, check_rows, check_target
-
-DEFAULT_WARMUP = 1000
-CHUNK = 1024  # rows scored between two steps of the progress bar
-SHORT_WARMUP = 50  # below it a fifth of a short data set teaches too little
+from streamgp.estimators.base import StreamEstimator
+from streamgp.evaluation.metrics import in_pieces
+from streamgp.presets import Spec, whole_number
+from streamgp.validation import NotFiniteError, Rows, check_one, check_target
 
 
-class StreamingGPRegressor(RegressorMixin, BaseEstimator):
+class StreamingGPRegressor(RegressorMixin, StreamEstimator):
     """Regression on a stream: predicts with error bars, learns row by row, in constant memory.
 
     An online ensemble of Gaussian processes and other basis expansions (Lu et al. 2022; Waxman and Djuric 2024).
@@ -103,9 +92,6 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
     True
     """
 
-    n_features_in_: int
-    feature_names_in_: np.ndarray
-
     def __init__(
         self,
         model: str = "default",
@@ -126,31 +112,30 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         on_bad_row: str = "raise",
         random_state: Any = 0,
     ) -> None:
-        self.model = model
-        self.warmup = warmup
-        self.bases = bases
-        self.features_per_basis = features_per_basis
+        super().__init__(
+            model,
+            warmup=warmup,
+            bases=bases,
+            features_per_basis=features_per_basis,
+            dynamics=dynamics,
+            weights=weights,
+            delta=delta,
+            share=share,
+            switch=switch,
+            warmup_posterior=warmup_posterior,
+            on_bad_row=on_bad_row,
+            random_state=random_state,
+        )
         self.n_samples = n_samples
-        self.dynamics = dynamics
         self.noise = noise
-        self.weights = weights
-        self.delta = delta
-        self.share = share
-        self.switch = switch
-        self.warmup_posterior = warmup_posterior
         self.lags = lags
         self.horizon = horizon
-        self.on_bad_row = on_bad_row
-        self.random_state = random_state
 
     # Learning
 
     def fit(self, X: Any, y: Any, times: Any = None) -> Self:
         """Forget everything, then learn all rows in their order: one pass, as `partial_fit` would."""
-        rows = self._check_learn(X, y, times, reset=True)
-        self._start(rows, _warmup_for(rows))
-        self._learn(rows)
-        return self
+        return self._fit(self._check_learn(X, y, times, reset=True))
 
     def partial_fit(self, X: Any, y: Any, times: Any = None) -> Self:
         """Learn from rows of shape (n, D) and targets (n,) or (n, E), in order; call it as often as you like.
@@ -166,12 +151,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         ValueError
             On NaN, infinity, or another number of columns; the state is then untouched.
         """
-        first = not self.__sklearn_is_fitted__()
-        rows = self._check_learn(X, y, times, reset=first)
-        if first:
-            self._start(rows, DEFAULT_WARMUP)
-        self._learn(rows)
-        return self
+        return self._partial_fit(self._check_learn(X, y, times, reset=not self.__sklearn_is_fitted__()))
 
     # Predicting
 
@@ -264,75 +244,7 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         self._learner.learn_one(row, target, at)
         return self
 
-    # What has been learnt
-
-    @property
-    def weights_(self) -> np.ndarray:
-        """The experts' weights for the next row."""
-        self._check_fitted()
-        return self._learner.weights
-
-    @property
-    def experts_(self) -> list[dict[str, Any]]:
-        """One dictionary per expert, weight included."""
-        self._check_fitted()
-        return expert_table(self._learner)
-
-    @property
-    def rows_(self) -> int:
-        """Rows learnt so far."""
-        self._check_fitted()
-        return self._learner.rows
-
-    @property
-    def outside_rows_(self) -> int:
-        """Rows after the warm-up that lay outside some basis' box and were moved to its edge there."""
-        self._check_fitted()
-        return self._learner.outside_rows
-
-    # Keeping
-
-    def save(self, path: str | Path) -> None:
-        """Write a checkpoint directory (JSON and safetensors); an earlier one there is replaced only at the end."""
-        self._check_fitted()
-        meta = {"kind": type(self).__name__, "rows": self._learner.rows}
-        tree = {
-            # Lags as they were understood: a range, say, could not be stored.
-            "params": self.get_params() | ({} if self.lags is None else {"lags": self._learner.spec.lags}),
-            "learner": self._learner.to_tree(),
-            "single": self._single,
-            "skipped_rows": self.skipped_rows_,
-            "feature_names": list(getattr(self, "feature_names_in_", [])),
-        }
-        checkpoint.save(path, tree, meta)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a checkpoint; the estimator goes on exactly where it was saved.
-
-        Raises
-        ------
-        CheckpointError
-            If the checkpoint is damaged or not of this kind; the message says what is wrong.
-        """
-        tree, meta = checkpoint.load(path)
-        if meta.get("kind") != cls.__name__:
-            raise checkpoint.CheckpointError(
-                f"{path}: expected a checkpoint of a {cls.__name__}, got one of {meta.get('kind')!r}"
-            )
-        estimator = cls(**tree["params"])
-        estimator._learner = StreamLearner.from_tree(tree["learner"])
-        estimator._single = tree["single"]
-        estimator.skipped_rows_ = tree["skipped_rows"]
-        estimator.n_features_in_ = estimator._learner.num_inputs
-        if tree["feature_names"]:
-            estimator.feature_names_in_ = np.asarray(tree["feature_names"], dtype=object)
-        return estimator
-
     # Inner works
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_learner")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -340,128 +252,21 @@ class StreamingGPRegressor(RegressorMixin, BaseEstimator):
         tags.target_tags.single_output = True
         return tags
 
-    def _check_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(
-                f"This {type(self).__name__} has not seen any row yet: call partial_fit or fit before this."
-            )
+    def _make_spec(self, **more: Any) -> Spec:
+        own = {"n_samples": self.n_samples, "noise": self.noise, "lags": self.lags, "horizon": self.horizon}
+        return super()._make_spec(**own, **more)
 
     def _check_learn(self, X: Any, y: Any, times: Any, reset: bool) -> Rows:
-        """The rows to learn from; nothing but the names of the features changes."""
-        if self.on_bad_row not in ("raise", "skip"):
-            raise ValueError(f"on_bad_row: expected 'raise' or 'skip', got {self.on_bad_row!r}")
-        learner = None if reset else self._learner
-        rows = check_rows(self, X, y, times, learner=learner, skip=self.on_bad_row == "skip")
-        if learner is not None and (rows.single != self._single or rows.y.shape[1] != learner.num_outputs):
-            expected = "(n,)" if self._single else f"(n, {learner.num_outputs})"
+        rows = super()._check_learn(X, y, times, reset)
+        if not reset and (rows.single != self._single or rows.y.shape[1] != self._learner.num_outputs):
+            expected = "(n,)" if self._single else f"(n, {self._learner.num_outputs})"
             raise ValueError(f"y: expected shape {expected} as before, got {np.shape(y)}")
         return rows
 
-    def _start(self, rows: Rows, default_warmup: int) -> None:
-        spec = make_spec(
-            self.model,
-            bases=self.bases,
-            features_per_basis=self.features_per_basis,
-            n_samples=self.n_samples,
-            dynamics=self.dynamics,
-            noise=self.noise,
-            weights=self.weights,
-            delta=self.delta,
-            share=self.share,
-            switch=self.switch,
-            warmup_posterior=self.warmup_posterior,
-            lags=self.lags,
-            horizon=self.horizon,
-        )
-        seed = self.random_state
-        if not isinstance(seed, int | np.integer):
-            seed = check_random_state(seed).randint(2**31 - 1)
-        self._learner = StreamLearner(
-            spec,
-            num_inputs=rows.X.shape[1],
-            num_outputs=rows.y.shape[1],
-            warmup=default_warmup if self.warmup is None else whole_number("warmup", self.warmup),
-            seed=int(seed),
-            timed=rows.times is not None,
-        )
-        self._single = rows.single
-        self.skipped_rows_ = 0
-
-    def _learn(self, rows: Rows) -> None:
-        for _ in self._learner.learn(rows.X, rows.y, rows.times):
-            pass
-        self.skipped_rows_ += rows.skipped
-
-    def _predict(self, X: Any, times: Any) -> Predictive:
-        self._check_fitted()
-        return self._learner.predict(*check_inputs(self, X, times, self._learner))
+    def _stored_params(self) -> dict[str, Any]:
+        # Lags as they were understood: a range, say, could not be stored.
+        return self.get_params() | ({} if self.lags is None else {"lags": self._learner.spec.lags})
 
     def _shape(self, a: np.ndarray) -> np.ndarray:
         """Predictions (n, E) as (n,) where y came without an axis of targets."""
         return a[:, 0] if self._single else a
-
-
-def default_warmup(rows: int) -> int:
-    """1,000 rows, or of a data set shorter than 5,000 a fifth, but then 50 rows where there are so many."""
-    return min(DEFAULT_WARMUP, max(rows // 5, min(SHORT_WARMUP, rows), 1))
-
-
-def _warmup_for(rows: Rows) -> int:
-    """`default_warmup` of the usable rows, of which there must be one."""
-    if not len(rows.X):
-        raise ValueError(f"X, y: expected a row without NaN or infinity, but all {rows.skipped} have some")
-    return default_warmup(len(rows.X))
-
-
-def expert_table(learner: StreamLearner) -> list[dict[str, Any]]:
-    """The experts with their present weights; empty before the end of the warm-up."""
-    return [
-        {**vars(expert), "weight": float(weight)}
-        for expert, weight in zip(learner.experts, learner.weights if learner.experts else [], strict=True)
-    ]
-
-
-def evaluate(model: StreamingGPRegressor, X: Any, y: Any, times: Any = None, *, progress: bool = True) -> Evaluation:
-    """Test-then-train: predict every row before its target is seen, score it, then learn it.
-
-    The model goes on from where it stands, and has learnt all rows afterwards. Metrics are taken over the
-    rows after the warm-up.
-
-    Parameters
-    ----------
-    model
-        A regressor, new or already at work.
-    X, y, times
-        As in `StreamingGPRegressor.partial_fit`; rows in the order of the stream. Those that
-        ``on_bad_row="skip"`` leaves out have no entry in the result.
-    progress
-        Show a progress bar on a terminal.
-
-    Returns
-    -------
-    Evaluation
-        Arrays ``mean``, ``std``, ``log_density``, ``weights``, ... with one entry per row, and ``metrics``.
-    """
-    first = not model.__sklearn_is_fitted__()
-    rows = model._check_learn(X, y, times, reset=first)
-    warmup = _warmup_for(rows)
-    if first:
-        model._start(rows, warmup)
-    learner = model._learner
-    targets = [f"y{e}" for e in range(learner.num_outputs)]
-    metrics = StreamMetrics(targets, max(0, learner.warmup - learner.rows), learner.spec.horizon)
-    chunks = (
-        (rows.X[i : i + CHUNK], rows.y[i : i + CHUNK], None if rows.times is None else rows.times[i : i + CHUNK])
-        for i in range(0, len(rows.X), CHUNK)
-    )
-    parts = []
-    with progress_bar("test, then train", len(rows.X), progress) as bar:
-        learner.progress = lambda done, todo: bar.at(metrics.rows, f"fitting experts: {done} of {todo}")
-        try:
-            for part in prequential(learner, chunks, metrics):
-                parts.append(part)
-                bar.at(metrics.rows, "test, then train")
-        finally:
-            learner.progress = None
-    model.skipped_rows_ += rows.skipped
-    return collect(parts, results(metrics, learner), learner, rows.single)

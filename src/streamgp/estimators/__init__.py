@@ -1,0 +1,19 @@
+"""Estimators for NumPy arrays and data frames, with scikit-learn's conventions."""
+
+from streamgp.estimators.base import DEFAULT_WARMUP, default_warmup, expert_table
+from streamgp.estimators.classifier import StreamingGPClassifier
+from streamgp.estimators.counts import StreamingGPCountRegressor
+from streamgp.estimators.evaluate import evaluate
+from streamgp.estimators.ordinal import StreamingGPOrdinal
+from streamgp.estimators.regressor import StreamingGPRegressor
+
+__all__ = [
+    "DEFAULT_WARMUP",
+    "StreamingGPClassifier",
+    "StreamingGPCountRegressor",
+    "StreamingGPOrdinal",
+    "StreamingGPRegressor",
+    "default_warmup",
+    "evaluate",
+    "expert_table",
+]

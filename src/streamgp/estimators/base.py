@@ -1,0 +1,215 @@
+"""What all estimators share: a learner behind scikit-learn's conventions, checked input, checkpoints."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+
+from streamgp import checkpoint
+from streamgp.core import Predictive
+from streamgp.learner import StreamLearner
+from streamgp.presets import Spec, make_spec, whole_number
+from streamgp.validation import Rows, check_inputs, check_rows
+
+DEFAULT_WARMUP = 1000
+SHORT_WARMUP = 50  # below it a fifth of a short data set teaches too little
+# Parameters of every estimator that describe its model.
+_SHARED = (
+    *("bases", "features_per_basis", "dynamics", "weights"),
+    *("delta", "share", "switch", "warmup_posterior"),
+)
+
+
+class StreamEstimator(BaseEstimator):
+    """An estimator that learns a stream in its order; its parameters are those of the classes derived from it."""
+
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
+    def __init__(
+        self,
+        model: str = "default",
+        *,
+        warmup: int | None = None,
+        bases: Sequence[str] | str | None = None,
+        features_per_basis: int | None = None,
+        dynamics: Sequence[str | float] | str | float | None = None,
+        weights: Any = None,
+        delta: float | None = None,
+        share: float | None = None,
+        switch: float | None = None,
+        warmup_posterior: str = "condition",
+        on_bad_row: str = "raise",
+        random_state: Any = 0,
+    ) -> None:
+        self.model = model
+        self.warmup = warmup
+        self.bases = bases
+        self.features_per_basis = features_per_basis
+        self.dynamics = dynamics
+        self.weights = weights
+        self.delta = delta
+        self.share = share
+        self.switch = switch
+        self.warmup_posterior = warmup_posterior
+        self.on_bad_row = on_bad_row
+        self.random_state = random_state
+
+    # What has been learnt
+
+    @property
+    def weights_(self) -> np.ndarray:
+        """The experts' weights for the next row."""
+        self._check_fitted()
+        return self._learner.weights
+
+    @property
+    def experts_(self) -> list[dict[str, Any]]:
+        """One dictionary per expert, weight included."""
+        self._check_fitted()
+        return expert_table(self._learner)
+
+    @property
+    def rows_(self) -> int:
+        """Rows learnt so far."""
+        self._check_fitted()
+        return self._learner.rows
+
+    @property
+    def outside_rows_(self) -> int:
+        """Rows after the warm-up that lay outside some basis' box and were moved to its edge there."""
+        self._check_fitted()
+        return self._learner.outside_rows
+
+    # Keeping
+
+    def save(self, path: str | Path) -> None:
+        """Write a checkpoint directory (JSON and safetensors); an earlier one there is replaced only at the end."""
+        self._check_fitted()
+        meta = {"kind": type(self).__name__, "rows": self._learner.rows}
+        tree = {
+            "params": self._stored_params(),
+            "learner": self._learner.to_tree(),
+            "single": self._single,
+            "skipped_rows": self.skipped_rows_,
+            "feature_names": list(getattr(self, "feature_names_in_", [])),
+        }
+        checkpoint.save(path, tree | self._more_to_store(), meta)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a checkpoint; the estimator goes on exactly where it was saved.
+
+        Raises
+        ------
+        CheckpointError
+            If the checkpoint is damaged or not of this kind; the message says what is wrong.
+        """
+        tree, meta = checkpoint.load(path)
+        if meta.get("kind") != cls.__name__:
+            raise checkpoint.CheckpointError(
+                f"{path}: expected a checkpoint of a {cls.__name__}, got one of {meta.get('kind')!r}"
+            )
+        estimator = cls(**tree["params"])
+        estimator._learner = StreamLearner.from_tree(tree["learner"])
+        estimator._single = tree["single"]
+        estimator.skipped_rows_ = tree["skipped_rows"]
+        estimator.n_features_in_ = estimator._learner.num_inputs - estimator._learner.spec.exposure
+        if tree["feature_names"]:
+            estimator.feature_names_in_ = np.asarray(tree["feature_names"], dtype=object)
+        estimator._restore(tree)
+        return estimator
+
+    def _stored_params(self) -> dict[str, Any]:
+        return self.get_params()
+
+    def _more_to_store(self) -> dict[str, Any]:
+        """What a checkpoint holds beyond what every estimator's does."""
+        return {}
+
+    def _restore(self, tree: dict[str, Any]) -> None:
+        """Take back what `_more_to_store` gave."""
+
+    # Inner works
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_learner")
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"This {type(self).__name__} has not seen any row yet: call partial_fit or fit before this."
+            )
+
+    def _make_spec(self, **more: Any) -> Spec:
+        """The model that the parameters describe; those derived add what theirs has `more`."""
+        return make_spec(self.model, **{name: getattr(self, name) for name in _SHARED}, **more)
+
+    def _check_learn(self, X: Any, y: Any, times: Any, reset: bool) -> Rows:
+        """The rows to learn from; nothing but the names of the features changes."""
+        if self.on_bad_row not in ("raise", "skip"):
+            raise ValueError(f"on_bad_row: expected 'raise' or 'skip', got {self.on_bad_row!r}")
+        learner = None if reset else self._learner
+        return check_rows(self, X, y, times, learner=learner, skip=self.on_bad_row == "skip")
+
+    def _fit(self, rows: Rows, num_classes: int = 0) -> Self:
+        """Forget everything, and learn; so many classes or grades are known before the first row."""
+        self._start(rows, warmup_for(rows), num_classes)
+        self._learn(rows)
+        return self
+
+    def _partial_fit(self, rows: Rows, num_classes: int = 0) -> Self:
+        """Begin, if nothing was learnt yet, and learn."""
+        if not self.__sklearn_is_fitted__():
+            self._start(rows, DEFAULT_WARMUP, num_classes)
+        self._learn(rows)
+        return self
+
+    def _start(self, rows: Rows, default_warmup: int, num_classes: int = 0) -> None:
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        self._learner = StreamLearner(
+            self._make_spec(),
+            num_inputs=rows.X.shape[1],
+            num_outputs=rows.y.shape[1],
+            warmup=default_warmup if self.warmup is None else whole_number("warmup", self.warmup),
+            seed=int(seed),
+            timed=rows.times is not None,
+            num_classes=num_classes,
+        )
+        self._single = rows.single
+        self.skipped_rows_ = 0
+
+    def _learn(self, rows: Rows) -> None:
+        for _ in self._learner.learn(rows.X, rows.y, rows.times):
+            pass
+        self.skipped_rows_ += rows.skipped
+
+    def _predict(self, X: Any, times: Any) -> Predictive:
+        self._check_fitted()
+        return self._learner.predict(*check_inputs(self, X, times, self._learner))
+
+
+def default_warmup(rows: int) -> int:
+    """1,000 rows, or of a data set shorter than 5,000 a fifth, but then 50 rows where there are so many."""
+    return min(DEFAULT_WARMUP, max(rows // 5, min(SHORT_WARMUP, rows), 1))
+
+
+def warmup_for(rows: Rows) -> int:
+    """`default_warmup` of the usable rows, of which there must be one."""
+    if not len(rows.X):
+        raise ValueError(f"X, y: expected a row without NaN or infinity, but all {rows.skipped} have some")
+    return default_warmup(len(rows.X))
+
+
+def expert_table(learner: StreamLearner) -> list[dict[str, Any]]:
+    """The experts with their present weights; empty before the end of the warm-up."""
+    return [
+        {**vars(expert), "weight": float(weight)}
+        for expert, weight in zip(learner.experts, learner.weights if learner.experts else [], strict=True)
+    ]

@@ -1,0 +1,124 @@
+"""Classification on a stream."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from streamgp.estimators.base import StreamEstimator
+from streamgp.estimators.labels import Labels, missing
+from streamgp.presets import Spec
+from streamgp.validation import Rows
+
+
+class StreamingGPClassifier(ClassifierMixin, StreamEstimator):
+    """Classification on a stream: class probabilities for every row, learnt row by row, in constant memory.
+
+    An online ensemble of basis expansions with a softmax likelihood; each target is learnt by a Laplace step
+    (Lu et al. 2022, 3.2; Waxman and Djuric 2024, 3.4). K classes have K - 1 latent functions, and every expert the
+    covariance of all their coefficients: work and memory of a row grow as (K - 1)^2 times the squared features of a
+    basis, which are fewer with many classes (together 400 by default).
+
+    Parameters
+    ----------
+    model, warmup, bases, features_per_basis, dynamics, weights, delta, share, switch, warmup_posterior, on_bad_row, \
+random_state
+        As in `StreamingGPRegressor`. The default model is one of its own.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        The labels, in the order of the columns of `predict_proba`: sorted, then those that came later as they came.
+    weights_, experts_, rows_, skipped_rows_, outside_rows_, n_features_in_, feature_names_in_
+        As in `StreamingGPRegressor`.
+
+    Notes
+    -----
+    A label that no row had before is admitted as a new class: its latent function starts at the prior, its intercept
+    says that it came half a time so far. While a stream has shown a single class, that has probability one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamgp import StreamingGPClassifier
+    >>> X = np.linspace(-3, 3, 200)[::-1, None]
+    >>> y = np.where(X[:, 0] > 0.5, "hot", "cold")
+    >>> m = StreamingGPClassifier("linear", warmup=20).partial_fit(X, y, classes=["cold", "hot"])
+    >>> m.predict([[2.0], [-2.0]]).tolist()
+    ['hot', 'cold']
+    """
+
+    def fit(self, X: Any, y: Any, times: Any = None) -> Self:
+        """Forget everything, then learn all rows in their order: one pass, as `partial_fit` would.
+
+        All labels of `y` are known as classes from the first row on.
+        """
+        y = _checked(y)
+        rows, self._labels = self._encoded(X, y, times, Labels.sorted_from(y), reset=True)
+        return self._fit(rows, len(self._labels.names))
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, times: Any = None) -> Self:
+        """Learn from rows of shape (n, D) and labels (n,), in order; call it as often as you like.
+
+        Parameters
+        ----------
+        classes
+            Labels that are known before the first row; only the first call looks at it. Others may come all the same.
+        times
+            As in `StreamingGPRegressor.partial_fit`.
+
+        Raises
+        ------
+        ValueError
+            On NaN, infinity, another number of columns, or numbers that are no labels; the state is then untouched.
+        """
+        first = not self.__sklearn_is_fitted__()
+        known = Labels.sorted_from(np.asarray([] if classes is None else classes)) if first else self._labels
+        rows, self._labels = self._encoded(X, _checked(y), times, known, reset=first)
+        return self._partial_fit(rows, len(known.names))
+
+    def predict_proba(self, X: Any, times: Any = None) -> np.ndarray:
+        """Probability of every class of `classes_` for each row, shape (n, K); rows sum to one."""
+        return class_probabilities(self._predict(X, times), self._learner.num_classes)
+
+    def predict(self, X: Any, times: Any = None) -> np.ndarray:
+        """The most probable label of each row."""
+        return self.classes_[np.argmax(self.predict_proba(X, times), axis=1)]
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels."""
+        self._check_fitted()
+        return self._labels.array[: self._learner.num_classes]
+
+    # Inner works
+
+    def _make_spec(self, **more: Any) -> Spec:
+        return super()._make_spec(task="classification", **more)
+
+    def _encoded(self, X: Any, y: np.ndarray, times: Any, labels: Labels, reset: bool) -> tuple[Rows, Labels]:
+        """Rows with class codes for targets, and the labels with those that came new in usable rows."""
+        codes, everything = labels.encode(y)
+        rows = self._check_learn(X, codes, times, reset)
+        return labels.admit(rows, everything)
+
+    def _more_to_store(self) -> dict[str, Any]:
+        return {"labels": self._labels.to_tree()}
+
+    def _restore(self, tree: dict[str, Any]) -> None:
+        self._labels = Labels.from_tree(tree["labels"])
+
+
+def _checked(y: Any) -> np.ndarray:
+    """Labels (n,), of which missing ones are allowed."""
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y[~missing(y)])
+    return y
+
+
+def class_probabilities(predictive: Any, num_classes: int) -> np.ndarray:
+    """Probabilities of the classes known so far, (n, K); the model has room for two at least."""
+    known = np.asarray(predictive.probabilities())[:, :num_classes]
+    return known / known.sum(axis=1, keepdims=True)

@@ -1,0 +1,196 @@
+"""Counts on a stream."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import jax
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils import column_or_1d
+
+from streamgp.estimators.base import StreamEstimator
+from streamgp.presets import Spec, whole_number
+from streamgp.validation import Rows, check_inputs
+
+
+class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
+    """Regression of counts on a stream: whole numbers from 0, with their whole predictive distribution.
+
+    An online ensemble of basis expansions of the log rate; each target is learnt by a Laplace step
+    (Lu et al. 2022, 3.2; Waxman and Djuric 2024, 3.4).
+
+    Parameters
+    ----------
+    model, warmup, bases, features_per_basis, dynamics, weights, delta, share, switch, warmup_posterior, on_bad_row, \
+random_state
+        As in `StreamingGPRegressor`. The default model is one of its own.
+    likelihood
+        ``negative-binomial``, whose excess over the Poisson variance is learnt in the warm-up (and may be next to
+        none), or ``poisson``.
+
+    Attributes
+    ----------
+    weights_, experts_, rows_, skipped_rows_, outside_rows_, n_features_in_, feature_names_in_
+        As in `StreamingGPRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamgp import StreamingGPCountRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (300, 1))
+    >>> m = StreamingGPCountRegressor("linear", warmup=50).partial_fit(X, rng.poisson(np.exp(1 + X[:, 0])))
+    >>> bool(2 < m.predict([[0.0]])[0] < 4)
+    True
+    """
+
+    def __init__(
+        self,
+        model: str = "default",
+        *,
+        likelihood: str = "negative-binomial",
+        warmup: int | None = None,
+        bases: Sequence[str] | str | None = None,
+        features_per_basis: int | None = None,
+        dynamics: Sequence[str | float] | str | float | None = None,
+        weights: Any = None,
+        delta: float | None = None,
+        share: float | None = None,
+        switch: float | None = None,
+        warmup_posterior: str = "condition",
+        on_bad_row: str = "raise",
+        random_state: Any = 0,
+    ) -> None:
+        super().__init__(
+            model,
+            warmup=warmup,
+            bases=bases,
+            features_per_basis=features_per_basis,
+            dynamics=dynamics,
+            weights=weights,
+            delta=delta,
+            share=share,
+            switch=switch,
+            warmup_posterior=warmup_posterior,
+            on_bad_row=on_bad_row,
+            random_state=random_state,
+        )
+        self.likelihood = likelihood
+
+    def fit(self, X: Any, y: Any, exposure: Any = None, times: Any = None) -> Self:
+        """Forget everything, then learn all rows in their order: one pass, as `partial_fit` would."""
+        rows = self._counted(X, y, exposure, times, reset=True)
+        self._exposed = exposure is not None
+        return self._fit(rows)
+
+    def partial_fit(self, X: Any, y: Any, exposure: Any = None, times: Any = None) -> Self:
+        """Learn from rows of shape (n, D) and counts (n,), in order; call it as often as you like.
+
+        Parameters
+        ----------
+        exposure
+            Optional positive numbers (n,) by which the rate is multiplied: hours of observation, inhabitants. All
+            rows of a stream have one, or none has.
+        times
+            As in `StreamingGPRegressor.partial_fit`.
+
+        Raises
+        ------
+        ValueError
+            On NaN, infinity, another number of columns, or targets that are no counts; the state is then untouched.
+        """
+        first = not self.__sklearn_is_fitted__()
+        rows = self._counted(X, y, exposure, times, reset=first)
+        self._exposed = exposure is not None
+        return self._partial_fit(rows)
+
+    def predict(self, X: Any, return_std: bool = False, exposure: Any = None, times: Any = None) -> Any:
+        """Mean of the next count for each row, and its standard deviation if asked."""
+        predictive = self._predict_exposed(X, exposure, times)
+        mean = np.asarray(predictive.mean)[:, 0]
+        return (mean, np.asarray(predictive.std)[:, 0]) if return_std else mean
+
+    def predict_quantiles(
+        self, X: Any, quantiles: Sequence[float], exposure: Any = None, times: Any = None
+    ) -> np.ndarray:
+        """Quantiles of the next count, shape (n, Q): the least count with at least that much probability up to it."""
+        levels = np.atleast_1d(np.asarray(quantiles, dtype=float))
+        if not ((levels > 0.0) & (levels < 1.0)).all():
+            raise ValueError(f"quantiles: expected probabilities strictly between 0 and 1, got {quantiles}")
+        predictive = self._predict_exposed(X, exposure, times)
+        return np.stack([np.asarray(predictive.quantile(float(level)))[:, 0] for level in levels], axis=-1)
+
+    def log_density(self, X: Any, y: Any, exposure: Any = None, times: Any = None) -> np.ndarray:
+        """Log probability of the counts `y` under the prediction of each row, shape (n,)."""
+        predictive = self._predict_exposed(X, exposure, times)
+        y = np.asarray(y, dtype=np.float64)
+        if y.shape != (len(predictive.loc),):
+            raise ValueError(f"y: expected the counts of the {len(predictive.loc)} rows of X, got shape {y.shape}")
+        with jax.enable_x64(True):
+            return np.asarray(predictive.log_density(y[:, None]))
+
+    def sample(self, X: Any, n: int = 1, exposure: Any = None, times: Any = None) -> np.ndarray:
+        """Draw n counts for each row from its own prediction, shape (rows, n).
+
+        The draws depend on `random_state` and on how many rows have been learnt.
+        """
+        n = whole_number("n", n)
+        predictive = self._predict_exposed(X, exposure, times)
+        with jax.enable_x64(True):
+            key = jax.random.fold_in(jax.random.key(self._learner.seed), self._learner.rows)
+            return np.asarray(predictive.sample(key, (n,)))[..., 0].T
+
+    # Inner works
+
+    def _make_spec(self, **more: Any) -> Spec:
+        return super()._make_spec(task="count", likelihood=self.likelihood, exposure=self._exposed, **more)
+
+    def _counted(self, X: Any, y: Any, exposure: Any, times: Any, reset: bool) -> Rows:
+        """Rows whose targets are counts; the log of the exposure, if there is one, is their last input."""
+        skip = self.on_bad_row == "skip"
+        y = np.array(column_or_1d(y, warn=True), dtype=np.float64)
+        _refuse(y, np.isfinite(y) & ~((y >= 0.0) & (y == np.floor(y))), "y: expected whole numbers from 0", skip)
+        log_exposure = None if exposure is None else self._log_exposure(exposure, len(y), skip, reset)
+        if log_exposure is None and not reset and self._exposed:
+            raise ValueError("exposure: the rows before had one and none came now; give it always or never")
+        if log_exposure is not None:
+            y[np.isnan(log_exposure)] = np.nan
+        rows = self._check_learn(X, y, times, reset)
+        if log_exposure is None:
+            return rows
+        return rows._replace(X=np.column_stack([rows.X, log_exposure[rows.kept]]))
+
+    def _log_exposure(self, exposure: Any, rows: int, skip: bool, reset: bool) -> np.ndarray:
+        """Log of the exposure (n,), NaN where it is of no use."""
+        if not reset and not self._exposed:
+            raise ValueError("exposure: the rows before had none and some came now; give it always or never")
+        values = np.array(exposure, dtype=np.float64)
+        if values.shape != (rows,):
+            raise ValueError(f"exposure: expected {rows} of them, one per row, got shape {values.shape}")
+        _refuse(values, ~(np.isfinite(values) & (values > 0.0)), "exposure: expected finite numbers above 0", skip)
+        return np.log(values)
+
+    def _predict_exposed(self, X: Any, exposure: Any, times: Any) -> Any:
+        self._check_fitted()
+        X, times = check_inputs(self, X, times, self._learner)
+        if not self._exposed and exposure is None:
+            return self._learner.predict(X, times)
+        if not self._exposed or exposure is None:
+            had, got = ("had an", "none") if self._exposed else ("had no", "one")
+            raise ValueError(f"exposure: the rows learnt {had} exposure and {got} came now; give it always or never")
+        shift = self._log_exposure(exposure, len(X), skip=False, reset=False)
+        return self._learner.predict(np.column_stack([X, shift]), times)
+
+    def _more_to_store(self) -> dict[str, Any]:
+        return {"exposed": self._exposed}
+
+    def _restore(self, tree: dict[str, Any]) -> None:
+        self._exposed = tree["exposed"]
+
+
+def _refuse(values: np.ndarray, bad: np.ndarray, expected: str, skip: bool) -> None:
+    """Raise ValueError for a bad value; with `skip` make it NaN instead."""
+    if bad.any() and not skip:
+        row = int(np.argmax(bad))
+        raise ValueError(f"{expected}, got {values[row]:g} at row {row}; correct it, or skip it (on_bad_row='skip')")
+    values[bad] = np.nan

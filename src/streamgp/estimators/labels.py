@@ -1,0 +1,78 @@
+"""Labels and their codes: numbers from 0 in the order in which the labels became known."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamgp.validation import Rows
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels known so far.
+
+    Attributes
+    ----------
+    names
+        The labels by code.
+    dtype
+        That of the array in which they came.
+    """
+
+    names: tuple[Any, ...] = ()
+    dtype: str = "float64"
+
+    @classmethod
+    def sorted_from(cls, y: np.ndarray) -> "Labels":
+        """The different labels of an array, in ascending order, without missing ones."""
+        present = y[~missing(y)]
+        return cls(tuple(np.unique(present).tolist()), _name(y.dtype))
+
+    @property
+    def array(self) -> np.ndarray:
+        """The labels in an array of their type."""
+        return np.asarray(self.names, dtype=self.dtype)
+
+    def encode(self, y: np.ndarray) -> tuple[np.ndarray, "Labels"]:
+        """The code of each label, NaN where it is missing, and the labels with those that are new, as they came."""
+        absent = missing(y)
+        codes = dict(zip(self.names, range(len(self.names)), strict=True))
+        found = [
+            np.nan if gone else codes.setdefault(label, len(codes))
+            for label, gone in zip(y.tolist(), absent, strict=True)
+        ]
+        # Text keeps the width of its longest label.
+        dtype = _name(np.promote_types(self.dtype, y.dtype)) if self.names else _name(y.dtype)
+        return np.asarray(found, dtype=np.float64), Labels(tuple(codes), dtype)
+
+    def admit(self, rows: Rows, others: "Labels") -> tuple[Rows, "Labels"]:
+        """The labels with those of `others` (which begin with these) that usable rows have, and the rows so coded."""
+        codes = rows.y[:, 0].astype(int)
+        new = dict.fromkeys(codes[codes >= len(self.names)].tolist())
+        renumbered = dict(zip(new, range(len(self.names), len(self.names) + len(new)), strict=True))
+        y = np.asarray([renumbered.get(code, code) for code in codes.tolist()], dtype=np.float64)
+        names = (*self.names, *(others.names[code] for code in new))
+        return rows._replace(y=y[:, None]), Labels(names, others.dtype)
+
+    def to_tree(self) -> dict[str, Any]:
+        """As plain values, for a checkpoint."""
+        return {"names": list(self.names), "dtype": self.dtype}
+
+    @classmethod
+    def from_tree(cls, tree: dict[str, Any]) -> "Labels":
+        """The labels whose `to_tree` gave `tree`."""
+        return cls(tuple(tree["names"]), tree["dtype"])
+
+
+def _name(dtype: np.dtype) -> str:
+    return np.dtype(dtype).str
+
+
+def missing(y: np.ndarray) -> np.ndarray:
+    """True for NaN and None."""
+    if y.dtype.kind == "f":
+        return np.isnan(y)
+    if y.dtype.kind == "O":
+        return np.asarray([label is None or label != label for label in y.tolist()], dtype=bool)
+    return np.zeros(len(y), bool)

@@ -1,0 +1,125 @@
+"""Grades on a stream."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils import column_or_1d
+
+from streamgp.estimators.base import StreamEstimator
+from streamgp.estimators.classifier import class_probabilities
+from streamgp.estimators.labels import Labels, missing
+from streamgp.presets import Spec
+from streamgp.validation import Rows
+
+
+class StreamingGPOrdinal(ClassifierMixin, StreamEstimator):
+    """Ordinal regression on a stream: probabilities of grades that have an order but no distances.
+
+    One latent function and thresholds between the grades, a cumulative probit model; the thresholds are learnt in the
+    warm-up, and the function is then learnt by a Laplace step per target (Lu et al. 2022, 3.2).
+
+    Parameters
+    ----------
+    model, warmup, bases, features_per_basis, dynamics, weights, delta, share, switch, warmup_posterior, on_bad_row, \
+random_state
+        As in `StreamingGPRegressor`. The default model is one of its own.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (J,)
+        The grades in ascending order.
+    weights_, experts_, rows_, skipped_rows_, outside_rows_, n_features_in_, feature_names_in_
+        As in `StreamingGPRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamgp import StreamingGPOrdinal
+    >>> X = np.linspace(-3, 3, 300)[np.random.default_rng(0).permutation(300), None]
+    >>> y = np.digitize(X[:, 0], [-1.0, 1.0])
+    >>> m = StreamingGPOrdinal("linear", warmup=50).partial_fit(X, y, grades=[0, 1, 2])
+    >>> m.predict([[-2.0], [0.0], [2.0]]).tolist()
+    [0, 1, 2]
+    """
+
+    def fit(self, X: Any, y: Any, grades: Any = None, times: Any = None) -> Self:
+        """Forget everything, then learn all rows in their order: one pass, as `partial_fit` would."""
+        rows, self._labels = self._graded(X, y, grades, times, reset=True)
+        return self._fit(rows, len(self._labels.names))
+
+    def partial_fit(self, X: Any, y: Any, grades: Any = None, times: Any = None) -> Self:
+        """Learn from rows of shape (n, D) and grades (n,), in order; call it as often as you like.
+
+        Parameters
+        ----------
+        grades
+            All grades from the lowest to the highest; only the first call looks at it. Without it, they are those
+            of that call's `y` in ascending order.
+        times
+            As in `StreamingGPRegressor.partial_fit`.
+
+        Raises
+        ------
+        ValueError
+            On NaN, infinity, another number of columns, or a grade that is not among those known; the state is then
+            untouched.
+        """
+        first = not self.__sklearn_is_fitted__()
+        rows, self._labels = self._graded(X, y, grades, times, reset=first)
+        return self._partial_fit(rows, len(self._labels.names))
+
+    def predict_proba(self, X: Any, times: Any = None) -> np.ndarray:
+        """Probability of every grade of `classes_` for each row, shape (n, J); rows sum to one."""
+        return class_probabilities(self._predict(X, times), self._learner.num_classes)
+
+    def predict(self, X: Any, times: Any = None) -> np.ndarray:
+        """The median grade of each row: the lowest that is reached with a probability of one half."""
+        reached = np.cumsum(self.predict_proba(X, times), axis=1)
+        return self.classes_[np.argmax(reached >= 0.5 - 1e-12, axis=1)]
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The grades."""
+        self._check_fitted()
+        return self._labels.array
+
+    # Inner works
+
+    def _make_spec(self, **more: Any) -> Spec:
+        return super()._make_spec(task="ordinal", **more)
+
+    def _graded(self, X: Any, y: Any, grades: Any, times: Any, reset: bool) -> tuple[Rows, Labels]:
+        """Rows with the numbers of their grades, from 0, for targets; and the grades."""
+        y = column_or_1d(y, warn=True)
+        known = self._labels if not reset else _in_order(y, grades)
+        codes, everything = known.encode(y)
+        others = everything.names[len(known.names) :]
+        if others and self.on_bad_row != "skip":
+            row = int(np.argmax(codes >= len(known.names)))
+            raise ValueError(
+                f"y: expected one of the grades {', '.join(map(repr, known.names))}, got {others[0]!r} at row {row}; "
+                f"name all grades in the first call (grades=), or skip such rows (on_bad_row='skip')"
+            )
+        codes[codes >= len(known.names)] = np.nan
+        return self._check_learn(X, codes, times, reset), known
+
+    def _more_to_store(self) -> dict[str, Any]:
+        return {"labels": self._labels.to_tree()}
+
+    def _restore(self, tree: dict[str, Any]) -> None:
+        self._labels = Labels.from_tree(tree["labels"])
+
+
+def _in_order(y: np.ndarray, grades: Any) -> Labels:
+    """The grades as the user names them, or those of the targets in ascending order; there are two at least."""
+    if grades is None:
+        known = Labels.sorted_from(y[~missing(y)])
+    else:
+        each = np.asarray(grades)
+        known = Labels(tuple(dict.fromkeys(each.tolist())), each.dtype.str)
+    if len(known.names) < 2:
+        raise ValueError(
+            f"y: expected at least two grades, got {list(known.names)}; name all grades in the first call (grades=)"
+        )
+    return known
