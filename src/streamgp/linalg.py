@@ -5,7 +5,7 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Float
 
-from streamgp.core import AnyArray
+from streamgp.core import AnyArray, namespace
 
 
 def symmetrise(A: Float[AnyArray, "n n"]) -> Float[AnyArray, "n n"]:
@@ -44,10 +44,11 @@ def log_det(L: Float[AnyArray, "n n"]) -> Float[AnyArray, ""]:
     return 2.0 * jnp.sum(jnp.log(jnp.diagonal(L)))
 
 
-def nearest_semidefinite(A: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
-    """The closest positive semidefinite matrix to a symmetric NumPy one: its negative eigenvalues become zero."""
-    values, vectors = np.linalg.eigh(A)
-    return np.asarray(symmetrise((vectors * np.maximum(values, 0.0)) @ vectors.T))
+def nearest_semidefinite(A: Float[AnyArray, "n n"]) -> Float[AnyArray, "n n"]:
+    """The closest positive semidefinite matrix to a symmetric one: its negative eigenvalues become zero."""
+    xp = namespace(A)
+    values, vectors = xp.linalg.eigh(A)
+    return symmetrise((vectors * xp.maximum(values, 0.0)[None]) @ vectors.T)
 
 
 def mirror_upper(A: Float[np.ndarray, "n n"], tile: int = 64) -> None:
