@@ -9,7 +9,10 @@ from streamgp.evaluation.bounds import (
     static_kernel_bound,
     switching_kernel_bound,
 )
+from streamgp.evaluation.counts import CountMetrics, CountScores, score_counts
+from streamgp.evaluation.grades import GradeMetrics, GradeScores, score_grades
 from streamgp.evaluation.hindsight import Hindsight, best_fit, best_functions, hindsight_basis, hindsight_kernel
+from streamgp.evaluation.labels import ClassMetrics, ClassScores, score_labels
 from streamgp.evaluation.metrics import RowScores, StreamMetrics, score_rows
 from streamgp.evaluation.prequential import Evaluation, ScoredRows, prequential, results
 from streamgp.evaluation.regret import (
@@ -23,7 +26,13 @@ from streamgp.evaluation.regret import (
 
 __all__ = [
     "Bound",
+    "ClassMetrics",
+    "ClassScores",
+    "CountMetrics",
+    "CountScores",
     "Evaluation",
+    "GradeMetrics",
+    "GradeScores",
     "Hindsight",
     "Losses",
     "RowScores",
@@ -38,6 +47,9 @@ __all__ = [
     "prequential",
     "results",
     "run_losses",
+    "score_counts",
+    "score_grades",
+    "score_labels",
     "score_rows",
     "sequence_bound",
     "sequence_regret",

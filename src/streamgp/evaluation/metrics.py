@@ -146,6 +146,10 @@ class StreamMetrics:
         """Rows after the warm-up."""
         return max(0, self.rows - self.warmup)
 
+    def score(self, predictive: Predictive, y: np.ndarray) -> RowScores:
+        """Score the next rows, which are not taken in."""
+        return score_rows(predictive, y)
+
     def add(self, scores: RowScores) -> tuple[np.ndarray, np.ndarray]:
         """Take in the next rows; return what persistence and the running mean predicted for them, (n, E) each."""
         y = scores.y

@@ -4,22 +4,31 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
-from streamgp.evaluation.metrics import RowScores, StreamMetrics, score_rows
+from streamgp.evaluation.counts import CountMetrics, CountScores
+from streamgp.evaluation.grades import GradeMetrics, GradeScores
+from streamgp.evaluation.labels import ClassMetrics, ClassScores
+from streamgp.evaluation.metrics import RowScores, StreamMetrics
 from streamgp.learner import StreamLearner
+
+Metrics = StreamMetrics | ClassMetrics | CountMetrics | GradeMetrics
+Scores = RowScores | ClassScores | CountScores | GradeScores
 
 
 class ScoredRows(NamedTuple):
     """A stretch of the stream after it was predicted, scored and learnt.
 
+    `persistence` and `running_mean` are what the naive rivals told: of numbers and counts, predictions like the
+    model's; of labels and grades, the code (n,) of the last one, and the probabilities (n, J) by frequency.
     `weights` are those that mixed the predictions (n, K), or None where these are not of the fitted experts, in the
     warm-up and, with a horizon h, for h - 1 rows after it; `rules` those of several
     weight rules (n, R), or None where there is one. The stretch starts at row `start` of the chunk it came from.
     """
 
     start: int
-    scores: RowScores
+    scores: Scores
     weights: np.ndarray | None
     rules: np.ndarray | None
     persistence: np.ndarray
@@ -29,27 +38,38 @@ class ScoredRows(NamedTuple):
 def prequential(
     learner: StreamLearner,
     chunks: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
-    metrics: StreamMetrics,
+    metrics: Metrics,
 ) -> Iterator[ScoredRows]:
-    """Predict, score and learn the chunks (X, y, times) in order."""
+    """Predict, score and learn the chunks (X, y, times) in order, with the `Metrics` that suit the task."""
     for X, y, times in chunks:
         at = 0
         while at < len(X):
             by_experts = learner.at_work
             info = next(learner.learn(X[at:], y[at:], None if times is None else times[at:]))
             predictive = info.predictive
-            n = len(predictive.loc)
-            scores = score_rows(predictive, y[at : at + n])
-            persistence, running = metrics.add(scores)
+            n = len(predictive.log_weights)
+            scores, (persistence, running) = _scored(metrics, learner, predictive, X[at : at + n], y[at : at + n])
             weights = np.exp(np.asarray(predictive.log_weights)) if by_experts else None
             rules = np.asarray(info.rules) if by_experts and info.rules is not None else None
             yield ScoredRows(at, scores, weights, rules, persistence, running)
             at += n
 
 
-def results(metrics: StreamMetrics, learner: StreamLearner) -> dict[str, Any]:
-    """The scores, with the log densities also in units of the warm-up's standard deviation, as papers print them."""
+def _scored(
+    metrics: Any, learner: StreamLearner, predictive: Any, X: np.ndarray, y: np.ndarray
+) -> tuple[Scores, tuple[np.ndarray, np.ndarray]]:
+    """The scores of rows, which `metrics` has then taken in, and what the rivals told of them."""
+    exposed = [np.exp(X[:, -1:])] if isinstance(metrics, CountMetrics) and learner.spec.exposure else []
+    with jax.enable_x64(True):
+        scores = metrics.score(predictive, y, *exposed)
+    return scores, metrics.add(scores)
+
+
+def results(metrics: Metrics, learner: StreamLearner) -> dict[str, Any]:
+    """The scores; log densities also in units of the warm-up's standard deviation, as papers print them."""
     scores = metrics.result()
+    if not isinstance(metrics, StreamMetrics):
+        return scores
     unit = float(np.sum(np.log(learner.target_scale)))
     for name in ("pll", "pll_moment"):
         scores[f"{name}_standardised"] = None if scores[name] is None else scores[name] + unit

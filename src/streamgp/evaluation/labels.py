@@ -1,0 +1,246 @@
+"""Scores of predicted class labels: row by row, and summed up over a stream in constant memory."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from streamgp.core import AnyArray
+
+ECE_BINS = 15
+
+Codes = Int[np.ndarray, " n"]
+
+
+@runtime_checkable
+class LabelPredictive(Protocol):
+    """A prediction of n labels, each the code of one of J classes."""
+
+    def probabilities(self) -> Any:
+        """The probability of each class, (n, J)."""
+        ...
+
+    def log_density(self, y: Any) -> Any:
+        """The log probability (n,) of the codes `y` (n, 1)."""
+        ...
+
+
+class ClassScores(NamedTuple):
+    """What is recorded of every row; a label has the code of its class, and `predicted` is the most probable one.
+
+    A code beyond the columns of `probabilities` is that of a class that no row had before. Such a label counts as an
+    error; its own class, which the Brier score takes to have had probability 0, adds 1 to that; and `log_density`
+    takes its probability to have been 1 / (n + 2) after n rows, by Laplace's rule of succession for what never came.
+    """
+
+    y: Codes
+    probabilities: Float[np.ndarray, "n j"]
+    predicted: Codes
+    log_density: Float[np.ndarray, " n"]
+    brier: Float[np.ndarray, " n"]
+
+
+def score_labels(predictive: LabelPredictive, y: Float[AnyArray, "n 1"], seen: int) -> ClassScores:
+    """Score predictions of n rows against their labels' codes, `seen` rows having come before the first of them."""
+    probabilities = np.asarray(predictive.probabilities())
+    codes = as_codes(y)
+    known = np.minimum(codes, probabilities.shape[1] - 1)
+    log_density = np.asarray(predictive.log_density(known[:, None].astype(np.float64)))
+    return _scores(probabilities, log_density, codes, seen)
+
+
+def as_codes(y: AnyArray) -> Codes:
+    """The codes that came as a column of floats."""
+    return np.asarray(y).reshape(-1).astype(np.int64)
+
+
+def _scores(probabilities: np.ndarray, log_density: np.ndarray, codes: Codes, seen: int) -> ClassScores:
+    own = codes[:, None] == np.arange(probabilities.shape[1])
+    new = codes >= probabilities.shape[1]
+    succession = -np.log(seen + 2.0 + np.arange(len(codes)))
+    return ClassScores(
+        codes,
+        probabilities,
+        probabilities.argmax(axis=1),
+        np.where(new, succession, log_density),
+        np.square(probabilities - own).sum(axis=1) + new,
+    )
+
+
+class LabelCounts:
+    """How often each class came, and the last label: all that the naive rivals know.
+
+    With a horizon h they, too, know the labels up to the row h before only.
+    """
+
+    def __init__(self, classes: int, horizon: int = 0) -> None:
+        self.late = max(horizon, 1) - 1  # labels that have come and are not known yet
+        self.counts = np.zeros(classes, np.int64)
+        self.last = -1
+        self.pending = np.zeros(0, np.int64)
+
+    def add(self, y: Codes, classes: int) -> tuple[Codes, Float[np.ndarray, "n j"]]:
+        """Take in the next labels; return what was known before each of them.
+
+        That is the last label (-1 where there was none), and the probabilities of the first `classes` classes by
+        their frequencies, (count + 1) / (n + classes): Laplace's rule.
+        """
+        joined = np.concatenate([self.pending, y])
+        unknown = min(self.late, len(self.pending) + len(y))
+        known = np.maximum(np.arange(len(y)) + len(self.pending) - self.late, 0)  # of `joined`, before each row
+        lasts = np.concatenate([[self.last], joined])
+        ones = (joined[:, None] == np.arange(classes)).astype(np.int64)
+        base = np.zeros(classes, np.int64)
+        held = min(classes, len(self.counts))
+        base[:held] = self.counts[:held]
+        so_far = base + np.concatenate([np.zeros((1, classes), np.int64), ones.cumsum(axis=0)])[known]
+        rows = int(self.counts.sum()) + known
+        counted = joined[: len(joined) - unknown]
+        self.counts = grown(self.counts, 1 + int(counted.max(initial=-1)))
+        self.counts += np.bincount(counted, minlength=len(self.counts))
+        self.last = int(lasts[len(counted)])
+        self.pending = joined[len(counted) :]
+        return lasts[known], (so_far + 1.0) / (rows + classes)[:, None]
+
+    def to_tree(self) -> dict[str, Any]:
+        """All there is, for a checkpoint."""
+        return {**vars(self), "counts": self.counts.copy(), "pending": self.pending.copy()}
+
+    @classmethod
+    def from_tree(cls, tree: Mapping[str, Any]) -> "LabelCounts":
+        """The counts whose `to_tree` gave `tree`."""
+        counts = cls(0)
+        vars(counts).update(tree)
+        counts.counts, counts.pending = tree["counts"].copy(), tree["pending"].copy()
+        return counts
+
+
+def grown(array: np.ndarray, size: int) -> np.ndarray:
+    """The array with at least `size` entries along every axis, the new ones 0."""
+    return np.pad(array, [(0, max(0, size - length)) for length in array.shape])
+
+
+_PLAIN = ("warmup", "rows", "new_class_rows", "_repeated", "_repeatable")
+_ARRAYS = ("_confusion", "_sums", "_frequency_sums", "_bins")
+
+
+class ClassMetrics:
+    """Scores over the rows after the warm-up, in constant memory.
+
+    error_rate
+        Share of rows whose most probable class was not theirs.
+    log_loss
+        Mean of minus the log probability of the label, in nats.
+    brier
+        Mean squared distance between the probabilities and the label as a vector of 0 and 1, summed over the classes:
+        from 0 to 2 (Brier 1950).
+    ece
+        Expected calibration error (Guo et al. 2017, Eq. 3): rows in 15 equal bins by the probability of the predicted
+        class, its mean in a bin against the share of rows that had that class, weighted by the rows. With two classes
+        too it is of the predicted class, not of class 1.
+    balanced_error
+        One minus the mean, over the classes that occurred, of the recall: the share of a class's rows predicted so.
+
+    Two naive rivals are scored on the same rows: the last label again (it makes no claim of probability), and the
+    class frequencies so far by Laplace's rule (see `LabelCounts`).
+
+    Parameters
+    ----------
+    classes
+        The names of the classes in the order of their codes; append to it when one is new.
+    warmup, horizon
+        Rows that are not scored; rows ahead of the forecasts.
+    """
+
+    def __init__(self, classes: Sequence[str], warmup: int, horizon: int = 0) -> None:
+        self.classes = list(classes)
+        self.warmup = warmup
+        self.rows = 0
+        self.new_class_rows = 0  # of the scored ones
+        self._known = LabelCounts(len(self.classes), horizon)
+        self._confusion = np.zeros((len(self.classes),) * 2, np.int64)
+        self._sums = np.zeros(2)  # of minus the log probability, and of the Brier score
+        self._frequency_sums = np.zeros(3)  # of errors, and the same
+        self._bins = np.zeros((ECE_BINS, 3))  # rows, their confidence, and how many were right
+        self._repeated = 0  # errors of the last label, in
+        self._repeatable = 0  # rows that have one
+
+    @property
+    def scored_rows(self) -> int:
+        """Rows after the warm-up."""
+        return max(0, self.rows - self.warmup)
+
+    def score(self, predictive: LabelPredictive, y: Float[AnyArray, "n 1"]) -> ClassScores:
+        """Score the next rows, which are not taken in."""
+        return score_labels(predictive, y, self.rows)
+
+    def add(self, scores: ClassScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
+        """Take in the next rows; return the last label before each (-1: none) and the probabilities by frequency."""
+        y, columns = scores.y, scores.probabilities.shape[1]
+        last, frequencies = self._known.add(y, columns)
+        with_own = np.take_along_axis(frequencies, np.minimum(y, columns - 1)[:, None], axis=1)[:, 0]
+        rival = _scores(frequencies, np.log(with_own), y, self.rows)
+        score = slice(max(0, self.warmup - self.rows), None)
+        self.rows += len(y)
+        y, predicted, last_scored = y[score], scores.predicted[score], last[score]
+        self.new_class_rows += int(np.sum(y >= columns))
+        self._confusion = grown(self._confusion, max(columns, 1 + int(y.max(initial=-1))))
+        np.add.at(self._confusion, (y, predicted), 1)
+        self._sums += [-scores.log_density[score].sum(), scores.brier[score].sum()]
+        wrong = rival.predicted[score] != y
+        self._frequency_sums += [wrong.sum(), -rival.log_density[score].sum(), rival.brier[score].sum()]
+        self._repeatable += int(np.sum(last_scored >= 0))
+        self._repeated += int(np.sum((last_scored >= 0) & (last_scored != y)))
+        confidence = scores.probabilities[score].max(axis=1)
+        place = np.clip(np.ceil(confidence * ECE_BINS).astype(np.int64) - 1, 0, ECE_BINS - 1)
+        np.add.at(self._bins, place, np.stack([np.ones(len(y)), confidence, predicted == y], axis=1))
+        return last, frequencies
+
+    def result(self) -> dict[str, Any]:
+        """All scores, and the confusion counts: a row for each true class, a column for each predicted one."""
+        n = self.scored_rows
+        _, confidence, right = self._bins.T
+        size = max(len(self.classes), len(self._confusion))
+        confusion = grown(self._confusion, size)
+        names = [*self.classes, *map(str, range(len(self.classes), size))]
+        counts, hits = confusion.sum(axis=1), confusion.diagonal()
+        recall = np.divide(hits, counts, out=np.full(size, np.nan), where=counts > 0)
+        return {
+            "rows": self.rows,
+            "warmup": self.warmup,
+            "scored_rows": n,
+            "error_rate": 1.0 - int(hits.sum()) / n if n else None,
+            "log_loss": float(self._sums[0]) / n if n else None,
+            "brier": float(self._sums[1]) / n if n else None,
+            "ece": float(np.abs(confidence - right).sum()) / n if n else None,
+            "balanced_error": 1.0 - float(np.nanmean(recall)) if n else None,
+            "classes": names,
+            "recall": {name: None if np.isnan(r) else float(r) for name, r in zip(names, recall, strict=True)},
+            "confusion": confusion.tolist(),
+            "new_class_rows": self.new_class_rows,
+            "naive": {
+                "last_label": {"error_rate": self._repeated / self._repeatable if self._repeatable else None},
+                "frequencies": {
+                    name: float(total) / n if n else None
+                    for name, total in zip(("error_rate", "log_loss", "brier"), self._frequency_sums, strict=True)
+                },
+            },
+        }
+
+    def to_tree(self) -> dict[str, Any]:
+        """The running sums, for a checkpoint."""
+        tree = {name: getattr(self, name) for name in _PLAIN}
+        tree |= {name: getattr(self, name).copy() for name in ("classes", *_ARRAYS)}
+        return tree | {"_known": self._known.to_tree()}
+
+    @classmethod
+    def from_tree(cls, tree: Mapping[str, Any]) -> "ClassMetrics":
+        """The metrics whose `to_tree` gave `tree`."""
+        metrics = cls(list(tree["classes"]), tree["warmup"])
+        for name in _PLAIN:
+            setattr(metrics, name, tree[name])
+        for name in _ARRAYS:
+            setattr(metrics, name, tree[name].copy())
+        metrics._known = LabelCounts.from_tree(tree["_known"])
+        return metrics
