@@ -1,6 +1,17 @@
 """Likelihoods of targets that are no measurements with Gaussian noise: labels, counts, grades, outliers."""
 
 from streamgp.likelihoods.base import Likelihood, Step, derivatives, laplace_step
-from streamgp.likelihoods.binary import Logistic
+from streamgp.likelihoods.binary import Logistic, Probit
+from streamgp.likelihoods.categorical import Categorical
+from streamgp.likelihoods.predictive import LatentPredictive
 
-__all__ = ["Likelihood", "Logistic", "Step", "derivatives", "laplace_step"]
+__all__ = [
+    "Categorical",
+    "LatentPredictive",
+    "Likelihood",
+    "Logistic",
+    "Probit",
+    "Step",
+    "derivatives",
+    "laplace_step",
+]

@@ -44,6 +44,10 @@ class Likelihood(eqx.Module):
         """log of the integral of p(y | f) over f ~ N(loc, cov): the log probability (density) of a target."""
         raise NotImplementedError
 
+    def log_probabilities(self, loc: Float[Array, " c"], cov: Float[Array, "c c"]) -> Float[Array, " j"]:
+        """log of the probability of every label or grade, f ~ N(loc, cov); they sum to one."""
+        raise TypeError(f"{type(self).__name__}: expected labels or grades, whose probabilities can be listed.")
+
     @classmethod
     def from_targets(cls, y: Float[np.ndarray, " n"]) -> Self:
         """The likelihood to begin with, from targets alone."""

@@ -1,0 +1,83 @@
+"""K classes: the softmax of K functions, of which only the K - 1 contrasts count."""
+
+from functools import lru_cache
+from typing import Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from streamgp.likelihoods.base import Likelihood
+from streamgp.likelihoods.quadrature import log_logistic_normal, log_softmax_normal
+from streamgp.serialise import register
+
+
+@lru_cache
+def contrasts(num_classes: int) -> Float[np.ndarray, "c k"]:
+    """Nested Helmert contrasts: row k (k = 1, 2, ...) is (1, ..., 1 (k times), -k, 0, ..., 0) / sqrt(k (k + 1)).
+
+    Rows are orthonormal, and orthogonal to ones. So functions of the classes that are independent and alike a priori
+    make contrasts that are so too, and those of K classes are the first of those of K + 1.
+    """
+    k = np.arange(1.0, num_classes)[:, None]
+    j = np.arange(num_classes)
+    return np.where(j < k, 1.0, np.where(j == k, -k, 0.0)) / np.sqrt(k * (k + 1.0))
+
+
+@register
+class Categorical(Likelihood):
+    """p(y = j | g) = softmax(H'g + intercept)_j, H the contrasts: K - 1 latent values for K classes.
+
+    Two classes are one latent value with the logistic function, of slope sqrt(2).
+
+    Parameters
+    ----------
+    num_classes
+        K, at least 2.
+    intercept
+        The log probabilities where g is zero, up to a constant.
+    """
+
+    num_classes: int = eqx.field(static=True)
+    intercept: Float[Array, " k"]
+
+    @property
+    def num_latents(self) -> int:
+        return self.num_classes - 1
+
+    def log_prob(self, f: Float[Array, " c"], y: Float[Array, ""]) -> Float[Array, ""]:
+        return jax.nn.log_softmax(f @ self._contrasts(f) + self.intercept)[y.astype(int)]
+
+    def log_predictive(
+        self, y: Float[Array, ""], loc: Float[Array, " c"], cov: Float[Array, "c c"]
+    ) -> Float[Array, ""]:
+        return self.log_probabilities(loc, cov)[y.astype(int)]
+
+    def log_probabilities(self, loc: Float[Array, " c"], cov: Float[Array, "c c"]) -> Float[Array, " k"]:
+        """log of the probability of every class; they sum to one. See `quadrature.log_softmax_normal`."""
+        H = self._contrasts(loc)
+        mean = loc @ H + self.intercept
+        if self.num_classes == 2:
+            return log_logistic_normal(mean[1] - mean[0], 2.0 * cov[0, 0])
+        return log_softmax_normal(mean, cov, H)
+
+    def extended(self) -> Self:
+        """The likelihood with one class more, as rare as one that was never seen; one latent value is appended."""
+        # Of from_targets' smoothed counts, the least is half a target.
+        intercept = jnp.append(self.intercept, self.intercept.min())
+        return type(self)(self.num_classes + 1, intercept - intercept.mean())
+
+    @classmethod
+    def from_targets(cls, y: Float[np.ndarray, " n"], num_classes: int | None = None) -> Self:
+        """Intercepts from the frequencies of the classes, as if there were half a target more of each.
+
+        `num_classes` is told where classes may come that `y` does not hold.
+        """
+        count = max(int(y.max(initial=0)) + 1, 2) if num_classes is None else num_classes
+        log_share = np.log(np.bincount(y.astype(int), minlength=count) + 0.5)
+        return cls(count, jnp.asarray(log_share - log_share.mean()))
+
+    def _contrasts(self, like: Array) -> Array:
+        return jnp.asarray(contrasts(self.num_classes), like.dtype)

@@ -1,0 +1,96 @@
+"""The predictive distribution of targets with a likelihood: a mixture over experts, integrated over latent values."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from streamgp.arrays import AnyArray, namespace
+from streamgp.likelihoods.base import Likelihood
+from streamgp.serialise import register
+
+_AT_ONCE = 1 << 10  # integrals whose terms are held in memory at a time
+
+
+@register
+class LatentPredictive(eqx.Module):
+    """A mixture over k experts for every row; under each, the latent values f are N(loc, cov) and y ~ p(y | f).
+
+    Which methods make sense is up to the likelihood: labels have no mean, and numbers no list of probabilities.
+    The others raise a TypeError. Labels and grades are numbered from 0.
+
+    Parameters
+    ----------
+    log_weights
+        Log of the mixture weights of each row; each row sums to one in probability. ``-inf`` marks an expert that is
+        switched off.
+    loc, cov
+        Mean and covariance of the latent values.
+    likelihood
+        The likelihoods of the k experts, their arrays stacked along a first axis.
+    """
+
+    log_weights: Float[AnyArray, "n k"]
+    loc: Float[AnyArray, "n k c"]
+    cov: Float[AnyArray, "n k c c"]
+    likelihood: Likelihood
+
+    @property
+    def weights(self) -> Float[AnyArray, "n k"]:
+        """Mixture weights; rows sum to one."""
+        return namespace(self.log_weights).exp(self.log_weights)
+
+    def component_log_density(self, y: Float[AnyArray, "n 1"]) -> Float[AnyArray, "n k"]:
+        """Log probability (density) of `y` under each expert."""
+        return self._back(_each(_log_predictive, self.likelihood, self.loc, self.cov, y[:, 0]))
+
+    def log_density(self, y: Float[AnyArray, "n 1"]) -> Float[AnyArray, " n"]:
+        """Log probability (density) of `y` under the mixture."""
+        return self._back(jax.nn.logsumexp(self.log_weights + jnp.asarray(self.component_log_density(y)), axis=1))
+
+    def probabilities(self) -> Float[AnyArray, "n j"]:
+        """Probability of every label or grade; rows sum to one, and none is zero."""
+        return self._back(_probabilities(self))
+
+    def _back(self, result: Array) -> AnyArray:
+        """In NumPy, if that is what this is made of."""
+        return np.asarray(result) if namespace(self.log_weights, self.loc, self.cov) is np else result
+
+
+@eqx.filter_jit
+def _each(
+    function: Callable[..., Any],
+    likelihood: Likelihood,
+    loc: Float[AnyArray, "n k c"],
+    cov: Float[AnyArray, "n k c c"],
+    y: Float[AnyArray, " n"] | None = None,
+) -> Any:
+    """A function of an expert's likelihood, latent mean and covariance, and of a target: of all rows and experts."""
+    experts = eqx.filter_vmap(function, in_axes=(eqx.if_array(0), 0, 0, None))
+
+    def row(arrays: tuple) -> Any:
+        return experts(likelihood, *arrays)
+
+    rows = jax.tree.map(jnp.asarray, (loc, cov, y))
+    at_once = max(_AT_ONCE // loc.shape[1], 1)
+    return jax.lax.map(row, rows, batch_size=at_once)
+
+
+def _log_predictive(likelihood: Likelihood, loc: Array, cov: Array, y: Array) -> Array:
+    return likelihood.log_predictive(y, loc, cov)
+
+
+def _log_probabilities(likelihood: Likelihood, loc: Array, cov: Array, y: None) -> Array:
+    return likelihood.log_probabilities(loc, cov)
+
+
+@eqx.filter_jit
+def _probabilities(p: LatentPredictive) -> Float[Array, "n j"]:
+    each = _each(_log_probabilities, p.likelihood, p.loc, p.cov)
+    log_mixture = jax.nn.logsumexp(jnp.asarray(p.log_weights)[:, :, None] + each, axis=1)
+    # A probability that is too small for a number stays one that has a logarithm.
+    return jnp.maximum(jax.nn.softmax(log_mixture, axis=1), jnp.finfo(log_mixture.dtype).tiny)

@@ -1,0 +1,78 @@
+"""Integrals over Gaussian latent values that have no closed form."""
+
+from functools import lru_cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.special
+from jax.scipy.special import log_ndtr
+from jaxtyping import Array, Float
+
+from streamgp.linalg import add_diagonal, cholesky
+
+POINTS = 128  # of an integral over several latent values
+# exp(-FALL) of the largest value of an integrand is where it is left off: under the rounding of its sum.
+FALL = 37.0
+_LEAST_VARIANCE = 1e-24  # a latent value that is known; so much spread has no effect on any digit
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+NODES, WEIGHTS = 0.5 * (1.0 + _NODES), 0.5 * _WEIGHTS
+"""Gauss and Legendre's rule on [0, 1]."""
+
+
+def log_logistic_normal(mean: Float[Array, ""], var: Float[Array, ""]) -> Float[Array, " 2"]:
+    """log E[1 / (1 + exp(f))] and log E[1 / (1 + exp(-f))], f ~ N(mean, var): of a zero and of a one.
+
+    The logistic function is a step at zero, whose integral is a probit, and what it lacks of the step, which is
+    1 / (1 + exp(|f|)). With m = -mean > 0 the lack adds, over t > 0, (N(t; m, s) - N(t; -m, s)) / (1 + exp(t)): a
+    smooth bump on one side of zero, for 64 nodes of Gauss and Legendre, and all of its terms are positive. So tails
+    keep their digits: within 1e-13, relatively, for means in
+    [-1000, 1000] and variances in [1e-12, 1e8]. The other outcome is the complement.
+    """
+    m, s = jnp.abs(mean), jnp.maximum(var, _LEAST_VARIANCE)
+    root = jnp.sqrt(s)
+    # The bump, from t = m on, is exp(-t - (t - m)^2 / (2 s)) at most. Right of m - s it falls like a Gaussian; if
+    # that is left of zero, from zero on, faster.
+    reach = np.sqrt(2.0 * FALL) * root
+    slope = jnp.maximum(1.0 - m / s, 0.0)
+    low = jnp.maximum(-m, -s - reach)
+    high = jnp.where(m > s, reach - s, 2.0 * FALL / (slope + jnp.sqrt(slope**2 + 2.0 * FALL / s)) - m)
+    d = low + (high - low) * NODES.astype(m.dtype)
+    t = jnp.maximum(m + d, 0.0)
+    log_bump = jax.nn.log_sigmoid(-t) - 0.5 * d * d / s - jnp.log(root) - 0.5 * np.log(2.0 * np.pi)
+    log_step = log_ndtr(-m / root)
+    top = jax.lax.stop_gradient(jnp.maximum(log_step, log_bump.max()))
+    share = -jnp.expm1(-2.0 * m * t / s) * jnp.exp(log_bump - top) @ WEIGHTS.astype(m.dtype)
+    log_tail = jnp.minimum(top + jnp.log(jnp.exp(log_step - top) + (high - low) * share), -np.log(2.0))
+    tail_first = jnp.stack([log_tail, jnp.log1p(-jnp.exp(log_tail))])
+    return jnp.where(mean > 0.0, tail_first, tail_first[::-1])
+
+
+def mackay(mean: Float[Array, "..."], var: Float[Array, "..."]) -> Float[Array, "..."]:
+    """MacKay's (1992) approximation of the logit of E[1 / (1 + exp(-f))], f ~ N(mean, var).
+
+    The largest error of the probability, over all means, is 7e-5 at a variance of 0.01, 7e-4 at 0.1, 0.005 at 1,
+    0.014 at 10 and never above 0.018. Improbable outcomes it takes for too probable: the log of a probability of 0.01
+    is off by 0.004, 0.04, 0.3 and 0.8. So it is exact enough for labels, and, up to a variance of 0.1, for scores.
+    """
+    return mean / jnp.sqrt(1.0 + (np.pi / 8.0) * var)
+
+
+def log_softmax_normal(
+    mean: Float[Array, " k"], cov: Float[Array, "c c"], contrasts: Float[Array, "c k"]
+) -> Float[Array, " k"]:
+    """log E softmax(f), f = mean + contrasts' g with g ~ N(0, cov); they sum to one."""
+    # Latent values of no variance, or that are copies of each other, have a root as well.
+    root = contrasts.T @ cholesky(add_diagonal(cov, 1e-12 * jnp.diagonal(cov).mean() + _LEAST_VARIANCE))
+    f = mean[None] + jnp.asarray(normal_points(len(cov)), mean.dtype) @ root.T
+    return jax.nn.log_softmax(jax.nn.logsumexp(jax.nn.log_softmax(f, axis=1), axis=0))
+
+
+@lru_cache
+def normal_points(dim: int) -> Float[np.ndarray, "p c"]:
+    """Points that stand for N(0, I): Richtmyer's lattice and its opposite, of exact mean and covariance."""
+    primes = [p for p in range(2, 10 * dim + 10) if all(p % q for q in range(2, p))][:dim]
+    u = np.outer(np.arange(1, POINTS // 2 + 1), np.sqrt(primes)) % 1.0
+    z = scipy.special.ndtri(u)
+    z = np.concatenate([z, -z])
+    return np.linalg.solve(np.linalg.cholesky(z.T @ z / len(z)), z.T).T

@@ -1,0 +1,91 @@
+"""Labels of two classes: closed-form derivatives, and predictions against brute-force integrals."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import expit, log_ndtr
+from scipy.stats import norm
+
+from oracles.latent import log_integral
+from streamgp.likelihoods import Logistic, Probit, derivatives
+from streamgp.likelihoods.quadrature import log_logistic_normal, mackay
+
+MEANS = [-1000.0, -100.0, -30.0, -8.0, -2.5, -0.3, 0.0, 1e-6, 0.7, 3.0, 12.0, 1000.0]
+VARIANCES = [1e-12, 1e-6, 1e-2, 0.3, 1.0, 3.0, 9.0, 40.0, 300.0, 1e4, 1e8]
+
+
+@jax.jit
+def predict(likelihood, loc, cov):
+    return likelihood.log_probabilities(loc, cov)
+
+
+def log_sigmoid(f):
+    return -np.logaddexp(0.0, -f)
+
+
+@pytest.mark.parametrize("y", [0.0, 1.0])
+def test_derivatives(y):
+    f = np.linspace(-6.0, 6.0, 25)
+    both = jax.jit(jax.vmap(derivatives, (None, 0, None)))
+    p = expit(f + 0.4)
+    gradient, precision = both(Logistic(jnp.asarray(0.4)), jnp.asarray(f)[:, None], jnp.asarray(y))
+    np.testing.assert_allclose(gradient[:, 0], y - p, rtol=1e-12)
+    np.testing.assert_allclose(precision[:, 0, 0], p * (1.0 - p), rtol=1e-12)
+    # Rasmussen and Williams (2006), Eq. 3.16.
+    sign = 2.0 * y - 1.0
+    hazard = norm.pdf(f + 0.4) / norm.cdf(sign * (f + 0.4))
+    gradient, precision = both(Probit(jnp.asarray(0.4)), jnp.asarray(f)[:, None], jnp.asarray(y))
+    np.testing.assert_allclose(gradient[:, 0], sign * hazard, rtol=1e-11)
+    np.testing.assert_allclose(precision[:, 0, 0], hazard * (hazard + sign * (f + 0.4)), rtol=1e-9)
+
+
+def test_the_logistic_integral_has_13_digits():
+    mean, var = (a.ravel() for a in np.meshgrid(MEANS, VARIANCES))
+    got = np.asarray(jax.jit(jax.vmap(log_logistic_normal))(mean, var))
+    one = [log_integral(log_sigmoid, a, s) for a, s in zip(mean, var, strict=True)]
+    zero = [log_integral(lambda f: log_sigmoid(-f), a, s) for a, s in zip(mean, var, strict=True)]
+    # In the logs: 1e-13 of a probability, however small, unless the log itself has no more digits.
+    np.testing.assert_allclose(got[:, 1], one, atol=1e-13, rtol=1e-14)
+    np.testing.assert_allclose(got[:, 0], zero, atol=1e-13, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("var", "worst", "at_one_percent"),
+    [(0.01, 7e-5, 0.004), (0.1, 7e-4, 0.04), (1.0, 0.005, 0.3), (10.0, 0.014, 0.8), (1e4, 0.018, 0.9)],
+)
+def test_the_error_of_mackays_approximation(var, worst, at_one_percent):
+    mean = jnp.linspace(-10.0 - 6.0 * np.sqrt(var), 0.0, 2001)
+    exact = np.asarray(jax.jit(jax.vmap(log_logistic_normal, (0, None)))(mean, var))[:, 1]
+    log_error = np.asarray(jax.nn.log_sigmoid(mackay(mean, jnp.full(2001, var)))) - exact
+    error = np.abs(np.exp(exact) * np.expm1(log_error)).max()
+    assert 0.7 * worst < error <= worst
+    improbable = log_error[np.argmin(np.abs(exact - np.log(0.01)))]
+    assert 0.7 * at_one_percent < improbable < 1.1 * at_one_percent
+
+
+def test_the_probit_prediction():
+    likelihood = Probit(jnp.asarray(0.4))
+    for loc, var in ((0.3, 1e-9), (-2.0, 1.0), (5.0, 40.0), (-40.0, 3.0)):
+        got = predict(likelihood, jnp.asarray([loc]), jnp.asarray([[var]]))
+        want = [log_integral(lambda f, sign=sign: log_ndtr(sign * (f + 0.4)), loc, var) for sign in (-1.0, 1.0)]
+        np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [Logistic, Probit])
+def test_extremes_are_finite(kind):
+    likelihood = kind(jnp.asarray(0.4))
+    for loc in (-1e3, 0.0, 1e3):
+        for var in (0.0, 1e-12, 1.0, 1e8):
+            at = jnp.asarray([loc]), jnp.asarray([[var]])
+            log_p = np.asarray(predict(likelihood, *at))
+            assert np.isfinite(log_p).all() and (log_p <= 0.0).all()
+            np.testing.assert_allclose(np.exp(log_p).sum(), 1.0, rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", [Logistic, Probit])
+@pytest.mark.parametrize("ones", [0, 3, 10])
+def test_the_intercept_begins_at_the_share_of_ones(kind, ones):
+    likelihood = kind.from_targets(np.repeat([1.0, 0.0], [ones, 10 - ones]))
+    p = np.exp(likelihood.log_prob(jnp.zeros(1), jnp.asarray(1.0)))
+    np.testing.assert_allclose(p, (ones + 0.5) / 11.0, rtol=1e-12)
