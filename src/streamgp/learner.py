@@ -89,7 +89,8 @@ class StreamLearner:
         self.seed = seed
         self.timed = timed
         self.progress = progress
-        self.num_classes = num_classes
+        # Before the first label there is one class all the same: whatever comes has code 0.
+        self.num_classes = max(num_classes, 1)
         self._work_starts = warmup + max(spec.horizon - 1, 0)  # the first row that the fitted ensemble predicts
         self.rows = 0
         self.outside_rows = 0
@@ -377,7 +378,8 @@ class StreamLearner:
     def _in_units(self, predictive: Predictive, n: int) -> Predictive:
         """The first n rows of a prediction, as NumPy arrays in the units of the targets."""
         if not isinstance(predictive, Predictive):
-            return jax.tree.map(lambda a: np.asarray(a)[:n], predictive)
+            known = self.num_classes if self.spec.task == "classification" else None
+            return replace(jax.tree.map(lambda a: np.asarray(a)[:n], predictive), known=known)
         scale = np.asarray(self._targets.scale)
         return Predictive(
             np.asarray(predictive.log_weights)[:n],

@@ -33,8 +33,8 @@ def make_likelihood(spec: Spec, y: np.ndarray, num_classes: int, slots: int) -> 
         case "categorical":
             counts = np.bincount(y.astype(int), minlength=slots) + 0.5
             known = np.arange(slots) < num_classes
-            logits = np.log(counts) - (np.log(counts[known]).mean() if known.any() else 0.0)
-            return Categorical(slots, jnp.asarray(np.where(known, logits, NEVER if known.any() else 0.0)))
+            logits = np.log(counts) - np.log(counts[known]).mean()
+            return Categorical(slots, jnp.asarray(np.where(known, logits, NEVER)))
         case "ordinal":
             return Ordinal.from_targets(y, num_classes)
         case "poisson":
@@ -57,7 +57,7 @@ def provisional_generalised(
         key = jax.random.fold_in(jax.random.key(seed), i)
         start = scale * float(np.sqrt(inputs))
         bases.append(Intercept(Fourier.from_data(box, num_features=PROVISIONAL_FEATURES, start=start, key=key)))
-    slots = 1 << max(1, int(np.ceil(np.log2(max(num_classes, 1)))))
+    slots = max(2, 1 << (num_classes - 1).bit_length())
     likelihood = make_likelihood(spec, y, num_classes, slots)
     experts = [
         GeneralisedExpert(basis, jnp.asarray(prior_var), likelihood, static())

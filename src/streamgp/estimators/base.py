@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from streamgp import checkpoint
 from streamgp.core import Predictive
+from streamgp.evaluation.prequential import Metrics, ScoredRows, collect
 from streamgp.learner import StreamLearner
 from streamgp.presets import Spec, make_spec, whole_number
 from streamgp.validation import Rows, check_inputs, check_rows
@@ -29,6 +30,7 @@ class StreamEstimator(BaseEstimator):
 
     n_features_in_: int
     feature_names_in_: np.ndarray
+    _classes_at_start = 0  # classes or grades that are known before the first row
 
     def __init__(
         self,
@@ -156,20 +158,32 @@ class StreamEstimator(BaseEstimator):
         learner = None if reset else self._learner
         return check_rows(self, X, y, times, learner=learner, skip=self.on_bad_row == "skip")
 
-    def _fit(self, rows: Rows, num_classes: int = 0) -> Self:
-        """Forget everything, and learn; so many classes or grades are known before the first row."""
-        self._start(rows, warmup_for(rows), num_classes)
+    def _prepare(self, X: Any, y: Any, times: Any, reset: bool) -> Rows:
+        """Rows with targets as the learner takes them; with `reset`, of a stream that begins."""
+        return self._check_learn(X, y, times, reset)
+
+    def _metrics(self, unscored: int) -> Metrics:
+        """The scores of the task, of the rows after so many."""
+        raise NotImplementedError
+
+    def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any]) -> Any:
+        """The result of `evaluate`."""
+        return collect(parts, metrics, self._learner, self._single)
+
+    def _fit(self, rows: Rows) -> Self:
+        """Forget everything, and learn."""
+        self._start(rows, warmup_for(rows))
         self._learn(rows)
         return self
 
-    def _partial_fit(self, rows: Rows, num_classes: int = 0) -> Self:
+    def _partial_fit(self, rows: Rows) -> Self:
         """Begin, if nothing was learnt yet, and learn."""
         if not self.__sklearn_is_fitted__():
-            self._start(rows, DEFAULT_WARMUP, num_classes)
+            self._start(rows, DEFAULT_WARMUP)
         self._learn(rows)
         return self
 
-    def _start(self, rows: Rows, default_warmup: int, num_classes: int = 0) -> None:
+    def _start(self, rows: Rows, default_warmup: int) -> None:
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31 - 1)
@@ -180,7 +194,7 @@ class StreamEstimator(BaseEstimator):
             warmup=default_warmup if self.warmup is None else whole_number("warmup", self.warmup),
             seed=int(seed),
             timed=rows.times is not None,
-            num_classes=num_classes,
+            num_classes=self._classes_at_start,
         )
         self._single = rows.single
         self.skipped_rows_ = 0

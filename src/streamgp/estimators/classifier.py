@@ -2,6 +2,7 @@
 
 from typing import Any, Self
 
+import jax
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d
@@ -9,6 +10,8 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.labels import Labels, missing
+from streamgp.evaluation.labels import ClassMetrics
+from streamgp.evaluation.prequential import LabelEvaluation, ScoredRows, collect_labels
 from streamgp.presets import Spec
 from streamgp.validation import Rows
 
@@ -55,9 +58,7 @@ random_state
 
         All labels of `y` are known as classes from the first row on.
         """
-        y = _checked(y)
-        rows, self._labels = self._encoded(X, y, times, Labels.sorted_from(y), reset=True)
-        return self._fit(rows, len(self._labels.names))
+        return self._fit(self._prepare(X, y, times, reset=True, classes=_checked(y)))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, times: Any = None) -> Self:
         """Learn from rows of shape (n, D) and labels (n,), in order; call it as often as you like.
@@ -75,13 +76,13 @@ random_state
             On NaN, infinity, another number of columns, or numbers that are no labels; the state is then untouched.
         """
         first = not self.__sklearn_is_fitted__()
-        known = Labels.sorted_from(np.asarray([] if classes is None else classes)) if first else self._labels
-        rows, self._labels = self._encoded(X, _checked(y), times, known, reset=first)
-        return self._partial_fit(rows, len(known.names))
+        return self._partial_fit(self._prepare(X, y, times, reset=first, classes=classes))
 
     def predict_proba(self, X: Any, times: Any = None) -> np.ndarray:
         """Probability of every class of `classes_` for each row, shape (n, K); rows sum to one."""
-        return class_probabilities(self._predict(X, times), self._learner.num_classes)
+        predictive: Any = self._predict(X, times)
+        with jax.enable_x64(True):
+            return predictive.probabilities()
 
     def predict(self, X: Any, times: Any = None) -> np.ndarray:
         """The most probable label of each row."""
@@ -98,11 +99,21 @@ random_state
     def _make_spec(self, **more: Any) -> Spec:
         return super()._make_spec(task="classification", **more)
 
-    def _encoded(self, X: Any, y: np.ndarray, times: Any, labels: Labels, reset: bool) -> tuple[Rows, Labels]:
-        """Rows with class codes for targets, and the labels with those that came new in usable rows."""
-        codes, everything = labels.encode(y)
-        rows = self._check_learn(X, codes, times, reset)
-        return labels.admit(rows, everything)
+    def _prepare(self, X: Any, y: Any, times: Any, reset: bool, classes: Any = None) -> Rows:
+        """Rows with class codes for targets; labels that usable rows have are among those known from now on."""
+        known = Labels.sorted_from(np.asarray([] if classes is None else classes)) if reset else self._labels
+        codes, everything = known.encode(_checked(y))
+        rows, labels = known.admit(self._check_learn(X, codes, times, reset), everything)
+        if reset:
+            self._classes_at_start = len(known.names)
+        self._labels = labels
+        return rows
+
+    def _metrics(self, unscored: int) -> ClassMetrics:
+        return ClassMetrics([str(label) for label in self._labels.names], unscored)
+
+    def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any]) -> LabelEvaluation:
+        return collect_labels(parts, metrics, self._learner, self._labels.array)
 
     def _more_to_store(self) -> dict[str, Any]:
         return {"labels": self._labels.to_tree()}
@@ -116,9 +127,3 @@ def _checked(y: Any) -> np.ndarray:
     y = column_or_1d(y, warn=True)
     check_classification_targets(y[~missing(y)])
     return y
-
-
-def class_probabilities(predictive: Any, num_classes: int) -> np.ndarray:
-    """Probabilities of the classes known so far, (n, K); the model has room for two at least."""
-    known = np.asarray(predictive.probabilities())[:, :num_classes]
-    return known / known.sum(axis=1, keepdims=True)

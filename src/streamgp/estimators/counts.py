@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import column_or_1d
 
 from streamgp.estimators.base import StreamEstimator
+from streamgp.evaluation.counts import CountMetrics
 from streamgp.presets import Spec, whole_number
 from streamgp.validation import Rows, check_inputs
 
@@ -79,9 +80,7 @@ random_state
 
     def fit(self, X: Any, y: Any, exposure: Any = None, times: Any = None) -> Self:
         """Forget everything, then learn all rows in their order: one pass, as `partial_fit` would."""
-        rows = self._counted(X, y, exposure, times, reset=True)
-        self._exposed = exposure is not None
-        return self._fit(rows)
+        return self._fit(self._prepare(X, y, times, reset=True, exposure=exposure))
 
     def partial_fit(self, X: Any, y: Any, exposure: Any = None, times: Any = None) -> Self:
         """Learn from rows of shape (n, D) and counts (n,), in order; call it as often as you like.
@@ -100,9 +99,7 @@ random_state
             On NaN, infinity, another number of columns, or targets that are no counts; the state is then untouched.
         """
         first = not self.__sklearn_is_fitted__()
-        rows = self._counted(X, y, exposure, times, reset=first)
-        self._exposed = exposure is not None
-        return self._partial_fit(rows)
+        return self._partial_fit(self._prepare(X, y, times, reset=first, exposure=exposure))
 
     def predict(self, X: Any, return_std: bool = False, exposure: Any = None, times: Any = None) -> Any:
         """Mean of the next count for each row, and its standard deviation if asked."""
@@ -145,7 +142,7 @@ random_state
     def _make_spec(self, **more: Any) -> Spec:
         return super()._make_spec(task="count", likelihood=self.likelihood, exposure=self._exposed, **more)
 
-    def _counted(self, X: Any, y: Any, exposure: Any, times: Any, reset: bool) -> Rows:
+    def _prepare(self, X: Any, y: Any, times: Any, reset: bool, exposure: Any = None) -> Rows:
         """Rows whose targets are counts; the log of the exposure, if there is one, is their last input."""
         skip = self.on_bad_row == "skip"
         y = np.array(column_or_1d(y, warn=True), dtype=np.float64)
@@ -156,6 +153,7 @@ random_state
         if log_exposure is not None:
             y[np.isnan(log_exposure)] = np.nan
         rows = self._check_learn(X, y, times, reset)
+        self._exposed = log_exposure is not None
         if log_exposure is None:
             return rows
         return rows._replace(X=np.column_stack([rows.X, log_exposure[rows.kept]]))
@@ -180,6 +178,9 @@ random_state
             raise ValueError(f"exposure: the rows learnt {had} exposure and {got} came now; give it always or never")
         shift = self._log_exposure(exposure, len(X), skip=False, reset=False)
         return self._learner.predict(np.column_stack([X, shift]), times)
+
+    def _metrics(self, unscored: int) -> CountMetrics:
+        return CountMetrics("y0", unscored)
 
     def _more_to_store(self) -> dict[str, Any]:
         return {"exposed": self._exposed}

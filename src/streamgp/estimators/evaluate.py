@@ -2,44 +2,45 @@
 
 from typing import Any
 
-from streamgp.estimators.base import warmup_for
-from streamgp.estimators.regressor import StreamingGPRegressor
-from streamgp.evaluation.metrics import StreamMetrics
-from streamgp.evaluation.prequential import Evaluation, collect, prequential, results
+from streamgp.estimators.base import StreamEstimator, warmup_for
+from streamgp.evaluation.prequential import prequential, results
 from streamgp.progress import progress_bar
 
 CHUNK = 1024  # rows scored between two steps of the progress bar
 
 
-def evaluate(model: StreamingGPRegressor, X: Any, y: Any, times: Any = None, *, progress: bool = True) -> Evaluation:
+def evaluate(
+    model: StreamEstimator, X: Any, y: Any, times: Any = None, *, exposure: Any = None, progress: bool = True
+) -> Any:
     """Test-then-train: predict every row before its target is seen, score it, then learn it.
 
     The model goes on from where it stands, and has learnt all rows afterwards. Metrics are taken over the
-    rows after the warm-up.
+    rows after the warm-up. A new classifier knows no label before it has come, unless `partial_fit` named it before.
 
     Parameters
     ----------
     model
-        A regressor, new or already at work.
-    X, y, times
-        As in `StreamingGPRegressor.partial_fit`; rows in the order of the stream. Those that
-        ``on_bad_row="skip"`` leaves out have no entry in the result.
+        An estimator, new or already at work.
+    X, y, times, exposure
+        As in the model's `partial_fit`; rows in the order of the stream. Those that ``on_bad_row="skip"`` leaves out
+        have no entry in the result.
     progress
         Show a progress bar on a terminal.
 
     Returns
     -------
-    Evaluation
-        Arrays ``mean``, ``std``, ``log_density``, ``weights``, ... with one entry per row, and ``metrics``.
+    Evaluation or LabelEvaluation
+        Arrays with one entry per row, ``mean``, ``std``, ``log_density``, ``weights``, ..., and ``metrics``. Labels
+        and grades have ``probabilities`` and ``predicted`` in place of mean, std and quantiles.
     """
-    first = not model.__sklearn_is_fitted__()
-    rows = model._check_learn(X, y, times, reset=first)
+    more = {} if exposure is None else {"exposure": exposure}
+    begin = not model.__sklearn_is_fitted__()
+    rows = model._prepare(X, y, times, begin, **more)
     warmup = warmup_for(rows)
-    if first:
+    if begin:
         model._start(rows, warmup)
     learner = model._learner
-    targets = [f"y{e}" for e in range(learner.num_outputs)]
-    metrics = StreamMetrics(targets, max(0, learner.warmup - learner.rows), learner.spec.horizon)
+    metrics = model._metrics(max(0, learner.warmup - learner.rows))
     chunks = (
         (rows.X[i : i + CHUNK], rows.y[i : i + CHUNK], None if rows.times is None else rows.times[i : i + CHUNK])
         for i in range(0, len(rows.X), CHUNK)
@@ -54,4 +55,4 @@ def evaluate(model: StreamingGPRegressor, X: Any, y: Any, times: Any = None, *, 
         finally:
             learner.progress = None
     model.skipped_rows_ += rows.skipped
-    return collect(parts, results(metrics, learner), learner, rows.single)
+    return model._collected(parts, results(metrics, learner))

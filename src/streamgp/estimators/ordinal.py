@@ -2,13 +2,15 @@
 
 from typing import Any, Self
 
+import jax
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d
 
 from streamgp.estimators.base import StreamEstimator
-from streamgp.estimators.classifier import class_probabilities
 from streamgp.estimators.labels import Labels, missing
+from streamgp.evaluation.grades import GradeMetrics
+from streamgp.evaluation.prequential import LabelEvaluation, ScoredRows, collect_labels
 from streamgp.presets import Spec
 from streamgp.validation import Rows
 
@@ -45,8 +47,7 @@ random_state
 
     def fit(self, X: Any, y: Any, grades: Any = None, times: Any = None) -> Self:
         """Forget everything, then learn all rows in their order: one pass, as `partial_fit` would."""
-        rows, self._labels = self._graded(X, y, grades, times, reset=True)
-        return self._fit(rows, len(self._labels.names))
+        return self._fit(self._prepare(X, y, times, reset=True, grades=grades))
 
     def partial_fit(self, X: Any, y: Any, grades: Any = None, times: Any = None) -> Self:
         """Learn from rows of shape (n, D) and grades (n,), in order; call it as often as you like.
@@ -66,12 +67,13 @@ random_state
             untouched.
         """
         first = not self.__sklearn_is_fitted__()
-        rows, self._labels = self._graded(X, y, grades, times, reset=first)
-        return self._partial_fit(rows, len(self._labels.names))
+        return self._partial_fit(self._prepare(X, y, times, reset=first, grades=grades))
 
     def predict_proba(self, X: Any, times: Any = None) -> np.ndarray:
         """Probability of every grade of `classes_` for each row, shape (n, J); rows sum to one."""
-        return class_probabilities(self._predict(X, times), self._learner.num_classes)
+        predictive: Any = self._predict(X, times)
+        with jax.enable_x64(True):
+            return predictive.probabilities()
 
     def predict(self, X: Any, times: Any = None) -> np.ndarray:
         """The median grade of each row: the lowest that is reached with a probability of one half."""
@@ -89,8 +91,8 @@ random_state
     def _make_spec(self, **more: Any) -> Spec:
         return super()._make_spec(task="ordinal", **more)
 
-    def _graded(self, X: Any, y: Any, grades: Any, times: Any, reset: bool) -> tuple[Rows, Labels]:
-        """Rows with the numbers of their grades, from 0, for targets; and the grades."""
+    def _prepare(self, X: Any, y: Any, times: Any, reset: bool, grades: Any = None) -> Rows:
+        """Rows with the numbers of their grades, from 0, for targets."""
         y = column_or_1d(y, warn=True)
         known = self._labels if not reset else _in_order(y, grades)
         codes, everything = known.encode(y)
@@ -102,7 +104,15 @@ random_state
                 f"name all grades in the first call (grades=), or skip such rows (on_bad_row='skip')"
             )
         codes[codes >= len(known.names)] = np.nan
-        return self._check_learn(X, codes, times, reset), known
+        rows = self._check_learn(X, codes, times, reset)
+        self._labels, self._classes_at_start = known, len(known.names)
+        return rows
+
+    def _metrics(self, unscored: int) -> GradeMetrics:
+        return GradeMetrics([str(grade) for grade in self._labels.names], unscored)
+
+    def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any]) -> LabelEvaluation:
+        return collect_labels(parts, metrics, self._learner, self._labels.array)
 
     def _more_to_store(self) -> dict[str, Any]:
         return {"labels": self._labels.to_tree()}

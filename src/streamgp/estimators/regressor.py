@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from streamgp.estimators.base import StreamEstimator
-from streamgp.evaluation.metrics import in_pieces
+from streamgp.evaluation.metrics import StreamMetrics, in_pieces
 from streamgp.presets import Spec, whole_number
 from streamgp.validation import NotFiniteError, Rows, check_one, check_target
 
@@ -135,7 +135,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
 
     def fit(self, X: Any, y: Any, times: Any = None) -> Self:
         """Forget everything, then learn all rows in their order: one pass, as `partial_fit` would."""
-        return self._fit(self._check_learn(X, y, times, reset=True))
+        return self._fit(self._prepare(X, y, times, reset=True))
 
     def partial_fit(self, X: Any, y: Any, times: Any = None) -> Self:
         """Learn from rows of shape (n, D) and targets (n,) or (n, E), in order; call it as often as you like.
@@ -151,7 +151,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         ValueError
             On NaN, infinity, or another number of columns; the state is then untouched.
         """
-        return self._partial_fit(self._check_learn(X, y, times, reset=not self.__sklearn_is_fitted__()))
+        return self._partial_fit(self._prepare(X, y, times, reset=not self.__sklearn_is_fitted__()))
 
     # Predicting
 
@@ -256,8 +256,8 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         own = {"n_samples": self.n_samples, "noise": self.noise, "lags": self.lags, "horizon": self.horizon}
         return super()._make_spec(**own, **more)
 
-    def _check_learn(self, X: Any, y: Any, times: Any, reset: bool) -> Rows:
-        rows = super()._check_learn(X, y, times, reset)
+    def _prepare(self, X: Any, y: Any, times: Any, reset: bool) -> Rows:
+        rows = super()._prepare(X, y, times, reset)
         if not reset and (rows.single != self._single or rows.y.shape[1] != self._learner.num_outputs):
             expected = "(n,)" if self._single else f"(n, {self._learner.num_outputs})"
             raise ValueError(f"y: expected shape {expected} as before, got {np.shape(y)}")
@@ -266,6 +266,10 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
     def _stored_params(self) -> dict[str, Any]:
         # Lags as they were understood: a range, say, could not be stored.
         return self.get_params() | ({} if self.lags is None else {"lags": self._learner.spec.lags})
+
+    def _metrics(self, unscored: int) -> StreamMetrics:
+        targets = [f"y{e}" for e in range(self._learner.num_outputs)]
+        return StreamMetrics(targets, unscored, self._learner.spec.horizon)
 
     def _shape(self, a: np.ndarray) -> np.ndarray:
         """Predictions (n, E) as (n,) where y came without an axis of targets."""

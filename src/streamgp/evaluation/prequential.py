@@ -112,6 +112,33 @@ class Evaluation:
     metrics: dict[str, Any]
 
 
+@dataclass
+class LabelEvaluation:
+    """What `evaluate` returns for labels and grades; arrays have one entry per row of the stream, in its order.
+
+    Attributes
+    ----------
+    probabilities
+        Of each class known at the end (n, K), in the order of the model's ``classes_``, before the label was seen;
+        zero for a class that no row had had by then.
+    predicted
+        The most probable class; of grades the median.
+    log_density
+        Log probability of the row's label, shape (n,).
+    weights, rules
+        As in `Evaluation`.
+    metrics
+        Scores over the rows after the warm-up: see `streamgp.evaluation.ClassMetrics` and `GradeMetrics`.
+    """
+
+    probabilities: np.ndarray = field(repr=False)
+    predicted: np.ndarray = field(repr=False)
+    log_density: np.ndarray = field(repr=False)
+    weights: np.ndarray = field(repr=False)
+    rules: dict[str, np.ndarray] = field(repr=False)
+    metrics: dict[str, Any]
+
+
 def collect(parts: list[ScoredRows], metrics: dict[str, Any], learner: StreamLearner, single: bool) -> Evaluation:
     """Join the stretches that `learner` has scored into one `Evaluation`; `single` drops the axis of targets.
 
@@ -121,15 +148,32 @@ def collect(parts: list[ScoredRows], metrics: dict[str, Any], learner: StreamLea
     for name in ("mean", "std", "q05", "q50", "q95", "pit", "crps"):
         joined = np.concatenate([getattr(part.scores, name) for part in parts])
         arrays[name] = joined[:, 0] if single else joined
+    return Evaluation(**arrays, **_weighing(parts, learner), metrics=metrics)
+
+
+def collect_labels(
+    parts: list[ScoredRows], metrics: dict[str, Any], learner: StreamLearner, names: np.ndarray
+) -> LabelEvaluation:
+    """Join the stretches that `learner` has scored; `names` are the labels by code."""
+    probabilities = np.zeros((sum(len(part.scores.y) for part in parts), len(names)))
+    at, codes = 0, []
+    for part in parts:
+        scores: Any = part.scores
+        known = scores.probabilities
+        probabilities[at : at + len(known), : known.shape[1]] = known
+        at += len(known)
+        codes.append(scores.median if isinstance(scores, GradeScores) else scores.predicted)
+    return LabelEvaluation(probabilities, names[np.concatenate(codes)], **_weighing(parts, learner), metrics=metrics)
+
+
+def _weighing(parts: list[ScoredRows], learner: StreamLearner) -> dict[str, Any]:
     names = list(learner.rules)
     rules = _moved(parts, "rules", len(names))
-    return Evaluation(
-        **arrays,
-        log_density=np.concatenate([part.scores.log_density for part in parts]),
-        weights=_moved(parts, "weights", len(learner.weights)),
-        rules=dict(zip(names, rules.T, strict=True)),
-        metrics=metrics,
-    )
+    return {
+        "log_density": np.concatenate([part.scores.log_density for part in parts]),
+        "weights": _moved(parts, "weights", len(learner.weights)),
+        "rules": dict(zip(names, rules.T, strict=True)),
+    }
 
 
 def _moved(parts: list[ScoredRows], name: str, width: int) -> np.ndarray:
