@@ -207,6 +207,7 @@ PRESETS: dict[str, Spec] = {
 GENERALISED_DEFAULT = Spec(
     "default",
     bases=("linear", "fourier", "rbf"),
+    features_per_basis=100,
     dynamics=("static", _WALK, "walk 0.1"),
     rule="auto",
     most_features=400,
