@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
-from scipy.optimize import minimize
 
+from streamgp import hyperparameters
 from streamgp.bases.base import Basis
 from streamgp.linalg import add_diagonal, cholesky, cholesky_solve, log_det
 
@@ -96,9 +96,6 @@ INITIAL_NOISE_VAR = 0.25  # of standardised targets (Waxman and Djuric 2024, 4.1
 # Noise is never taken for less than 1% of the standard deviation of a target: a thousand rows cannot vouch for more.
 NOISE_FLOOR = 1e-4
 MAX_STEPS = 200
-# Guards against overflow, never active at a sensible optimum of standardised data (in logs).
-_BOUNDS = {"positive": (np.log(1e-4), np.log(1e6)), "real": (-np.inf, np.inf)}
-_PRIOR_BOUNDS = (np.log(1e-8), np.log(1e8))
 _NOISE_BOUNDS = (np.log(NOISE_FLOOR), np.log(1e2))
 
 
@@ -109,30 +106,24 @@ def unconstrain(
     noise_var: float = INITIAL_NOISE_VAR,
 ) -> dict[str, Any]:
     """Hyperparameters as coordinates that may be any numbers: positive ones as their logs."""
-    to = {"positive": jnp.log, "real": lambda a: a}
-    hyper = {name: to[basis.trainable[name]](getattr(basis, name)) for name in trainable}
-    return hyper | {
+    return hyperparameters.unconstrain(basis, trainable) | {
         "log_prior_var": jnp.log(jnp.asarray(prior_var)),
         "log_noise_var": jnp.log(jnp.asarray(noise_var)),
     }
 
 
 def _constrain(basis: Basis, trainable: tuple[str, ...], hyper: dict[str, Any]) -> tuple[Basis, Array, Array]:
-    to = {"positive": jnp.exp, "real": lambda a: a}
-    for name in trainable:
-        value = to[basis.trainable[name]](hyper[name])
-        basis = eqx.tree_at(lambda b, name=name: getattr(b, name), basis, value)
-    return basis, jnp.exp(hyper["log_prior_var"]), jnp.exp(hyper["log_noise_var"])
+    moved = hyperparameters.constrain(basis, trainable, hyper)
+    return moved, jnp.exp(hyper["log_prior_var"]), jnp.exp(hyper["log_noise_var"])
 
 
 def limits(basis: Basis, trainable: tuple[str, ...]) -> Float[np.ndarray, "p 2"]:
     """The least and the greatest value of each coordinate of `unconstrain`, flattened."""
-    bounds = {
-        name: jnp.broadcast_to(jnp.asarray(_BOUNDS[basis.trainable[name]]), (*getattr(basis, name).shape, 2))
-        for name in trainable
+    bounds = hyperparameters.limits(basis, trainable) | {
+        "log_prior_var": np.asarray(hyperparameters.PRIOR_BOUNDS),
+        "log_noise_var": np.asarray(_NOISE_BOUNDS),
     }
-    bounds |= {"log_prior_var": jnp.asarray(_PRIOR_BOUNDS), "log_noise_var": jnp.asarray(_NOISE_BOUNDS)}
-    return np.concatenate([np.asarray(b).reshape(-1, 2) for b in jax.tree.leaves(bounds)])
+    return np.concatenate([b.reshape(-1, 2) for b in jax.tree.leaves(bounds)])
 
 
 def loss(
@@ -179,17 +170,10 @@ def fit_basis(
     """
     trainable = tuple(basis.trainable) if trainable is None else trainable
     flat, _ = ravel_pytree(unconstrain(basis, trainable))
-
-    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = _loss_and_gradient(jnp.asarray(flat), basis, trainable, X, y)
-        return float(value), np.asarray(gradient, dtype=np.float64)
-
-    found = minimize(
-        objective,
-        np.asarray(flat, dtype=np.float64),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=limits(basis, trainable),
-        options={"maxiter": MAX_STEPS, "ftol": 1e-7, "gtol": 1e-5, "maxcor": 20},
+    found = hyperparameters.search(
+        lambda flat: _loss_and_gradient(jnp.asarray(flat), basis, trainable, X, y),
+        flat,
+        limits(basis, trainable),
+        MAX_STEPS,
     )
     return fit_at(found.x, float(found.fun), basis, trainable, y, start, int(found.nit))

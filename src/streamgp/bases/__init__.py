@@ -5,6 +5,7 @@ from streamgp.bases.concatenation import Concatenation
 from streamgp.bases.explicit import Linear, Polynomial, UserFunction
 from streamgp.bases.fourier import Fourier, OptimisedFourier
 from streamgp.bases.hilbert import HilbertSpace, HilbertSpaceProduct
+from streamgp.bases.intercept import Intercept
 from streamgp.bases.leading import LeadingInputs
 from streamgp.bases.nystrom import Nystrom
 from streamgp.bases.radial import OptimisedRadialBasis, RadialBasis
@@ -34,6 +35,7 @@ __all__ = [
     "Fourier",
     "HilbertSpace",
     "HilbertSpaceProduct",
+    "Intercept",
     "LeadingInputs",
     "Linear",
     "Nystrom",

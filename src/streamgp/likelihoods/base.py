@@ -94,7 +94,7 @@ def laplace_step(
         if precision.shape == (1, 1):
             precision = jnp.abs(precision)
         direction = _solve_shifted(precision, cov, precision @ moved + gradient) - a
-        scale, new = _halved(objective, a, value, direction)
+        scale, new = halved(objective, a, value, direction)
         length = jnp.max(jnp.abs(cov @ direction)) / (1.0 + jnp.max(jnp.abs(moved)))
         # No multiple of a direction that is no better than rounding: that is the end as well.
         return a + scale * direction, new, jnp.where(scale > 0.0, length, 0.0), count + 1
@@ -111,7 +111,7 @@ def laplace_step(
     return Step(a, 0.5 * (shrink + shrink.T))
 
 
-def _halved(objective: Callable[[Array], Array], a: Array, value: Array, direction: Array) -> tuple[Array, Array]:
+def halved(objective: Callable[[Array], Array], a: Array, value: Array, direction: Array) -> tuple[Array, Array]:
     """The largest of 1, 1/2, 1/4, ... of a direction that loses nothing, and the objective there; 0 if none does."""
 
     def worse(carry: tuple) -> Array:

@@ -1,0 +1,56 @@
+"""A basis with a constant beside its features."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from jaxtyping import Bool, Float
+
+from streamgp.bases.base import Basis
+from streamgp.core import AnyArray, namespace
+from streamgp.serialise import register
+
+
+@register
+class Intercept(Basis):
+    """phi(x) = (psi(x), 1): the level of the function is one of the weights, and may drift like the others.
+
+    Its hyperparameters are those of psi, under the names that they have there.
+
+    Parameters
+    ----------
+    basis
+        psi.
+    """
+
+    basis: Basis
+
+    @property
+    def trainable(self) -> Mapping[str, Literal["positive", "real"]]:  # type: ignore[override]
+        return self.basis.trainable
+
+    def __getattr__(self, name: str) -> Any:
+        # Only what is not found here; psi itself is not, while an instance is being made.
+        if name == "basis":
+            raise AttributeError(name)
+        return getattr(self.basis, name)
+
+    @property
+    def num_features(self) -> int:
+        return self.basis.num_features + 1
+
+    @property
+    def num_inputs(self) -> int:
+        return self.basis.num_inputs
+
+    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        features = self.basis(X)
+        np_or_jnp = namespace(features)
+        ones = np_or_jnp.ones((*features.shape[:-1], 1), features.dtype)
+        return np_or_jnp.concatenate([features, ones], axis=-1)
+
+    def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
+        """True for rows outside the region of `basis`."""
+        return self.basis.outside(X)
+
+    def precomputed(self) -> "Intercept":
+        return Intercept(self.basis.precomputed())
