@@ -18,6 +18,7 @@ from streamgp.data.pieces import PIECES, joined, pieces
 from streamgp.data.standardise import Standardiser
 from streamgp.ensemble import Ensemble, EnsembleState
 from streamgp.generalised import GeneralisedEnsemble, GeneralisedState
+from streamgp.likelihoods import AnyPredictive
 from streamgp.presets import Spec
 from streamgp.rowwise import RowWise
 from streamgp.serialise import decode, encode
@@ -161,14 +162,14 @@ class StreamLearner:
             float(mean) if m2 == 0.0 else None for mean, m2 in zip(self._targets.mean, self._targets.m2, strict=True)
         ]
 
-    def predict(self, X: np.ndarray, times: np.ndarray | None = None) -> Predictive:
+    def predict(self, X: np.ndarray, times: np.ndarray | None = None) -> AnyPredictive:
         """Predict each row as if it were the next one, in the units of the targets.
 
         With a horizon h, forecast the target h rows after the last one learnt, were each row's inputs those of that.
         """
         return self._predict(self._lags.widen_next(X, self._targets.mean), times)
 
-    def _predict(self, X: np.ndarray, times: np.ndarray | None = None) -> Predictive:
+    def _predict(self, X: np.ndarray, times: np.ndarray | None = None) -> AnyPredictive:
         parts = []
         with jax.enable_x64(True):
             self._settle()
@@ -302,7 +303,7 @@ class StreamLearner:
             (predictive, rules), self._forecasts = self._forecasts.exchange(made)
         return Info(predictive, info.outside, rules)
 
-    def _last_forecast(self) -> tuple[Predictive, np.ndarray | None]:
+    def _last_forecast(self) -> tuple[AnyPredictive, np.ndarray | None]:
         """From the last row learnt, and the weights of the rules."""
         rules = np.asarray([[*self.rules.values()]])
         return self._predict(self._origins.inputs[-1:]), rules if rules.size else None
@@ -375,7 +376,7 @@ class StreamLearner:
             return {"X": jnp.asarray(padded), "times": None}
         return {"X": jnp.asarray(padded), "times": jnp.asarray(np.pad(times, (0, size - len(X)), mode="edge"))}
 
-    def _in_units(self, predictive: Predictive, n: int) -> Predictive:
+    def _in_units(self, predictive: AnyPredictive, n: int) -> AnyPredictive:
         """The first n rows of a prediction, as NumPy arrays in the units of the targets."""
         if not isinstance(predictive, Predictive):
             known = self.num_classes if self.spec.task == "classification" else None

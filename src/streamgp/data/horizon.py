@@ -47,9 +47,9 @@ class Forecasts:
         rules, where there are several), and what they forecast.
     """
 
-    parts: tuple[tuple[Predictive, Any], ...] = ()
+    parts: tuple[tuple[Any, Any], ...] = ()
 
-    def exchange(self, made: Sequence[tuple[Predictive, Any]]) -> tuple[tuple[Predictive, Any], "Forecasts"]:
+    def exchange(self, made: Sequence[tuple[Any, Any]]) -> tuple[tuple[Any, Any], "Forecasts"]:
         """Take in forecasts of as many rows as have come; return those of the rows that came, and what waits.
 
         The rows that came must have been forecast by the same experts.
@@ -64,10 +64,10 @@ class Forecasts:
         return came, Forecasts(tuple(filter(_rows, parts)))
 
 
-def _rows(part: tuple[Predictive, Any]) -> int:
+def _rows(part: tuple[Any, Any]) -> int:
     return len(part[0].loc)
 
 
-def _shapes(part: tuple[Predictive, Any]) -> list[tuple[int, ...]]:
+def _shapes(part: tuple[Any, Any]) -> list[tuple[int, ...]]:
     """Of all arrays, but for the number of rows."""
     return [np.shape(a)[1:] for a in jax.tree.leaves(part)]

@@ -10,7 +10,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from streamgp import checkpoint
-from streamgp.core import Predictive
 from streamgp.evaluation.prequential import Metrics, ScoredRows, collect
 from streamgp.learner import StreamLearner
 from streamgp.presets import Spec, make_spec, whole_number
@@ -204,7 +203,7 @@ class StreamEstimator(BaseEstimator):
             pass
         self.skipped_rows_ += rows.skipped
 
-    def _predict(self, X: Any, times: Any) -> Predictive:
+    def _predict(self, X: Any, times: Any) -> Any:
         self._check_fitted()
         return self._learner.predict(*check_inputs(self, X, times, self._learner))
 

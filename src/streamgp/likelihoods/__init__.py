@@ -3,9 +3,10 @@
 from streamgp.likelihoods.base import Likelihood, Step, derivatives, laplace_step
 from streamgp.likelihoods.binary import Logistic, Probit
 from streamgp.likelihoods.categorical import Categorical
-from streamgp.likelihoods.predictive import LatentPredictive
+from streamgp.likelihoods.predictive import AnyPredictive, LatentPredictive
 
 __all__ = [
+    "AnyPredictive",
     "Categorical",
     "LatentPredictive",
     "Likelihood",

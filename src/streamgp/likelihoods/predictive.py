@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from streamgp.arrays import AnyArray, namespace
+from streamgp.core import Predictive
 from streamgp.data.pieces import pieces
 from streamgp.likelihoods.base import Likelihood
 from streamgp.serialise import register
@@ -70,6 +71,10 @@ class LatentPredictive(eqx.Module):
             piece = jax.tree.map(lambda a, rows=rows, size=size: _filled(a[rows], size), (self, *arrays))
             parts.append(np.asarray(function(*piece))[:n])
         return np.concatenate(parts)
+
+
+AnyPredictive = Predictive | LatentPredictive
+"""What models predict: mixtures of Gaussians or Student's t of the target, or of Gaussians of latent values."""
 
 
 def _filled(rows: np.ndarray, size: int) -> np.ndarray:
