@@ -72,23 +72,20 @@ def with_class(model: Any, state: Any, num_classes: int, rows: int) -> tuple[Gen
 
     Its latent values are at their prior, and its intercept says that it has come half a time in all rows.
     """
-    classes = _first(model).num_classes
+    classes = model.groups[0].likelihood.num_classes
 
     def admit(likelihood: Any) -> Any:
-        known = likelihood.intercept[..., :num_classes]
-        new = jax.nn.logsumexp(known, axis=-1, keepdims=True) + np.log(0.5 / max(rows, 1))
-        rest = likelihood.intercept[..., num_classes + 1 :]
-        intercept = jnp.concatenate([known, new, rest], axis=-1)
-        return Categorical(intercept.shape[-1], intercept)
+        known = likelihood.intercept[:num_classes]
+        new = jax.nn.logsumexp(known) + np.log(0.5 / max(rows, 1))
+        rest = likelihood.intercept[num_classes + 1 :]
+        intercept = jnp.concatenate([known, new[None], rest])
+        return Categorical(len(intercept), intercept)
 
+    every = jax.vmap(jax.vmap(admit))
     if num_classes < classes:
-        groups = tuple(replace(group, likelihood=admit(group.likelihood)) for group in model.groups)
+        groups = tuple(replace(group, likelihood=every(group.likelihood)) for group in model.groups)
         return replace(model, groups=groups), state
-    return model.extended(state, admit)
-
-
-def _first(model: GeneralisedEnsemble) -> Any:
-    return model.groups[0].likelihood
+    return model.extended(state, every)
 
 
 def fit_generalised(
