@@ -116,26 +116,27 @@ def update_blocks(
     """`update_block` over consecutive blocks; `tau` counts from the end of the block before."""
 
     def step(state: FilterState, block: tuple) -> tuple:
-        return update_block(state, *block, likelihood, dynamics, prior_var)
+        Phi, gram, y, mask, tau, offset = block
+        return update_block(state, Phi, gram, y, mask, tau, offset, likelihood, dynamics, prior_var)
 
     return jax.lax.scan(step, state, (Phi, gram, y, mask, tau, offset))
 
 
-def _cross(state: FilterState, Phi: Float[AnyArray, "n f"], C: int) -> Float[Array, "n {C} {C} f"]:
+def _cross(state: FilterState, Phi: Float[AnyArray, "n f"], C: int) -> Float[AnyArray, "n {C} {C} f"]:
     """Covariance of the C values of each row with all the weights, time standing still."""
     F = Phi.shape[1]
     return jnp.einsum("if,cfdg->icdg", Phi, state.cov.reshape(C, F, C, F))
 
 
-def _at_rows(state: FilterState, Phi: Float[AnyArray, "n f"], C: int) -> Float[Array, "n {C}"]:
+def _at_rows(state: FilterState, Phi: Float[AnyArray, "n f"], C: int) -> Float[AnyArray, "n {C}"]:
     """Mean of the C values of each row, time standing still."""
     return Phi @ state.mean.reshape(C, -1).T
 
 
 def _steps(
     likelihood: Likelihood,
-    K: Float[Array, "n c n c"],
-    loc: Float[Array, "n c"],
+    K: Float[AnyArray, "n c n c"],
+    loc: Float[AnyArray, "n c"],
     y: Float[AnyArray, " n"],
     mask: Bool[AnyArray, " n"],
 ) -> tuple[Latent, Float[Array, "n c"], Float[Array, "n c c"], Float[Array, "n c n c"]]:
@@ -148,7 +149,7 @@ def _steps(
     def step(carry: tuple, row: tuple) -> tuple:
         (loc, K), (i, y, learn) = carry, row
         V = K[i]
-        ahead = loc[i], _possible(V[:, i])
+        ahead = loc[i], jnp.asarray(_possible(V[:, i]))
         shift, shrink = (jnp.where(learn, part, 0.0) for part in laplace_step(likelihood, y, *ahead))
         gains = jnp.einsum("ce,end->cnd", shrink, V)
         loc = loc + jnp.einsum("c,cnd->nd", shift, V)
