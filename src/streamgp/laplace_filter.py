@@ -77,7 +77,7 @@ def update_block(
         Time from the last row before the block to each row, not decreasing; a row that is left out repeats
         the time before it.
     offset
-        Added to every latent value of a row: the log exposure of a count.
+        Added to every latent value of a row: the log exposure of a count. Those left out may be anything.
     """
     (n, F), C = Phi.shape, likelihood.num_latents
     a, b = dynamics.block(tau)
