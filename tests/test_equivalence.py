@@ -20,7 +20,7 @@ from streamgp.ensemble import Ensemble, EnsembleState, Expert, ensemble
 from streamgp.weights import BMA, WeightRule, fixed_share, markov, share
 
 ROWS = 1100
-SOME = 330  # enough for a row at a time, which takes long: experts are shut down, blocks of 64 rows begin and end
+SOME = 200  # enough for a row at a time, which takes long: experts are shut down, blocks of 64 rows begin and end
 PRIOR_VAR, NOISE_VAR = 1.3, 0.05
 DYNAMICS = {"static": (1.0, 0.0), "walk 0.001": (1.0, 1e-3), "revert 0.99": (0.99, 1.0 - 0.99**2)}
 NUM_BASES = len(FAMILIES) + 1
@@ -231,8 +231,8 @@ def beliefs(kind: str, state: EnsembleState) -> list[tuple[np.ndarray, np.ndarra
 
 
 def test_a_resumed_run_is_the_unbroken_one_bit_for_bit(tmp_path):
-    got, state, _ = learn("timed", "e-doebe", 7, tmp_path)
-    want, unbroken, _ = learn("timed", "e-doebe", 7)
+    got, state, _ = learn("timed", "e-doebe", 7, tmp_path, length=SOME)
+    want, unbroken, _ = learn("timed", "e-doebe", 7, length=SOME)
     assert eqx.tree_equal(state, unbroken)
     for name, value in want.items():
         np.testing.assert_array_equal(got[name], value)

@@ -23,7 +23,7 @@ from test_equivalence import ORACLES, ROWS, SOME, beliefs, close, model, oracle,
 @pytest.mark.parametrize("settled", [1, 7, 10_000])
 @pytest.mark.parametrize(("kind", "rule"), [("regular", "e-doebe"), ("timed", "Q")])
 def test_a_row_at_a_time_is_the_loop(kind, rule, settled):
-    length = SOME if settled < SOME else ROWS
+    length = ROWS if (kind, settled) == ("timed", 10_000) else SOME
     rows, runs = stream(kind, length), oracle(kind, length)
     E, D = rows.y.shape[1], rows.X.shape[1]
     ens = eqx.tree_at(lambda m: m.rule.which, model(kind), jnp.asarray(list(ORACLES).index(rule)))
