@@ -25,6 +25,8 @@ from streamgp.likelihoods import LatentPredictive, Likelihood
 from streamgp.serialise import register
 from streamgp.weights import Mixture, WeightRule, along
 
+BLOCK = 16  # rows: the steps of a block cost its square each, so that short ones are best (docs/performance.md)
+
 
 class GeneralisedExpert(eqx.Module):
     """One basis with its prior variance v, its likelihood and its dynamics."""
@@ -136,7 +138,7 @@ class GeneralisedEnsemble(eqx.Module):
         mask = jnp.ones(n, bool) if mask is None else mask
         X, offset = self._split(X)
         clock, last_time = advance(self.time_unit, state.last_time, mask, times)
-        blocks = in_blocks(X, jnp.concatenate([y, offset[:, None]], axis=1), mask, clock)
+        blocks = in_blocks(X, jnp.concatenate([y, offset[:, None]], axis=1), mask, clock, length=BLOCK)
         live: list = [None] * len(self.groups)
         if self.rule.shuts_down:
             shapes = [group.prior_var.shape for group in self.groups]
@@ -193,8 +195,14 @@ class GeneralisedEnsemble(eqx.Module):
 def _update_group(
     group: GeneralisedGroup, beliefs: FilterState, blocks: Any, live: Bool[Array, "g r"] | None
 ) -> tuple[FilterState, tuple[Array, Array], Bool[Array, " rows"]]:
-    """Run the experts over the blocks, one after the other; those that are not `live` keep their beliefs."""
-    y, offset = blocks.y[..., 0], blocks.y[..., 1]
+    """Run the experts over the blocks; those that are not `live` keep their beliefs."""
+    C, (y, offset) = group.likelihood.num_latents, jnp.moveaxis(blocks.y, -1, 0)
+    # On a CPU an expert of one latent value runs as one small loop, and one that is not live costs nothing. Steps of
+    # several values are many operations, which cost little more for all experts at once; a GPU wants them all anyway.
+    one_by_one = C == 1 and jax.default_backend() == "cpu"
+
+    def each(run: Any, experts: Any) -> Any:
+        return jax.lax.map(run, experts) if one_by_one else jax.vmap(run)(experts)
 
     def one_basis(args: tuple) -> tuple:
         basis, *experts = args
@@ -204,7 +212,6 @@ def _update_group(
         def run(belief: FilterState, dynamics: Dynamics, prior_var: Array, likelihood: Likelihood) -> tuple:
             rows = (y, blocks.mask, blocks.tau, offset)
             belief, (loc, cov) = update_blocks(belief, Phi, gram, *rows, likelihood, dynamics, prior_var)
-            C = likelihood.num_latents
             return belief, (loc.reshape(-1, C), cov.reshape(-1, C, C))
 
         def skip(belief: FilterState, *rest: Any) -> tuple:
@@ -215,10 +222,10 @@ def _update_group(
             *work, alive = expert
             return run(*work) if alive is None else jax.lax.cond(alive, run, skip, *work)
 
-        return jax.lax.map(one, tuple(experts)), outside
+        return each(one, tuple(experts)), outside
 
     experts = (beliefs, group.dynamics, group.prior_var, group.likelihood, live)
-    (beliefs, parts), outside = jax.lax.map(one_basis, (group.basis, *experts))
+    (beliefs, parts), outside = each(one_basis, (group.basis, *experts))
     return beliefs, parts, outside.any(0)
 
 

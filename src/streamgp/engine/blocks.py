@@ -48,13 +48,19 @@ class Blocks(eqx.Module):
 
 
 def in_blocks(
-    X: AnyArray, y: AnyArray, mask: AnyArray, clock: AnyArray, later: AnyArray | None = None, horizon: int = 0
+    X: AnyArray,
+    y: AnyArray,
+    mask: AnyArray,
+    clock: AnyArray,
+    later: AnyArray | None = None,
+    horizon: int = 0,
+    length: int = BLOCK,
 ) -> Blocks:
-    """Cut rows into blocks; `clock` is the time since the row before the first.
+    """Cut rows into blocks of this `length`; `clock` is the time since the row before the first.
 
     The rows `later` are to be forecast, each `horizon` units of time after the row in its place.
     """
-    size = min(BLOCK, X.shape[0])
+    size = min(length, X.shape[0])
     padding = -X.shape[0] % size
     y = namespace(mask, y).where(mask[:, None], y, 0.0)
     tau = _taus(clock, size, padding)
