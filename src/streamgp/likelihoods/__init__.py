@@ -3,7 +3,10 @@
 from streamgp.likelihoods.base import Likelihood, Step, derivatives, laplace_step
 from streamgp.likelihoods.binary import Logistic, Probit
 from streamgp.likelihoods.categorical import Categorical
+from streamgp.likelihoods.counts import NegativeBinomial, Poisson
+from streamgp.likelihoods.ordinal import Ordinal
 from streamgp.likelihoods.predictive import AnyPredictive, LatentPredictive
+from streamgp.likelihoods.robust import StudentT
 
 __all__ = [
     "AnyPredictive",
@@ -11,8 +14,12 @@ __all__ = [
     "LatentPredictive",
     "Likelihood",
     "Logistic",
+    "NegativeBinomial",
+    "Ordinal",
+    "Poisson",
     "Probit",
     "Step",
+    "StudentT",
     "derivatives",
     "laplace_step",
 ]

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 MAX_STEPS = 50  # of Newton's method; from a prior mean some 5 to 8 are needed
 MAX_HALVINGS = 40
@@ -25,9 +25,12 @@ class Likelihood(eqx.Module):
     ----------------
     trainable
         The fields that empirical Bayes may move, each ``"positive"`` or ``"real"``.
+    whole
+        True where targets are 0, 1, 2, ... (labels, counts, grades).
     """
 
     trainable: ClassVar[Mapping[str, Literal["positive", "real"]]] = {}
+    whole: ClassVar[bool] = True
 
     @property
     def num_latents(self) -> int:
@@ -47,6 +50,25 @@ class Likelihood(eqx.Module):
     def log_probabilities(self, loc: Float[Array, " c"], cov: Float[Array, "c c"]) -> Float[Array, " j"]:
         """log of the probability of every label or grade, f ~ N(loc, cov); they sum to one."""
         raise TypeError(f"{type(self).__name__}: expected labels or grades, whose probabilities can be listed.")
+
+    def cdf(self, y: Float[Array, ""], loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> Float[Array, ""]:
+        """Probability of a target of `y` or less, f ~ N(loc, cov)."""
+        raise TypeError(f"{type(self).__name__}: its targets have no order, and so no cdf and no quantiles.")
+
+    def moments(self, loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """Mean and variance of the target, f ~ N(loc, cov); infinite where they overflow."""
+        raise TypeError(f"{type(self).__name__}: its targets are labels, which have no mean; use `probabilities`.")
+
+    def sample(self, key: Key[Array, ""], f: Float[Array, " 1"]) -> Float[Array, ""]:
+        """Draw a target."""
+        raise TypeError(f"{type(self).__name__}: draw labels and grades from their `probabilities`.")
+
+    def start(self, y: Float[Array, ""]) -> Float[Array, ""] | None:
+        """A latent value that explains `y`, from where Newton's method starts if that is better than the prior mean.
+
+        None, where the prior mean is always good enough: where log p(y | f) grows no faster than a parabola.
+        """
+        return None
 
     @classmethod
     def from_targets(cls, y: Float[np.ndarray, " n"]) -> Self:
@@ -81,6 +103,20 @@ def laplace_step(
     raise the posterior density is halved until it does, so every iterate is at least as good as the one before, and
     nothing is NaN. Where the density is not log-concave (one latent value), steps take the curvature's size; where
     it bends upwards at the mode, the covariance stays as it was: it never grows.
+
+    The error of the mean, in standard deviations of the posterior, is about g v^(3/2) / 2 with g the third derivative
+    of log p at the mode and v the posterior variance of f; that of the variance, relatively, is of the order v^2.
+    The largest against quadrature, over prior means within 3 of the target:
+
+    ==================  ======================  ==========================
+    prior variance      0.01   0.1    1    10   0.01    0.1    1     10
+    ==================  ======================  ==========================
+    (error of)          mean / deviation        variance, relatively
+    logistic            1e-4   0.002  0.04 0.3  2e-5    1e-3   0.03  0.3
+    probit, ordinal     2e-4   0.005  0.1  0.5  2e-5    1e-3   0.04  0.5
+    Poisson, negative   0.02   0.07   0.2  0.5  5e-4    0.005  0.06  0.3
+    binomial
+    ==================  ======================  ==========================
     """
 
     def objective(a: Float[Array, " c"]) -> Float[Array, ""]:
@@ -102,8 +138,14 @@ def laplace_step(
     def unfinished(carry: tuple) -> Array:
         return (carry[2] > TOLERANCE) & (carry[3] < MAX_STEPS)
 
-    start = jnp.zeros_like(loc)
-    a, *_ = jax.lax.while_loop(unfinished, newton, (start, objective(start), jnp.asarray(jnp.inf, loc.dtype), 0))
+    a = jnp.zeros_like(loc)
+    value = objective(a)
+    explains = likelihood.start(y)
+    if explains is not None:
+        other = jnp.where(cov[0, 0] > 0.0, (explains - loc) / jnp.maximum(cov[0, 0], 1e-300), 0.0)
+        better = objective(other) > value
+        a, value = jnp.where(better, other, a), jnp.where(better, objective(other), value)
+    a, *_ = jax.lax.while_loop(unfinished, newton, (a, value, jnp.asarray(jnp.inf, loc.dtype), 0))
     _, precision = derivatives(likelihood, loc + cov @ a, y)
     if precision.shape == (1, 1):
         precision = jnp.maximum(precision, 0.0)

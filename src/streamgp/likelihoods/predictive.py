@@ -1,13 +1,14 @@
 """The predictive distribution of targets with a likelihood: a mixture over experts, integrated over latent values."""
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from streamgp.arrays import AnyArray, namespace
 from streamgp.core import Predictive
@@ -60,6 +61,35 @@ class LatentPredictive(eqx.Module):
     def probabilities(self) -> Float[AnyArray, "n j"]:
         """Probability of every label or grade that is known; rows sum to one, and none is zero."""
         return self._rows(_probabilities)
+
+    @property
+    def mean(self) -> Float[AnyArray, "n 1"]:
+        """Mean of the target; infinite where it overflows."""
+        return self._rows(_moments)[:, :1]
+
+    @property
+    def variance(self) -> Float[AnyArray, "n 1"]:
+        """Variance of the target, noise included; infinite where it overflows."""
+        return self._rows(_moments)[:, 1:]
+
+    @property
+    def std(self) -> Float[AnyArray, "n 1"]:
+        """Standard deviation of the target."""
+        variance = self.variance
+        return namespace(variance).sqrt(variance)
+
+    def cdf(self, y: Float[AnyArray, "n 1"]) -> Float[AnyArray, "n 1"]:
+        """Probability of a target of `y` or less; of counts and grades, that of less is ``cdf(y - 1)``."""
+        return self._rows(_cdf, y[:, 0])[:, None]
+
+    def quantile(self, probability: float | Float[Array, ""]) -> Float[AnyArray, "n 1"]:
+        """The least count or grade whose `cdf` is no less than a probability in (0, 1); of other targets to 1e-9."""
+        of_rows = namespace(self.loc).full(len(self.loc), probability, self.loc.dtype)
+        return self._rows(_quantile, of_rows)[:, None]
+
+    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "... n 1"]:
+        """Draw targets: an expert for each row, then latent values from it, then the target."""
+        return _sample(self, key, prod(shape)).reshape(*shape, -1, 1)
 
     def _rows(self, function: Callable[..., Array], *arrays: AnyArray) -> AnyArray:
         """What a compiled function makes of rows; of NumPy's, in pieces of few sizes, and as NumPy's."""
@@ -114,3 +144,85 @@ def _probabilities(p: LatentPredictive) -> Float[Array, "n j"]:
     log_mixture = jax.nn.logsumexp(jnp.asarray(p.log_weights)[:, :, None] + each, axis=1)[:, : p.known]
     # A probability that is too small for a number stays one that has a logarithm.
     return jnp.maximum(jax.nn.softmax(log_mixture, axis=1), jnp.finfo(log_mixture.dtype).tiny)
+
+
+@eqx.filter_jit
+def _moments(p: LatentPredictive) -> Float[Array, "n 2"]:
+    """Mean and variance."""
+    mean, var = _each(_expert_moments, p)
+    weights = jnp.exp(jnp.asarray(p.log_weights))
+    mixed = (weights * jnp.where(weights > 0.0, mean, 0.0)).sum(1)
+    spread = jnp.where(weights > 0.0, var + (mean - mixed[:, None]) ** 2, 0.0)
+    variance = jnp.where(jnp.isfinite(mixed), (weights * spread).sum(1), jnp.inf)
+    return jnp.stack([mixed, variance], axis=1)
+
+
+def _expert_moments(likelihood: Likelihood, loc: Array, cov: Array, y: None) -> tuple[Array, Array]:
+    return likelihood.moments(loc, cov)
+
+
+@eqx.filter_jit
+def _cdf(p: LatentPredictive, y: Float[AnyArray, " n"]) -> Float[Array, " n"]:
+    each = _each(_expert_cdf, p, y)
+    return jnp.clip((jnp.exp(jnp.asarray(p.log_weights)) * each).sum(1), 0.0, 1.0)
+
+
+def _expert_cdf(likelihood: Likelihood, loc: Array, cov: Array, y: Array) -> Array:
+    return likelihood.cdf(y, loc, cov)
+
+
+@eqx.filter_jit
+def _quantile(p: LatentPredictive, probability: Float[AnyArray, " n"]) -> Float[Array, " n"]:
+    """Bisection between a value whose distribution function is less and one where it is not, found by doubling."""
+    whole = p.likelihood.whole
+    loc, root = jnp.asarray(p.loc)[:, :, 0], jnp.sqrt(jnp.asarray(p.cov)[:, :, 0, 0])
+    centre = (jnp.exp(jnp.asarray(p.log_weights)) * loc).sum(1)
+    scale = jnp.maximum(root.max(1), 1e-9 * (1.0 + jnp.abs(centre)))
+
+    def is_less(y: Array) -> Array:
+        return _cdf(p, y) < probability
+
+    def widen(carry: tuple) -> tuple:
+        low, high, step, _ = carry
+        above, below = is_less(high), ~is_less(low) & (not whole)
+        low, high = (
+            jnp.where(below, low - step, jnp.where(above, high, low)),
+            jnp.where(below, low, jnp.where(above, high + step, high)),
+        )
+        return low, high, 2.0 * step, (above | below).any() & (step < 1e300).all()
+
+    def between(low: Array, high: Array) -> Array:
+        middle = low + 0.5 * (high - low)
+        return jnp.floor(middle) if whole else middle
+
+    def halve(carry: tuple) -> tuple:
+        low, high = carry
+        middle = between(low, high)
+        less = is_less(middle)
+        inside = (middle > low) & (middle < high)
+        return jnp.where(less & inside, middle, low), jnp.where(~less & inside, middle, high)
+
+    def unfinished(carry: tuple) -> Array:
+        low, high = carry
+        middle = between(low, high)
+        narrow = (high - low <= 1e-10 * (scale + jnp.abs(middle))) & (not whole)
+        return ((middle > low) & (middle < high) & ~narrow).any()
+
+    if whole:
+        start = jnp.full_like(centre, -1.0), jnp.zeros_like(centre), jnp.ones_like(centre)
+    else:
+        start = centre - scale, centre + scale, scale
+    low, high, *_ = jax.lax.while_loop(lambda carry: carry[3], widen, (*start, jnp.asarray(True)))
+    return jax.lax.while_loop(unfinished, halve, (low, high))[1]
+
+
+@eqx.filter_jit
+def _sample(p: LatentPredictive, key: Key[Array, ""], count: int) -> Float[Array, "s n"]:
+    pick, noise, last = jax.random.split(key, 3)
+    n = len(p.loc)
+    component = jax.random.categorical(pick, jnp.asarray(p.log_weights), shape=(count, n))
+    loc, cov = (jnp.asarray(a)[jnp.arange(n)[None], component] for a in (p.loc, p.cov))
+    f = loc + jnp.sqrt(cov[..., 0]) * jax.random.normal(noise, loc.shape, loc.dtype)
+    likelihoods = jax.tree.map(lambda a: jnp.asarray(a)[jnp.arange(n)[None], component], p.likelihood)
+    keys = jax.random.split(last, (count, n))
+    return jax.vmap(jax.vmap(lambda likelihood, key, f: likelihood.sample(key, f)))(likelihoods, keys, f)

@@ -1,0 +1,147 @@
+"""Counts: closed forms, brute-force integrals, and the Poisson as the limit of the negative binomial."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import gammaln
+
+from oracles.latent import log_integral
+from streamgp.likelihoods import NegativeBinomial, Poisson, derivatives
+
+VARIANCES = [1e-12, 1e-3, 0.1, 1.0, 10.0, 100.0, 1e4]
+
+
+def negative_binomial(r):
+    return NegativeBinomial(jnp.asarray(0.3), jnp.asarray(r))
+
+
+@jax.jit
+def log_prob(likelihood, f, y):
+    return jax.vmap(lambda f, y: likelihood.log_prob(f[None], y))(f, y)
+
+
+@jax.jit
+def predict(likelihood, y, loc, var):
+    """Log predictive probabilities and distribution functions."""
+
+    def one(y, loc, var):
+        at = y, loc[None], var[None, None]
+        return likelihood.log_predictive(*at), likelihood.cdf(*at)
+
+    return jax.vmap(one)(y, loc, var)
+
+
+def grid(*axes):
+    return tuple(a.ravel() for a in np.meshgrid(*map(np.asarray, axes)))
+
+
+def test_log_probabilities():
+    y, f = grid([0.0, 1.0, 7.0, 300.0], np.linspace(-5.0, 6.0, 12))
+    mean = np.exp(f + 0.3)
+    np.testing.assert_allclose(log_prob(Poisson(jnp.asarray(0.3)), f, y), stats.poisson.logpmf(y, mean), rtol=1e-11)
+    for r in (0.1, 2.0, 40.0):
+        want = stats.nbinom.logpmf(y, r, r / (r + mean))
+        np.testing.assert_allclose(log_prob(negative_binomial(r), f, y), want, rtol=1e-9, atol=1e-11)
+
+
+def test_a_large_dispersion_is_the_poisson():
+    y, f = grid([0.0, 1.0, 30.0, 1000.0], [-3.0, 0.0, 3.0, 7.0])
+    want, got = log_prob(Poisson(jnp.asarray(0.3)), f, y), log_prob(negative_binomial(1e8), f, y)
+    # To first order in 1 / r, the difference is half of (y - mean)^2 - y over r.
+    mean = np.exp(f + 0.3)
+    np.testing.assert_allclose(got, want + ((y - mean) ** 2 - y) / 2e8, atol=2e-6)
+    gradient = jax.grad(lambda r: log_prob(negative_binomial(r), f, y).sum())(1e8)
+    assert abs(float(gradient)) < 1e-6
+
+
+def test_derivatives():
+    both = jax.jit(derivatives)
+    for y in (0.0, 4.0):
+        for f in (-3.0, 0.5, 2.0):
+            at, mean, r = (jnp.asarray([f]), jnp.asarray(y)), np.exp(f + 0.3), 2.0
+            gradient, precision = both(Poisson(jnp.asarray(0.3)), *at)
+            np.testing.assert_allclose([gradient[0], precision[0, 0]], [y - mean, mean], rtol=1e-12)
+            gradient, precision = both(negative_binomial(r), *at)
+            share = mean / (r + mean)
+            want = [y - (y + r) * share, (y + r) * share * (1.0 - share)]
+            np.testing.assert_allclose([gradient[0], precision[0, 0]], want, rtol=1e-11)
+    for likelihood in (Poisson(jnp.asarray(0.0)), negative_binomial(2.0)):
+        for f in (-1e3, 1e3):
+            gradient, precision = both(likelihood, jnp.asarray([f]), jnp.asarray(3.0))
+            assert np.isfinite(gradient).all() and np.isfinite(precision).all()
+
+
+@pytest.mark.parametrize(("r", "error", "cdf_error"), [(None, 1e-8, 1e-11), (0.1, 1e-4, 1e-9), (2.0, 1e-7, 1e-9)])
+def test_predictions_against_brute_force(r, error, cdf_error):
+    likelihood = Poisson(jnp.asarray(0.3)) if r is None else negative_binomial(r)
+    y, loc, var = grid([0.0, 1.0, 20.0, 1e3, 1e6], [-3.0, 0.0, 2.0, 8.0, 13.5], VARIANCES)
+    near = np.abs(np.log(y + 0.5) - loc - 0.3) < 30.0 * np.sqrt(var)  # the grid of brute force ends at 40 deviations
+    y, loc, var = y[near], loc[near], var[near]
+    log_p, below = predict(likelihood, y, loc, var)
+
+    def log_g(y):
+        if r is None:
+            return lambda f: y * (f + 0.3) - np.exp(np.minimum(f + 0.3, 700.0)) - gammaln(y + 1.0)
+        const = gammaln(y + r) - gammaln(r) - gammaln(y + 1.0) - y * np.log(r)
+        return lambda f: const + y * (f + 0.3) - (y + r) * np.logaddexp(f + 0.3 - np.log(r), 0.0)
+
+    want = [log_integral(log_g(a), b, c, np.log(a + 0.5) - 0.3) for a, b, c in zip(y, loc, var, strict=True)]
+    np.testing.assert_allclose(log_p, want, atol=error, rtol=1e-10)
+
+    def log_cdf(y):
+        rate = lambda f: np.exp(np.clip(f + 0.3, -600.0, 600.0))  # noqa: E731
+        if r is None:
+            return lambda f: stats.poisson.logcdf(y, rate(f))
+        return lambda f: stats.nbinom.logcdf(y, r, 1.0 / (1.0 + rate(f) / r))
+
+    some = slice(None, None, 7)
+    with np.errstate(all="ignore"):
+        want = [
+            np.exp(log_integral(log_cdf(a), b, c, np.log(a + 0.5) - 0.3))
+            for a, b, c in zip(y[some], loc[some], var[some], strict=True)
+        ]
+    np.testing.assert_allclose(below[some], want, atol=cdf_error)
+
+
+def test_moments():
+    f = 0.7 + np.sqrt(0.6) * np.polynomial.hermite_e.hermegauss(60)[0]
+    p = np.polynomial.hermite_e.hermegauss(60)[1] / np.sqrt(2.0 * np.pi)
+    rate = np.exp(f + 0.3)
+    at = jnp.asarray([0.7]), jnp.asarray([[0.6]])
+    mean = p @ rate
+    np.testing.assert_allclose(
+        Poisson(jnp.asarray(0.3)).moments(*at), [mean, p @ (rate + rate**2) - mean**2], rtol=1e-10
+    )
+    np.testing.assert_allclose(
+        negative_binomial(2.0).moments(*at), [mean, p @ (rate + rate**2 / 2.0 + rate**2) - mean**2], rtol=1e-10
+    )
+
+
+def test_where_they_begin():
+    y = np.array([0.0, 3.0, 1.0, 12.0])
+    np.testing.assert_allclose(np.exp(Poisson.from_targets(y).intercept), 16.5 / 4.0, rtol=1e-12)
+    likelihood = NegativeBinomial.from_targets(y)
+    mean = 16.5 / 4.0
+    np.testing.assert_allclose(np.exp(likelihood.intercept), mean, rtol=1e-12)
+    np.testing.assert_allclose(mean + mean**2 / likelihood.dispersion, y.var(), rtol=1e-12)
+    assert float(NegativeBinomial.from_targets(np.ones(5)).dispersion) == 1e3
+    assert np.isfinite(Poisson.from_targets(np.zeros(3)).intercept)
+
+
+@pytest.mark.parametrize("r", [None, 2.0])
+def test_targets_of_the_model_are_as_probable_as_predicted(r):
+    """The share of targets at or below the median and the mean log probability, within Monte Carlo's error."""
+    likelihood = Poisson(jnp.asarray(0.3)) if r is None else negative_binomial(r)
+    rng = np.random.default_rng(3)
+    n = 4000
+    loc, var = rng.normal(size=n), rng.uniform(0.1, 1.0, size=n)
+    mean = np.exp(loc + 0.3 + np.sqrt(var) * rng.normal(size=n))
+    y = rng.poisson(mean if r is None else mean * rng.gamma(r, size=n) / r).astype(float)
+    _, below = predict(likelihood, y, loc, var)
+    _, before = predict(likelihood, y - 1.0, loc, var)
+    pit = np.asarray(before) + rng.uniform(size=n) * np.asarray(below - before)
+    assert abs(pit.mean() - 0.5) < 4.0 / np.sqrt(12.0 * n)
+    for level in (0.05, 0.25, 0.75, 0.95):
+        assert abs((pit <= level).mean() - level) < 4.0 * np.sqrt(level * (1.0 - level) / n)
