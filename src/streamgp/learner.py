@@ -101,7 +101,9 @@ class StreamLearner:
         self._inputs = Standardiser.empty(width)
         self._targets = Standardiser.empty(num_outputs)
         with jax.enable_x64(True):
-            self._model: Ensemble | GeneralisedEnsemble = self._provisional(np.zeros((0, num_outputs)))
+            self._model: Ensemble | GeneralisedEnsemble = self._provisional(
+                np.zeros((0, width)), np.zeros((0, num_outputs))
+            )
             self._state: EnsembleState | GeneralisedState = self._model.init(jax.random.key(seed), spec.horizon)
         self._origins = Origins.empty(spec.horizon, width)
         # Rows that come singly after the warm-up; while `_singly`, it and not `_state` knows what was learnt last.
@@ -270,12 +272,13 @@ class StreamLearner:
             if self._kept is not None:
                 self._rebuild()
 
-    def _provisional(self, y: np.ndarray) -> "Ensemble | GeneralisedEnsemble":
+    def _provisional(self, X: np.ndarray, y: np.ndarray) -> "Ensemble | GeneralisedEnsemble":
         """Experts for the rows of the warm-up; what is assumed of labels and counts depends on the targets so far."""
         width = self.num_inputs + self.num_outputs * len(self.spec.lags)
         if self.spec.task == "regression":
             return provisional_ensemble(width, self.num_outputs, self.seed)
-        return provisional_generalised(self.spec, y[:, 0], self.num_classes, width, self.seed)
+        targets = y[:, 0] / np.exp(X[:, -1]) if self.spec.exposure else y[:, 0]
+        return provisional_generalised(self.spec, targets, self.num_classes, width, self.seed)
 
     def _standardiser(self, X: np.ndarray) -> Standardiser:
         """Of the inputs; the log of an exposure stays as it is."""
@@ -335,7 +338,7 @@ class StreamLearner:
         if self.spec.task == "regression":
             self._targets = Standardiser.empty(self.num_outputs).update(y)
         else:
-            self._model = self._provisional(y)
+            self._model = self._provisional(X, y)
         # The first rows' lags are missing still, but now there is a mean to stand in for them.
         h = self.spec.horizon
         X = LaggedTargets.empty(self.spec.lags, self.num_outputs).widen(X, y, self._targets.mean, own=h > 0)

@@ -28,7 +28,7 @@ NEVER = -1e3
 
 
 def make_likelihood(spec: Spec, y: np.ndarray, num_classes: int, slots: int) -> Likelihood:
-    """The likelihood to begin with, from targets (n,) alone; labels have room for `slots` classes."""
+    """The likelihood to begin with, from targets (n,) alone, counts per exposure; room for `slots` classes."""
     match spec.likelihood:
         case "categorical":
             counts = np.bincount(y.astype(int), minlength=slots) + 0.5
@@ -47,6 +47,8 @@ def provisional_generalised(
     spec: Spec, y: np.ndarray, num_classes: int, num_inputs: int, seed: int
 ) -> GeneralisedEnsemble:
     """Experts with default hyperparameters, which predict the warm-up rows before anything has been fitted.
+
+    `y` are the targets so far, counts per exposure.
 
     There is room for the next power of two of classes, so that few programs are compiled while classes turn up.
     """
@@ -109,9 +111,9 @@ def fit_generalised(
     seed, time_unit, progress
         As in `streamgp.warmup.fit_ensemble`.
     """
-    likelihood = make_likelihood(spec, y, num_classes, max(2, num_classes))
     inputs = X[:, : X.shape[1] - spec.exposure]
     offset = X[:, -1] if spec.exposure else np.zeros(len(X))
+    likelihood = make_likelihood(spec, y / np.exp(offset), num_classes, max(2, num_classes))
     fits = _fit_all(spec, inputs, y, offset, likelihood, num_classes, seed, progress or (lambda done, todo: None))
     experts: list[GeneralisedExpert] = []
     table: list[FittedExpert] = []

@@ -105,7 +105,7 @@ def test_intercepts_begin_at_the_shares_of_the_classes():
 
 def test_one_class_more_changes_no_odds_between_the_others():
     likelihood = Categorical(3, jnp.asarray([0.5, 0.2, -0.7]))
-    more = likelihood.extended()
+    more = Categorical(len(likelihood.intercept) + 1, jnp.append(likelihood.intercept, -5.0))
     assert more.num_classes == 4 and more.num_latents == 3
     g = np.array([0.4, -1.1])
     before = log_probs(likelihood, jnp.asarray(g))

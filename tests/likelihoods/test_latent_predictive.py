@@ -25,8 +25,10 @@ def predict(likelihood, loc, cov):
     return likelihood.log_probabilities(loc, cov)
 
 
-def stacked(likelihoods: list[Likelihood]) -> Likelihood:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *likelihoods)
+def stacked(likelihoods: list[Likelihood], n: int) -> Likelihood:
+    """Side by side, for each of n rows."""
+    each = jax.tree.map(lambda *leaves: np.stack(leaves), *likelihoods)
+    return jax.tree.map(lambda a: np.broadcast_to(a, (n, *a.shape)), each)
 
 
 def mixture(likelihoods: list[Likelihood], n: int = 5, seed: int = 0, scale: float = 1.0) -> LatentPredictive:
@@ -35,7 +37,7 @@ def mixture(likelihoods: list[Likelihood], n: int = 5, seed: int = 0, scale: flo
     root = rng.normal(size=(n, k, c, c))
     log_weights = np.log(rng.dirichlet(np.ones(k), size=n))
     cov = scale * root @ np.swapaxes(root, 2, 3)
-    return LatentPredictive(log_weights, rng.normal(size=(n, k, c)), cov, stacked(likelihoods))
+    return LatentPredictive(log_weights, rng.normal(size=(n, k, c)), cov, stacked(likelihoods, n))
 
 
 def experts(name: str) -> list[Likelihood]:
@@ -75,7 +77,7 @@ def test_an_expert_that_is_switched_off_counts_for_nothing():
 
 def test_no_probability_is_zero():
     p = LatentPredictive(
-        np.zeros((1, 1)), np.full((1, 1, 1), 1e3), np.full((1, 1, 1, 1), 1e-6), stacked(experts("logistic")[:1])
+        np.zeros((1, 1)), np.full((1, 1, 1), 1e3), np.full((1, 1, 1, 1), 1e-6), stacked(experts("logistic")[:1], 1)
     )
     assert (p.probabilities() > 0.0).all()
     np.testing.assert_allclose(p.log_density(np.zeros((1, 1))), -1000.1, rtol=1e-9)
@@ -151,7 +153,7 @@ def test_what_makes_no_sense_is_refused():
 
 
 def test_quantiles_of_large_counts():
-    likelihood = stacked([Poisson(jnp.asarray(0.0))])
+    likelihood = stacked([Poisson(jnp.asarray(0.0))], 3)
     p = LatentPredictive(
         np.zeros((3, 1)), np.array([[[12.0]], [[-30.0]], [[0.0]]]), np.full((3, 1, 1, 1), 9.0), likelihood
     )
@@ -166,6 +168,6 @@ def test_another_chunk_of_the_same_shape_compiles_nothing():
     first, second = mixture(experts("poisson"), seed=1), mixture(experts("poisson"), seed=2)
     y = np.ones((5, 1))
     for p in (first, second):
-        before = [f._cached._cache_size() for f in (predictive._each, predictive._cdf)]
+        before = [f._cached._cache_size() for f in (predictive._log_density, predictive._cdf)]
         p.log_density(y), p.cdf(y)
-    assert [f._cached._cache_size() for f in (predictive._each, predictive._cdf)] == before
+    assert [f._cached._cache_size() for f in (predictive._log_density, predictive._cdf)] == before

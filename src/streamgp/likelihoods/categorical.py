@@ -66,12 +66,6 @@ class Categorical(Likelihood):
             return log_logistic_normal(mean[1] - mean[0], 2.0 * cov[0, 0])
         return log_softmax_normal(mean, cov, H)
 
-    def extended(self) -> Self:
-        """The likelihood with one class more, as rare as one that was never seen; one latent value is appended."""
-        # Of from_targets' smoothed counts, the least is half a target.
-        intercept = jnp.append(self.intercept, self.intercept.min())
-        return type(self)(self.num_classes + 1, intercept - intercept.mean())
-
     @classmethod
     def from_targets(cls, y: Float[np.ndarray, " n"], num_classes: int | None = None) -> Self:
         """Intercepts from the frequencies of the classes, as if there were half a target more of each.
