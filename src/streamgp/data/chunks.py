@@ -1,11 +1,12 @@
 """Chunks of rows: the numbers that a model sees, from the raw columns of a block."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from streamgp.data import cells
+from streamgp.data import cells, labels
 from streamgp.data.cells import Column
 from streamgp.data.schema import Feature, Schema
 from streamgp.data.sources import Block
@@ -17,7 +18,8 @@ class Chunk(NamedTuple):
     Attributes
     ----------
     X, y
-        Features and targets, all finite.
+        Features and targets, all finite; of labels and grades their codes. With an exposure, the last column of X is
+        its log.
     times
         The time column in its own unit, or in seconds since 1970 where it holds dates.
     rows
@@ -30,17 +32,27 @@ class Chunk(NamedTuple):
     rows: Int64[np.ndarray, " n"]
 
 
-def encode(block: Block, schema: Schema) -> tuple[Chunk, dict[int, str]]:
-    """All rows of a block as numbers, and what is wrong with each row that is bad."""
+def encode(block: Block, schema: Schema) -> tuple[Chunk, dict[int, str], Schema]:
+    """All rows of a block as numbers, what is wrong with each bad one, and the schema with labels that are new."""
     faults = dict(block.faults)
     X = [np.empty((block.size, 0))]  # all there is of a stream that is predicted from its own past alone
     X += [_features(feature, block.columns[feature.name], faults) for feature in schema.features]
-    y = [_numbers(name, block.columns[name], faults, what="target column") for name in schema.targets]
+    if schema.exposure is not None:
+        X.append(labels.exposures(schema.exposure, block.columns[schema.exposure], faults)[:, None])
     times = None
+    if schema.task == "regression":
+        y = [_numbers(name, block.columns[name], faults, what="target column") for name in schema.targets]
     if schema.time is not None:
         times = _times(schema.time, schema.time_is_text, block.columns[schema.time], faults)
+    if schema.task != "regression":
+        name = schema.targets[0]
+        if schema.labels is None:
+            y = [labels.counts(name, block.columns[name], faults)]
+        else:
+            codes, known = schema.labels.codes(name, block.columns[name], faults)
+            y, schema = [codes], replace(schema, labels=known)
     rows = np.arange(block.first_row, block.first_row + block.size, dtype=np.int64)
-    return Chunk(np.concatenate(X, axis=1), np.stack(y, axis=1), times, rows), faults
+    return Chunk(np.concatenate(X, axis=1), np.stack(y, axis=1), times, rows), faults, schema
 
 
 def cut(chunk: Chunk, rows: slice | np.ndarray) -> Chunk:

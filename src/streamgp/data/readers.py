@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Literal
 
@@ -12,6 +13,7 @@ from streamgp.data.chunks import Chunk, cut, encode, join
 from streamgp.data.lines import Readable
 from streamgp.data.schema import DataError, Schema, check_names, infer_schema
 from streamgp.data.sources import Block, Source, open_source
+from streamgp.data.targets import infer_target
 
 OnBadRow = Literal["raise", "skip"]
 
@@ -30,6 +32,9 @@ def open_rows(
     last_time: float | None = None,
     schema: Schema | None = None,
     needs_features: bool = True,
+    task: str = "regression",
+    grades: Sequence[str] | None = None,
+    exposure: str | None = None,
 ) -> "RowReader":
     """Open a table as a stream of chunks.
 
@@ -62,6 +67,10 @@ def open_rows(
         The schema of an earlier reader, in place of inferring one.
     needs_features
         Whether a file with no column to predict from is refused; the rows' X has no columns otherwise.
+    task, grades
+        What the target is, and the grades of an ordinal one in their order: see `streamgp.data.targets`.
+    exposure
+        A column of positive numbers by which the rate of a count is multiplied; its log is the last column of X.
 
     Raises
     ------
@@ -87,9 +96,14 @@ def open_rows(
         head = None
         if schema is None:
             count = min(infer_rows, max_rows or infer_rows)
-            head, schema = _infer(opened, targets, features, time, count, needs_features)
+            head = _head(opened, targets, features, time, exposure, count)
+            found = infer_target(opened.name, head, targets, task, grades)
+            schema = infer_schema(
+                opened.name, head.sound_columns(), targets, features, time, needs_features, exposure
+            )
+            schema = replace(schema, task=found.task, labels=found.labels, note=found.note)
         else:
-            _check_agrees(opened, schema, targets, features, time)
+            _check_agrees(opened, schema, targets, features, time, task, exposure)
         opened.selected = schema.columns
         start = 0 if head is None else head.size
         if skip_rows > start:
@@ -101,37 +115,28 @@ def open_rows(
         raise
 
 
-def _infer(
+def _head(
     source: Source,
     targets: tuple[str, ...],
     features: Sequence[str] | None,
     time: str | None,
+    exposure: str | None,
     count: int,
-    needs_features: bool,
-) -> tuple[Block, Schema]:
-    """The first rows of the file, and the schema that they imply."""
+) -> Block:
+    """The first rows of the file, with all columns that were named."""
     if source.columns is not None:
-        check_names(source.name, source.columns, targets, features, time)
+        check_names(source.name, source.columns, targets, features, time, exposure)
         if features is not None:
-            source.selected = list(dict.fromkeys((*features, *targets, *(() if time is None else (time,)))))
+            others = [name for name in (time, exposure) if name is not None]
+            source.selected = list(dict.fromkeys((*features, *targets, *others)))
     head = source.read(count)
     if not head.size:
         raise DataError(f"{source.name}: the file has no data rows; expected some below the column names.")
     if source.columns is None:
         if not head.columns:
             raise DataError(f"{source.name}: {head.where(0)}: {head.faults.get(0, 'the object is empty')}.")
-        check_names(source.name, list(head.columns), targets, features, time)
-    columns = head.sound_columns()
-    for name in targets:
-        # Booleans and text may become targets of classification; here a target is a number.
-        if np.isnan(cells.numbers(columns[name])).all():
-            present = (i for i, cell in enumerate(head.columns[name]) if not cells.is_missing(cell))
-            first = next(present, 0)
-            raise DataError(
-                f"{source.name}: {head.where(first)}, target column '{name}': expected numbers, "
-                f"got {cells.show(head.columns[name][first])}; choose a numeric target."
-            )
-    return head, infer_schema(source.name, columns, targets, features, time, needs_features)
+        check_names(source.name, list(head.columns), targets, features, time, exposure)
+    return head
 
 
 def _check_agrees(
@@ -140,9 +145,13 @@ def _check_agrees(
     targets: tuple[str, ...],
     features: Sequence[str] | None,
     time: str | None,
+    task: str,
+    exposure: str | None,
 ) -> None:
     """Check that a stored schema belongs to this file and these roles."""
     for what, stored, asked in (
+        ("task", schema.task, schema.task if task == "auto" else task),
+        ("exposure", schema.exposure, exposure),
         ("target", list(schema.targets), list(targets)),
         ("time column", schema.time, time),
         ("features", [f.name for f in schema.features], None if features is None else list(features)),
@@ -152,7 +161,7 @@ def _check_agrees(
                 f"{source.name}: the stored schema has {what} {stored}, got {asked}; pass the stored one."
             )
     if source.columns is not None:
-        check_names(source.name, source.columns, targets, [f.name for f in schema.features], time)
+        check_names(source.name, source.columns, targets, [f.name for f in schema.features], time, exposure)
 
 
 class RowReader:
@@ -161,7 +170,7 @@ class RowReader:
     Attributes
     ----------
     schema
-        How the file's columns became X, y and times.
+        How the file's columns became X, y and times; labels that are new are appended as rows are read.
     name
         What error messages call the file.
     chunk
@@ -272,7 +281,7 @@ class RowReader:
 
     def _encode(self, block: Block) -> tuple[Chunk, DataError | None]:
         """The good rows of a block; up to the first bad one, and its error, where bad rows raise."""
-        encoded, faults = encode(block, self.schema)
+        encoded, faults, self.schema = encode(block, self.schema)
         error = None
         bad = sorted(faults)
         if bad and self._on_bad_row == "raise":

@@ -10,6 +10,7 @@ import numpy as np
 
 from streamgp.data import cells
 from streamgp.data.cells import Column
+from streamgp.data.labels import Labels
 
 MAX_LEVELS = 50
 
@@ -62,6 +63,14 @@ class Schema:
         Columns left out although nobody said so, each with the reason.
     constant
         Features that had a single value in the rows that the schema was inferred from.
+    task
+        What the targets are: ``regression``, ``classification``, ``count`` or ``ordinal``.
+    labels
+        What the codes of labels or grades stand for; a class that comes later is appended as it is met.
+    exposure
+        The column of the exposure of counts, if there is one; its log is the last column of X.
+    note
+        What the user should know of the choice of the task; empty where there is nothing to say.
     """
 
     features: tuple[Feature, ...]
@@ -70,6 +79,10 @@ class Schema:
     time_is_text: bool
     dropped: dict[str, str]
     constant: tuple[str, ...]
+    task: str = "regression"
+    labels: Labels | None = None
+    exposure: str | None = None
+    note: str = ""
 
     @property
     def feature_names(self) -> list[str]:
@@ -77,10 +90,15 @@ class Schema:
         return [name for feature in self.features for name in feature.encoded]
 
     @property
+    def num_inputs(self) -> int:
+        """The columns of X."""
+        return len(self.feature_names) + (self.exposure is not None)
+
+    @property
     def columns(self) -> list[str]:
         """The columns of the file that are read, each once."""
-        time = () if self.time is None else (self.time,)
-        return list(dict.fromkeys((*(feature.name for feature in self.features), *self.targets, *time)))
+        others = [name for name in (self.time, self.exposure) if name is not None]
+        return list(dict.fromkeys((*(feature.name for feature in self.features), *self.targets, *others)))
 
     def to_json(self) -> str:
         """The schema as one JSON object."""
@@ -98,6 +116,7 @@ class Schema:
         try:
             fields = json.loads(document)
             features = tuple(Feature(f["name"], f["kind"], tuple(f["levels"])) for f in fields["features"])
+            labels = fields.get("labels")
             return cls(
                 features=features,
                 targets=tuple(fields["targets"]),
@@ -105,6 +124,11 @@ class Schema:
                 time_is_text=fields["time_is_text"],
                 dropped=dict(fields["dropped"]),
                 constant=tuple(fields["constant"]),
+                # A schema that is older than these was of regression.
+                task=fields.get("task", "regression"),
+                labels=None if labels is None else Labels(**labels | {"names": tuple(labels["names"])}),
+                exposure=fields.get("exposure"),
+                note=fields.get("note", ""),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"schema: expected the JSON of a stored schema, got something else ({error}).") from error
@@ -116,6 +140,7 @@ def check_names(
     targets: Sequence[str],
     features: Sequence[str] | None,
     time: str | None,
+    exposure: str | None = None,
 ) -> None:
     """Check that each requested column exists and has one role.
 
@@ -123,12 +148,12 @@ def check_names(
     ------
     DataError
         For a name that is not in the file (with the nearest that is), one asked for twice, or a
-        target asked for as a feature.
+        target or an exposure with another role.
     """
     _check_unique(file, "the columns", columns)
     _check_unique(file, "the targets", targets)
     _check_unique(file, "the features", features or ())
-    for name in (*targets, *(features or ()), *(() if time is None else (time,))):
+    for name in (*targets, *(features or ()), *(name for name in (time, exposure) if name is not None)):
         if name not in columns:
             near = difflib.get_close_matches(name, columns, n=1, cutoff=0.5)
             guess = f" (did you mean '{near[0]}'?)" if near else ""
@@ -137,6 +162,11 @@ def check_names(
         if name in (features or ()) or name == time:
             role = "the time column" if name == time else "a feature"
             raise DataError(f"{file}: column '{name}' is a target and cannot also be {role}; name it only once.")
+    if exposure is not None and exposure in (*targets, *(features or ()), time):
+        raise DataError(
+            f"{file}: column '{exposure}' is the exposure and cannot also be a target, a feature or the time; name "
+            f"it only once."
+        )
 
 
 def _check_unique(file: str, what: str, names: Sequence[str]) -> None:
@@ -157,6 +187,7 @@ def infer_schema(
     features: Sequence[str] | None,
     time: str | None,
     needs_features: bool = True,
+    exposure: str | None = None,
 ) -> Schema:
     """Infer the kinds of the columns from the first rows of a file.
 
@@ -166,7 +197,7 @@ def infer_schema(
         Its name, for error messages.
     columns
         The cells of the first rows, column by column.
-    targets, features, time
+    targets, features, time, exposure
         The columns' roles; without `features`, all columns that have no other role.
     needs_features
         Whether there must be a feature.
@@ -178,7 +209,8 @@ def infer_schema(
         time column holds neither numbers nor ISO dates.
     """
     named = features is not None
-    candidates = features if features is not None else [c for c in columns if c not in targets and c != time]
+    others = (*targets, time, exposure)
+    candidates = features if features is not None else [c for c in columns if c not in others]
     kept, dropped = [], {}
     for name in candidates:
         feature = _infer_feature(name, columns[name])
@@ -202,6 +234,7 @@ def infer_schema(
         time_is_text=time is not None and _time_is_text(file, time, columns[time]),
         dropped=dropped,
         constant=tuple(feature.name for feature in kept if _is_constant(feature, columns[feature.name])),
+        exposure=exposure,
     )
 
 

@@ -1,0 +1,112 @@
+"""What the codes of a target of labels, grades or counts stand for, and how its cells become codes."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float64
+
+from streamgp.data import cells
+from streamgp.data.cells import Cell, Column
+
+MAX_CLASSES = 50
+_MOST_COUNTED = 2.0**53  # larger floats are not told from their neighbours
+
+Kind = Literal["text", "numeric", "boolean"]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The names of classes or grades, in the order of their codes 0, 1, ...
+
+    Attributes
+    ----------
+    names
+        Those found in the first rows, sorted, and then those that came later, in the order in which they did; of
+        grades all there are.
+    kind
+        How a cell is read: as a number (1 and 1.0 are one name), as true or false in any case, or as text.
+    first
+        How many were known from the first rows.
+    ordered
+        Whether they are grades, of which no further ones may come.
+    """
+
+    names: tuple[str, ...]
+    kind: Kind
+    first: int
+    ordered: bool = False
+
+    @classmethod
+    def found(cls, names: Sequence[str], kind: Kind, ordered: bool = False) -> "Labels":
+        """Those of the first rows."""
+        return cls(tuple(names), kind, len(names), ordered)
+
+    @property
+    def values(self) -> Float64[np.ndarray, " k"]:
+        """The numbers that the names are, or else their places 1, 2, ..."""
+        if self.kind == "numeric":
+            return np.array([float(name) for name in self.names])
+        return np.arange(1.0, len(self.names) + 1.0)
+
+    def codes(
+        self, target: str, column: Column, faults: dict[int, str]
+    ) -> tuple[Float64[np.ndarray, " n"], "Labels"]:
+        """The codes of all rows, and the labels with those that are new; bad cells are added to `faults`.
+
+        Rows that are in `faults` already add no label.
+        """
+        index = {name: float(code) for code, name in enumerate(self.names)}
+        codes = np.full(len(column), math.nan)
+        for i, (cell, name) in enumerate(zip(column, names_of(column, self.kind), strict=True)):
+            if i in faults:
+                continue
+            if name is None:
+                faults[i] = f"target column '{target}': expected a label, got {cells.show(cell)}"
+            elif name not in index and self.ordered:
+                known = ", ".join(self.names)
+                faults[i] = (
+                    f"target column '{target}': expected one of the grades {known}, got {cells.show(cell)}; name all "
+                    f"grades in their order (--grades)"
+                )
+            elif name not in index and len(index) == MAX_CLASSES:
+                faults[i] = f"target column '{target}': expected at most {MAX_CLASSES} labels, got one more, {name!r}"
+            else:
+                codes[i] = index.setdefault(name, float(len(index)))
+        return codes, self if len(index) == len(self.names) else replace(self, names=tuple(index))
+
+
+def names_of(column: Column, kind: Kind) -> list[str | None]:
+    """The name of the label in every cell; None where one is missing."""
+    if kind != "numeric":
+        read = str.lower if kind == "boolean" else str
+        return [None if cells.is_missing(cell) else read(cells.text(cell)) for cell in column]
+    numbers = cells.numbers(column).tolist()
+    return [_number_name(number, cell) for number, cell in zip(numbers, column, strict=True)]
+
+
+def _number_name(number: float, cell: Cell) -> str | None:
+    if math.isfinite(number):
+        return f"{number:.0f}" if number == round(number) and abs(number) < _MOST_COUNTED else repr(number)
+    return None if cells.is_missing(cell) else cells.text(cell)
+
+
+def counts(target: str, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
+    """The counts of all rows; bad cells are added to `faults`."""
+    values = cells.numbers(column)
+    for i in np.flatnonzero(~((values >= 0) & (values == np.round(values)) & (values < _MOST_COUNTED))).tolist():
+        got = cells.show(column[i])
+        faults.setdefault(i, f"target column '{target}': expected a count, a whole number from 0 on, got {got}")
+    return values
+
+
+def exposures(name: str, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
+    """The log of the exposure of every row; bad cells are added to `faults`."""
+    values = cells.numbers(column)
+    good = (values > 1.0 / cells.LARGEST) & (values < cells.LARGEST)
+    for i in np.flatnonzero(~good).tolist():
+        got = cells.show(column[i])
+        faults.setdefault(i, f"exposure column '{name}': expected a positive finite number, got {got}")
+    return np.log(values, out=np.zeros(len(values)), where=good)
