@@ -115,7 +115,10 @@ def test_a_run_without_the_packages_of_the_report_says_what_is_missing(
     [
         (("nowhere.csv", "--target", "y"), "nowhere.csv: there is no such file"),
         (("DATA", "--target", "yy"), "there is no column 'yy' (did you mean 'y'?)"),
-        (("DATA", "--target", "wind"), "target column 'wind': expected numbers, got"),
+        (("DATA", "--target", "wind", "--task", "regression"), "target column 'wind': expected numbers, got"),
+        (("DATA", "--target", "y", "--task", "sorting"), "--task: expected one of auto, regression, class"),
+        (("DATA", "--target", "y", "--grades", "1,1"), "expected two or more different grades"),
+        (("DATA", "--target", "wind", "--lags", "1"), "the target is one of classification: lags: expected it with"),
         (("DATA", "--target", ""), "--target: expected the name of a column"),
         (("DATA", "--target", "y", "--features", "a,bb"), "there is no column 'bb'"),
         (("DATA", "--target", "y", "--model", "linaer"), "got 'linaer'; did you mean 'linear'?"),

@@ -285,7 +285,7 @@ def test_fewer_rows_than_the_warmup_are_kept_and_a_fitting_warmup_is_named(tmp_p
         ("a,y\n", "the file has no data rows"),
         ("", "the file is empty"),
         ("a,x\n1,2\n", "there is no column 'y'"),
-        ("a,y\n1,red\n2,blue\n", "target column 'y': expected numbers, got 'red'"),
+        ("a,y\n1,2024-01-31\n2,\n", "target column 'y': expected numbers, got '2024-01-31'"),
     ],
 )
 def test_a_file_without_a_usable_row_is_refused_and_leaves_no_run(tmp_path: Path, content: str, message: str):

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +15,7 @@ from streamgp.app.reproduce.command import reproduce
 
 if TYPE_CHECKING:
     from streamgp.app.job import RunOptions
+    from streamgp.presets import Spec
 
 app = typer.Typer(
     add_completion=False,
@@ -64,6 +66,12 @@ Examples:
 
 - `streamgp run power.csv --target load --lags 1,24,168` — the load one row, 24 and 168 rows ago are inputs too
 
+- `streamgp run mail.csv --target spam --out results` — a column of text, true and false, or 0 and 1 holds classes
+
+- `streamgp run calls.csv --target calls --task count --exposure hours` — whole numbers, as a rate per hour
+
+- `streamgp run wine.csv --target quality --task ordinal --grades 3,4,5,6,7,8,9`
+
 - `streamgp run power.csv --target load --lags 1,24 --horizon 24` — each load is forecast 24 rows before it comes
 
 - `tail -n +1 -f live.csv | streamgp run - --target y --chunk 1 --json metrics.json`
@@ -76,6 +84,20 @@ def run(
         str, typer.Argument(help="A .csv, .csv.gz, .parquet or .jsonl file, or - for standard input (CSV).")
     ],
     target: Annotated[str, typer.Option(help="Column to predict; several with commas.")],
+    task: Annotated[
+        str,
+        typer.Option(
+            help="What the target is: regression, classification, count, ordinal, or auto (text, true and false, or "
+            "0 and 1 are classes, all else is numbers)."
+        ),
+    ] = "auto",
+    grades: Annotated[
+        str | None,
+        typer.Option(help="Grades of an ordinal target from low to high, with commas. Default: the numbers found."),
+    ] = None,
+    exposure: Annotated[
+        str | None, typer.Option(help="Column of positive numbers that a count grows with, such as hours.")
+    ] = None,
     features: Annotated[
         str | None, typer.Option(help="Columns to predict from, with commas. Default: all others.")
     ] = None,
@@ -172,11 +194,17 @@ def run(
     with sentences():
         from streamgp.app.job import RunOptions
         from streamgp.app.outputs import RunError
+        from streamgp.data.targets import TASKS
         from streamgp.presets import make_spec
 
-        try:
-            spec = make_spec(
+        if task == "auto":  # what only one task has says which it is
+            task = "ordinal" if grades is not None else "count" if exposure is not None else task
+
+        def spec_for(chosen: str) -> "Spec":
+            return make_spec(
                 model,
+                task=chosen,
+                exposure=exposure is not None,
                 bases=names(bases),
                 features_per_basis=features_per_basis,
                 n_samples=n_samples,
@@ -191,12 +219,20 @@ def run(
                 lags=_whole_numbers("--lags", lags),
                 horizon=horizon,
             )
+
+        try:
+            _one_of("--task", task, TASKS)
+            spec = spec_for("regression" if task == "auto" else task)
         except ValueError as error:
             raise RunError(str(error)) from error
         options = RunOptions(
             data=data,
             targets=names(target) or [],
             spec=spec,
+            task=task,
+            spec_for=spec_for,
+            grades=names(grades),
+            exposure=exposure,
             features=names(features),
             time=time,
             warmup=warmup,
@@ -283,6 +319,11 @@ def _whole_numbers(option: str, text: str | None) -> list[int] | None:
         return [int(name) for name in each]
     except ValueError:
         raise ValueError(f"{option}: expected whole numbers with commas, such as 1,2,24, got {text!r}") from None
+
+
+def _one_of(option: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{option}: expected one of {', '.join(allowed)}, got {value!r}")
 
 
 def main() -> None:

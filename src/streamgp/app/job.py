@@ -1,12 +1,13 @@
 """A run under way: from the rows of a file to predictions, scores and checkpoints."""
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from streamgp import checkpoint
+from streamgp.app import tasks
 from streamgp.app.interrupt import Interrupt, Stop
 from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.wording import plural
@@ -14,10 +15,10 @@ from streamgp.data import Chunk, DataError, RowReader, Schema
 from streamgp.data.lags import lag_names
 from streamgp.data.readers import OnBadRow
 from streamgp.estimators import expert_table
-from streamgp.evaluation import StreamMetrics, prequential, results
+from streamgp.evaluation import ClassMetrics, prequential, results
 from streamgp.learner import StreamLearner
 from streamgp.noise import parse as parse_noise
-from streamgp.presets import Spec
+from streamgp.presets import Spec, make_spec
 from streamgp.progress import Bar, progress_bar
 
 CHECKPOINT_SECONDS = 20.0
@@ -25,11 +26,18 @@ CHECKPOINT_SECONDS = 20.0
 
 @dataclass
 class RunOptions:
-    """What the command line said."""
+    """What the command line said.
+
+    `spec_for` gives the model for a task where `task` is ``auto`` and the data turn out to be not of regression.
+    """
 
     data: str
     targets: list[str]
     spec: Spec
+    task: str = "auto"
+    spec_for: Callable[[str], Spec] | None = None
+    grades: list[str] | None = None
+    exposure: str | None = None
     features: list[str] | None = None
     time: str | None = None
     warmup: int | None = None
@@ -53,7 +61,22 @@ class RunOptions:
             "warmup": self.warmup,
             "seed": self.seed,
             "on_bad_row": self.on_bad_row,
+            "grades": self.grades,
+            "exposure_column": self.exposure,
         }
+
+    def for_task(self, task: str) -> "RunOptions":
+        """The options with the model for what the target turned out to be.
+
+        Raises
+        ------
+        ValueError
+            If the model has an option that does not go with the task.
+        """
+        if task == self.spec.task:
+            return self
+        spec = make_spec(self.spec.model, task=task) if self.spec_for is None else self.spec_for(task)
+        return replace(self, spec=spec)
 
 
 @dataclass
@@ -97,12 +120,12 @@ class Job:
         self.interrupt = Interrupt()
         if stored is None:
             self.learner = _new_learner(options, reader.schema)
-            self.metrics = StreamMetrics(options.targets, options.warmup, options.spec.horizon)
+            self.metrics = tasks.new_metrics(reader.schema, options.warmup, options.spec.horizon)
             self.next_row = 0
             self.unseen_levels = dict(reader.unseen_levels)
         else:
             self.learner = StreamLearner.from_tree(stored["learner"])
-            self.metrics = StreamMetrics.from_tree(stored["metrics"])
+            self.metrics = tasks.restored_metrics(reader.schema.task, stored["metrics"])
             self.next_row = stored["next_row"]
             self.unseen_levels = stored["unseen_levels"]
         # What came before; the reader counts from here on.
@@ -172,16 +195,22 @@ class Job:
 
     def _learn(self, chunk: Chunk) -> None:
         began = perf_counter()
+        fitted, labels = self.learner.at_work, self.reader.schema.labels
+        if isinstance(self.metrics, ClassMetrics) and labels is not None:  # those of this chunk, and no later ones
+            self.metrics.classes = list(labels.names[: max(len(self.metrics.classes), 1 + int(chunk.y.max()))])
         scored = self.metrics.scored_rows
-        part = next(prequential(self.learner, [(chunk.X, chunk.y, chunk.times)], self.metrics))
-        if self.directory is not None:
-            experts = [expert.name for expert in self.learner.experts]
-            self.directory.add(chunk.rows, chunk.times, part, scored, experts, list(self.learner.rules))
-        self.next_row = int(chunk.rows[-1]) + 1
-        self.skipped_rows = self.next_row - self.metrics.rows
+        for part in prequential(self.learner, [(chunk.X, chunk.y, chunk.times)], self.metrics):
+            if self.directory is not None:
+                rows = slice(part.start, part.start + len(part.scores.y))
+                experts = [expert.name for expert in self.learner.experts]
+                times = None if chunk.times is None else chunk.times[rows]
+                self.directory.add(chunk.rows[rows], times, part, scored, experts, list(self.learner.rules), labels)
+            scored = self.metrics.scored_rows
+            self.next_row = int(chunk.rows[part.start + len(part.scores.y) - 1]) + 1
+            self.skipped_rows = self.next_row - self.metrics.rows
         for name, count in self.reader.unseen_levels.items():
             self.unseen_levels[name] = self.earlier_unseen[name] + count
-        if part.weights is None:
+        if not fitted:
             self.clock.warmup += perf_counter() - began
         else:
             self.clock.stream += perf_counter() - began
@@ -226,15 +255,18 @@ class Job:
         seconds = self.clock.result()
         learnt = self.metrics.rows - max(first_row, self.learner.warmup)
         scores = results(self.metrics, self.learner)
+        schema = self.reader.schema
         return {
+            "task": schema.task,
             "model": self.options.spec.model,
             "data": Path(self.options.data).name if self.options.data != "-" else "standard input",
             "targets": self.options.targets,
             "target": self.options.targets[0],
             "features": [
-                *self.reader.schema.feature_names,
+                *schema.feature_names,
                 *lag_names(self.options.targets, self.options.spec.lags),
             ],
+            "exposure": schema.exposure,
             "lags": list(self.options.spec.lags),
             "horizon": self.options.spec.horizon or None,
             **scores,
@@ -251,7 +283,8 @@ class Job:
         }
 
     def _warnings(self) -> list[str]:
-        schema, said = self.reader.schema, []
+        schema = self.reader.schema
+        said = tasks.notes(schema, self.metrics)
         said += [f"column '{name}' was left out: {reason}" for name, reason in schema.dropped.items()]
         if schema.constant:
             names = ", ".join(f"'{name}'" for name in schema.constant)
@@ -283,8 +316,9 @@ def _new_learner(options: RunOptions, schema: Schema) -> StreamLearner:
     try:
         return StreamLearner(
             options.spec,
-            num_inputs=len(schema.feature_names),
+            num_inputs=schema.num_inputs,
             num_outputs=len(options.targets),
+            num_classes=0 if schema.labels is None else len(schema.labels.names),
             warmup=options.warmup,
             seed=options.seed,
             timed=options.time is not None,

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from streamgp.app import tasks
+from streamgp.data.labels import Labels
 from streamgp.evaluation.prequential import ScoredRows
 
-COLUMNS = ("y", "mean", "std", "q05", "q50", "q95", "pit", "crps")
 TABLES = ("predictions", "weights")
 RULE = "rule: "  # starts the names of the columns of `weights.parquet` that are not about an expert
 PART_ROWS = 1 << 16  # more are never held in memory
@@ -144,17 +145,18 @@ class RunDirectory:
         scored: int,
         experts: Sequence[str],
         rules: Sequence[str] = (),
+        labels: Labels | None = None,
     ) -> None:
-        """Take in a stretch, before which `scored` rows were scored; the next `flush` at the latest writes it."""
+        """Take in a stretch, before which `scored` rows were scored; the next `flush` at the latest writes it.
+
+        A label that is new makes a further column, which is empty in the rows before.
+        """
         columns: dict[str, np.ndarray] = {"row": rows}
         if times is not None:
             columns["time"] = times
-        for e, target in enumerate(self.targets):
-            suffix = "" if e == 0 else f"_{target}"
-            columns |= {name + suffix: getattr(part.scores, name)[:, e] for name in COLUMNS}
-            columns["persistence_mean" + suffix] = part.persistence[:, e]
-            columns["running_mean" + suffix] = part.running_mean[:, e]
-        columns["log_density"] = part.scores.log_density
+        columns |= tasks.columns(part, self.targets, labels)
+        if self._columns.get("predictions") != list(columns):
+            self.flush()
         self._columns["predictions"] = list(columns)
         self._pending["predictions"].append(tuple(columns.values()))
         kept = keep_weights(scored + np.arange(len(rows)))
@@ -173,6 +175,7 @@ class RunDirectory:
                 if pending:
                     arrays = [np.concatenate(each) for each in zip(*pending, strict=True)]
                     columns = [column for array in arrays for column in np.atleast_2d(array.T)]
+                    columns = [column.tolist() if column.dtype == object else column for column in columns]
                     data = BytesIO()
                     pl.DataFrame(dict(zip(self._columns[table], columns, strict=True))).write_parquet(data)
                     write_aside(self._part(table, self._began), data.getvalue())
@@ -196,7 +199,8 @@ class RunDirectory:
         aside = self.directory / f".{table}.tmp"
         try:
             if parts:
-                pl.scan_parquet(parts, glob=False).sink_parquet(aside)
+                each = [pl.scan_parquet(part, glob=False) for part in parts]
+                pl.concat(each, how="diagonal").sink_parquet(aside)
             else:
                 pl.DataFrame({"row": pl.Series([], dtype=pl.Int64)}).write_parquet(aside)
             _put_in_place(aside, self.directory / f"{table}.parquet")

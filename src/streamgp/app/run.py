@@ -28,7 +28,7 @@ def run(options: RunOptions) -> Outcome:
     stored: dict[str, Any] | None = None
     if options.resume:
         stored = _load(options, directory)
-        options = replace(options, warmup=stored["config"]["warmup"])
+        options = replace(_checked(options, stored), warmup=stored["config"]["warmup"])
     elif directory is not None and directory.holds_a_run and not options.overwrite:
         raise RunError(
             f"{options.out} already holds a run: add --resume to go on with it, --overwrite to replace it, "
@@ -37,6 +37,7 @@ def run(options: RunOptions) -> Outcome:
     if options.warmup is None:
         options = replace(options, warmup=_warmup_for(options))
     with _open(options, stored) as reader:
+        options = _for_task(options, reader.schema.task)
         job = Job(options, reader, directory, stored)
         if directory is not None and stored is None:
             directory.start()
@@ -59,7 +60,17 @@ def _open(options: RunOptions, stored: dict[str, Any] | None = None) -> RowReade
         last_time=None if stored is None else stored["last_time"],
         schema=None if stored is None else Schema.from_json(stored["schema"]),
         needs_features=not options.spec.lags,
+        task=options.task,
+        grades=options.grades,
+        exposure=options.exposure,
     )
+
+
+def _for_task(options: RunOptions, task: str) -> RunOptions:
+    try:
+        return options.for_task(task)
+    except ValueError as error:
+        raise RunError(f"the target is one of {task}: {error}") from error
 
 
 def _warmup_for(options: RunOptions) -> int:
@@ -82,6 +93,12 @@ def _load(options: RunOptions, directory: RunDirectory | None) -> dict[str, Any]
         raise checkpoint.CheckpointError(
             f"{directory.checkpoint}: expected the checkpoint of a run, got one of {meta.get('kind')!r}"
         )
+    return tree
+
+
+def _checked(options: RunOptions, tree: dict[str, Any]) -> RunOptions:
+    """The options for the task of a stored run, if they are the same as then."""
+    options = _for_task(options, Schema.from_json(tree["schema"]).task)
     given = options.config
     # An option that is younger than the checkpoint had its default then.
     stored = {**asdict(Spec(tree["config"]["model"])), **tree["config"]}
@@ -92,4 +109,4 @@ def _load(options: RunOptions, directory: RunDirectory | None) -> dict[str, Any]
                 f"--resume: the run in {options.out} has {name} {before!r}, but now {now!r} was given; "
                 f"give the same options as before"
             )
-    return tree
+    return options

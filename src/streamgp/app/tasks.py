@@ -1,0 +1,93 @@
+"""What differs from task to task in a run: its scores, and the columns of its predictions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from streamgp.data import Schema
+from streamgp.data.labels import Labels
+from streamgp.evaluation import (
+    ClassMetrics,
+    ClassScores,
+    CountMetrics,
+    CountScores,
+    GradeMetrics,
+    GradeScores,
+    RowScores,
+    StreamMetrics,
+)
+from streamgp.evaluation.prequential import Metrics, ScoredRows
+
+NUMBERS = ("y", "mean", "std", "q05", "q50", "q95", "pit", "crps")
+_METRICS = {
+    "regression": StreamMetrics,
+    "classification": ClassMetrics,
+    "count": CountMetrics,
+    "ordinal": GradeMetrics,
+}
+
+
+def new_metrics(schema: Schema, warmup: int, horizon: int) -> Metrics:
+    """The scores of a stream whose columns are those of `schema`, before its first row."""
+    if schema.labels is not None:
+        kind = GradeMetrics if schema.labels.ordered else ClassMetrics
+        return kind(schema.labels.names, warmup, horizon)
+    if schema.task == "count":
+        return CountMetrics(schema.targets[0], warmup, horizon)
+    return StreamMetrics(list(schema.targets), warmup, horizon)
+
+
+def restored_metrics(task: str, tree: Mapping[str, Any]) -> Metrics:
+    """The scores that a checkpoint holds."""
+    return _METRICS[task].from_tree(tree)
+
+
+def columns(part: ScoredRows, targets: Sequence[str], labels: Labels | None = None) -> dict[str, np.ndarray]:
+    """The columns of ``predictions.parquet`` that are about targets and their predictions."""
+    scores = part.scores
+    if labels is None:
+        assert isinstance(scores, RowScores | CountScores)
+        return _of_numbers(part, scores, targets)
+    assert isinstance(scores, ClassScores | GradeScores)
+    names = np.array(labels.names, dtype=object)
+    told: dict[str, np.ndarray] = {"y": names[scores.y], "predicted": names[scores.predicted]}
+    if isinstance(scores, GradeScores):
+        mean = scores.probabilities @ labels.values
+        told |= {"mean": mean, "std": np.sqrt(scores.probabilities @ labels.values**2 - mean**2)}
+    told |= {f"p_{name}": p for name, p in zip(labels.names, scores.probabilities.T, strict=False)}
+    told |= {"rps": scores.rps} if isinstance(scores, GradeScores) else {"brier": scores.brier}
+    told["log_density"] = scores.log_density
+    frequencies = part.running_mean
+    own = np.take_along_axis(frequencies, np.minimum(scores.y, frequencies.shape[1] - 1)[:, None], axis=1)[:, 0]
+    return told | {
+        "last_label": np.array([None, *labels.names], dtype=object)[part.persistence + 1],
+        "frequent_label": names[frequencies.argmax(axis=1)],
+        # Of a label that was new, the probability that the model's own score has, too.
+        "frequency_log_density": np.where(scores.y < frequencies.shape[1], np.log(own), scores.log_density),
+    }
+
+
+def _of_numbers(part: ScoredRows, scores: RowScores | CountScores, targets: Sequence[str]) -> dict[str, np.ndarray]:
+    told: dict[str, np.ndarray] = {}
+    below = ("pit_below",) if isinstance(scores, CountScores) else ()
+    for e, target in enumerate(targets):
+        suffix = "" if e == 0 else f"_{target}"
+        told |= {name + suffix: getattr(scores, name)[:, e] for name in (*NUMBERS, *below)}
+        told["persistence_mean" + suffix] = part.persistence[:, e]
+        told["running_mean" + suffix] = part.running_mean[:, e]
+    return told | {"log_density": scores.log_density}
+
+
+def notes(schema: Schema, metrics: Metrics) -> list[str]:
+    """What the user should know of the task."""
+    said = [schema.note] if schema.note else []
+    if isinstance(metrics, ClassMetrics) and schema.labels is not None:
+        new = metrics.classes[schema.labels.first :]
+        if new:
+            names = ", ".join(f"'{name}'" for name in new)
+            said.append(
+                f"target column '{schema.targets[0]}': labels that the first rows had not, learnt from their first "
+                f"row on: {names}"
+            )
+    return said
