@@ -14,7 +14,9 @@ import pytest
 from fake_run import NAMES, fake_run, textbook_metrics
 
 from streamgp.app import figures
-from streamgp.app.report import BINS, LEVELS, _bin, _binned, _running, _scan, write_report
+from streamgp.app.pages.numbers import LEVELS, running
+from streamgp.app.pages.stream import BINS, bin_number, binned, scan
+from streamgp.app.report import write_report
 
 
 class Page(HTMLParser):
@@ -187,7 +189,7 @@ def test_ticks_tell_small_numbers_apart() -> None:
 )
 def test_bins_are_even_and_never_straddle_the_warmup(rows: int, warmup: int) -> None:
     frame = pl.DataFrame({"row": range(rows)}).with_row_index("position").lazy()
-    bins = frame.select(_bin(rows, warmup, BINS)).collect()["bin"].to_numpy()
+    bins = frame.select(bin_number(rows, warmup, BINS)).collect()["bin"].to_numpy()
     sizes = np.bincount(bins)
     assert len(sizes) <= BINS + 1 and sizes.min() >= 1 and np.all(np.diff(bins) >= 0)
     assert len(set(bins[:warmup]) & set(bins[warmup:])) == 0
@@ -202,9 +204,9 @@ def test_running_scores_follow_their_definition(tmp_path: Path, rows: int) -> No
     warmup = 40
     fake_run(tmp_path, rows=rows, warmup=warmup)
     frame = pl.read_parquet(tmp_path / "predictions.parquet")
-    lazy = _scan(tmp_path / "predictions.parquet", tuple(frame.columns))
+    lazy = scan(tmp_path / "predictions.parquet", tuple(frame.columns))
     y, error = pl.col("y"), (pl.col("y") - pl.col("mean")) ** 2
-    bins = _binned(
+    bins = binned(
         lazy,
         rows,
         warmup,
@@ -216,7 +218,7 @@ def test_running_scores_follow_their_definition(tmp_path: Path, rows: int) -> No
     ).filter("scored")
     c = {name: frame[name].to_numpy()[warmup:] for name in frame.columns}
     variance = float(np.var(c["y"]))
-    curves, window = _running(bins, variance)
+    curves, window = running(bins, variance)
     assert window == pytest.approx(max(20, (rows - warmup) / 20), rel=0.05)
     width = len(bins) - len(curves) + 1
     sizes = bins["rows"].to_numpy()

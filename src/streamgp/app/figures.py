@@ -145,7 +145,12 @@ def running_pll(curves: pl.DataFrame, rows: Rows) -> str:
 
 
 def weights(bins: pl.DataFrame, rows: Rows, of: str, height: int) -> str:
-    """Stacked weights: the columns after ``row``, the first at the bottom; a column ``others`` is grey."""
+    """Stacked weights along the scored rows (see `areas`)."""
+    return areas(bins, rows, of, f"Weights of the {of} along the stream", height)
+
+
+def areas(bins: pl.DataFrame, rows: Rows, name: str, label: str, height: int) -> str:
+    """Stacked shares: the columns after ``row``, the first at the bottom; a column ``others`` is grey."""
 
     def draw(ax: Axes) -> None:
         x = _column(bins, "row")
@@ -158,7 +163,40 @@ def weights(bins: pl.DataFrame, rows: Rows, of: str, height: int) -> str:
             base = top
         ax.set_ylim(0, 1)
 
-    return _both(of, f"Weights of the {of} along the stream", rows, height, draw, percent=True)
+    return _both(name, label, rows, height, draw, percent=True)
+
+
+def scores(curves: pl.DataFrame, rows: Rows, name: str, label: str, percent: bool = False) -> str:
+    """A score of the model, in windows and so far, and of the naive rivals that have it, in windows."""
+    lines = {"frequent": ("average", 1.3, _DOTTED), "last": ("last", 1.3, "solid")}
+    lines |= {"so_far": ("model", 1.3, _DASHED), "model": ("model", 1.8, "solid")}
+
+    def draw(ax: Axes) -> None:
+        shown = [column for column in lines if column in curves.columns]
+        for column in shown:
+            _line(ax, _column(curves, "row"), _column(curves, column), *lines[column])
+        top = max((v for v in curves.select(shown).max().row(0) if v is not None and math.isfinite(v)), default=0.0)
+        ax.set_ylim(0, 1.08 * top if top > 0 else 1)
+
+    return _both(name, label, rows, 240, draw, percent=percent)
+
+
+def reliability(told: np.ndarray, came: np.ndarray, low: np.ndarray, high: np.ndarray, shares: np.ndarray) -> str:
+    """How often what was told came, with 95% intervals, over its probability; behind, how often each was told."""
+
+    def draw(ax: Axes) -> None:
+        edges = np.linspace(0, 1, len(shares) + 1)
+        ax.bar(edges[:-1], 0.25 * shares / shares.max(), width=1 / len(shares), align="edge", color=_ink("grid"))
+        ax.plot([0, 1], [0, 1], color=_ink("muted"), linewidth=1, linestyle=_DASHED)
+        ax.vlines(told, low, high, color=_ink("model"), linewidth=1.3)
+        ax.plot(told, came, color=_ink("model"), linewidth=1.5, marker="o", markersize=4)
+        ax.set_xlim(0, 1)
+        ax.set_ylim(0, 1)
+        ax.set_xlabel("probability that the model told", loc="right")
+        _percent(ax)
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f}%"))
+
+    return _svg("reliability", "How often what was told came, against its probability", 560, 380, draw)
 
 
 def coverage(nominal: np.ndarray, observed: np.ndarray) -> str:

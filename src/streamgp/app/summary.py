@@ -8,6 +8,24 @@ from rich.table import Table
 
 from streamgp.app.wording import headline, last_value, number, rivals, share
 
+_NOTES = {
+    "regression": "* mean log predictive density of the standardised target, higher is better",
+    "count": "* mean log probability of the count, higher is better",
+    "classification": "* mean of minus the log probability of the label; lower is better, here and in all columns",
+    "ordinal": "* mean of minus the log probability of the grade; lower is better, here and in all columns",
+}
+_LABEL_SCORES = {
+    "classification": {
+        "error_rate": "errors",
+        "balanced_error": "balanced",
+        "log_loss": "log loss*",
+        "brier": "Brier",
+        "ece": "calibration",
+    },
+    "ordinal": {"error_rate": "errors", "mae": "grades off", "rps": "RPS", "log_loss": "log loss*"},
+}
+_SHARES = ("error_rate", "balanced_error", "ece")
+
 
 def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
     """Print what a run found: a sentence, the scores beside the naive rivals', and the notes."""
@@ -16,7 +34,7 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
     if metrics["scored_rows"]:
         console.print()
         console.print(_table(metrics), soft_wrap=False)
-        console.print("* mean log predictive density of the standardised target, higher is better")
+        console.print(_NOTES[metrics.get("task", "regression")])
         speed, warmup = metrics["rows_per_second"], metrics["seconds"]["warmup"]
         if speed is not None:
             console.print(f"{speed:,.0f} rows a second, after a warm-up of {warmup:.1f} s")
@@ -28,16 +46,40 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
 
 
 def _table(metrics: dict[str, Any]) -> Table:
+    task = metrics.get("task", "regression")
+    return _label_table(metrics, task) if task in _LABEL_SCORES else _number_table(metrics, task)
+
+
+def _number_table(metrics: dict[str, Any], task: str) -> Table:
     target = f", target {metrics['target']}" if len(metrics["targets"]) > 1 else ""
     table = Table(box=box.SIMPLE, title=f"{metrics['data']}{target}", title_justify="left", collapse_padding=True)
-    for name in ("", "nMSE", "RMSE", "MAE", "log density*", "CRPS", "in 95% band"):
+    counts = task == "count"
+    extra = ("deviance", "log prob.*") if counts else ("log density*",)
+    for name in ("", "nMSE", "RMSE", "MAE", *extra, "CRPS", "in 95%" if counts else "in 95% band"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
     held = share(metrics["coverage"]["95"])
-    table.add_row(
-        metrics["model"], *_errors(metrics), number(metrics["pll_standardised"]), number(metrics["crps"]), held
-    )
+    told = (metrics["deviance"], metrics["pll"]) if counts else (metrics["pll_standardised"],)
+    table.add_row(metrics["model"], *_errors(metrics), *map(number, told), number(metrics["crps"]), held)
     for name, label in (("persistence", last_value(metrics)), ("running_mean", "the mean so far")):
-        table.add_row(label, *_errors(metrics["naive"][name]), "", "", "")
+        scores = metrics["naive"][name]
+        table.add_row(label, *_errors(scores), *([number(scores["deviance"])] if counts else []), "", "", "")
+    return table
+
+
+def _label_table(metrics: dict[str, Any], task: str) -> Table:
+    """The scores of labels or grades; a rival has those that make sense of it."""
+    table = Table(box=box.SIMPLE, title=metrics["data"], title_justify="left", collapse_padding=True)
+    columns = _LABEL_SCORES[task]
+    for name in ("", *columns.values()):
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    noun = "grade" if task == "ordinal" else "label"
+    for label, scores in (
+        (metrics["model"], metrics),
+        (f"the last {noun}", metrics["naive"][f"last_{noun}"]),
+        ("frequencies so far", metrics["naive"]["frequencies"]),
+    ):
+        cells = [(share if key in _SHARES else number)(scores[key]) if key in scores else "" for key in columns]
+        table.add_row(label, *cells)
     return table
 
 

@@ -13,6 +13,16 @@ def headline(metrics: dict[str, Any]) -> str:
     ahead = metrics.get("horizon")
     how = f"forecast {plural(ahead, 'row')} ahead" if ahead else "predicted before its target was seen"
     rows = f"On {plural(metrics['scored_rows'], 'row')}, each {how}, the model "
+    if metrics.get("task") == "classification":
+        classes = len(metrics["classes"])
+        if classes == 1:
+            return f"{rows}had nothing to tell apart: all labels were the same."
+        return f"{rows}named the right one of {classes} classes {share(1 - metrics['error_rate'])} of the time."
+    if metrics.get("task") == "ordinal":
+        right = (
+            f"named the right one of {len(metrics['grades'])} grades {share(1 - metrics['error_rate'])} of the time"
+        )
+        return f"{rows}{right}; it was off by {number(metrics['mae'], 3)} grades on average."
     if metrics["nmse"] is None:
         first = f"was off by {number(metrics['rmse'])} (RMSE) on a target that never changed"
     elif metrics["nmse"] >= 1:
@@ -26,6 +36,8 @@ def headline(metrics: dict[str, Any]) -> str:
 
 def rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:
     """A verdict on each naive rival that could be scored; none on a target that never changed."""
+    if metrics.get("task") in ("classification", "ordinal"):
+        return _label_rivals(metrics)
     if metrics["nmse"] is None:
         return []
     told = {
@@ -33,7 +45,7 @@ def rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:
             "The simplest rival",
             f"repeating {last_value(metrics)}",
             "look for features, or further lags, that tell more."
-            if metrics.get("lags")
+            if metrics.get("lags") or metrics.get("task") == "count"
             else "make it one of the inputs, with --lags 1.",
         ),
         "running_mean": (
@@ -55,6 +67,39 @@ def rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:
         else:
             text = f"{number(theirs / ours, 2)} times smaller errors than {what} {numbers}."
         verdicts.append({"text": text, "won": theirs >= 1.02 * ours > 0})
+    return verdicts
+
+
+def _label_rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:
+    """Verdicts on the last label again and on the frequencies: which are right more often, and whose odds are better.
+
+    Of grades the first is judged by how far off it is, and the second by the whole distribution.
+    """
+    grades = metrics["task"] == "ordinal"
+    noun = "grade" if grades else "label"
+    naive = metrics["naive"]
+    contests = [
+        ("mae" if grades else "error_rate", f"last_{noun}", f"repeating the last {noun}"),
+        ("rps" if grades else "log_loss", "frequencies", f"telling how frequent each {noun} was so far"),
+    ]
+    if not grades:
+        contests.insert(1, ("error_rate", "frequencies", "always naming the most frequent label so far"))
+    names = {"mae": "off by", "error_rate": "wrong", "rps": "ranked probability score", "log_loss": "log loss"}
+    verdicts = []
+    for score, rival, what in contests:
+        ours, theirs = metrics[score], naive.get(rival, {}).get(score)
+        if ours is None or theirs is None:
+            continue
+        show = share if score == "error_rate" else number
+        numbers = f"({names[score]} {show(theirs)}, the model {show(ours)})"
+        won = theirs >= 1.02 * ours and theirs > 0
+        if theirs < ours:
+            text = f"A naive rival, {what}, did better {numbers}: the features tell the model too little."
+        elif won:
+            text = f"Better than {what} {numbers}."
+        else:
+            text = f"A naive rival, {what}, did about as well {numbers}: the features tell the model little."
+        verdicts.append({"text": text, "won": won})
     return verdicts
 
 

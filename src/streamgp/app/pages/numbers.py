@@ -1,0 +1,137 @@
+"""What the page of a run shows of numbers and counts: predictions, errors, and whether the bands hold."""
+
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.stats import binom
+
+from streamgp.app.pages.stream import BINS, RECENT, Windows, binned, times
+
+TEMPLATE = "report.html"
+_SCORES = ("nmse", "rmse", "mae", "pll", "crps", "coverage")
+SCORES = {"regression": (*_SCORES, "pll_moment"), "count": (*_SCORES, "deviance")}
+_COLUMNS = (
+    "row",
+    "y",
+    "mean",
+    "q05",
+    "q50",
+    "q95",
+    "log_density",
+    "pit",
+    "persistence_mean",
+    "running_mean",
+)
+PIT_BINS = 20
+LEVELS = tuple(range(5, 100, 5))
+
+
+def columns(metrics: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns of the predictions that the page needs, and those that may be missing."""
+    return (*_COLUMNS, "pit_below") if metrics["task"] == "count" else _COLUMNS, ()
+
+
+def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
+    """Targets, predictions and errors along the stream."""
+    rows = predictions.select(pl.len()).collect().item()
+    warmup = min(metrics["warmup"], rows)
+    y = pl.col("y")
+    naive = {name: (y - pl.col(name).fill_nan(None)) ** 2 for name in ("persistence_mean", "running_mean")}
+    bins = binned(
+        predictions,
+        rows,
+        warmup,
+        BINS,
+        y.min().alias("y_min"),
+        y.mean().alias("y_mean"),
+        y.max().alias("y_max"),
+        pl.col("q05").min().alias("q05_min"),
+        pl.col("q50").mean().alias("q50_mean"),
+        pl.col("q95").max().alias("q95_max"),
+        ((y - pl.col("mean")) ** 2).sum().alias("squares"),
+        pl.col("log_density").sum().alias("log_density"),
+        *(error.sum().alias(name) for name, error in naive.items()),
+        *(error.count().alias(f"{name}_rows") for name, error in naive.items()),
+    )
+    scored = bins.filter("scored")
+    recent = predictions.tail(RECENT).collect()
+    close = span._replace(start=recent["row"][0] - 0.5)
+    inside = recent.select(pl.col("y").is_between("q05", "q95").sum()).item()
+    context = {
+        "rows": rows,
+        "warmup": warmup,
+        "rows_per_bin": math.ceil(rows / len(bins)),
+        "overview": figures.overview(bins, span),
+        "recent": recent,
+        "recent_missed": len(recent) - inside,
+        "window": figures.window(recent, close),
+        "times": times(predictions),
+        "nmse_chart": None,
+        "pll_chart": None,
+        "window_rows": 0,
+    }
+    if len(scored):
+        variance = predictions.filter(pl.col("position") >= warmup).select(y.var(ddof=0)).collect().item()
+        curves, context["window_rows"] = running(scored, variance)
+        context["pll_chart"] = figures.running_pll(curves, span)
+        if metrics["nmse"] is not None and variance > 0:
+            context["nmse_chart"] = figures.running_nmse(curves, span)
+    return context
+
+
+def running(scored: pl.DataFrame, variance: float) -> tuple[pl.DataFrame, int]:
+    """Scores so far and in windows, at the end of bins, and how many rows a window has."""
+    windows = Windows(scored)
+    unit = variance if variance > 0 else math.nan
+    curves = {
+        "row": windows.ends,
+        "nmse": windows.mean("squares") / unit,
+        "nmse_so_far": windows.mean("squares", so_far=True) / unit,
+        "persistence": windows.mean("persistence_mean", "persistence_mean_rows") / unit,
+        "running_mean": windows.mean("running_mean", "running_mean_rows") / unit,
+        "pll": windows.mean("log_density"),
+        "pll_so_far": windows.mean("log_density", so_far=True),
+    }
+    return pl.DataFrame(curves), windows.rows
+
+
+def calibration(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]) -> dict[str, Any]:
+    """The share of targets in each central band, and the histogram of their places in what was predicted.
+
+    A count is spread evenly over its interval of places (Czado, Gneiting and Held 2009).
+    """
+    pit = pl.col("pit").fill_nan(None)
+    scored = predictions.filter(pl.col("position") >= metrics["warmup"])
+    if "pit_below" in predictions.collect_schema():
+        below = pl.col("pit_below")
+
+        def share(low: float, high: float) -> pl.Expr:
+            inside = (pit.clip(upper_bound=high) - below.clip(lower_bound=low)).clip(lower_bound=0.0)
+            return pl.when(pit > below).then(inside / (pit - below)).otherwise(pit.is_between(low, high).cast(float))
+
+        held = [share(0.5 - level / 200, 0.5 + level / 200).mean().alias(f"held{level}") for level in LEVELS]
+        tally = [share(i / PIT_BINS, (i + 1) / PIT_BINS).sum().alias(f"bin{i}") for i in range(PIT_BINS)]
+    else:
+        held = [((pit - 0.5).abs() <= level / 200).mean().alias(f"held{level}") for level in LEVELS]
+        place = (pit * PIT_BINS).floor().clip(0, PIT_BINS - 1)
+        tally = [(place == i).sum().alias(f"bin{i}") for i in range(PIT_BINS)]
+    row = scored.select(*held, *tally, n=pit.count()).collect(engine="streaming").row(0, named=True)
+    n = row["n"]
+    if not n:
+        return {"coverage_chart": None, "pit_chart": None, "observed": [], "bands": None, "levels": LEVELS}
+    observed = [row[f"held{level}"] for level in LEVELS]
+    shares = np.array([row[f"bin{i}"] for i in range(PIT_BINS)]) / n
+    low, high = (float(binom.ppf(p, n, 1 / PIT_BINS)) / n for p in (0.025, 0.975))
+    # Chance alone moves the coverage of few rows; beyond it, two points are too little to matter.
+    slack = max(0.02, 1.96 * math.sqrt(0.9 * 0.1 / n))
+    gap = observed[LEVELS.index(90)] - 0.9
+    verdict = "right" if abs(gap) <= slack else "narrow" if gap < 0 else "wide"
+    return {
+        "coverage_chart": figures.coverage(np.array(LEVELS) / 100, np.array(observed)),
+        "pit_chart": figures.pit(shares, low, high),
+        "observed": observed,
+        "bands": verdict if n >= 100 else "few",
+        "levels": LEVELS,
+    }
