@@ -65,34 +65,28 @@ def fake_labels(
     rows: int = 4000,
     warmup: int = 500,
     sharpness: float = 1.0,
-    **extra: Any,
 ) -> dict[str, Any]:
     """A run of `task` over the named classes or grades."""
     told, y = told_labels(rows, len(names), sharpness)
     kind = "numeric" if names[0].isdigit() else "text"
     labels = Labels.found(names, kind, ordered=task == "ordinal")
-    return fake(
-        out, task, labels, [(Told(told[i : i + 500]), y[i : i + 500]) for i in range(0, rows, 500)], warmup, extra
-    )
+    parts = [(Told(told[i : i + 500]), y[i : i + 500]) for i in range(0, rows, 500)]
+    return fake(out, task, labels, parts, warmup)
 
 
-def fake_counts(out: Path, *, rows: int = 4000, warmup: int = 500, **extra: Any) -> dict[str, Any]:
+def fake_counts(out: Path, *, rows: int = 4000, warmup: int = 500) -> dict[str, Any]:
     """A run over counts whose rate drifts by a factor of ten."""
     rng = np.random.default_rng(3)
     rate = np.exp(1.15 * np.sin(np.arange(rows) / 600))[:, None] * 2.0
     y = rng.poisson(rate)[:, 0]
     parts = [(ToldCounts(rate[i : i + 500]), y[i : i + 500]) for i in range(0, rows, 500)]
-    return fake(out, "count", None, parts, warmup, extra)
+    return fake(out, "count", None, parts, warmup)
 
 
 def fake(
-    out: Path,
-    task: str,
-    labels: Labels | None,
-    parts: list[tuple[Any, np.ndarray]],
-    warmup: int,
-    extra: dict[str, Any],
+    out: Path, task: str, labels: Labels | None, parts: list[tuple[Any, np.ndarray]], warmup: int
 ) -> dict[str, Any]:
+    """Score the parts of a stream and write what a run does."""
     schema = Schema((), ("kind",), None, False, {}, (), task, labels)
     metrics: Any = tasks.new_metrics(schema, warmup, 0)
     directory = RunDirectory(out, ["kind"])
@@ -121,7 +115,7 @@ def fake(
         "command": "streamgp run kinds.csv --target kind",
     }
     directory.flush()
-    directory.finish(found | extra)
+    directory.finish(found)
     return json.loads((out / "metrics.json").read_text())
 
 

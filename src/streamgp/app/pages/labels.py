@@ -54,7 +54,8 @@ def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str,
         *((y == name).mean().alias(f"came {places[name]}") for name in names),
     )
     # The most frequent classes have colours of their own, in the order of their names.
-    share = {name: float(bins[f"came {places[name]}"] @ bins["rows"]) / rows for name in names}
+    of_bins = bins["rows"].to_numpy() / rows
+    share = {name: float(bins[f"came {places[name]}"].to_numpy() @ of_bins) for name in names}
     ranked = sorted(names, key=lambda name: -share[name])[: figures.EXPERTS_SHOWN]
     shown = [name for name in names if name in ranked]
     legend = [{"name": name, "colour": f"expert{i}", "share": share[name]} for i, name in enumerate(shown)]
