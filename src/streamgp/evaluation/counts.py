@@ -96,7 +96,7 @@ def ranked_probability(predictive: CountPredictive, y: Column, low: Column, medi
     or 4% of a distribution with most of its mass on a few counts and a tail of thousands.
     """
     nodes = _nodes(y, low, median, high)
-    F = np.concatenate([np.asarray(predictive.cdf(nodes[:, i : i + 1])) for i in range(nodes.shape[1])], axis=1)
+    F = _distribution(predictive, nodes)
     start = F[:, :-1] - (y <= nodes[:, :-1])
     step = np.diff(F, axis=1)
     m = np.diff(nodes, axis=1)  # counts of each cell, its upper end left out
@@ -104,6 +104,25 @@ def ranked_probability(predictive: CountPredictive, y: Column, low: Column, medi
     a, b = (inner - 1) / inner, (2 * inner - 1) / inner
     cells = m * (start**2 + start * step * a + step**2 * a * b / 6)
     return cells.sum(axis=1, keepdims=True)
+
+
+def _distribution(predictive: CountPredictive, nodes: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
+    """The distribution function at counts in ascending order, the first of them 0.
+
+    From one count to the next it grows by a probability, which costs a fraction of an integral of its own.
+    """
+    F = np.exp(np.asarray(predictive.log_density(nodes[:, :1])))[:, None]
+    columns = [F]
+    for last, node in zip(nodes.T[:-1, :, None], nodes.T[1:, :, None], strict=True):
+        step = node - last
+        if not step.any():
+            pass
+        elif (step <= 1.0).all():
+            F = F + step * np.exp(np.asarray(predictive.log_density(node)))[:, None]
+        else:
+            F = np.asarray(predictive.cdf(node))
+        columns.append(F)
+    return np.concatenate(columns, axis=1)
 
 
 def _nodes(y: Column, low: Column, median: Column, high: Column) -> Float[np.ndarray, "n m"]:
@@ -115,7 +134,9 @@ def _nodes(y: Column, low: Column, median: Column, high: Column) -> Float[np.nda
     above = median + np.maximum(each, np.ceil(far * np.maximum(high - median, 1.0)))
     # Before the least count, the function is zero; the sum ends beyond the last node and beyond y.
     nodes = np.concatenate([np.zeros_like(y), below, median, above, y, y + 1.0], axis=1)
-    return np.sort(np.maximum(nodes, 0.0), axis=1)
+    nodes = np.sort(np.maximum(nodes, 0.0), axis=1)
+    twice = np.diff(nodes, axis=1, prepend=-1.0) == 0.0  # they go to the end, where all columns may be the same
+    return np.sort(np.where(twice, nodes[:, -1:], nodes), axis=1)
 
 
 _PLAIN = ("warmup", "rows", "_pll", "_crps", "_deviance", "_total", "_exposure")
