@@ -4,9 +4,9 @@ All experts of a data set and seed run once; every model of a table is then a ch
 `streamgp.app.reproduce.mixing`). So models that share experts are compared on the very same ones.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,7 +16,7 @@ import numpy as np
 from streamgp.bases import FAMILIES, Basis, Polynomial
 from streamgp.data.pieces import pieces
 from streamgp.data.standardise import Standardiser
-from streamgp.dynamics import random_walk, static
+from streamgp.dynamics import Dynamics, random_walk, static
 from streamgp.engine.host import one_blas_thread
 from streamgp.ensemble import Expert, ensemble
 from streamgp.evidence import Fit, fit_basis
@@ -72,6 +72,21 @@ class Member(NamedTuple):
     moving: bool
 
 
+class Likelihood(NamedTuple):
+    """How experts for targets of one kind are made: their fit, the draws around it, and the expert itself."""
+
+    fit: Callable[..., Any]
+    draws: Callable[..., list]
+    expert: Callable[[Any, Dynamics], Any]
+
+
+def _expert(fit: Fit, dynamics: Dynamics) -> Expert:
+    return Expert(fit.basis, jnp.asarray(fit.prior_var), jnp.asarray(fit.noise_var), dynamics)
+
+
+GAUSSIAN = Likelihood(fit_basis, laplace_samples, _expert)
+
+
 class Stretch(NamedTuple):
     """Rows after the warm-up, all standardised by it: targets (n,), and what each expert expected of them (n, K)."""
 
@@ -91,38 +106,42 @@ def _basis(family: Family, X: np.ndarray, start: float, key: jax.Array) -> tuple
     return basis, () if family.fixed else tuple(basis.trainable)
 
 
-def fit_family(family: Family, X: np.ndarray, y: np.ndarray, seed: int) -> list[list[Fit]]:
-    """Of every start, the optimum and the draws around it; `X` and `y` (n, 1) are the standardised warm-up."""
+def fit_family(
+    family: Family, X: np.ndarray, y: np.ndarray, seed: int, likelihood: Likelihood = GAUSSIAN
+) -> list[list[Any]]:
+    """Of every start, the optimum and the draws around it; `X` and `y` are the warm-up, `y` as the likelihood has it.
+
+    A Gaussian has standardised targets (n, 1).
+    """
     rows, targets = jnp.asarray(X), jnp.asarray(y)
     jobs = []
     with one_blas_thread():
         for number, start in enumerate(family.starts):
             key = jax.random.fold_in(jax.random.key(seed), number)
             basis, trainable = _basis(family, X, start, key)
-            jobs.append((fit_basis(basis, rows, targets, start, trainable), basis, trainable, key))
+            jobs.append((likelihood.fit(basis, rows, targets, start, trainable), basis, trainable, key))
         if family.best:
             jobs = [max(jobs, key=lambda job: job[0].log_evidence)]
         found = [[fit] for fit, *_ in jobs]
         if family.samples > 1:
             for fits, (fit, basis, trainable, key) in zip(found, jobs, strict=True):
                 draws = jax.random.fold_in(key, 1)
-                fits += laplace_samples(fit, basis, trainable, rows, targets, family.samples - 1, draws)
+                fits += likelihood.draws(fit, basis, trainable, rows, targets, family.samples - 1, draws)
         return found
 
 
 def fit_experts(
-    families: Sequence[Family], X: np.ndarray, y: np.ndarray, seed: int
-) -> tuple[list[Expert], list[Member]]:
-    """The experts of all families, fitted to standardised warm-up rows."""
+    families: Sequence[Family], X: np.ndarray, y: np.ndarray, seed: int, likelihood: Likelihood = GAUSSIAN
+) -> tuple[list[Any], list[Member]]:
+    """The experts of all families, fitted to warm-up rows, `y` as the likelihood has it."""
     experts, members = [], []
     for family in families:
-        for fits in fit_family(family, X, y, seed):
+        for fits in fit_family(family, X, y, seed, likelihood):
             for draw, fit in enumerate(fits):
-                v, s2 = jnp.asarray(fit.prior_var), jnp.asarray(fit.noise_var)
                 basis = 0 if not members else members[-1].basis + 1
                 for moving in family.moving:
                     dynamics = random_walk(Q / fit.prior_var) if moving else static()
-                    experts.append(Expert(fit.basis, v, s2, dynamics))
+                    experts.append(likelihood.expert(fit, dynamics))
                     members.append(Member(family.name, basis, draw, moving))
     return experts, members
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from streamgp.app.outputs import RunError
-from streamgp.app.reproduce import doebe, iegp
+from streamgp.app.reproduce import classification, doebe, iegp
 from streamgp.app.reproduce.datasets import DATASETS, is_at_hand
 from streamgp.app.reproduce.kinds import Reproduction
 
@@ -23,6 +23,8 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         doebe.OPTIMISED,
         iegp.REGRESSION,
         iegp.REGRET,
+        classification.IE_GP,
+        classification.DOEBE,
     )
 }
 
@@ -50,6 +52,8 @@ def print_list(reproductions: Mapping[str, Reproduction], directory: Path | None
         seeds = "1 trial" if one.trials == 1 else f"{one.trials} trials"
         console.print(f"[bold]{name}[/bold]  {one.source}; {seeds}, the paper {one.paper_trials}", highlight=False)
         console.print(f"  {one.shows}\n  Data: {', '.join(marked)}", highlight=False, markup=False)
-    console.print("\nData in brackets are not at hand. Files for --data DIR, each with its target in the column y:")
+    console.print(
+        "\nData in brackets are not at hand. Files for --data DIR, the target in the column y, labels in label:"
+    )
     files = [f"{data.file}: {data.title}. {data.origin}" for data in DATASETS.values() if data.file]
     console.print(*files, sep="\n", highlight=False, markup=False)

@@ -54,6 +54,17 @@ def _curves(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
     return _finish(figure, left, title)
 
 
+def _errors(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
+    """Error rates over the rows so far: mean over the trials, and one standard deviation to both sides."""
+    figure = Figure(figsize=(9, 4.4), layout="constrained")
+    ax = figure.subplots()
+    _lines(ax, {model: [run["errors"][model] for run in runs] for model in runs[0]["errors"]}, "error")
+    ax.set_ylim(0.0, min(ax.get_ylim()[1], 50.0))
+    ax.set_xlabel("rows after the warm-up")
+    ax.set_ylabel("error rate of the rows so far, percent")
+    return _finish(figure, ax, title)
+
+
 def _moving_weight(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
     """The weight of the moving experts along the stream."""
     figure = Figure(figsize=(9, 3.8), layout="constrained")
@@ -117,4 +128,10 @@ def _bands(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
     return _finish(figure, ax, title)
 
 
-_PICTURES = {"curves": _curves, "moving_weight": _moving_weight, "regret": _regret, "bands": _bands}
+_PICTURES = {
+    "curves": _curves,
+    "errors": _errors,
+    "moving_weight": _moving_weight,
+    "regret": _regret,
+    "bands": _bands,
+}

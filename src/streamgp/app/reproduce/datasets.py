@@ -20,6 +20,7 @@ UCI_DATASETS = "github.com/treforevans/uci_datasets"
 UCI = "UCI Machine Learning Repository (archive.ics.uci.edu)"
 TORGO = "Luis Torgo's regression collection (www.dcc.fc.up.pt/~ltorgo/Regression)"
 LIBSVM = "LIBSVM's data sets (www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets)"
+BANANA = "Rätsch, Onoda and Müller (2001), as packaged by river (its datasets.Bananas)"
 RAKER = "the authors of AdaRaker, as distributed with their code (github.com/N1cekiko/AdaRaker)"
 
 
@@ -38,11 +39,15 @@ class DataSet:
     drop
         Columns of the file that are neither input nor target.
     file
-        Its Parquet file in the data directory, with the target in the column ``y``; empty where they are generated.
+        Its Parquet file in the data directory; empty where they are generated.
+    target
+        The column of the file that holds the target.
     note
         In what it differs from the paper's.
     generate
         Makes so many rows; None where the run itself does.
+    order
+        Of the rows: as in the file, ``"shuffled"`` by the run's seed, or ``"sorted"`` by the first input.
     """
 
     title: str
@@ -53,6 +58,8 @@ class DataSet:
     drop: tuple[str, ...] = ()
     note: str = ""
     generate: Callable[[int], Stream] | None = None
+    target: str = "y"
+    order: str = ""
 
 
 def _friedman(make: Callable[..., Stream], noise: float, rows: int) -> Stream:
@@ -187,6 +194,29 @@ DATASETS: dict[str, DataSet] = {
             ("kin40k", 40_000, 8),
         )
     },
+    "banana": DataSet("Banana", 5_300, 2, BANANA, "banana.parquet", target="label"),
+    "banana-shuffled": DataSet(
+        "Banana, shuffled", 5_300, 2, BANANA, "banana.parquet", target="label", order="shuffled"
+    ),
+    "banana-sorted": DataSet("Banana, sorted", 5_300, 2, BANANA, "banana.parquet", target="label", order="sorted"),
+    "musk": DataSet(
+        "Musk",
+        6_598,
+        166,
+        f"Dietterich, Lathrop and Lozano-Perez (1997), Musk (version 2), {UCI}",
+        "musk2.parquet",
+        target="label",
+        order="shuffled",
+    ),
+    "ionosphere": DataSet(
+        "Ionosphere",
+        351,
+        34,
+        f"Sigillito et al. (1989), {UCI}",
+        "ionosphere.parquet",
+        target="label",
+        note="33 inputs here: the other one never changes",
+    ),
 }
 
 
@@ -200,8 +230,8 @@ def where_from(name: str) -> str:
     """One sentence on a data set: its file, what that is, and where it comes from."""
     data = DATASETS[name]
     return (
-        f"{data.file}: {data.title}, {data.rows:,} rows of {data.inputs} inputs and a target in the column y; "
-        f"from {data.origin}"
+        f"{data.file}: {data.title}, {data.rows:,} rows of {data.inputs} inputs and a target in the column "
+        f"{data.target}; from {data.origin}"
     )
 
 
@@ -214,8 +244,10 @@ def digest(name: str, directory: Path | None) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()[:12]
 
 
-def load(name: str, directory: Path | None, rows: int | None = None) -> Stream:
-    """Inputs (n, D) and target (n,) in the order of the file; rows with gaps and constant inputs are left out.
+def load(name: str, directory: Path | None, rows: int | None = None, seed: int = 0) -> Stream:
+    """Inputs (n, D) and target (n,) in the data set's order; rows with gaps and constant inputs are left out.
+
+    The first `rows` are those of that order; `seed` is that of a shuffle.
 
     Raises
     ------
@@ -234,17 +266,22 @@ def load(name: str, directory: Path | None, rows: int | None = None) -> Stream:
         frame = pl.read_parquet(path)
     except pl.exceptions.PolarsError as error:
         raise RunError(f"{path}: expected a Parquet file, but: {error}") from None
-    if "y" not in frame.columns:
-        raise RunError(f"{path}: expected a target in the column y, got {', '.join(frame.columns)}")
+    if data.target not in frame.columns:
+        raise RunError(f"{path}: expected a target in the column {data.target}, got {', '.join(frame.columns)}")
     frame = frame.drop(data.drop, strict=False)
     if others := [name for name, kind in frame.schema.items() if not (kind.is_numeric() or kind == pl.Boolean)]:
         raise RunError(f"{path}: expected numbers in every column, but not so in {', '.join(others)}; leave them out")
-    frame = frame.cast(pl.Float64).filter(pl.all_horizontal(pl.all().is_finite()))[:rows]
+    frame = frame.cast(pl.Float64).filter(pl.all_horizontal(pl.all().is_finite()))
+    if data.order == "shuffled":
+        frame = frame[np.random.default_rng(seed).permutation(len(frame))]
+    elif data.order == "sorted":
+        frame = frame.sort(next(name for name in frame.columns if name != data.target), maintain_order=True)
+    frame = frame[:rows]
     constant = {name for name in frame.columns if frame[name].n_unique() < 2}
-    if "y" in constant or len(constant) == len(frame.columns) - 1:
+    if data.target in constant or len(constant) == len(frame.columns) - 1:
         raise RunError(
             f"{path}: expected a target and inputs that change, got {len(frame)} rows without gaps in which "
             f"{', '.join(sorted(constant))} {'does' if len(constant) == 1 else 'do'} not"
         )
-    inputs = [name for name in frame.columns if name != "y" and name not in constant]
-    return frame.select(inputs).to_numpy(), frame["y"].to_numpy()
+    inputs = [name for name in frame.columns if name != data.target and name not in constant]
+    return frame.select(inputs).to_numpy(), frame[data.target].to_numpy()

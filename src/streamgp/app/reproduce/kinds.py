@@ -24,8 +24,8 @@ class Use:
 class Claim:
     """A statement of the paper: on a data set, the best of some models has a better score than the best of others.
 
-    With `within`, that the scores of the models `ahead` are alike instead: no further apart than this. With `always`,
-    it is a theorem: it must hold in every trial.
+    With `within`, that the scores of the models `ahead` are alike instead: no further apart than this. With `beats`,
+    that the best of them is better than this number. With `always`, it is a theorem: it must hold in every trial.
     """
 
     text: str
@@ -34,6 +34,7 @@ class Claim:
     ahead: tuple[str, ...]
     behind: tuple[str, ...] = ()
     within: float | None = None
+    beats: float | None = None
     always: bool = False
 
 

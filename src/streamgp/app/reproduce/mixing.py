@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from streamgp.app.reproduce.bank import Member, Stretch
 from streamgp.core import Predictive
-from streamgp.weights import BMA, along, share
+from streamgp.weights import BMA, along, fixed_share, share
 from streamgp.weights.rules import WeightRule, posterior
 
 SHUTDOWN = 1e-16  # a weight below it is zero for good: both papers' rule
@@ -40,6 +40,8 @@ class Mix:
         Under Bayes' rule a weight below it is zero for good.
     leak
         Score a second time with weights that have already seen the target they help to predict.
+    switch
+        SIE-GP's probability of a switch to any other expert, in place of Bayes' rule.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Mix:
     delta: float | None = None
     shutdown: float = SHUTDOWN
     leak: bool = False
+    switch: float | None = None
 
     def chosen(self, members: Sequence[Member]) -> np.ndarray:
         """Positions of its experts in the bank."""
@@ -65,6 +68,8 @@ class Mix:
 
     def rule(self, members: Sequence[Member]) -> WeightRule:
         """Its rule for these experts."""
+        if self.switch is not None:
+            return fixed_share(len(members), self.switch)
         if self.delta is None:
             return BMA(self.shutdown)
         return share([member.basis for member in members], self.delta)
@@ -81,8 +86,8 @@ def _weigh(
     return state, before, jax.vmap(posterior)(before, log_density)
 
 
-class Scorer:
-    """Weighs and scores one model's experts along a stream.
+class Weigher:
+    """Weighs one model's experts along a stream.
 
     Parameters
     ----------
@@ -94,25 +99,60 @@ class Scorer:
 
     def __init__(self, mix: Mix, members: Sequence[Member]) -> None:
         self.mix = mix
-        self._chosen = mix.chosen(members)
-        mine = [members[i] for i in self._chosen]
+        self.chosen = mix.chosen(members)
+        mine = [members[i] for i in self.chosen]
         if not mine:
             raise ValueError(f"{mix.name}: expected experts of {', '.join(mix.families)}, but the bank has none")
         self._moving = np.array([member.moving for member in mine])
         self._rule = mix.rule(mine)
         self._state = self._rule.init(jnp.full(len(mine), -np.log(len(mine))))
+        self._moving_weight: list[np.ndarray] = []
+
+    def add(self, log_density: Float[np.ndarray, "n k"]) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, "n k"]]:
+        """Log weights before and after each row's target, from the log density that each chosen expert gave it."""
+        self._state, before, after = _weigh(self._rule, self._state, jnp.asarray(log_density))
+        self._moving_weight.append(np.exp(np.asarray(before))[:, self._moving].sum(1))
+        return np.asarray(before), np.asarray(after)
+
+    def moving_weight(self) -> dict[str, Any]:
+        """The weight of the moving experts together, averaged over ten rows, and the row from which on it is zero."""
+        weight = np.concatenate(self._moving_weight)
+        last = int(np.max(np.flatnonzero(weight), initial=-1))
+        width = min(AVERAGED_ROWS, len(weight))
+        averaged = np.convolve(weight, np.full(width, 1.0 / width), mode="valid")
+        at = np.unique(np.linspace(0, len(averaged) - 1, WEIGHT_POINTS).astype(int))
+        return {
+            "rows": (at + width).tolist(),
+            "weight": short(averaged[at]),
+            "zero_from": None if last == len(weight) - 1 else last + 2,
+        }
+
+
+class Scorer:
+    """Scores one model of measurements along a stream.
+
+    Parameters
+    ----------
+    mix
+        The model.
+    members
+        All experts of the bank.
+    """
+
+    def __init__(self, mix: Mix, members: Sequence[Member]) -> None:
+        self.mix = mix
+        self._weigher = Weigher(mix, members)
         self._rows: list[np.ndarray] = []
 
     def add(self, stretch: Stretch) -> None:
         """Take in the next rows."""
-        loc, var = (a[:, self._chosen, None] for a in (stretch.loc, stretch.var))
+        loc, var = (a[:, self._weigher.chosen, None] for a in (stretch.loc, stretch.var))
         y = stretch.y[:, None]
         blank = np.zeros(loc.shape[:2])
-        log_density = Predictive(blank, loc, var).component_log_density(y)
-        self._state, before, after = _weigh(self._rule, self._state, jnp.asarray(log_density))
-        columns = [stretch.y, np.exp(np.asarray(before))[:, self._moving].sum(1)]
+        before, after = self._weigher.add(np.asarray(Predictive(blank, loc, var).component_log_density(y)))
+        columns = [stretch.y]
         for weights in (before, after)[: 1 + self.mix.leak]:
-            predictive = Predictive(np.asarray(weights), loc, var)
+            predictive = Predictive(weights, loc, var)
             columns += [
                 np.square(predictive.mean[:, 0] - stretch.y),
                 predictive.log_density(y),
@@ -122,7 +162,7 @@ class Scorer:
 
     def scores(self) -> dict[str, float]:
         """nMSE (over the variance of the scored targets) and mean log density, of the mixture and moment-matched."""
-        y, _, *scores = np.concatenate(self._rows, axis=1)
+        y, *scores = np.concatenate(self._rows, axis=1)
         names = ("nmse", "pll", "pll_moment", "nmse_leak", "pll_leak", "pll_moment_leak")
         values = [float(np.mean(a)) for a in scores]
         for squares in range(0, len(values), 3):
@@ -131,33 +171,25 @@ class Scorer:
 
     def curve(self) -> dict[str, list[float]]:
         """Scores over the rows so far, at some of them: nMSE as in the papers, over the variance of all targets."""
-        y, _, squares, density, _, *_ = np.concatenate(self._rows, axis=1)
+        y, squares, density, *_ = np.concatenate(self._rows, axis=1)
         count = np.arange(1, len(y) + 1)
-        at = _points(len(y))
+        at = points(len(y))
         return {
             "rows": (at + 1).tolist(),
-            "nmse": _short((np.cumsum(squares) / count / np.var(y))[at]),
-            "pll": _short((np.cumsum(density) / count)[at]),
+            "nmse": short((np.cumsum(squares) / count / np.var(y))[at]),
+            "pll": short((np.cumsum(density) / count)[at]),
         }
 
     def moving_weight(self) -> dict[str, Any]:
-        """The weight of the moving experts together, averaged over ten rows, and the row from which on it is zero."""
-        weight = np.concatenate(self._rows, axis=1)[1]
-        last = int(np.max(np.flatnonzero(weight), initial=-1))
-        width = min(AVERAGED_ROWS, len(weight))
-        averaged = np.convolve(weight, np.full(width, 1.0 / width), mode="valid")
-        at = np.unique(np.linspace(0, len(averaged) - 1, WEIGHT_POINTS).astype(int))
-        return {
-            "rows": (at + width).tolist(),
-            "weight": _short(averaged[at]),
-            "zero_from": None if last == len(weight) - 1 else last + 2,
-        }
+        """See `Weigher.moving_weight`."""
+        return self._weigher.moving_weight()
 
 
-def _points(length: int) -> np.ndarray:
+def points(length: int) -> np.ndarray:
     """Positions to keep of a curve, nearer together where it begins."""
     return np.unique(np.geomspace(min(10, length), length, CURVE_POINTS).astype(int)) - 1
 
 
-def _short(values: np.ndarray) -> list[float]:
+def short(values: np.ndarray) -> list[float]:
+    """Five digits are enough for a chart."""
     return [float(f"{value:.5g}") for value in values]

@@ -1,29 +1,31 @@
 """One run of a bank over one data set: fit, stream, score every model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 
 from streamgp.app.outputs import RunError
-from streamgp.app.reproduce.bank import Family, Member, Stretch, fit_experts, standardised, stream
+from streamgp.app.reproduce.bank import Family, Member, fit_experts, standardised, stream
 from streamgp.app.reproduce.datasets import load
 from streamgp.app.reproduce.mixing import Mix, Scorer
 
 
-def score(stretches: Iterator[Stretch], members: Sequence[Member], mixes: Sequence[Mix]) -> dict[str, Any]:
+def score(
+    stretches: Iterator[Any], members: Sequence[Member], mixes: Sequence[Mix], scorer: Callable[..., Any] = Scorer
+) -> dict[str, Any]:
     """Scores, learning curves and weights of the moving experts, by the name of the model."""
-    scorers = [Scorer(mix, members) for mix in mixes]
+    scorers = [scorer(mix, members) for mix in mixes]
     for stretch in stretches:
-        for scorer in scorers:
-            scorer.add(stretch)
+        for each in scorers:
+            each.add(stretch)
     both = len({member.moving for member in members}) == 2
     return {
-        "models": {scorer.mix.name: scorer.scores() for scorer in scorers},
-        "curves": {scorer.mix.name: scorer.curve() for scorer in scorers},
+        "models": {each.mix.name: each.scores() for each in scorers},
+        "curves": {each.mix.name: each.curve() for each in scorers},
         "moving_weight": {
-            scorer.mix.name: scorer.moving_weight() for scorer in scorers if both and scorer.mix.moving is None
+            each.mix.name: each.moving_weight() for each in scorers if both and each.mix.moving is None
         },
     }
 

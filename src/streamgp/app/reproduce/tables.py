@@ -56,6 +56,11 @@ class Outcome:
         """The runs of a data set, by seed."""
         return [self.runs[f"{data} {seed}"] for seed in range(self.trials)]
 
+    def models(self, data: str) -> list[str]:
+        """The models that every trial has: a package of some may have been missing."""
+        first, *rest = self.of(data)
+        return [model for model in first["models"] if all(model in run["models"] for run in rest)]
+
     def values(self, data: str, model: str, metric: str) -> np.ndarray:
         """A score of each trial; infinite where a model went to pieces."""
         found = [run["models"][model][metric] for run in self.of(data)]
@@ -107,6 +112,7 @@ def _about_data(outcome: Outcome) -> Iterator[str]:
                         f"{DATASETS[one.data].title}: under {model} the moving experts have weight zero for good "
                         f"from row {weight['zero_from']:,} after the warm-up on."
                     )
+        yield from (f"{DATASETS[one.data].title}: {remark}" for remark in outcome.of(one.data)[0].get("remarks", ()))
     yield from (f"Not at hand: {where_from(name)}." for name in outcome.missing)
 
 
@@ -124,7 +130,7 @@ def scores_table(outcome: Outcome) -> Table:
     table = _table(f"Our scores{kind}", "data", "rows", "model", *metrics)
     for data in dict.fromkeys(one.data for one in outcome.shown):
         first = outcome.of(data)[0]
-        models = list(first["models"])
+        models = outcome.models(data)
         columns = []
         for metric in metrics:
             given = [model for model in models if metric in first["models"][model]]
@@ -171,19 +177,22 @@ def claims_table(outcome: Outcome) -> Table:
 
 def judge(outcome: Outcome, claim: Claim, one: Shown) -> tuple[str, Verdict]:
     """By how much a statement holds on a data set, in words, and the verdict."""
-    medians = {
-        model: float(np.median(outcome.values(one.data, model, claim.metric)))
+    values = {
+        model: outcome.values(one.data, model, claim.metric).tolist()
         for model in (*claim.ahead, *claim.behind)
+        if model in outcome.models(one.data)
     }
+    medians = {model: float(np.median(each)) for model, each in values.items()}
     if claim.within is not None:
         return "", judge_likeness([*medians.values()], claim.within, outcome.obstacle(one))
     best = max if higher_is_better(claim.metric) else min
-    ahead, behind = (best(models, key=lambda model: medians[model]) for models in (claim.ahead, claim.behind))
-    gain = gains(
-        claim.metric,
-        outcome.values(one.data, ahead, claim.metric).tolist(),
-        outcome.values(one.data, behind, claim.metric).tolist(),
-    )
+    ahead = best((model for model in claim.ahead if model in values), key=lambda model: medians[model])
+    if claim.beats is None:
+        behind = best((model for model in claim.behind if model in values), key=lambda model: medians[model])
+    else:
+        behind = f"{claim.beats:g}"
+        values[behind] = [claim.beats] * outcome.trials
+    gain = gains(claim.metric, values[ahead], values[behind])
     words = f"{ahead} over {behind}: {_signed(float(np.median(gain)))}"
     return words, judge_claim(gain, outcome.obstacle(one), claim.always)
 
