@@ -130,7 +130,8 @@ class Info(NamedTuple):
     Attributes
     ----------
     predictive
-        The one-step-ahead prediction of each row, made before its own target was seen.
+        The one-step-ahead prediction of each row, made before its own target was seen: a `Predictive` or, of labels,
+        counts and grades, a `streamgp.likelihoods.LatentPredictive`.
     outside
         True where a row lay outside the region that some basis was built for.
     rules
@@ -138,7 +139,7 @@ class Info(NamedTuple):
         None where a single rule weighs the experts.
     """
 
-    predictive: Predictive
+    predictive: Any
     outside: Bool[AnyArray, " n"]
     rules: Float[AnyArray, "n r"] | None = None
 
@@ -157,7 +158,7 @@ class OnlineModel(Protocol):
         """The state before any row."""
         ...
 
-    def predict(self, state: Any, X: Float[Array, "n d"], times: Float[Array, " n"] | None = None) -> Predictive:
+    def predict(self, state: Any, X: Float[Array, "n d"], times: Float[Array, " n"] | None = None) -> Any:
         """Predict each row as if it were the next one. Never sees a target, never changes the state."""
         ...
 

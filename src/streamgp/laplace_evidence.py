@@ -60,7 +60,7 @@ def laplace_log_evidence(
     scale = jnp.sqrt(prior_var)
     Phi = scale * Phi
     fixed, Phi_fixed = jax.lax.stop_gradient((likelihood, Phi))
-    shift = jnp.zeros((len(y), 1), Phi.dtype) if offset is None else offset[:, None]
+    shift = jnp.zeros((len(y), 1), Phi.dtype) if offset is None else jnp.asarray(offset)[:, None]
     mode = _mode(fixed, Phi_fixed, y, jax.lax.stop_gradient(start / scale), shift)
     gradient, precision = _derivatives(likelihood, Phi @ mode.T + shift, y)
     precision = jax.lax.stop_gradient(precision)

@@ -16,8 +16,8 @@ from streamgp.data.horizon import Forecasts, Origins
 from streamgp.data.lags import LaggedTargets
 from streamgp.data.pieces import PIECES, joined, pieces
 from streamgp.data.standardise import Standardiser
-from streamgp.ensemble import Ensemble, EnsembleState
-from streamgp.generalised import GeneralisedEnsemble, GeneralisedState
+from streamgp.ensemble import Ensemble
+from streamgp.generalised import GeneralisedEnsemble
 from streamgp.likelihoods import AnyPredictive
 from streamgp.presets import Spec
 from streamgp.rowwise import RowWise
@@ -101,10 +101,9 @@ class StreamLearner:
         self._inputs = Standardiser.empty(width)
         self._targets = Standardiser.empty(num_outputs)
         with jax.enable_x64(True):
-            self._model: Ensemble | GeneralisedEnsemble = self._provisional(
-                np.zeros((0, width)), np.zeros((0, num_outputs))
-            )
-            self._state: EnsembleState | GeneralisedState = self._model.init(jax.random.key(seed), spec.horizon)
+            # An Ensemble or a GeneralisedEnsemble, and its state.
+            self._model: Any = self._provisional(np.zeros((0, width)), np.zeros((0, num_outputs)))
+            self._state: Any = self._model.init(jax.random.key(seed), spec.horizon)
         self._origins = Origins.empty(spec.horizon, width)
         # Rows that come singly after the warm-up; while `_singly`, it and not `_state` knows what was learnt last.
         self._rowwise: RowWise | None = None
@@ -272,7 +271,7 @@ class StreamLearner:
             if self._kept is not None:
                 self._rebuild()
 
-    def _provisional(self, X: np.ndarray, y: np.ndarray) -> "Ensemble | GeneralisedEnsemble":
+    def _provisional(self, X: np.ndarray, y: np.ndarray) -> Ensemble | GeneralisedEnsemble:
         """Experts for the rows of the warm-up; what is assumed of labels and counts depends on the targets so far."""
         width = self.num_inputs + self.num_outputs * len(self.spec.lags)
         if self.spec.task == "regression":

@@ -13,6 +13,7 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int
 
+from streamgp.arrays import AnyArray
 from streamgp.serialise import register
 
 
@@ -42,7 +43,7 @@ class WeightRule(Protocol):
 
 
 def along(
-    rule: WeightRule, state: Any, log_density: Float[Array, "n k"], mask: Bool[Array, " n"] | None = None
+    rule: WeightRule, state: Any, log_density: Float[AnyArray, "n k"], mask: Bool[AnyArray, " n"] | None = None
 ) -> tuple[Any, Any]:
     """Let a rule learn consecutive rows; return its state after all, and those before each of them.
 
@@ -55,7 +56,7 @@ def along(
         new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), rule.update(state, density), state)
         return new, state
 
-    return jax.lax.scan(learn, state, (log_density, mask))
+    return jax.lax.scan(learn, state, (jnp.asarray(log_density), jnp.asarray(mask)))
 
 
 def relative(log_weights: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
