@@ -6,9 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import pytest
+from jaxtyping import Array, Float
 from scipy.optimize import brentq
 from scipy.special import expit
 from typer.testing import CliRunner
@@ -18,10 +20,14 @@ from streamgp.app.outputs import RunError
 from streamgp.app.reproduce import catalogue, classification, rivals
 from streamgp.app.reproduce.bank import Family, fit_experts, fit_family
 from streamgp.app.reproduce.datasets import DATASETS, load
+from streamgp.app.reproduce.kinds import Claim, Shown
 from streamgp.app.reproduce.labels import LOGISTIC, LabelScorer, stream_labels
 from streamgp.app.reproduce.mixing import Mix
 from streamgp.app.reproduce.rivals import NAMES, Rows, predict
 from streamgp.app.reproduce.stream import score
+from streamgp.app.reproduce.tables import Outcome, judge
+from streamgp.app.reproduce.verdicts import NOT_COMPARABLE, REPRODUCED, UNDECIDED
+from streamgp.laplace_evidence import laplace_log_evidence
 
 ROWS, WARMUP = 64, 20
 RNG = np.random.default_rng(5)
@@ -85,14 +91,32 @@ def test_experts_and_their_mixtures_are_those_of_plain_loops():
 
 
 def test_draws_surround_the_optimum_as_wide_as_the_evidence_says():
-    (fixed,) = fit_family(replace(SMALL, starts=(0.5,), samples=400), X[:WARMUP], Y[:WARMUP], 0, LOGISTIC)
-    logs = np.log([fit.prior_var for fit in fixed])
-    np.testing.assert_array_equal(fixed[0].basis.lengthscale, [0.5, 0.5])
-    np.testing.assert_array_equal(fixed[1].basis.frequencies, fixed[0].basis.frequencies)
-    # The log evidence along log v, from the integral over the two-dimensional... of a longer and a shorter step
-    spread = np.std(logs[1:])
-    assert abs(np.mean(logs[1:]) - logs[0]) < 4.0 * spread / np.sqrt(400)
-    assert 0.3 < spread <= 1.1
+    count = 60
+    ((fit, *draws),) = fit_family(replace(SMALL, starts=(0.5,), samples=1 + count), X, Y, 0, LOGISTIC)
+    np.testing.assert_array_equal(draws[0].basis.lengthscale, [0.5, 0.5])
+    np.testing.assert_array_equal(draws[0].basis.frequencies, fit.basis.frequencies)
+
+    @jax.jit
+    def evidence(log_v: Float[Array, ""]) -> Float[Array, ""]:
+        start = jnp.zeros((1, fit.basis.num_features))
+        return laplace_log_evidence(fit.likelihood, fit.basis(X), jnp.asarray(Y), jnp.exp(log_v), start)[0]
+
+    at = np.log(fit.prior_var)
+    low, middle, high = (float(evidence(jnp.asarray(at + step))) for step in (-0.1, 0.0, 0.1))
+    curvature = (2.0 * middle - low - high) / 0.01
+    expected = 1.0 / np.sqrt(max(curvature, 1.0))  # no direction has more than that
+    assert expected < 0.99
+    moves = np.log([draw.prior_var for draw in draws]) - at
+    assert abs(np.mean(moves)) < 4.0 * expected / np.sqrt(count)
+    assert abs(np.std(moves) / expected - 1.0) < 4.0 / np.sqrt(2.0 * count)
+
+
+def test_the_centres_of_a_network_are_perturbed():
+    family = Family("RBF", "rbf-optimised", 12, (1.0,), samples=3)
+    ((fit, *draws),) = fit_family(family, X, Y, 0, LOGISTIC)
+    for draw in draws:
+        moved = np.asarray(draw.basis.centres) - np.asarray(fit.basis.centres)
+        assert abs(np.mean(moved**2) / 1e-3 - 1.0) < 4.0 * np.sqrt(2.0 / moved.size)
 
 
 # Rivals
@@ -200,10 +224,28 @@ def test_an_experiment_from_data_to_verdicts(small: Path):
         run["models"][name]["error"] for name in ("IE-GP", "SIE-GP")
     )
     word = "reproduced" if gain > 0 else "not reproduced" if gain < 0 else "undecided"
-    assert "(S)IE-GP errs least │ Banana │ error │" in said
-    assert f"│ {word} │" in said.split("(S)IE-GP errs least")[1][:120]
+    assert "(S)IE-GP errs least of all │ Banana │ error │" in said
+    assert f"│ {word} │" in said.split("(S)IE-GP errs least of all")[1][:120]
     assert "Not at hand: musk2.parquet: Musk, 6,598 rows of 166 inputs and a target in the column label" in said
     assert (small / "out" / "labels-banana-errors.png").exists()
+
+
+def test_statements_about_a_number_and_about_models_that_are_missing():
+    runs = {
+        f"banana {seed}": {"rows": 5300, "models": {"here": {"error": error}, "there": {"error": 12.0}}}
+        for seed, error in enumerate((9.0, 9.5, 9.7))
+    }
+    runs["banana 1"]["models"]["late"] = {"error": 1.0}  # its package came later
+    shown = Shown("banana", "banana")
+    outcome = Outcome(classification.IE_GP, [shown], [], runs, 3, None)
+    assert outcome.models("banana") == ["here", "there"]
+    under = Claim("", "banana", "error", ("here", "late"), beats=10.0)
+    assert judge(outcome, under, shown) == ("here over 10: +0.500", (REPRODUCED, "3 of 3 trials, no test"))
+    assert judge(outcome, replace(under, beats=9.0), shown)[1].word == UNDECIDED
+    best = Claim("", "banana", "error", ("here",), ("there", "late"))
+    assert judge(outcome, best, shown)[0] == "here over there: +2.500"
+    none = Claim("", "banana", "error", ("here",), ("late",))
+    assert judge(outcome, none, shown) == ("", (NOT_COMPARABLE, "no run has its models"))
 
 
 def test_other_labels_and_too_few_rows_are_one_sentence(small: Path):

@@ -177,18 +177,18 @@ def claims_table(outcome: Outcome) -> Table:
 
 def judge(outcome: Outcome, claim: Claim, one: Shown) -> tuple[str, Verdict]:
     """By how much a statement holds on a data set, in words, and the verdict."""
-    values = {
-        model: outcome.values(one.data, model, claim.metric).tolist()
-        for model in (*claim.ahead, *claim.behind)
-        if model in outcome.models(one.data)
-    }
+    there = outcome.models(one.data)
+    first, second = ([model for model in models if model in there] for models in (claim.ahead, claim.behind))
+    if not first or (claim.behind and not second):
+        return "", Verdict(NOT_COMPARABLE, "no run has its models")
+    values = {model: outcome.values(one.data, model, claim.metric).tolist() for model in (*first, *second)}
     medians = {model: float(np.median(each)) for model, each in values.items()}
     if claim.within is not None:
         return "", judge_likeness([*medians.values()], claim.within, outcome.obstacle(one))
     best = max if higher_is_better(claim.metric) else min
-    ahead = best((model for model in claim.ahead if model in values), key=lambda model: medians[model])
+    ahead = best(first, key=lambda model: medians[model])
     if claim.beats is None:
-        behind = best((model for model in claim.behind if model in values), key=lambda model: medians[model])
+        behind = best(second, key=lambda model: medians[model])
     else:
         behind = f"{claim.beats:g}"
         values[behind] = [claim.beats] * outcome.trials
