@@ -6,6 +6,8 @@ import jax
 import pytest
 from jaxtyping import install_import_hook
 
+# Programs are compiled quickly rather than well: there are thousands, and most of them run for a moment.
+jax.config.update("jax_disable_most_optimizations", True)
 _hook = install_import_hook("streamgp", "typecheck.typecheck")
 
 
@@ -14,10 +16,3 @@ def x64() -> Iterator[None]:
     """Every test computes in float64, as the estimators do, and no shape is promoted silently."""
     with jax.enable_x64(True), jax.numpy_rank_promotion("raise"):
         yield
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_programs_left() -> Iterator[None]:
-    """Some modules compile without optimisation: their programs round otherwise, and must not serve the next ones."""
-    yield
-    jax.clear_caches()

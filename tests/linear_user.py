@@ -16,14 +16,12 @@ ROWS, WARMUP = 90, 24
 
 @pytest.fixture(autouse=True)
 def x64() -> Iterator[None]:
-    """A user's process: float32 is JAX's default, and nobody checks types. Compilation is quick rather than good."""
-    jax.config.update("jax_disable_most_optimizations", True)
+    """A user's process: float32 is JAX's default, and nobody checks types."""
     jaxtyping.config.update("jaxtyping_disable", True)
     with jax.enable_x64(False):
         yield
         assert jax.config.read("jax_enable_x64") is False
     jaxtyping.config.update("jaxtyping_disable", False)
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def stream(outputs: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,5 @@
 """Streams forecast several rows ahead: what a loop of learning and predicting gives, honest, exact and resumable."""
 
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,13 +23,6 @@ RICH: dict[str, Any] = {
     "noise": ["constant", 0.9],
     "weights": "auto",
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation() -> Iterator[None]:
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @cache

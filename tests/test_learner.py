@@ -29,13 +29,6 @@ jax.monitoring.register_event_duration_secs_listener(
 )
 
 
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation() -> Iterator[None]:
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def stream(rows: int = ROWS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(5)
     X = rng.normal(size=(rows, 2)) * 3.0 + 10.0

@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
-from streamgp import StreamingGPRegressor
+from streamgp import StreamingGPClassifier, StreamingGPCountRegressor, StreamingGPOrdinal, StreamingGPRegressor
 
 # What scikit-learn itself says when a check does not apply, or about an estimator that warns of nothing.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -20,22 +20,23 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarn
 
 @pytest.fixture(autouse=True)
 def x64() -> Iterator[None]:
-    """A user's process: JAX's default is float32 there, and nobody checks the types of nonsense.
-
-    Compilation is quick rather than good, since every check comes with shapes of its own.
-    """
-    jax.config.update("jax_disable_most_optimizations", True)
+    """A user's process: JAX's default is float32 there, and nobody checks the types of nonsense."""
     jaxtyping.config.update("jaxtyping_disable", True)
     try:
         with jax.enable_x64(False):
             yield
     finally:
         jaxtyping.config.update("jaxtyping_disable", False)
-        jax.config.update("jax_disable_most_optimizations", False)
 
 
-@parametrize_with_checks([StreamingGPRegressor("linear", warmup=10)])
-def test_linear_model(estimator: StreamingGPRegressor, check: Callable[[Any], None]):
+LINEAR = [
+    estimator("linear", warmup=10)
+    for estimator in (StreamingGPRegressor, StreamingGPClassifier, StreamingGPCountRegressor, StreamingGPOrdinal)
+]
+
+
+@parametrize_with_checks(LINEAR)
+def test_linear_model(estimator: Any, check: Callable[[Any], None]):
     check(estimator)
 
 

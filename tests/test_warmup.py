@@ -1,6 +1,5 @@
 """From warm-up rows to experts: which starts stay, and what odd data do."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,13 +16,6 @@ from streamgp.evidence import Fit, fit_basis
 from streamgp.learner import StreamLearner
 from streamgp.presets import Spec, make_spec
 from streamgp.warmup import fit_ensemble
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation() -> Iterator[None]:
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def rows(n: int = 60, inputs: int = 2) -> tuple[np.ndarray, np.ndarray]:
