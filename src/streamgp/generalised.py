@@ -184,7 +184,7 @@ class GeneralisedEnsemble(eqx.Module):
         back = np.argsort(np.asarray(self.order))
 
         def in_order(*each: Array) -> Array:
-            return jnp.concatenate([a.reshape(-1, *a.shape[2:]) for a in each])[back]
+            return jnp.concatenate([a.reshape(a.shape[0] * a.shape[1], *a.shape[2:]) for a in each])[back]
 
         loc, cov = (jnp.moveaxis(in_order(*each), 0, 1) for each in zip(*parts, strict=True))
         likelihood = jax.tree.map(in_order, *(group.likelihood for group in self.groups))

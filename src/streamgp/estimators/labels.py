@@ -70,9 +70,9 @@ def _name(dtype: np.dtype) -> str:
 
 
 def missing(y: np.ndarray) -> np.ndarray:
-    """True for NaN and None."""
+    """True for None and for numbers that are not finite."""
     if y.dtype.kind == "f":
-        return np.isnan(y)
+        return ~np.isfinite(y)
     if y.dtype.kind == "O":
         return np.asarray([label is None or label != label for label in y.tolist()], dtype=bool)
     return np.zeros(len(y), bool)

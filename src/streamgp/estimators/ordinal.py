@@ -130,6 +130,6 @@ def _in_order(y: np.ndarray, grades: Any) -> Labels:
         known = Labels(tuple(dict.fromkeys(each.tolist())), each.dtype.str)
     if len(known.names) < 2:
         raise ValueError(
-            f"y: expected at least two grades, got {list(known.names)}; name all grades in the first call (grades=)"
+            f"y: expected at least two classes of grades, got {list(known.names)}; name them all in the first call (grades=)"
         )
     return known
