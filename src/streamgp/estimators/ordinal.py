@@ -130,6 +130,7 @@ def _in_order(y: np.ndarray, grades: Any) -> Labels:
         known = Labels(tuple(dict.fromkeys(each.tolist())), each.dtype.str)
     if len(known.names) < 2:
         raise ValueError(
-            f"y: expected at least two classes of grades, got {list(known.names)}; name them all in the first call (grades=)"
+            f"y: expected at least two classes of grades, got {list(known.names)}; name all of them in the first "
+            f"call (grades=)"
         )
     return known
