@@ -25,7 +25,9 @@ from streamgp.likelihoods import LatentPredictive, Likelihood
 from streamgp.serialise import register
 from streamgp.weights import Mixture, WeightRule, along
 
-BLOCK = 16  # rows: the steps of a block cost its square each, so that short ones are best (docs/performance.md)
+# Rows of a block: its steps cost its square each, which is much for small experts (docs/labels.md).
+SHORT, LONG = 8, 32
+LARGE = 200  # coefficients of an expert from which on long blocks are better
 
 
 class GeneralisedExpert(eqx.Module):
@@ -138,7 +140,10 @@ class GeneralisedEnsemble(eqx.Module):
         mask = jnp.ones(n, bool) if mask is None else mask
         X, offset = self._split(X)
         clock, last_time = advance(self.time_unit, state.last_time, mask, times)
-        blocks = in_blocks(X, jnp.concatenate([y, offset[:, None]], axis=1), mask, clock, length=BLOCK)
+        large = max(belief.mean.shape[-2] for belief in state.filters) >= LARGE
+        blocks = in_blocks(
+            X, jnp.concatenate([y, offset[:, None]], axis=1), mask, clock, length=LONG if large else SHORT
+        )
         live: list = [None] * len(self.groups)
         if self.rule.shuts_down:
             shapes = [group.prior_var.shape for group in self.groups]
@@ -195,37 +200,29 @@ class GeneralisedEnsemble(eqx.Module):
 def _update_group(
     group: GeneralisedGroup, beliefs: FilterState, blocks: Any, live: Bool[Array, "g r"] | None
 ) -> tuple[FilterState, tuple[Array, Array], Bool[Array, " rows"]]:
-    """Run the experts over the blocks; those that are not `live` keep their beliefs."""
+    """Run the experts over the blocks, side by side; those that are not `live` keep their beliefs.
+
+    The steps of a row are many small operations: done for all experts at once they cost little more than for one.
+    """
     C, (y, offset) = group.likelihood.num_latents, jnp.moveaxis(blocks.y, -1, 0)
-    # On a CPU an expert of one latent value runs as one small loop, and one that is not live costs nothing. Steps of
-    # several values are many operations, which cost little more for all experts at once; a GPU wants them all anyway.
-    one_by_one = C == 1 and jax.default_backend() == "cpu"
 
-    def each(run: Any, experts: Any) -> Any:
-        return jax.lax.map(run, experts) if one_by_one else jax.vmap(run)(experts)
-
-    def one_basis(args: tuple) -> tuple:
-        basis, *experts = args
+    def one_basis(basis: Basis, *experts: Any) -> tuple:
         Phi, outside = features(basis, blocks)
         gram = jnp.einsum("mif,mjf->mij", Phi, Phi)
 
-        def run(belief: FilterState, dynamics: Dynamics, prior_var: Array, likelihood: Likelihood) -> tuple:
+        def one(
+            belief: FilterState, dynamics: Dynamics, prior_var: Array, likelihood: Likelihood, alive: Array | None
+        ) -> tuple:
             rows = (y, blocks.mask, blocks.tau, offset)
-            belief, (loc, cov) = update_blocks(belief, Phi, gram, *rows, likelihood, dynamics, prior_var)
-            return belief, (loc.reshape(-1, C), cov.reshape(-1, C, C))
+            new, (loc, cov) = update_blocks(belief, Phi, gram, *rows, likelihood, dynamics, prior_var)
+            if alive is not None:
+                new = jax.tree.map(lambda a, b: jnp.where(alive, a, b), new, belief)
+            return new, (loc.reshape(-1, C), cov.reshape(-1, C, C))
 
-        def skip(belief: FilterState, *rest: Any) -> tuple:
-            shapes = jax.eval_shape(run, belief, *rest)[1]
-            return belief, tuple(jnp.zeros(a.shape, a.dtype) for a in shapes)
-
-        def one(expert: tuple) -> tuple:
-            *work, alive = expert
-            return run(*work) if alive is None else jax.lax.cond(alive, run, skip, *work)
-
-        return each(one, tuple(experts)), outside
+        return jax.vmap(one)(*experts), outside
 
     experts = (beliefs, group.dynamics, group.prior_var, group.likelihood, live)
-    (beliefs, parts), outside = each(one_basis, (group.basis, *experts))
+    (beliefs, parts), outside = jax.vmap(one_basis)(group.basis, *experts)
     return beliefs, parts, outside.any(0)
 
 
