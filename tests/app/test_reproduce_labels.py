@@ -27,7 +27,9 @@ from streamgp.app.reproduce.rivals import NAMES, Rows, predict
 from streamgp.app.reproduce.stream import score
 from streamgp.app.reproduce.tables import Outcome, judge
 from streamgp.app.reproduce.verdicts import NOT_COMPARABLE, REPRODUCED, UNDECIDED
-from streamgp.laplace_evidence import laplace_log_evidence
+from streamgp.bases import FAMILIES
+from streamgp.laplace_evidence import LaplaceFit, laplace_log_evidence
+from streamgp.likelihoods import Logistic
 
 ROWS, WARMUP = 64, 20
 RNG = np.random.default_rng(5)
@@ -63,7 +65,7 @@ def filtered(phi: np.ndarray, y: np.ndarray, v: float, q: float) -> np.ndarray:
 
 
 def test_experts_and_their_mixtures_are_those_of_plain_loops():
-    experts, members = fit_experts([SMALL], X[:WARMUP], Y[:WARMUP], 0, LOGISTIC)
+    experts, members = fit_experts([SMALL], X, Y, 0, LOGISTIC)
     assert [(member.basis, member.moving) for member in members] == [(0, False), (0, True), (1, False), (1, True)]
     each = np.stack(
         [
@@ -112,11 +114,13 @@ def test_draws_surround_the_optimum_as_wide_as_the_evidence_says():
 
 
 def test_the_centres_of_a_network_are_perturbed():
-    family = Family("RBF", "rbf-optimised", 12, (1.0,), samples=3)
-    ((fit, *draws),) = fit_family(family, X, Y, 0, LOGISTIC)
-    for draw in draws:
-        moved = np.asarray(draw.basis.centres) - np.asarray(fit.basis.centres)
-        assert abs(np.mean(moved**2) / 1e-3 - 1.0) < 4.0 * np.sqrt(2.0 / moved.size)
+    basis = FAMILIES["rbf-optimised"].from_data(X, num_features=12, start=1.0, key=jax.random.key(0))
+    fit = LaplaceFit(basis, 1.0, Logistic(jnp.asarray(0.0)), 0.0, 0.0, 1.0, 0)
+    rows, labels = jnp.asarray(X), jnp.asarray(Y)
+    draws = LOGISTIC.draws(fit, basis, tuple(basis.trainable), rows, labels, 2, jax.random.key(1))
+    moved = np.stack([draw.basis.centres - basis.centres for draw in draws])
+    assert abs(np.mean(moved**2) / 1e-3 - 1.0) < 4.0 * np.sqrt(2.0 / moved.size)
+    assert not np.array_equal(*moved)
 
 
 # Rivals
