@@ -153,7 +153,8 @@ class GeneralisedEnsemble(eqx.Module):
             for group, beliefs, alive in zip(self.groups, state.filters, live, strict=True)
         ]
         filters, parts, outside = zip(*runs, strict=True)
-        predictive = self._mix(jnp.zeros(self.num_experts), list(parts), n)
+        unfilled = [tuple(a[:, :, :n] for a in part) for part in parts]
+        predictive = self._mix(jnp.zeros(self.num_experts), unfilled, n)
         log_density = predictive.component_log_density(y)
         weights, known = along(self.rule, state.weights, log_density, mask)
         predictive = replace(predictive, log_weights=jax.vmap(self.rule.predict)(known))
