@@ -184,7 +184,9 @@ BROKEN = [
 
 @pytest.mark.parametrize(("broken", "check", "message"), BROKEN)
 def test_each_broken_promise_is_caught(broken, check, message):
-    subject = conformance.Subject(broken(), jnp.asarray(X), jnp.asarray(Y), None, jax.random.key(0), 1e-9)
+    rows = jnp.asarray(X), jnp.asarray(Y)
+    far = rows[1] + 1e3 * (1.0 + jnp.abs(rows[1]))
+    subject = conformance.Subject(broken(), *rows, None, jax.random.key(0), 1e-9, far)
     with pytest.raises(AssertionError, match=message):
         getattr(conformance, check)(subject)
     with pytest.raises(AssertionError):

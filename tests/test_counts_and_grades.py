@@ -166,5 +166,5 @@ class TestGrades:
         with pytest.raises(ValueError, match=r"9 at row 1"):
             model.partial_fit(X[:2], [3, 9])
         assert_array_equal(model.predict_proba(X), before)
-        with pytest.raises(ValueError, match="two grades"):
+        with pytest.raises(ValueError, match="two classes of grades"):
             StreamingGPOrdinal(**LINEAR).partial_fit(X[:2], [3, 3])
