@@ -16,3 +16,10 @@ def x64() -> Iterator[None]:
     """Every test computes in float64, as the estimators do, and no shape is promoted silently."""
     with jax.enable_x64(True), jax.numpy_rank_promotion("raise"):
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_programs_left() -> Iterator[None]:
+    """Thousands of compiled programs would be more memory maps than a process may have."""
+    yield
+    jax.clear_caches()

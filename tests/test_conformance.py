@@ -168,7 +168,7 @@ class Hoards(Mean):
 BROKEN = [
     (WeightsThatDoNotSumToOne, "predictions_are_distributions", "do not sum to one"),
     (NoVariance, "predictions_are_distributions", "variance is not positive"),
-    (OneOutputForAll, "predictions_are_distributions", "expected log_weights, loc and var of shapes"),
+    (OneOutputForAll, "predictions_are_distributions", "expected log_weights, loc and variances of shapes"),
     (LearnsWhilePredicting, "predict_is_pure", "predict"),
     (DrawsItsPredictions, "predict_is_pure", "must not draw"),
     (UpdatesInPlace, "states_are_values", "must return a new one"),

@@ -18,16 +18,10 @@ from typer.testing import CliRunner, Result
 
 import streamgp
 import streamgp.app.run
-from streamgp.app import cli, compilation
+from streamgp.app import cli
 
 LINEAR = ("--features", "a,b,wind", "--target", "y", "--model", "linear")
 OPTIONS = (*LINEAR, "--warmup", str(WARMUP))
-
-
-@pytest.fixture(autouse=True)
-def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command sets up its process's cache of compiled programs; that of the tests is none of its business."""
-    monkeypatch.setattr(compilation, "keep_compiled_programs", lambda: None)
 
 
 def invoke(*words: object, stdin: bytes | None = None) -> Result:
