@@ -1,5 +1,6 @@
 """Run every test in float64 with shape and type checks on, without touching the process's own settings."""
 
+import os
 from collections.abc import Iterator
 
 import jax
@@ -8,6 +9,7 @@ from jaxtyping import install_import_hook
 
 # Programs are compiled quickly rather than well: there are thousands, and most of them run for a moment.
 jax.config.update("jax_disable_most_optimizations", True)
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # for the processes that tests start
 _hook = install_import_hook("streamgp", "typecheck.typecheck")
 
 
