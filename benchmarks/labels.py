@@ -1,7 +1,7 @@
-"""Labels, counts and grades: accuracy on real data, a rate that drifts, grades against numbers, and speed.
+"""Counts, grades and speed: a rate that drifts, grades against numbers, and rows a second.
 
 ``python benchmarks/labels.py --data DIR`` runs everything and puts the tables into docs/labels.md; ``--part`` names
-one of them. Rows keep the order of their files, but for those sorted by class, which are shuffled with the seed.
+one of them. Classes on real data are in `streamgp reproduce ie-gp-classification`.
 """
 
 import json
@@ -20,7 +20,6 @@ from default_page import put
 from river import linear_model
 
 from streamgp import (
-    StreamingGPClassifier,
     StreamingGPCountRegressor,
     StreamingGPOrdinal,
     StreamingGPRegressor,
@@ -35,58 +34,6 @@ from streamgp.weights import BMA
 
 HERE = Path(__file__).parent
 RESULTS, PAGE = HERE / "results" / "labels.json", HERE.parents[0] / "docs" / "labels.md"
-# Files, what is done to their order, and how many rows are taken.
-SETS: dict[str, tuple[str, int]] = {
-    "banana": ("file", 5_300),
-    "musk2": ("shuffled", 6_598),
-    "ionosphere": ("file", 351),
-    "oil_flow": ("shuffled", 1_000),
-}
-
-
-def labelled(data: Path, name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and labels."""
-    order, rows = SETS[name]
-    table = pl.read_parquet(data / f"{name}.parquet")
-    X, y = table.drop("label").to_numpy().astype(float), table["label"].to_numpy()
-    index = np.random.default_rng(seed).permutation(len(y)) if order == "shuffled" else np.arange(len(y))
-    return X[index[:rows]], y[index[:rows]]
-
-
-def run_sets(data: Path, seeds: int) -> dict[str, Any]:
-    """The default classifier and e-doebe's experts on every set."""
-    found: dict[str, Any] = {}
-    for name in SETS:
-        for model in ("default", "e-doebe", "linear"):
-            runs = []
-            for seed in range(seeds):
-                X, y = labelled(data, name, seed)
-                started = perf_counter()
-                result = evaluate(StreamingGPClassifier(model, random_state=seed), X, y, progress=False)
-                metrics = {
-                    key: result.metrics[key] for key in ("error_rate", "log_loss", "ece", "scored_rows", "naive")
-                }
-                runs.append(metrics | {"seconds": perf_counter() - started})
-            found[f"{name} {model}"] = runs
-    return found
-
-
-def table_sets(found: dict[str, Any]) -> str:
-    """As Markdown: medians over the seeds."""
-    lines = [
-        "| data | model | error | log loss | calibration error | error of the last label | of the most frequent |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, runs in found.items():
-        error, loss, ece = (median(run[key] for run in runs) for key in ("error_rate", "log_loss", "ece"))
-        rivals = [
-            median(run["naive"][rival]["error_rate"] for run in runs) for rival in ("last_label", "frequencies")
-        ]
-        data, model = name.rsplit(" ", 1)
-        lines.append(
-            f"| {data} | `{model}` | {error:.1%} | {loss:.3f} | {ece:.3f} | {rivals[0]:.1%} | {rivals[1]:.1%} |"
-        )
-    return "\n".join(lines)
 
 
 def run_counts(data: Path, seeds: int) -> dict[str, Any]:
@@ -291,7 +238,6 @@ def table_speed(found: dict[str, Any]) -> str:
 
 
 PARTS = {
-    "sets": (run_sets, table_sets),
     "counts": (run_counts, table_counts),
     "wine": (run_wine, table_wine),
     "speed": (run_speed, table_speed),
