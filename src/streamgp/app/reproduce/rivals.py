@@ -47,14 +47,14 @@ Forecasts = Iterator[tuple[str, Forecast]]
 
 def _river_logistic(X: np.ndarray, y: np.ndarray, seed: int) -> Probability:
     """river's LogisticRegression (stochastic gradient) as it comes."""
-    from river.linear_model import LogisticRegression
+    from river.linear_model import LogisticRegression  # pyright: ignore[reportMissingImports]
 
     return _river(LogisticRegression(), X, y)
 
 
 def _river_forest(X: np.ndarray, y: np.ndarray, seed: int) -> Probability:
     """river's adaptive random forest as it comes (Gomes et al. 2017)."""
-    from river.forest import ARFClassifier
+    from river.forest import ARFClassifier  # pyright: ignore[reportMissingImports]
 
     return _river(ARFClassifier(seed=seed), X, y)
 
