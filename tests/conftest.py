@@ -7,6 +7,10 @@ import jax
 import pytest
 from jaxtyping import install_import_hook
 
+# Tests run side by side, each on a core of its own: threads of two processes on the same cores wait for each other.
+if (worker := os.environ.get("PYTEST_XDIST_WORKER")) and hasattr(os, "sched_setaffinity"):
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
 # Programs are compiled quickly rather than well: there are thousands, and most of them run for a moment.
 jax.config.update("jax_disable_most_optimizations", True)
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # for the processes that tests start
