@@ -1,6 +1,6 @@
 """From warm-up rows to experts: build each basis at its starting points, fit it by evidence, drop what is flat."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -93,13 +93,7 @@ def fit_ensemble(
     table: list[FittedExpert] = []
     groups: list[int] = []
     for number, (label, fit) in enumerate(fits):
-        amplitude = fit.prior_var * float(jnp.mean(jnp.sum(fit.basis(jnp.asarray(X)) ** 2, axis=1)))
-        for name in spec.dynamics:
-            dynamics = parse(name)
-            absolute = spec.q_absolute and dynamics.decay == 1.0
-            unit = 1.0 / fit.prior_var if absolute else drift_unit(amplitude, dynamics)
-            dynamics = Dynamics(dynamics.decay, dynamics.diffusion * unit)
-            title = f"{label} {name}" if len(spec.dynamics) > 1 else label
+        for name, title, dynamics in dynamics_of(spec, label, fit.basis, fit.prior_var, X):
             experts.append(Expert(fit.basis, jnp.asarray(fit.prior_var), jnp.asarray(fit.noise_var), dynamics, title))
             for noise in kinds.names:
                 full = f"{title} {noise}" if len(kinds.names) > 1 else title
@@ -109,7 +103,20 @@ def fit_ensemble(
     return ensemble(experts, rule, num_outputs=y.shape[1], time_unit=time_unit, kinds=kinds), table
 
 
-def drift_unit(amplitude: float, dynamics: Dynamics) -> float:
+def dynamics_of(
+    spec: Spec, label: str, basis: Basis, prior_var: float, X: np.ndarray
+) -> Iterator[tuple[str, str, Dynamics]]:
+    """Of every copy of a fit: the name of its dynamics, what it is to be called, and its dynamics, relative to v."""
+    amplitude = prior_var * float(jnp.mean(jnp.sum(basis(jnp.asarray(X)) ** 2, axis=1)))
+    for name in spec.dynamics:
+        dynamics = parse(name)
+        absolute = spec.q_absolute and dynamics.decay == 1.0
+        unit = 1.0 / prior_var if absolute else _drift_unit(amplitude, dynamics)
+        title = f"{label} {name}" if len(spec.dynamics) > 1 else label
+        yield name, title, Dynamics(dynamics.decay, dynamics.diffusion * unit)
+
+
+def _drift_unit(amplitude: float, dynamics: Dynamics) -> float:
     """What the variance that dynamics add is a share of, over v: 1, but less where the prior outdoes the target.
 
     With lengthscales far beyond the data the evidence asks for a v of thousands. Dynamics in proportion to it would

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from streamgp.bases import Basis, Fourier, Intercept, Linear
-from streamgp.dynamics import Dynamics, parse, static
+from streamgp.dynamics import static
 from streamgp.generalised import GeneralisedEnsemble, GeneralisedExpert, GeneralisedState, generalised_ensemble
 from streamgp.laplace_evidence import LaplaceFit, fit_likelihood
 from streamgp.likelihoods import Categorical, Likelihood, NegativeBinomial, Ordinal, Poisson
 from streamgp.presets import Spec
-from streamgp.warmup import FLAT_GAIN, FLAT_SHARE, FittedExpert, Job, drift_unit, make_jobs, side_by_side
+from streamgp.warmup import FLAT_GAIN, FLAT_SHARE, FittedExpert, Job, dynamics_of, make_jobs, side_by_side
 from streamgp.weights import BMA
 
 # The provisional experts of the warm-up: lengthscales in units of sqrt(D) standard deviations, prior variances.
@@ -119,13 +119,7 @@ def fit_generalised(
     table: list[FittedExpert] = []
     groups: list[int] = []
     for number, (label, fit) in enumerate(fits):
-        amplitude = fit.prior_var * float(jnp.mean(jnp.sum(fit.basis(jnp.asarray(inputs)) ** 2, axis=1)))
-        for name in spec.dynamics:
-            dynamics = parse(name)
-            absolute = spec.q_absolute and dynamics.decay == 1.0
-            unit = 1.0 / fit.prior_var if absolute else drift_unit(amplitude, dynamics)
-            dynamics = Dynamics(dynamics.decay, dynamics.diffusion * unit)
-            title = f"{label} {name}" if len(spec.dynamics) > 1 else label
+        for name, title, dynamics in dynamics_of(spec, label, fit.basis, fit.prior_var, inputs):
             expert = GeneralisedExpert(fit.basis, jnp.asarray(fit.prior_var), fit.likelihood, dynamics, title)
             experts.append(expert)
             table.append(FittedExpert(title, label, name, spec.likelihood, fit.basis.num_features, fit.gain))

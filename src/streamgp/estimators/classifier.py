@@ -2,21 +2,18 @@
 
 from typing import Any, Self
 
-import jax
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from streamgp.estimators.base import StreamEstimator
-from streamgp.estimators.labels import Labels, missing
+from streamgp.estimators.labels import LabelEstimator, Labels, missing
 from streamgp.evaluation.labels import ClassMetrics
-from streamgp.evaluation.prequential import LabelEvaluation, ScoredRows, collect_labels
 from streamgp.presets import Spec
 from streamgp.validation import Rows
 
 
-class StreamingGPClassifier(ClassifierMixin, StreamEstimator):
+class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
     """Classification on a stream: class probabilities for every row, learnt row by row, in constant memory.
 
     An online ensemble of basis expansions with a softmax likelihood; each target is learnt by a Laplace step
@@ -78,12 +75,6 @@ random_state
         first = not self.__sklearn_is_fitted__()
         return self._partial_fit(self._prepare(X, y, times, reset=first, classes=classes))
 
-    def predict_proba(self, X: Any, times: Any = None) -> np.ndarray:
-        """Probability of every class of `classes_` for each row, shape (n, K); rows sum to one."""
-        predictive: Any = self._predict(X, times)
-        with jax.enable_x64(True):
-            return predictive.probabilities()
-
     def predict(self, X: Any, times: Any = None) -> np.ndarray:
         """The most probable label of each row."""
         return self.classes_[np.argmax(self.predict_proba(X, times), axis=1)]
@@ -111,15 +102,6 @@ random_state
 
     def _metrics(self, unscored: int) -> ClassMetrics:
         return ClassMetrics([str(label) for label in self._labels.names], unscored)
-
-    def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any]) -> LabelEvaluation:
-        return collect_labels(parts, metrics, self._learner, self._labels.array)
-
-    def _more_to_store(self) -> dict[str, Any]:
-        return {"labels": self._labels.to_tree()}
-
-    def _restore(self, tree: dict[str, Any]) -> None:
-        self._labels = Labels.from_tree(tree["labels"])
 
 
 def _checked(y: Any) -> np.ndarray:

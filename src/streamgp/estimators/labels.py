@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
+from streamgp.estimators.base import StreamEstimator
+from streamgp.evaluation.prequential import LabelEvaluation, ScoredRows, collect_labels
 from streamgp.validation import Rows
 
 
@@ -63,6 +66,27 @@ class Labels:
     def from_tree(cls, tree: dict[str, Any]) -> "Labels":
         """The labels whose `to_tree` gave `tree`."""
         return cls(tuple(tree["names"]), tree["dtype"])
+
+
+class LabelEstimator(StreamEstimator):
+    """What the estimators of labels and of grades share: their targets are codes of `_labels`."""
+
+    _labels: Labels
+
+    def predict_proba(self, X: Any, times: Any = None) -> np.ndarray:
+        """Probability of every class or grade of `classes_` for each row, shape (n, K); rows sum to one."""
+        predictive = self._predict(X, times)
+        with jax.enable_x64(True):
+            return predictive.probabilities()
+
+    def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any]) -> LabelEvaluation:
+        return collect_labels(parts, metrics, self._learner, self._labels.array)
+
+    def _more_to_store(self) -> dict[str, Any]:
+        return {"labels": self._labels.to_tree()}
+
+    def _restore(self, tree: dict[str, Any]) -> None:
+        self._labels = Labels.from_tree(tree["labels"])
 
 
 def _name(dtype: np.dtype) -> str:

@@ -2,20 +2,17 @@
 
 from typing import Any, Self
 
-import jax
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d
 
-from streamgp.estimators.base import StreamEstimator
-from streamgp.estimators.labels import Labels, missing
+from streamgp.estimators.labels import LabelEstimator, Labels, missing
 from streamgp.evaluation.grades import GradeMetrics
-from streamgp.evaluation.prequential import LabelEvaluation, ScoredRows, collect_labels
 from streamgp.presets import Spec
 from streamgp.validation import Rows
 
 
-class StreamingGPOrdinal(ClassifierMixin, StreamEstimator):
+class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
     """Ordinal regression on a stream: probabilities of grades that have an order but no distances.
 
     One latent function and thresholds between the grades, a cumulative probit model; the thresholds are learnt in the
@@ -69,12 +66,6 @@ random_state
         first = not self.__sklearn_is_fitted__()
         return self._partial_fit(self._prepare(X, y, times, reset=first, grades=grades))
 
-    def predict_proba(self, X: Any, times: Any = None) -> np.ndarray:
-        """Probability of every grade of `classes_` for each row, shape (n, J); rows sum to one."""
-        predictive: Any = self._predict(X, times)
-        with jax.enable_x64(True):
-            return predictive.probabilities()
-
     def predict(self, X: Any, times: Any = None) -> np.ndarray:
         """The median grade of each row: the lowest that is reached with a probability of one half."""
         reached = np.cumsum(self.predict_proba(X, times), axis=1)
@@ -110,15 +101,6 @@ random_state
 
     def _metrics(self, unscored: int) -> GradeMetrics:
         return GradeMetrics([str(grade) for grade in self._labels.names], unscored)
-
-    def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any]) -> LabelEvaluation:
-        return collect_labels(parts, metrics, self._learner, self._labels.array)
-
-    def _more_to_store(self) -> dict[str, Any]:
-        return {"labels": self._labels.to_tree()}
-
-    def _restore(self, tree: dict[str, Any]) -> None:
-        self._labels = Labels.from_tree(tree["labels"])
 
 
 def _in_order(y: np.ndarray, grades: Any) -> Labels:
