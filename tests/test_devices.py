@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 
@@ -28,14 +27,6 @@ from streamgp.weights import markov
 
 TESTS = Path(__file__).parent
 KINDS = ("alone", "first of two", "second of two")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation() -> Iterator[None]:
-    """In a third of the time; the programs are slower."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def started() -> EnsembleState:
@@ -73,7 +64,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for kind, (devices, arguments) in kinds.items():
         directories[kind] = tmp_path_factory.mktemp("run")
         command = [sys.executable, "-W", "error", str(TESTS / "spread_stream.py"), str(directories[kind]), *arguments]
-        environment = os.environ | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
+        flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
+        environment = os.environ | {"XLA_FLAGS": flags}
         processes[kind] = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     for kind, process in processes.items():
         error = process.communicate(timeout=120)[1]

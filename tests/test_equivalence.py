@@ -20,7 +20,7 @@ from streamgp.ensemble import Ensemble, EnsembleState, Expert, ensemble
 from streamgp.weights import BMA, WeightRule, fixed_share, markov, share
 
 ROWS = 1100
-SOME = 200  # enough for a row at a time, which takes long: experts are shut down, blocks of 64 rows begin and end
+SOME = 135  # enough for a row at a time, which takes long: experts are shut down, blocks of 64 rows begin and end
 PRIOR_VAR, NOISE_VAR = 1.3, 0.05
 DYNAMICS = {"static": (1.0, 0.0), "walk 0.001": (1.0, 1e-3), "revert 0.99": (0.99, 1.0 - 0.99**2)}
 NUM_BASES = len(FAMILIES) + 1

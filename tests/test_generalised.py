@@ -90,7 +90,8 @@ def test_it_keeps_the_contract_of_online_models(likelihood, rule, timed):
     classes = 3 if isinstance(likelihood(), Categorical) else 2
     y = (y + jnp.arange(8)[:, None]) % classes
     other = (y + 1.0) % classes
-    check_online_model(build(likelihood(), rule()), X, y, times if timed else None, other=other)
+    model = build(likelihood(), rule())
+    check_online_model(model, X, y, times if timed else None, other=other)
 
 
 def test_an_offset_is_added_to_the_latent_values():

@@ -82,7 +82,7 @@ def _mode(likelihood: Likelihood, Phi: Array, y: Array, start: Array, shift: Arr
     """The weights of highest posterior density, by Newton's method; every step is halved until it loses nothing."""
 
     def objective(weights: Array) -> Array:
-        return jnp.sum(jax.vmap(likelihood.log_prob)(Phi @ weights.T + shift, y)) - 0.5 * jnp.sum(weights**2)
+        return jnp.sum(jax.vmap(likelihood.log_shape)(Phi @ weights.T + shift, y)) - 0.5 * jnp.sum(weights**2)
 
     def newton(carry: tuple) -> tuple:
         weights, value, _, count = carry

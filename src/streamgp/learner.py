@@ -14,7 +14,7 @@ import numpy as np
 from streamgp.core import Info, Predictive
 from streamgp.data.horizon import Forecasts, Origins
 from streamgp.data.lags import LaggedTargets
-from streamgp.data.pieces import PIECES, joined, pieces
+from streamgp.data.pieces import COMPILED, PIECES, joined, pieces
 from streamgp.data.standardise import Standardiser
 from streamgp.ensemble import Ensemble
 from streamgp.generalised import GeneralisedEnsemble
@@ -128,6 +128,13 @@ class StreamLearner:
         return PIECES[0] if self.at_work else self._next_boundary() - self.rows
 
     @property
+    def _sizes(self) -> tuple[int, ...]:
+        """Rows of the pieces that reach the model; a program that serves the warm-up alone is one of a kind."""
+        if self.spec.task == "regression":
+            return PIECES
+        return COMPILED if self.warm else COMPILED[:1]
+
+    @property
     def last_time(self) -> float | None:
         """The time stamp of the last row learnt."""
         last = self._rowwise.last_time if self._singly and self._rowwise else float(self._state.last_time)
@@ -174,7 +181,7 @@ class StreamLearner:
         parts = []
         with jax.enable_x64(True):
             self._settle()
-            for rows, size in pieces(len(X)):
+            for rows, size in pieces(len(X), self._sizes):
                 piece = self._piece(X[rows], None if times is None else times[rows], size)
                 predictive = self._model.predict(self._state, piece["X"], piece["times"])
                 parts.append(self._in_units(predictive, rows.stop - rows.start))
@@ -313,7 +320,7 @@ class StreamLearner:
     def _update(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None, later: np.ndarray) -> Info:
         """Learn pairs of inputs and targets; with a horizon, forecast from the `later` inputs after each of them."""
         parts = []
-        for rows, size in pieces(len(X)):
+        for rows, size in pieces(len(X), self._sizes):
             piece = self._piece(X[rows], None if times is None else times[rows], size)
             n = rows.stop - rows.start
             target = np.zeros((size, self.num_outputs))

@@ -281,9 +281,7 @@ def live(data: Path, tmp_path: Path, cache: Path) -> Iterator[Live]:
 
 
 @pytest.mark.parametrize("where", ["fit", "stream"])
-def test_ctrl_c_ends_the_process_with_its_results_written(
-    live: Live, data: Path, tmp_path: Path, cache: Path, where: str
-):
+def test_ctrl_c_ends_the_process_with_its_results_written(live: Live, data: Path, tmp_path: Path, where: str):
     live.feed(WARMUP if where == "fit" else 205)
     live.wait_for(WARMUP - 10 if where == "fit" else 200)
     if where == "fit":
@@ -296,7 +294,6 @@ def test_ctrl_c_ends_the_process_with_its_results_written(
     assert rows in ((90, WARMUP) if where == "fit" else (200,))
     assert err.splitlines()[-1] == f"streamgp: interrupted after {rows} rows; go on with --resume"
     assert (live.out / "report.html").exists()
-    assert any((cache / "streamgp" / "compiled").iterdir())  # for the next process
     same_as_unbroken(data, tmp_path, run_linear(data, live.out, chunk=10, resume=True), chunk=10)
 
 
@@ -309,6 +306,19 @@ def test_a_killed_process_leaves_a_checkpoint_to_go_on_from(live: Live, data: Pa
     live.process.communicate()
     resumed = run_linear(data, live.out, chunk=10, resume=True)
     same_as_unbroken(data, tmp_path, resumed, chunk=10)
+
+
+def test_compiled_programs_are_kept_for_the_next_process(tmp_path: Path):
+    code = """
+import jax
+from streamgp.app.compilation import keep_compiled_programs
+keep_compiled_programs()
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # those that take longer are kept
+jax.jit(lambda x: x + 1)(1.0)
+"""
+    _, err = python(code, cache=tmp_path).communicate(timeout=60)
+    assert not err
+    assert any((tmp_path / "streamgp" / "compiled").iterdir())
 
 
 def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path: Path):

@@ -41,6 +41,10 @@ class Likelihood(eqx.Module):
         """log p(y | f); finite for any finite f, or ``-inf`` where it overflows."""
         raise NotImplementedError
 
+    def log_shape(self, f: Float[Array, " c"], y: Float[Array, ""]) -> Float[Array, ""]:
+        """log p(y | f) but for what depends on y alone, where that is dear: all that a step needs."""
+        return self.log_prob(f, y)
+
     def log_predictive(
         self, y: Float[Array, ""], loc: Float[Array, " c"], cov: Float[Array, "c c"]
     ) -> Float[Array, ""]:
@@ -80,8 +84,13 @@ def derivatives(
     likelihood: Likelihood, f: Float[Array, " c"], y: Float[Array, ""]
 ) -> tuple[Float[Array, " c"], Float[Array, "c c"]]:
     """Gradient of log p(y | f), and minus its matrix of second derivatives."""
-    gradient = jax.grad(likelihood.log_prob)(f, y)
-    return gradient, -jax.hessian(likelihood.log_prob)(f, y)
+
+    def along(direction: Array) -> tuple[Array, Array]:
+        # One pass gives both; apart they would be compiled apart.
+        return jax.jvp(lambda f: jax.grad(likelihood.log_shape)(f, y), (f,), (direction,))
+
+    gradient, curvature = jax.vmap(along, out_axes=(None, 0))(jnp.eye(len(f), dtype=f.dtype))
+    return gradient, -curvature
 
 
 class Step(NamedTuple):
@@ -121,7 +130,7 @@ def laplace_step(
 
     def objective(a: Float[Array, " c"]) -> Float[Array, ""]:
         moved = cov @ a
-        return likelihood.log_prob(loc + moved, y) - 0.5 * a @ moved
+        return likelihood.log_shape(loc + moved, y) - 0.5 * a @ moved
 
     def newton(carry: tuple) -> tuple:
         a, value, _, count = carry
@@ -138,13 +147,15 @@ def laplace_step(
     def unfinished(carry: tuple) -> Array:
         return (carry[2] > TOLERANCE) & (carry[3] < MAX_STEPS)
 
-    a = jnp.zeros_like(loc)
-    value = objective(a)
+    starts = jnp.zeros_like(loc)[None]
     explains = likelihood.start(y)
     if explains is not None:
         other = jnp.where(cov[0, 0] > 0.0, (explains - loc) / jnp.maximum(cov[0, 0], 1e-300), 0.0)
-        better = objective(other) > value
-        a, value = jnp.where(better, other, a), jnp.where(better, objective(other), value)
+        starts = jnp.stack([starts[0], other])
+    values = jax.vmap(objective)(starts)
+    # A start that is no number is no better.
+    first = jnp.where(values[-1] > values[0], len(starts) - 1, 0)
+    a, value = starts[first], values[first]
     a, *_ = jax.lax.while_loop(unfinished, newton, (a, value, jnp.asarray(jnp.inf, loc.dtype), 0))
     _, precision = derivatives(likelihood, loc + cov @ a, y)
     if precision.shape == (1, 1):
@@ -159,15 +170,16 @@ def halved(objective: Callable[[Array], Array], a: Array, value: Array, directio
     def worse(carry: tuple) -> Array:
         _, new, count = carry
         # Written so that NaN counts as worse.
-        return ~(new >= value - 1e-13 * jnp.abs(value)) & (count < MAX_HALVINGS)
+        return ~(new >= value - 1e-13 * jnp.abs(value)) & (count <= MAX_HALVINGS)
 
     def halve(carry: tuple) -> tuple:
         scale, _, count = carry
         return 0.5 * scale, objective(a + 0.5 * scale * direction), count + 1
 
-    one = jnp.ones_like(value)
-    scale, new, count = jax.lax.while_loop(worse, halve, (one, objective(a + direction), 0))
-    found = count < MAX_HALVINGS
+    # From twice the direction, which nobody has tried: so that the objective is written out, and compiled, once.
+    twice = jnp.full_like(value, 2.0), jnp.full_like(value, jnp.nan), 0
+    scale, new, count = jax.lax.while_loop(worse, halve, twice)
+    found = count <= MAX_HALVINGS
     return jnp.where(found, scale, 0.0), jnp.where(found, new, value)
 
 

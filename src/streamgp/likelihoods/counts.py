@@ -33,11 +33,18 @@ class Poisson(Likelihood):
 
     intercept: Float[Array, ""]
 
-    def log_prob(self, f: Float[Array, " 1"], y: Float[Array, ""]) -> Float[Array, ""]:
+    def log_shape(self, f: Float[Array, " 1"], y: Float[Array, ""]) -> Float[Array, ""]:
         eta = f[0] + self.intercept
         # A straight line where the exponential overflows or nearly so, so that no derivative does.
         capped = jnp.minimum(eta, _MOST)
-        return y * eta - jnp.exp(capped) * (1.0 + eta - capped) - gammaln(y + 1.0)
+        return y * eta - jnp.exp(capped) * (1.0 + eta - capped)
+
+    def log_constant(self, y: Float[Array, ""]) -> Float[Array, ""]:
+        """log p(y | f) - log_shape."""
+        return -gammaln(y + 1.0)
+
+    def log_prob(self, f: Float[Array, " 1"], y: Float[Array, ""]) -> Float[Array, ""]:
+        return self.log_shape(f, y) + self.log_constant(y)
 
     def start(self, y: Float[Array, ""]) -> Float[Array, ""]:
         return jnp.log(y + 0.5) - self.intercept
@@ -81,11 +88,19 @@ class NegativeBinomial(Likelihood):
     intercept: Float[Array, ""]
     dispersion: Float[Array, ""]
 
-    def log_prob(self, f: Float[Array, " 1"], y: Float[Array, ""]) -> Float[Array, ""]:
+    def log_shape(self, f: Float[Array, " 1"], y: Float[Array, ""]) -> Float[Array, ""]:
         eta, r = f[0] + self.intercept, self.dispersion
+        return y * eta - (y + r) * jax.nn.softplus(eta - jnp.log(r))
+
+    def log_constant(self, y: Float[Array, ""]) -> Float[Array, ""]:
+        """log p(y | f) - log_shape."""
+        r = self.dispersion
         # log Gamma(y + r) - log Gamma(r) - y log r, without the difference of large numbers.
         ratio = (r + y - 0.5) * jnp.log1p(y / r) - y + _stirling(r + y) - _stirling(r)
-        return y * eta - (y + r) * jax.nn.softplus(eta - jnp.log(r)) + ratio - gammaln(y + 1.0)
+        return ratio - gammaln(y + 1.0)
+
+    def log_prob(self, f: Float[Array, " 1"], y: Float[Array, ""]) -> Float[Array, ""]:
+        return self.log_shape(f, y) + self.log_constant(y)
 
     def start(self, y: Float[Array, ""]) -> Float[Array, ""]:
         return jnp.log(y + 0.5) - self.intercept
@@ -120,10 +135,11 @@ def _smoothed_log_mean(y: Float[np.ndarray, " n"]) -> float:
     return float(np.log((np.sum(y) + 0.5) / max(len(y), 1)))
 
 
-def _log_predictive(likelihood: Likelihood, y: Array, loc: Array, cov: Array) -> Array:
+def _log_predictive(likelihood: Poisson | NegativeBinomial, y: Array, loc: Array, cov: Array) -> Array:
     cov = jnp.maximum(cov, LEAST_VARIANCE)
     mode = loc + cov @ laplace_step(likelihood, y, loc, cov).shift
-    return log_integral(lambda f: likelihood.log_prob(f[None], y), mode[0], loc[0], cov[0, 0])
+    shape = log_integral(lambda f: likelihood.log_shape(f[None], y), mode[0], loc[0], cov[0, 0])
+    return shape + likelihood.log_constant(y)
 
 
 def _lognormal(mean: Array, var: Array) -> tuple[Array, Array]:

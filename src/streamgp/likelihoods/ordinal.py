@@ -61,7 +61,7 @@ class Ordinal(Likelihood):
     def _log_grades(self, mean: Float[Array, ""], scale: Float[Array, ""]) -> Float[Array, " j"]:
         thresholds = self.first + jnp.concatenate([jnp.zeros_like(self.gaps, shape=1), jnp.cumsum(self.gaps)])
         z = (thresholds - mean) / scale
-        below, above = log_ndtr(z), log_ndtr(-z)
+        below, above = log_ndtr(jnp.stack([z, -z]))
         # Between thresholds, the difference of the tails on the side where they are small.
         upper = z[:-1] > 0.0
         larger = jnp.where(upper, above[:-1], below[1:])

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key
 
 from streamgp.arrays import AnyArray, namespace
 from streamgp.core import Predictive
-from streamgp.data.pieces import pieces
+from streamgp.data.pieces import COMPILED, pieces
 from streamgp.likelihoods.base import Likelihood
 from streamgp.serialise import register
 
@@ -96,7 +96,7 @@ class LatentPredictive(eqx.Module):
         if namespace(*jax.tree.leaves((self, arrays))) is not np:
             return function(self, *arrays)
         parts = []
-        for rows, size in pieces(len(self.log_weights)):
+        for rows, size in pieces(len(self.log_weights), COMPILED):
             n = rows.stop - rows.start
             piece = jax.tree.map(lambda a, rows=rows, size=size: _filled(a[rows], size), (self, *arrays))
             parts.append(np.asarray(function(*piece))[:n])
