@@ -137,11 +137,14 @@ class Info(NamedTuple):
     rules
         Of each row, how much each of several weight rules counted before the target was seen; each row sums to one.
         None where a single rule weighs the experts.
+    weights
+        Of each row, how much each expert counted, where the prediction is no mixture with a component for each.
     """
 
     predictive: Any
     outside: Bool[AnyArray, " n"]
     rules: Float[AnyArray, "n r"] | None = None
+    weights: Float[AnyArray, "n w"] | None = None
 
 
 @runtime_checkable

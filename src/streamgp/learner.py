@@ -19,11 +19,13 @@ from streamgp.data.standardise import Standardiser
 from streamgp.ensemble import Ensemble
 from streamgp.generalised import GeneralisedEnsemble
 from streamgp.likelihoods import AnyPredictive
+from streamgp.multikernel import MultiKernel
 from streamgp.presets import Spec
 from streamgp.rowwise import RowWise
 from streamgp.serialise import decode, encode
 from streamgp.warmup import FittedExpert, fit_ensemble, provisional_ensemble
 from streamgp.warmup_generalised import fit_generalised, provisional_generalised, with_class
+from streamgp.warmup_multikernel import make_multikernel
 from streamgp.weights import Mixture
 
 _Stretch = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -101,7 +103,7 @@ class StreamLearner:
         self._inputs = Standardiser.empty(width)
         self._targets = Standardiser.empty(num_outputs)
         with jax.enable_x64(True):
-            # An Ensemble or a GeneralisedEnsemble, and its state.
+            # An Ensemble, a GeneralisedEnsemble or a MultiKernel, and its state.
             self._model: Any = self._provisional(np.zeros((0, width)), np.zeros((0, num_outputs)))
             self._state: Any = self._model.init(jax.random.key(seed), spec.horizon)
         self._origins = Origins.empty(spec.horizon, width)
@@ -146,6 +148,8 @@ class StreamLearner:
         if self._singly and self._rowwise:
             return np.exp(self._rowwise.log_weights)
         with jax.enable_x64(True):
+            if isinstance(self._model, MultiKernel):
+                return np.asarray(self._model.weights(self._state))
             return np.exp(np.asarray(self._model.rule.predict(self._state.weights)))
 
     @property
@@ -153,7 +157,7 @@ class StreamLearner:
         """How much each of several weight rules counts for the next row, by name; empty where there is one."""
         with jax.enable_x64(True):
             self._settle()
-        rule = self._model.rule
+        rule = getattr(self._model, "rule", None)
         return rule.by_name(self._state.weights) if isinstance(rule, Mixture) else {}
 
     @property
@@ -209,7 +213,7 @@ class StreamLearner:
 
     def predict_one(self, x: np.ndarray, time: float = np.nan) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation (E,) of one row after the warm-up; `learn_one` of it is then cheap."""
-        if self.spec.horizon:
+        if self.spec.horizon or self.spec.learner:
             predictive = self.predict(x[None])
             with jax.enable_x64(True):
                 return np.asarray(predictive.mean[0]), np.asarray(predictive.std[0])
@@ -218,7 +222,7 @@ class StreamLearner:
 
     def learn_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> None:
         """Learn one row after the warm-up; without a horizon, not every covariance is touched each time."""
-        if self.spec.horizon:
+        if self.spec.horizon or self.spec.learner:
             next(self.learn(x[None], y[None]))
             return
         x = self._lags.widen_next(x[None], self._targets.mean)[0]
@@ -310,7 +314,7 @@ class StreamLearner:
                 if self.spec.horizon:  # what is known of the last row is more by now
                     made = [jax.tree.map(lambda a: a[:-1], made[0]), self._last_forecast()]
             (predictive, rules), self._forecasts = self._forecasts.exchange(made)
-        return Info(predictive, info.outside, rules)
+        return Info(predictive, info.outside, rules, info.weights)
 
     def _last_forecast(self) -> tuple[AnyPredictive, np.ndarray | None]:
         """From the last row learnt, and the weights of the rules."""
@@ -357,9 +361,11 @@ class StreamLearner:
         if self.rows > h and (not ends or self.spec.warmup_posterior == "condition"):
             self._update(X[: self.rows - h], y[h:], times if self.timed else None, X[h:])
         if ends:
-            # The fit has seen these rows: they may shape the beliefs, but not the race of the experts.
             last_time = jnp.asarray(times[-1]) if self.timed else prior.last_time
-            self._state = replace(self._state, weights=prior.weights, last_time=last_time)
+            self._state = replace(self._state, last_time=last_time)
+            if self.spec.learner is None:
+                # The fit has seen these rows: they may shape the beliefs, but not the race of the experts.
+                self._state = replace(self._state, weights=prior.weights)
             self._kept = None
 
     def _fit(self, X: np.ndarray, y: np.ndarray, times: np.ndarray) -> None:
@@ -367,12 +373,11 @@ class StreamLearner:
         if self.timed:
             gaps = np.diff(times)
             unit = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
-        inputs, settings = (
-            self._inputs.transform(X),
-            {"seed": self.seed, "time_unit": unit, "progress": self.progress},
-        )
-        if self.spec.task == "regression":
-            targets = np.asarray((y - self._targets.mean) / self._targets.scale)
+        inputs, targets = self._inputs.transform(X), np.asarray((y - self._targets.mean) / self._targets.scale)
+        settings = {"seed": self.seed, "time_unit": unit, "progress": self.progress}
+        if self.spec.learner is not None:
+            self._model, self.experts = make_multikernel(self.spec, inputs, targets, self.num_classes, seed=self.seed)
+        elif self.spec.task == "regression":
             self._model, self.experts = fit_ensemble(self.spec, inputs, targets, **settings)
         else:
             self._model, self.experts = fit_generalised(self.spec, inputs, y[:, 0], self.num_classes, **settings)

@@ -18,6 +18,8 @@ from streamgp.weights import WeightRule
 PAPER_BASES = ("linear", "hilbert", "fourier", "rbf")
 # IE-GP's dictionary: isotropic squared-exponential kernels with squared lengthscales 10^k.
 IE_GP_DICTIONARY = tuple(float(10.0 ** (k / 2)) for k in range(-4, 7))
+# The dictionary of Ghari and Shen (2021): squared lengthscales from 10^-2 to 10^2.
+SFG_MKL_DICTIONARY = tuple(float(10.0 ** (k / 20)) for k in range(-20, 21))
 _STACKING = ("soft-bayes", "stacking", "stacking-share", "stacking-newton")
 RULES = ("bma", "bma-shutdown", "dma", "switching", "e-doebe", *_STACKING, "auto", "Q")
 _RULE_NAMES = RULES[:-1]
@@ -85,6 +87,9 @@ class Spec:
         `streamgp.likelihoods`.
     exposure
         For counts: the last input is the log of the exposure, by which the rate is multiplied.
+    learner
+        An online learner of many kernels in place of an ensemble (see `streamgp.multikernel`); of what stands above,
+        it heeds `features_per_basis`, `lengthscales`, `lags` and `likelihood`.
     """
 
     model: str
@@ -107,6 +112,7 @@ class Spec:
     horizon: int = 0
     likelihood: str = "gaussian"
     exposure: bool = False
+    learner: str | None = None
 
     @property
     def task(self) -> str:
@@ -177,6 +183,8 @@ class Spec:
 
 _WALK = "walk 0.001"
 _DICTIONARY = {"bases": ("fourier",), "features_per_basis": 100, "lengthscales": IE_GP_DICTIONARY}
+MULTIKERNEL = ("sfg-mkl", "sfg-mkl-r", "raker", "adaraker", "omkr", "omkl-gf")
+_MANY_KERNELS = {"bases": (), "lengthscales": SFG_MKL_DICTIONARY}
 PRESETS: dict[str, Spec] = {
     spec.model: spec
     for spec in (
@@ -201,6 +209,7 @@ PRESETS: dict[str, Spec] = {
         Spec("dsie-gp", dynamics=(_WALK,), rule="switching", **_DICTIONARY),
         Spec("i-ssgpr", bases=("fourier",), features_per_basis=100, most_features=1),
         Spec("linear", bases=("linear",)),
+        *(Spec(name, learner=name, **_MANY_KERNELS) for name in MULTIKERNEL),
     )
 }
 # In place of the default for targets that are labels, counts or grades.
@@ -246,6 +255,20 @@ def make_spec(
     if task != "regression":
         spec = GENERALISED_DEFAULT if model == "default" else spec
         _check_generalised(task, noise=noise, lags=lags, horizon=horizon, n_samples=n_samples)
+    if spec.learner is not None:
+        _check_multikernel(
+            model,
+            task,
+            bases=bases,
+            n_samples=n_samples,
+            dynamics=dynamics,
+            noise=noise,
+            weights=weights,
+            delta=delta,
+            share=share,
+            switch=switch,
+            horizon=horizon,
+        )
     if exposure and task != "count":
         raise ValueError(f"exposure: expected it with counts, got the task {task!r}")
     spec = replace(spec, likelihood=_known("likelihood", likelihood or allowed[0], allowed), exposure=exposure)
@@ -299,6 +322,17 @@ def _check_generalised(task: str, **options: Any) -> None:
     for name, value in options.items():
         if value not in (None, 1):
             raise ValueError(f"{name}: expected it with the task 'regression' alone, got {value!r} for {task!r}")
+
+
+def _check_multikernel(model: str, task: str, **options: Any) -> None:
+    """Raise ValueError for what an online learner of many kernels does not have."""
+    if task not in ("regression", "classification"):
+        raise ValueError(f"model: expected an ensemble for the task {task!r}, got {model!r}")
+    for name, value in options.items():
+        if value not in (None, 1):
+            raise ValueError(
+                f"{name}: expected it with an ensemble of experts, got {value!r} for the model {model!r}"
+            )
 
 
 def whole_number(what: str, value: Any) -> int:

@@ -10,9 +10,10 @@ import numpy as np
 
 from streamgp.bases import Basis, Fourier, Intercept, Linear
 from streamgp.dynamics import static
-from streamgp.generalised import GeneralisedEnsemble, GeneralisedExpert, GeneralisedState, generalised_ensemble
+from streamgp.generalised import GeneralisedEnsemble, GeneralisedExpert, generalised_ensemble
 from streamgp.laplace_evidence import LaplaceFit, fit_likelihood
 from streamgp.likelihoods import Categorical, Likelihood, NegativeBinomial, Ordinal, Poisson
+from streamgp.multikernel import MultiKernel
 from streamgp.presets import Spec
 from streamgp.warmup import FLAT_GAIN, FLAT_SHARE, FittedExpert, Job, dynamics_of, make_jobs, side_by_side
 from streamgp.weights import BMA
@@ -69,12 +70,11 @@ def provisional_generalised(
     return generalised_ensemble(experts, BMA(), offset=spec.exposure)
 
 
-def with_class(model: Any, state: Any, num_classes: int, rows: int) -> tuple[GeneralisedEnsemble, GeneralisedState]:
+def with_class(model: Any, state: Any, num_classes: int, rows: int) -> tuple[Any, Any]:
     """The model and its state with one class more than `num_classes`, after so many `rows`.
 
     Its latent values are at their prior, and its intercept says that it has come half a time in all rows.
     """
-    classes = model.groups[0].likelihood.num_classes
 
     def admit(likelihood: Any) -> Any:
         known = likelihood.intercept[:num_classes]
@@ -83,7 +83,9 @@ def with_class(model: Any, state: Any, num_classes: int, rows: int) -> tuple[Gen
         intercept = jnp.concatenate([known, new[None], rest])
         return Categorical(len(intercept), intercept)
 
-    every = jax.vmap(jax.vmap(admit))
+    if isinstance(model, MultiKernel):
+        return model.extended(state, admit(model.learner.loss.likelihood))
+    classes, every = model.groups[0].likelihood.num_classes, jax.vmap(jax.vmap(admit))
     if num_classes < classes:
         groups = tuple(replace(group, likelihood=every(group.likelihood)) for group in model.groups)
         return replace(model, groups=groups), state

@@ -25,7 +25,8 @@ class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
     ----------
     model, warmup, bases, features_per_basis, dynamics, weights, delta, share, switch, warmup_posterior, on_bad_row, \
 random_state
-        As in `StreamingGPRegressor`. The default model is one of its own.
+        As in `StreamingGPRegressor`. The default model is one of its own; online learners of many kernels have the
+        softmax loss.
 
     Attributes
     ----------
