@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from streamgp import checkpoint
+from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.prequential import Metrics, ScoredRows, collect
 from streamgp.learner import StreamLearner
 from streamgp.presets import Spec, make_spec, whole_number
@@ -164,6 +165,10 @@ class StreamEstimator(BaseEstimator):
     def _metrics(self, unscored: int) -> Metrics:
         """The scores of the task, of the rows after so many."""
         raise NotImplementedError
+
+    def _conformal(self, level: float, outputs: int) -> Conformal:
+        """Bands of this level for so many targets."""
+        return Conformal(level, [f"y{e}" for e in range(outputs)], horizon=self._make_spec().horizon)
 
     def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any]) -> Any:
         """The result of `evaluate`."""

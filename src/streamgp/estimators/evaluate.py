@@ -10,7 +10,14 @@ CHUNK = 1024  # rows scored between two steps of the progress bar
 
 
 def evaluate(
-    model: StreamEstimator, X: Any, y: Any, times: Any = None, *, exposure: Any = None, progress: bool = True
+    model: StreamEstimator,
+    X: Any,
+    y: Any,
+    times: Any = None,
+    *,
+    exposure: Any = None,
+    conformal: float | None = None,
+    progress: bool = True,
 ) -> Any:
     """Test-then-train: predict every row before its target is seen, score it, then learn it.
 
@@ -24,8 +31,16 @@ def evaluate(
     X, y, times, exposure
         As in the model's `partial_fit`; rows in the order of the stream. Those that ``on_bad_row="skip"`` leaves out
         have no entry in the result.
+    conformal
+        The share of targets, such as 0.9, that bands beside the model's own are to hold, whatever the stream does:
+        see `streamgp.evaluation.Conformal`. For numbers and counts.
     progress
         Show a progress bar on a terminal.
+
+    Raises
+    ------
+    ValueError
+        As `partial_fit` does, and if `conformal` is no share, or asked for of labels or grades.
 
     Returns
     -------
@@ -37,10 +52,13 @@ def evaluate(
     begin = not model.__sklearn_is_fitted__()
     rows = model._prepare(X, y, times, begin, **more)
     warmup = warmup_for(rows)
+    bands = None if conformal is None else model._conformal(conformal, rows.y.shape[1])
     if begin:
         model._start(rows, warmup)
     learner = model._learner
     metrics = model._metrics(max(0, learner.warmup - learner.rows))
+    if bands is not None:
+        bands.warmup = metrics.warmup
     chunks = (
         (rows.X[i : i + CHUNK], rows.y[i : i + CHUNK], None if rows.times is None else rows.times[i : i + CHUNK])
         for i in range(0, len(rows.X), CHUNK)
@@ -49,10 +67,11 @@ def evaluate(
     with progress_bar("test, then train", len(rows.X), progress) as bar:
         learner.progress = lambda done, todo: bar.at(metrics.rows, f"fitting experts: {done} of {todo}")
         try:
-            for part in prequential(learner, chunks, metrics):
+            for part in prequential(learner, chunks, metrics, bands):
                 parts.append(part)
                 bar.at(metrics.rows, "test, then train")
         finally:
             learner.progress = None
     model.skipped_rows_ += rows.skipped
-    return model._collected(parts, results(metrics, learner))
+    scores = results(metrics, learner)
+    return model._collected(parts, scores if bands is None else scores | {"conformal": bands.result()})

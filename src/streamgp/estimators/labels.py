@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from streamgp.estimators.base import StreamEstimator
+from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.prequential import LabelEvaluation, ScoredRows, collect_labels
 from streamgp.validation import Rows
 
@@ -78,6 +79,9 @@ class LabelEstimator(StreamEstimator):
         predictive = self._predict(X, times)
         with jax.enable_x64(True):
             return predictive.probabilities()
+
+    def _conformal(self, level: float, outputs: int) -> Conformal:
+        raise ValueError(f"conformal: expected it with numbers or counts, whose bands it corrects, got {level!r}")
 
     def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any]) -> LabelEvaluation:
         return collect_labels(parts, metrics, self._learner, self._labels.array)

@@ -9,6 +9,7 @@ from streamgp.evaluation.bounds import (
     static_kernel_bound,
     switching_kernel_bound,
 )
+from streamgp.evaluation.conformal import AdaptiveThreshold, Conformal
 from streamgp.evaluation.counts import CountMetrics, CountScores, score_counts
 from streamgp.evaluation.grades import GradeMetrics, GradeScores, score_grades
 from streamgp.evaluation.hindsight import Hindsight, best_fit, best_functions, hindsight_basis, hindsight_kernel
@@ -25,9 +26,11 @@ from streamgp.evaluation.regret import (
 )
 
 __all__ = [
+    "AdaptiveThreshold",
     "Bound",
     "ClassMetrics",
     "ClassScores",
+    "Conformal",
     "CountMetrics",
     "CountScores",
     "Evaluation",

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.counts import CountMetrics, CountScores
 from streamgp.evaluation.grades import GradeMetrics, GradeScores
 from streamgp.evaluation.labels import ClassMetrics, ClassScores
@@ -22,6 +23,7 @@ class ScoredRows(NamedTuple):
 
     `persistence` and `running_mean` are what the naive rivals told: of numbers and counts, predictions like the
     model's; of labels and grades, the code (n,) of the last one, and the probabilities (n, J) by frequency.
+    `band` has the lower and upper ends (n, E) of conformal bands, if there are any.
     `weights` are those that mixed the predictions (n, K), or None where these are not of the fitted experts, in the
     warm-up and, with a horizon h, for h - 1 rows after it; `rules` those of several
     weight rules (n, R), or None where there is one. The stretch starts at row `start` of the chunk it came from.
@@ -33,14 +35,19 @@ class ScoredRows(NamedTuple):
     rules: np.ndarray | None
     persistence: np.ndarray
     running_mean: np.ndarray
+    band: tuple[np.ndarray, np.ndarray] | None = None
 
 
 def prequential(
     learner: StreamLearner,
     chunks: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
     metrics: Metrics,
+    conformal: Conformal | None = None,
 ) -> Iterator[ScoredRows]:
-    """Predict, score and learn the chunks (X, y, times) in order, with the `Metrics` that suit the task."""
+    """Predict, score and learn the chunks (X, y, times) in order, with the `Metrics` that suit the task.
+
+    With `conformal`, each row gets a band from the rows before it.
+    """
     for X, y, times in chunks:
         at = 0
         while at < len(X):
@@ -49,9 +56,11 @@ def prequential(
             predictive = info.predictive
             n = len(predictive.log_weights)
             scores, (persistence, running) = _scored(metrics, learner, predictive, X[at : at + n], y[at : at + n])
-            weights = np.exp(np.asarray(predictive.log_weights)) if by_experts else None
+            mixed = np.exp(predictive.log_weights) if info.weights is None else info.weights
+            weights = np.asarray(mixed) if by_experts else None
             rules = np.asarray(info.rules) if by_experts and info.rules is not None else None
-            yield ScoredRows(at, scores, weights, rules, persistence, running)
+            band = None if conformal is None else _band(conformal, predictive, scores)
+            yield ScoredRows(at, scores, weights, rules, persistence, running, band)
             at += n
 
 
@@ -63,6 +72,17 @@ def _scored(
     with jax.enable_x64(True):
         scores = metrics.score(predictive, y, *exposed)
     return scores, metrics.add(scores)
+
+
+def _band(conformal: Conformal, predictive: Any, scores: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The conformal bands of rows, and what follows from their targets for the next ones."""
+    if conformal.level == 0.9:
+        own = scores.q05, scores.q95
+    else:
+        with jax.enable_x64(True):
+            low, high = conformal.probabilities
+            own = np.asarray(predictive.quantile(low)), np.asarray(predictive.quantile(high))
+    return conformal.add(scores.y, scores.mean, scores.std, own)
 
 
 def results(metrics: Metrics, learner: StreamLearner) -> dict[str, Any]:
@@ -93,10 +113,13 @@ class Evaluation:
     rules
         How much each weight rule counted, by name, each of shape (n,) with NaN as above; empty where a single
         rule weighs the experts.
+    conformal
+        Lower and upper ends of the conformal bands, shape (n, 2) or (n, E, 2); None unless asked for.
     metrics
         Scores over the rows after the warm-up: nmse, rmse, mae, pll and pll_moment (mean log density of the
         mixture, and of one Gaussian with its moments; ``_standardised``: of the standardised target), crps,
-        coverage, naive.
+        coverage, naive; conformal (coverage, width and unbounded_rows of its bands and, under ``own``, coverage and
+        width of the model's of the same level).
     """
 
     mean: np.ndarray = field(repr=False)
@@ -110,6 +133,7 @@ class Evaluation:
     weights: np.ndarray = field(repr=False)
     rules: dict[str, np.ndarray] = field(repr=False)
     metrics: dict[str, Any]
+    conformal: np.ndarray | None = field(repr=False, default=None)
 
 
 @dataclass
@@ -148,7 +172,9 @@ def collect(parts: list[ScoredRows], metrics: dict[str, Any], learner: StreamLea
     for name in ("mean", "std", "q05", "q50", "q95", "pit", "crps"):
         joined = np.concatenate([getattr(part.scores, name) for part in parts])
         arrays[name] = joined[:, 0] if single else joined
-    return Evaluation(**arrays, **_weighing(parts, learner), metrics=metrics)
+    ends = [np.stack(part.band, axis=-1) for part in parts if part.band is not None]
+    band = None if not ends else np.concatenate(ends)[:, 0] if single else np.concatenate(ends)
+    return Evaluation(**arrays, **_weighing(parts, learner), metrics=metrics, conformal=band)
 
 
 def collect_labels(

@@ -1,0 +1,186 @@
+"""Bands that hold their share on any stream: adaptive conformal inference (Gibbs and Candes 2021).
+
+A model's own band may be too narrow or too wide, and after a change of the stream usually is. The conformal band is
+the model's mean give or take a multiple of its standard deviation, and the multiple is a quantile of how many
+standard deviations the last targets were off. The level of that quantile moves with every target, up after a miss
+and down after a hit, so that in the long run the share of misses is the one asked for: with step size g, after T rows
+it is within (1 + g) / (g T) of it on any sequence at all (their Proposition 4.1).
+"""
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Mapping
+from math import ceil, inf
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+STEP = 0.005  # g in Gibbs and Candes (2021), Sec. 2.2
+BEYOND = 20  # so many of the errors that are remembered are to lie beyond the threshold
+
+
+class AdaptiveThreshold:
+    """Thresholds for a sequence of scores, each set before its score is known and exceeded by a share 1 - level.
+
+    Parameters
+    ----------
+    level
+        The share of scores at or under their thresholds, in (0, 1).
+    ahead
+        How many rows before its score a threshold is set, at least 1.
+    """
+
+    def __init__(self, level: float, ahead: int = 1) -> None:
+        self.level = level
+        self.miss = 1.0 - level  # alpha_t
+        self._memory = ceil(BEYOND / (1.0 - level))
+        self._last: deque[float] = deque()
+        self._sorted: list[float] = []
+        self._set: deque[float] = deque([inf] * ahead)
+
+    def update(self, scores: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """The thresholds of the next rows, which come with their scores; infinite where nothing is known."""
+        found = np.empty(len(scores))
+        for i, score in enumerate(scores.tolist()):
+            found[i] = threshold = self._set.popleft()
+            # Gibbs and Candes (2021), Eq. 2.
+            self.miss += STEP * ((1.0 - self.level) - float(score > threshold))
+            self._remember(score)
+            self._set.append(self._quantile())
+        return found
+
+    def _remember(self, score: float) -> None:
+        self._last.append(score)
+        insort(self._sorted, score)
+        if len(self._last) > self._memory:
+            del self._sorted[bisect_left(self._sorted, self._last.popleft())]
+
+    def _quantile(self) -> float:
+        """That of the scores remembered at level 1 - alpha_t, one more of which is taken to be infinite."""
+        rank = ceil((1.0 - self.miss) * (len(self._sorted) + 1))
+        if rank > len(self._sorted):
+            return inf
+        return self._sorted[rank - 1] if rank > 0 else 0.0
+
+    def to_tree(self) -> dict[str, Any]:
+        """What a checkpoint needs."""
+        return {"miss": self.miss, "last": np.array(self._last, float), "set": np.array(self._set, float)}
+
+    def restore(self, tree: Mapping[str, Any]) -> None:
+        """Go on where `to_tree` stood."""
+        self.miss = tree["miss"]
+        self._last, self._set = deque(tree["last"].tolist()), deque(tree["set"].tolist())
+        self._sorted = sorted(self._last)
+
+
+class Conformal:
+    """Conformal bands beside a model's own on a stream of numbers, and how well both do.
+
+    Parameters
+    ----------
+    level
+        The share of targets that bands are to hold, such as 0.9.
+    targets
+        Their names.
+    warmup
+        Rows that come first and are not scored; bands learn from them all the same.
+    horizon
+        How many rows ahead forecasts are made; 0 and 1: the target of the next row.
+
+    Raises
+    ------
+    ValueError
+        If `level` is not between 0 and 1.
+    """
+
+    def __init__(self, level: float, targets: list[str], warmup: int = 0, horizon: int = 0) -> None:
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"conformal: expected the share that bands are to hold, between 0 and 1, got {level!r}")
+        self.level = level
+        self.targets = targets
+        self.warmup = warmup
+        self.rows = 0
+        self._thresholds = [AdaptiveThreshold(level, max(horizon, 1)) for _ in targets]
+        self._sums = np.zeros((len(targets), len(_SUMS)))
+
+    @property
+    def probabilities(self) -> tuple[float, float]:
+        """Of the model's quantiles that are its own band."""
+        return 0.5 * (1.0 - self.level), 0.5 * (1.0 + self.level)
+
+    def add(
+        self, y: np.ndarray, mean: np.ndarray, std: np.ndarray, own: tuple[np.ndarray, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The bands of the next rows, each from the rows before it, and what is learnt from them.
+
+        Parameters
+        ----------
+        y, mean, std
+            Targets and the model's predictions, (n, E).
+        own
+            The model's own band of this level: its lower and upper ends, (n, E) each.
+
+        Returns
+        -------
+        tuple
+            Lower and upper ends, (n, E); infinite where too little is known, and while the share of misses is above
+            what was asked for even with the largest of the last errors as the threshold.
+        """
+        low, high = np.empty_like(y), np.empty_like(y)
+        scored = slice(max(0, self.warmup - self.rows), None)
+        for e, threshold in enumerate(self._thresholds):
+            half = threshold.update(np.abs(y[:, e] - mean[:, e]) / std[:, e]) * std[:, e]
+            low[:, e], high[:, e] = mean[:, e] - half, mean[:, e] + half
+            inside = np.abs(y[:, e] - mean[:, e]) <= half
+            inside_own = (y[:, e] >= own[0][:, e]) & (y[:, e] <= own[1][:, e])
+            bounded, width = np.isfinite(half), own[1][:, e] - own[0][:, e]
+            each = (np.ones(len(y)), inside, bounded, np.where(bounded, 2.0 * half, 0.0), inside_own, width)
+            self._sums[e] += [float(np.sum(values[scored])) for values in each]
+        self.rows += len(y)
+        return low, high
+
+    def result(self) -> dict[str, Any]:
+        """Coverage and mean width of the conformal bands and of the model's own, over the scored rows.
+
+        Rows whose band is unbounded count as covered, are told apart, and have no part in the mean width. Those of
+        the first target are at the top; with several targets each one's own are under ``per_target``.
+        """
+        each = [self._result_of(sums) for sums in self._sums]
+        result = {"level": self.level, **each[0]}
+        return result | {"per_target": dict(zip(self.targets, each, strict=True))} if len(each) > 1 else result
+
+    def _result_of(self, sums: np.ndarray) -> dict[str, Any]:
+        rows, inside, bounded, width, own_inside, own_width = sums.tolist()
+        return {
+            "coverage": inside / rows if rows else None,
+            "width": width / bounded if bounded else None,
+            "unbounded_rows": int(rows - bounded),
+            "own": {
+                "coverage": own_inside / rows if rows else None,
+                "width": own_width / rows if rows else None,
+            },
+        }
+
+    def to_tree(self) -> dict[str, Any]:
+        """What a checkpoint needs."""
+        return {
+            "level": self.level,
+            "targets": list(self.targets),
+            "warmup": self.warmup,
+            "rows": self.rows,
+            "thresholds": [threshold.to_tree() for threshold in self._thresholds],
+            "sums": self._sums.copy(),
+        }
+
+    @classmethod
+    def from_tree(cls, tree: Mapping[str, Any]) -> "Conformal":
+        """The bands whose `to_tree` gave `tree`."""
+        conformal = cls(tree["level"], list(tree["targets"]), tree["warmup"])
+        conformal.rows, conformal._sums = tree["rows"], tree["sums"].copy()
+        for threshold, stored in zip(conformal._thresholds, tree["thresholds"], strict=True):
+            threshold.restore(stored)
+        return conformal
+
+
+_SUMS = ("rows", "inside", "bounded", "width", "own inside", "own width")
