@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from streamgp.app.outputs import RunError
-from streamgp.app.reproduce import classification, doebe, iegp
+from streamgp.app.reproduce import classification, doebe, iegp, sfg
 from streamgp.app.reproduce.datasets import DATASETS, is_at_hand
 from streamgp.app.reproduce.kinds import Reproduction
 
@@ -25,6 +25,8 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         iegp.REGRET,
         classification.IE_GP,
         classification.DOEBE,
+        sfg.TABLES,
+        sfg.REGRET,
     )
 }
 

@@ -194,6 +194,27 @@ DATASETS: dict[str, DataSet] = {
             ("kin40k", 40_000, 8),
         )
     },
+    **{
+        name + suffix: DataSet(
+            title + (", shuffled" if suffix else ""),
+            rows,
+            inputs,
+            f"{UCI}, in the order of its file",
+            f"{file}.parquet",
+            drop=drop,
+            target=target,
+            order="shuffled" if suffix else "",
+        )
+        for name, title, rows, inputs, file, target, drop in (
+            ("airfoil-file", "Airfoil", 1_503, 5, "airfoil", "y", ()),
+            ("concrete-file", "Concrete", 1_030, 8, "concrete", "y", ()),
+            ("naval-lever", "Naval, lever position", 11_934, 15, "naval", "x0", ("y", "y2")),
+            ("wine-white", "Wine (white)", 4_898, 11, "wine_white", "y", ()),
+        )
+        for suffix in ("", "-shuffled")
+    },
+    "mkl-sines": DataSet("Growing, sines", 16_384, 3, "generated: sines of three inputs, with noise"),
+    "mkl-plane": DataSet("Growing, a plane", 16_384, 3, "generated: a plane over three inputs, with noise"),
     "banana": DataSet("Banana", 5_300, 2, BANANA, "banana.parquet", target="label"),
     "banana-shuffled": DataSet(
         "Banana, shuffled", 5_300, 2, BANANA, "banana.parquet", target="label", order="shuffled"
@@ -244,10 +265,13 @@ def digest(name: str, directory: Path | None) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()[:12]
 
 
-def load(name: str, directory: Path | None, rows: int | None = None, seed: int = 0) -> Stream:
+def load(
+    name: str, directory: Path | None, rows: int | None = None, seed: int = 0, *, keep_constant: bool = False
+) -> Stream:
     """Inputs (n, D) and target (n,) in the data set's order; rows with gaps and constant inputs are left out.
 
-    The first `rows` are those of that order; `seed` is that of a shuffle.
+    The first `rows` are those of that order; `seed` is that of a shuffle. With `keep_constant` inputs that never
+    change stay: they count where rows are divided by their length.
 
     Raises
     ------
@@ -283,5 +307,5 @@ def load(name: str, directory: Path | None, rows: int | None = None, seed: int =
             f"{path}: expected a target and inputs that change, got {len(frame)} rows without gaps in which "
             f"{', '.join(sorted(constant))} {'does' if len(constant) == 1 else 'do'} not"
         )
-    inputs = [name for name in frame.columns if name != data.target and name not in constant]
+    inputs = [name for name in frame.columns if name != data.target and (keep_constant or name not in constant)]
     return frame.select(inputs).to_numpy(), frame[data.target].to_numpy()
