@@ -72,6 +72,8 @@ Examples:
 
 - `streamgp run wine.csv --target quality --task ordinal --grades 3,4,5,6,7,8,9`
 
+- `streamgp run power.csv --target load --model sfg-mkl --conformal 0.9` — a cheap model, with bands that hold 90%
+
 - `streamgp run power.csv --target load --lags 1,24 --horizon 24` — each load is forecast 24 rows before it comes
 
 - `tail -n +1 -f live.csv | streamgp run - --target y --chunk 1 --json metrics.json`
@@ -117,7 +119,8 @@ def run(
     model: Annotated[
         str,
         typer.Option(
-            help="default, e-doebe, oebe, doebe, soebe, sdoebe, ie-gp, die-gp, sie-gp, dsie-gp, i-ssgpr or linear."
+            help="default, e-doebe, oebe, doebe, soebe, sdoebe, ie-gp, die-gp, sie-gp, dsie-gp, i-ssgpr or linear; "
+            "or many kernels by gradient steps: sfg-mkl, sfg-mkl-r, raker, adaraker, omkr or omkl-gf."
         ),
     ] = "default",
     bases: Annotated[
@@ -159,6 +162,13 @@ def run(
     ] = None,
     switch: Annotated[
         float | None, typer.Option(help="Probability per row of leaving an expert, under switching.")
+    ] = None,
+    conformal: Annotated[
+        float | None,
+        typer.Option(
+            help="Also give bands that hold this share of the targets, such as 0.9, whatever the stream does "
+            "(adaptive conformal inference)."
+        ),
     ] = None,
     warmup: Annotated[
         int | None, typer.Option(min=1, help="Rows of the warm-up. Default: 1000, or a fifth of a shorter file.")
@@ -240,6 +250,7 @@ def run(
             chunk=chunk,
             max_rows=max_rows,
             on_bad_row=on_bad_row.value,
+            conformal=conformal,
             out=out,
             resume=resume,
             overwrite=overwrite,

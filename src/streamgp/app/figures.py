@@ -104,7 +104,10 @@ def window(recent: pl.DataFrame, rows: Rows) -> str:
         dots = {"linestyle": "none", "zorder": 3}
         ax.plot(x[~missed], y[~missed], marker="o", markersize=2.8, markeredgewidth=0, color=_ink("ink"), **dots)
         ax.plot(x[missed], y[missed], marker="x", markersize=5, markeredgewidth=1.4, color=_ink("miss"), **dots)
-        ax.set_ylim(*_limits(y, _column(recent, "q50"), *_usual(low, high)))
+        ends = [_column(recent, name) for name in ("conformal_low", "conformal_high") if name in recent.columns]
+        for end in ends:
+            _line(ax, x, end, "average", 1.1, _DASHED)
+        ax.set_ylim(*_limits(y, _column(recent, "q50"), *_usual(low, high), *(_usual(*ends) if ends else ())))
 
     return _both("window", "Targets and predictions of the last rows", rows, 300, draw)
 
@@ -263,7 +266,8 @@ def _limits(*values: np.ndarray) -> tuple[float, float]:
 
 def _usual(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """How far bands reach, but for a few vast ones (a model's first rows) that would flatten all else."""
-    return np.quantile(low, [0.02]), np.quantile(high, [0.98])
+    low, high = low[np.isfinite(low)], high[np.isfinite(high)]
+    return (np.quantile(low, [0.02]), np.quantile(high, [0.98])) if len(low) else (low, high)
 
 
 def _percent(ax: Axes) -> None:

@@ -15,7 +15,7 @@ from streamgp.data import Chunk, DataError, RowReader, Schema
 from streamgp.data.lags import lag_names
 from streamgp.data.readers import OnBadRow
 from streamgp.estimators import expert_table
-from streamgp.evaluation import ClassMetrics, prequential, results
+from streamgp.evaluation import ClassMetrics, Conformal, prequential, results
 from streamgp.learner import StreamLearner
 from streamgp.noise import parse as parse_noise
 from streamgp.presets import Spec, make_spec
@@ -45,6 +45,7 @@ class RunOptions:
     chunk: int = 1024
     max_rows: int | None = None
     on_bad_row: OnBadRow = "raise"
+    conformal: float | None = None
     out: Path | None = None
     resume: bool = False
     overwrite: bool = False
@@ -63,6 +64,7 @@ class RunOptions:
             "on_bad_row": self.on_bad_row,
             "grades": self.grades,
             "exposure_column": self.exposure,
+            "conformal": self.conformal,
         }
 
     def for_task(self, task: str) -> "RunOptions":
@@ -121,11 +123,13 @@ class Job:
         if stored is None:
             self.learner = _new_learner(options, reader.schema)
             self.metrics = tasks.new_metrics(reader.schema, options.warmup, options.spec.horizon)
+            self.conformal = tasks.new_bands(reader.schema, options.conformal, options.warmup, options.spec.horizon)
             self.next_row = 0
             self.unseen_levels = dict(reader.unseen_levels)
         else:
             self.learner = StreamLearner.from_tree(stored["learner"])
             self.metrics = tasks.restored_metrics(reader.schema.task, stored["metrics"])
+            self.conformal = None if stored["conformal"] is None else Conformal.from_tree(stored["conformal"])
             self.next_row = stored["next_row"]
             self.unseen_levels = stored["unseen_levels"]
         # What came before; the reader counts from here on.
@@ -199,7 +203,7 @@ class Job:
         if isinstance(self.metrics, ClassMetrics) and labels is not None:  # those of this chunk, and no later ones
             self.metrics.classes = list(labels.names[: max(len(self.metrics.classes), 1 + int(chunk.y.max()))])
         scored = self.metrics.scored_rows
-        for part in prequential(self.learner, [(chunk.X, chunk.y, chunk.times)], self.metrics):
+        for part in prequential(self.learner, [(chunk.X, chunk.y, chunk.times)], self.metrics, self.conformal):
             if self.directory is not None:
                 rows = slice(part.start, part.start + len(part.scores.y))
                 experts = [expert.name for expert in self.learner.experts]
@@ -243,6 +247,7 @@ class Job:
         tree = {
             "learner": self.learner.to_tree(),
             "metrics": self.metrics.to_tree(),
+            "conformal": None if self.conformal is None else self.conformal.to_tree(),
             "schema": self.reader.schema.to_json(),
             "next_row": self.next_row,
             "last_time": self.learner.last_time,
@@ -270,6 +275,7 @@ class Job:
             "lags": list(self.options.spec.lags),
             "horizon": self.options.spec.horizon or None,
             **scores,
+            "conformal": None if self.conformal is None else self.conformal.result(),
             "seconds": seconds,
             "rows_per_second": learnt / seconds["stream"] if learnt > 0 and seconds["stream"] > 0 else None,
             "skipped_rows": self.skipped_rows,

@@ -108,6 +108,7 @@ def _read_metrics(path: Path) -> dict[str, Any]:
         "command": None,
         "rules": [],
         "horizon": None,
+        "conformal": None,
     }
     metrics = optional | raw
     metrics["experts"] = [{"noise": CONSTANT} | expert for expert in raw["experts"]]

@@ -6,6 +6,7 @@ from typing import Any
 from streamgp import checkpoint
 from streamgp.app.job import Job, Outcome, RunOptions
 from streamgp.app.outputs import RunDirectory, RunError
+from streamgp.app.tasks import new_bands
 from streamgp.data import RowReader, Schema, open_rows
 from streamgp.estimators import DEFAULT_WARMUP, default_warmup
 from streamgp.presets import Spec
@@ -38,6 +39,7 @@ def run(options: RunOptions) -> Outcome:
         options = replace(options, warmup=_warmup_for(options))
     with _open(options, stored) as reader:
         options = _for_task(options, reader.schema.task)
+        _check_bands(options, reader.schema)
         job = Job(options, reader, directory, stored)
         if directory is not None and stored is None:
             directory.start()
@@ -64,6 +66,13 @@ def _open(options: RunOptions, stored: dict[str, Any] | None = None) -> RowReade
         grades=options.grades,
         exposure=options.exposure,
     )
+
+
+def _check_bands(options: RunOptions, schema: Schema) -> None:
+    try:
+        new_bands(schema, options.conformal, 0, 0)
+    except ValueError as error:
+        raise RunError(str(error)) from error
 
 
 def _for_task(options: RunOptions, task: str) -> RunOptions:

@@ -38,6 +38,12 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
         speed, warmup = metrics["rows_per_second"], metrics["seconds"]["warmup"]
         if speed is not None:
             console.print(f"{speed:,.0f} rows a second, after a warm-up of {warmup:.1f} s")
+        if bands := metrics.get("conformal"):
+            console.print(
+                f"conformal bands of {share(bands['level'])} held {share(bands['coverage'])} at a mean width of "
+                f"{number(bands['width'])}; the model's own {share(bands['own']['coverage'])} at "
+                f"{number(bands['own']['width'])}"
+            )
         for rival in rivals(metrics):
             if not rival["won"]:
                 console.print(rival["text"], markup=False)

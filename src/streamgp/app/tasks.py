@@ -10,6 +10,7 @@ from streamgp.data.labels import Labels
 from streamgp.evaluation import (
     ClassMetrics,
     ClassScores,
+    Conformal,
     CountMetrics,
     CountScores,
     GradeMetrics,
@@ -36,6 +37,21 @@ def new_metrics(schema: Schema, warmup: int, horizon: int) -> Metrics:
     if schema.task == "count":
         return CountMetrics(schema.targets[0], warmup, horizon)
     return StreamMetrics(list(schema.targets), warmup, horizon)
+
+
+def new_bands(schema: Schema, level: float | None, warmup: int, horizon: int) -> Conformal | None:
+    """Conformal bands of this level, if there is one, before the first row.
+
+    Raises
+    ------
+    ValueError
+        If the level is no share, or the target is labels or grades.
+    """
+    if level is None:
+        return None
+    if schema.labels is not None:
+        raise ValueError(f"--conformal: expected numbers or counts, whose bands it corrects, got {schema.task}")
+    return Conformal(level, list(schema.targets), warmup, horizon)
 
 
 def restored_metrics(task: str, tree: Mapping[str, Any]) -> Metrics:
@@ -76,6 +92,9 @@ def _of_numbers(part: ScoredRows, scores: RowScores | CountScores, targets: Sequ
         told |= {name + suffix: getattr(scores, name)[:, e] for name in (*NUMBERS, *below)}
         told["persistence_mean" + suffix] = part.persistence[:, e]
         told["running_mean" + suffix] = part.running_mean[:, e]
+        if part.band is not None:
+            ends = zip(("conformal_low", "conformal_high"), part.band, strict=True)
+            told |= {name + suffix: end[:, e] for name, end in ends}
     return told | {"log_density": scores.log_density}
 
 

@@ -30,7 +30,8 @@ LEVELS = tuple(range(5, 100, 5))
 
 def columns(metrics: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The columns of the predictions that the page needs, and those that may be missing."""
-    return (*_COLUMNS, "pit_below") if metrics["task"] == "count" else _COLUMNS, ()
+    needed = (*_COLUMNS, "pit_below") if metrics["task"] == "count" else _COLUMNS
+    return needed, ("conformal_low", "conformal_high")
 
 
 def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
