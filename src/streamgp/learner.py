@@ -214,7 +214,7 @@ class StreamLearner:
     def predict_one(self, x: np.ndarray, time: float = np.nan) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation (E,) of one row after the warm-up; `learn_one` of it is then cheap."""
         if self.spec.horizon or self.spec.learner:
-            predictive = self.predict(x[None])
+            predictive = self.predict(x[None], self._stamp(time))
             with jax.enable_x64(True):
                 return np.asarray(predictive.mean[0]), np.asarray(predictive.std[0])
         x = self._lags.widen_next(x[None], self._targets.mean)[0]
@@ -223,12 +223,15 @@ class StreamLearner:
     def learn_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> None:
         """Learn one row after the warm-up; without a horizon, not every covariance is touched each time."""
         if self.spec.horizon or self.spec.learner:
-            next(self.learn(x[None], y[None]))
+            next(self.learn(x[None], y[None], self._stamp(time)))
             return
         x = self._lags.widen_next(x[None], self._targets.mean)[0]
         self.outside_rows += self._row_by_row().learn(x, y, time)
         self._lags = self._lags.learn(y[None])
         self.rows += 1
+
+    def _stamp(self, time: float) -> np.ndarray | None:
+        return np.array([time]) if self.timed else None
 
     def _row_by_row(self) -> RowWise:
         if not self._singly:

@@ -320,7 +320,7 @@ def make_spec(
 def _check_generalised(task: str, **options: Any) -> None:
     """Raise ValueError for an option that belongs to regression alone."""
     for name, value in options.items():
-        if value not in (None, 1):
+        if value is not None and not (name == "n_samples" and value == 1):
             raise ValueError(f"{name}: expected it with the task 'regression' alone, got {value!r} for {task!r}")
 
 
@@ -329,7 +329,7 @@ def _check_multikernel(model: str, task: str, **options: Any) -> None:
     if task not in ("regression", "classification"):
         raise ValueError(f"model: expected an ensemble for the task {task!r}, got {model!r}")
     for name, value in options.items():
-        if value not in (None, 1):
+        if value is not None and not (name == "n_samples" and value == 1):
             raise ValueError(
                 f"{name}: expected it with an ensemble of experts, got {value!r} for the model {model!r}"
             )

@@ -27,6 +27,7 @@ from streamgp.warmup_generalised import make_likelihood
 
 NEIGHBOURS = 5  # M of the similarity graph, as in the paper
 FEATURES = 100
+CAPACITY = 500  # rows that OMKR keeps
 # Standardised targets are a few units in size; nothing useful is larger, and a step that was overdone ends here.
 RADIUS = 10.0
 
@@ -61,7 +62,8 @@ def make_multikernel(
     features = spec.features_per_basis or FEATURES
     names = [f"kernel {scale:.3g}" for scale in scales]
     if spec.learner == "omkr":
-        learner: Any = OMKR(*kinds(dictionary), loss, falling(), dim)
+        # Of so many rows kept, a rate that fell for ever would leave less and less of any function.
+        learner: Any = OMKR(*kinds(dictionary), loss, falling(least=CAPACITY**-0.5), dim, CAPACITY)
         features = learner.capacity
     else:
         bank = draw_features(dictionary, dim, features, jax.random.key(seed))

@@ -128,6 +128,24 @@ def test_rows_one_by_one_in_chunks_and_after_a_stop_give_the_same_numbers(tmp_pa
     assert len(parts.experts_) == 41
 
 
+def test_single_rows_keep_their_time_stamps():
+    X, y = stream(80)
+    model = StreamingGPRegressor("raker", warmup=60, features_per_basis=4)
+    model.partial_fit(X[:70], y[:70], times=np.arange(70.0))
+    model.learn_one(X[70], y[70], 75.0)
+    with pytest.raises(ValueError, match="time"):
+        model.partial_fit(X[71:72], y[71:72], times=[74.0])
+
+
+def test_an_expansion_with_a_budget_does_not_fade():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(6_000, 1))
+    model = StreamingGPRegressor("omkr", warmup=100).partial_fit(X, 10.0 + 3.0 * np.tanh(4.0 * X[:, 0]))
+    low, high = model.predict([[-1.0], [1.0]])
+    assert low < 9.0
+    assert high > 11.0
+
+
 def test_draws_depend_on_the_seed():
     X, y = stream(160)
     one, other = (
@@ -157,7 +175,9 @@ def test_labels_and_a_new_one_among_them(name):
         ({"bases": ["linear"]}, "bases"),
         ({"weights": "bma"}, "weights"),
         ({"dynamics": "static"}, "dynamics"),
-        ({"horizon": 3}, "horizon"),
+        ({"horizon": 1}, "horizon"),
+        ({"dynamics": 1.0}, "dynamics"),
+        ({"weights": np.eye(2)}, "weights"),
         ({"n_samples": 4}, "n_samples"),
         ({"task": "count"}, "count"),
     ],

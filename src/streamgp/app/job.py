@@ -129,7 +129,8 @@ class Job:
         else:
             self.learner = StreamLearner.from_tree(stored["learner"])
             self.metrics = tasks.restored_metrics(reader.schema.task, stored["metrics"])
-            self.conformal = None if stored["conformal"] is None else Conformal.from_tree(stored["conformal"])
+            bands = stored.get("conformal")  # younger than some checkpoints
+            self.conformal = None if bands is None else Conformal.from_tree(bands)
             self.next_row = stored["next_row"]
             self.unseen_levels = stored["unseen_levels"]
         # What came before; the reader counts from here on.

@@ -110,7 +110,7 @@ def _checked(options: RunOptions, tree: dict[str, Any]) -> RunOptions:
     options = _for_task(options, Schema.from_json(tree["schema"]).task)
     given = options.config
     # An option that is younger than the checkpoint had its default then.
-    stored = {**asdict(Spec(tree["config"]["model"])), **tree["config"]}
+    stored = {**asdict(Spec(tree["config"]["model"])), "conformal": None, **tree["config"]}
     for name, before in stored.items():
         now = given.get(name)
         if before != now and not (name == "warmup" and now is None):

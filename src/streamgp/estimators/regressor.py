@@ -204,7 +204,8 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
 
         After the warm-up this and `learn_one` take tens of microseconds with one expert, hundreds with a dozen and
         some milliseconds with the default's forty-eight filters; `predict` and `partial_fit` are made for many rows
-        at once. The numbers are the same. With a horizon nothing is gained.
+        at once. The numbers are the same. With a horizon, and by
+        online learners of many kernels, nothing is gained.
 
         Parameters
         ----------

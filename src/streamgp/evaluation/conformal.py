@@ -3,8 +3,9 @@
 A model's own band may be too narrow or too wide, and after a change of the stream usually is. The conformal band is
 the model's mean give or take a multiple of its standard deviation, and the multiple is a quantile of how many
 standard deviations the last targets were off. The level of that quantile moves with every target, up after a miss
-and down after a hit, so that in the long run the share of misses is the one asked for: with step size g, after T rows
-it is within (1 + g) / (g T) of it on any sequence at all (their Proposition 4.1).
+and down after a hit, so that in the long run the share of misses is the one asked for: with step size g and forecasts
+h rows ahead, after T rows it is within (1 + 2 h g) / (g T) of it on any sequence (their Proposition 4.1 has h = 1),
+unless targets are met exactly, which no band can miss.
 """
 
 from bisect import bisect_left, insort
@@ -34,7 +35,8 @@ class AdaptiveThreshold:
     def __init__(self, level: float, ahead: int = 1) -> None:
         self.level = level
         self.miss = 1.0 - level  # alpha_t
-        self._memory = ceil(BEYOND / (1.0 - level))
+        self._memory = round(BEYOND / (1.0 - level))
+        self._most = 1.0 + STEP * ahead  # alpha_t goes no further, unless targets are met exactly
         self._last: deque[float] = deque()
         self._sorted: list[float] = []
         self._set: deque[float] = deque([inf] * ahead)
@@ -45,7 +47,7 @@ class AdaptiveThreshold:
         for i, score in enumerate(scores.tolist()):
             found[i] = threshold = self._set.popleft()
             # Gibbs and Candes (2021), Eq. 2.
-            self.miss += STEP * ((1.0 - self.level) - float(score > threshold))
+            self.miss = min(self.miss + STEP * ((1.0 - self.level) - float(score > threshold)), self._most)
             self._remember(score)
             self._set.append(self._quantile())
         return found
@@ -130,7 +132,8 @@ class Conformal:
         low, high = np.empty_like(y), np.empty_like(y)
         scored = slice(max(0, self.warmup - self.rows), None)
         for e, threshold in enumerate(self._thresholds):
-            half = threshold.update(np.abs(y[:, e] - mean[:, e]) / std[:, e]) * std[:, e]
+            scale = np.maximum(std[:, e], np.finfo(float).tiny)  # a model may be certain
+            half = threshold.update(np.abs(y[:, e] - mean[:, e]) / scale) * scale
             low[:, e], high[:, e] = mean[:, e] - half, mean[:, e] + half
             inside = np.abs(y[:, e] - mean[:, e]) <= half
             inside_own = (y[:, e] >= own[0][:, e]) & (y[:, e] <= own[1][:, e])

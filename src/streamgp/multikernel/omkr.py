@@ -28,7 +28,8 @@ class OMKR(eqx.Module):
     """f_i(x) = sum_s theta_is k_i(x_s, x), one new coefficient a row, and weights w_i *= discount^loss.
 
     Each row costs the number of rows kept times the number of kernels. The newest `capacity` rows are kept: with as
-    many as the stream has this is the paper's algorithm, with fewer its budgeted form, which forgets the oldest.
+    many as the stream has this is the paper's algorithm, with fewer its budgeted form, which forgets the oldest; then
+    the rate must not fall for ever, since what is kept would add up to less and less.
 
     Parameters
     ----------

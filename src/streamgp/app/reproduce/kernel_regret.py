@@ -31,8 +31,9 @@ def run_growth(data: str, seed: int, *, directory: Path | None, rows: int | None
         If fewer than three lengths are left with so few rows: no slope goes through two.
     """
     lengths = [length for length in LENGTHS if rows is None or length <= rows]
-    if len(lengths) < 3:
-        raise RunError(f"{data}: expected at least {LENGTHS[2]:,} rows for three lengths of the stream, got {rows}")
+    fitted = [length for length in LENGTHS if length >= FIT_FROM]
+    if len([length for length in lengths if length >= FIT_FROM]) < 3:
+        raise RunError(f"{data}: expected at least {fitted[2]:,} rows for three lengths of the stream, got {rows}")
     lines: dict[str, list[float]] = {}
     largest = 0.0
     with jax.enable_x64(True):

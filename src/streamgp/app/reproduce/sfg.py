@@ -55,10 +55,10 @@ TABLES = Reproduction(
         "the stream without compilation. 41 squared-exponential kernels with squared lengthscales 10^-2 to 10^2, 50 "
         "frequencies each, lambda = 1e-3, M = 5, eta = xi = 1 / sqrt(T), constants, as printed; OMKR and what else "
         "the paper leaves open as in its authors' public scripts.",
-        "Target and inputs are scaled by the least and the largest values of the whole file, as in these scripts: "
-        "that looks ahead, and is done for this table alone. 'Causal scaling' is this library's own models as "
-        "anyone would run them, scaled by the rows before; their first row, of which not even the scale is known, "
-        "is not scored.",
+        "The target is scaled by the range of the whole file and inputs by the length of its longest row, as in "
+        "these scripts: that looks ahead, and is done for this table alone. 'Causal scaling' is this library's own "
+        "models as anyone would run them, scaled by the rows before; their first row, of which not even the scale "
+        "is known, is not scored.",
         "'script' has the settings of the authors' public scripts: rates that fall like 1 / sqrt(t), weights that "
         "take the loss after the step, q and p of at least 0.1 and 0.2 (OMKL-GF: 0.05). 'stays at node 1' takes the "
         "neighbours of the first kernel, the narrowest, from row 300 on, with q and p clipped as well: not what the "
@@ -107,8 +107,6 @@ REGRET = Reproduction(
         "T^-1/2 and a constant beta = 1/N. Both assume losses in [0, 1] and bounded coefficients: targets lie in "
         "[0, 1], and coefficients are projected to |theta| <= 1, which bounds losses by 4; the largest met is said.",
         "Theorems bound from above, for all T: an exponent below theirs does not contradict them, and one above on "
-        "so few rows neither. Raker, whose regret is O(T^1/2) by the same argument, is beside them for that: what it "
-        "exceeds 1/2 by comes from directions of the best coefficients that so few rows have not reached, not from "
-        "the graph.",
+        "so few rows neither. Raker, whose regret is O(T^1/2) by the same argument, is beside them for that.",
     ),
 )
