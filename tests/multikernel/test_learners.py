@@ -55,6 +55,13 @@ def test_raker(rate, want):
     assert_allclose(found, loops.raker(np.asarray(Z), Y, want, 0.01), rtol=1e-9, atol=1e-12)
 
 
+def test_weights_may_take_the_losses_after_the_step():
+    found, Z, _ = told(Raker(bank(), LOSS, constant(0.2), penalty=0.01, weights_after=True))
+    want = loops.raker(np.asarray(Z), Y, lambda t: 0.2, 0.01, after=True)
+    assert_allclose(found, want, rtol=1e-9, atol=1e-12)
+    assert not np.allclose(want, loops.raker(np.asarray(Z), Y, lambda t: 0.2, 0.01))
+
+
 def test_adaraker():
     found, Z, _ = told(AdaRaker(bank(), LOSS, penalty=0.01, levels=5))
     assert_allclose(found, loops.adaraker(np.asarray(Z), Y, 5, 0.01), rtol=1e-9, atol=1e-12)

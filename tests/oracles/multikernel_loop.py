@@ -11,8 +11,8 @@ import numpy as np
 Rate = Callable[[int], float]
 
 
-def raker(Z: np.ndarray, y: np.ndarray, rate: Rate, penalty: float) -> np.ndarray:
-    """Shen, Chen and Giannakis (2019), Alg. 1."""
+def raker(Z: np.ndarray, y: np.ndarray, rate: Rate, penalty: float, after: bool = False) -> np.ndarray:
+    """Shen, Chen and Giannakis (2019), Alg. 1; with `after`, weights take the losses of the new coefficients."""
     theta, w = np.zeros(Z.shape[1:]), np.ones(Z.shape[1])
     told = []
     for t in range(len(y)):
@@ -22,6 +22,8 @@ def raker(Z: np.ndarray, y: np.ndarray, rate: Rate, penalty: float) -> np.ndarra
             loss = (values[i] - y[t]) ** 2 + penalty * theta[i] @ theta[i]
             gradient = 2.0 * (values[i] - y[t]) * Z[t, i] + 2.0 * penalty * theta[i]
             theta[i] = theta[i] - rate(t + 1) * gradient
+            if after:
+                loss = (theta[i] @ Z[t, i] - y[t]) ** 2 + penalty * theta[i] @ theta[i]
             w[i] *= np.exp(-rate(t + 1) * loss)
     return np.array(told)
 

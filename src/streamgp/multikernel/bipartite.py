@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from streamgp.multikernel.experts import FeatureBank, Told, descend, normalised, squared_norm
+from streamgp.multikernel.experts import FeatureBank, Told, learnt, normalised
 from streamgp.multikernel.losses import Loss
 from streamgp.multikernel.rates import Rate
 from streamgp.serialise import register
@@ -87,14 +87,10 @@ class OMKLGF(eqx.Module):
         which, first, q = self._draw(state, row)
         told, z, each = self._evaluate(state, row[0], which, first)
         t = state.t + 1
-        eta, before, observed = self.rate(t), state.theta[which], jnp.maximum(q[which], self.clip)
-        slope = jax.vmap(self.loss.gradient, (0, None))(each, y)
+        eta, observed = self.rate(t), jnp.maximum(q[which], self.clip)
+        steps, bounds = eta if self.plain_steps else eta / observed, (self.penalty, self.radius, self.weights_after)
         # A kernel drawn twice gets the same new coefficients twice.
-        after = descend(before, z, slope, eta if self.plain_steps else eta / observed, self.penalty, self.radius)
-        judged, values = (before, each)
-        if self.weights_after:
-            judged, values = (after, jnp.einsum("kf,kfc->kc", z, after))
-        loss = jax.vmap(self.loss.value, (0, None))(values, y) + self.penalty * squared_norm(judged)
+        after, loss = learnt(self.loss, state.theta[which], z, each, y, steps, *bounds)
         lost = eta * 0.5 ** (self.nodes.bit_length() - 1) * loss / observed
         log_w = state.log_w.at[which].add(jnp.where(first, -lost, 0.0))
         return BipartiteState(state.theta.at[which].set(after), normalised(log_w), t, state.key), told

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax.nn import log_softmax
 from jaxtyping import Array, Float, Int, Key
@@ -12,6 +13,7 @@ from streamgp.bases.trigonometry import sine_and_cosine
 from streamgp.core import AnyArray
 from streamgp.kernels import SamplingMethod
 from streamgp.multikernel.graph import KernelDictionary
+from streamgp.multikernel.losses import Loss
 from streamgp.serialise import register
 
 
@@ -94,6 +96,26 @@ def descend(
         return theta
     size = jnp.sqrt(squared_norm(theta))
     return theta * jnp.minimum(1.0, radius / jnp.maximum(size, radius * 1e-9))[:, None, None]
+
+
+def learnt(
+    loss: Loss,
+    theta: Float[Array, "k f c"],
+    z: Float[Array, "k f"],
+    each: Float[Array, "k c"],
+    y: Float[Array, " e"],
+    rate: Float[Array, "*k"],
+    penalty: float,
+    radius: float,
+    weights_after: bool,
+) -> tuple[Float[Array, "k f c"], Float[Array, " k"]]:
+    """The coefficients after a step (see `descend`), and the losses that weigh the kernels.
+
+    `each` are the values theta'z; with `weights_after` the losses are those of the new coefficients.
+    """
+    new = descend(theta, z, jax.vmap(loss.gradient, (0, None))(each, y), rate, penalty, radius)
+    judged, values = (new, jnp.einsum("kf,kfc->kc", z, new)) if weights_after else (theta, each)
+    return new, jax.vmap(loss.value, (0, None))(values, y) + penalty * squared_norm(judged)
 
 
 def squared_norm(theta: Float[Array, "k f c"]) -> Float[Array, " k"]:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from streamgp.multikernel.experts import FeatureBank, Told, descend, normalised, squared_norm
+from streamgp.multikernel.experts import FeatureBank, Told, learnt, normalised
 from streamgp.multikernel.graph import KernelDictionary, dominating_set, nearest_first, neighbours
 from streamgp.multikernel.losses import Loss
 from streamgp.multikernel.rates import Rate
@@ -143,13 +143,8 @@ class SFG(eqx.Module):
             told, z, each = self._evaluate(state, x, which, chosen)
             importance = eta / jnp.maximum(q[which], least_q)
             importance = importance if chosen is None else jnp.where(chosen, importance, 0.0)
-            before = state.theta[which]
-            slope = jax.vmap(self.loss.gradient, (0, None))(each, y)
-            after = descend(before, z, slope, importance, self.penalty, self.radius)
-            judged, values = (before, each)
-            if self.weights_after:
-                judged, values = (after, jnp.einsum("kf,kfc->kc", z, after))
-            loss = jax.vmap(self.loss.value, (0, None))(values, y) + self.penalty * squared_norm(judged)
+            bounds = self.penalty, self.radius, self.weights_after
+            after, loss = learnt(self.loss, state.theta[which], z, each, y, importance, *bounds)
             return told, state.theta.at[which].set(after), state.log_w.at[which].add(-importance * loss)
 
         told, theta, log_w = self._by_neighbours(learn, node, extra & (nearest == node))

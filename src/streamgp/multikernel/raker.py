@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from streamgp.multikernel.experts import FeatureBank, Told, descend, normalised, squared_norm
+from streamgp.multikernel.experts import FeatureBank, Told, learnt, normalised
 from streamgp.multikernel.losses import Loss
 from streamgp.multikernel.rates import Rate
 from streamgp.serialise import register
@@ -73,12 +73,8 @@ class Raker(eqx.Module):
         told, each = self._ahead(state, z)
         t = state.t + 1
         eta = self.rate(t)
-        slope = jax.vmap(self.loss.gradient, (0, None))(each, y)
-        theta = descend(state.theta, z, slope, eta, self.penalty, self.radius)
-        judged, values = (state.theta, each)
-        if self.weights_after:
-            judged, values = (theta, jnp.einsum("nf,nfc->nc", z, theta))
-        loss = jax.vmap(self.loss.value, (0, None))(values, y) + self.penalty * squared_norm(judged)
+        bounds = self.penalty, self.radius, self.weights_after
+        theta, loss = learnt(self.loss, state.theta, z, each, y, eta, *bounds)
         return RakerState(theta, normalised(state.log_w - eta * loss), t), told
 
 
@@ -154,14 +150,12 @@ class AdaRaker(eqx.Module):
         """Predict one row, then one step of every kernel at every level, of their weights, and of the levels'."""
         told, (each, levels, log_w, log_h, begins) = self._ahead(state, z)
         theta = jnp.where(begins[:, None, None, None], 0.0, state.theta)
-        value, gradient = (jax.vmap(fn, (0, None)) for fn in (self.loss.value, self.loss.gradient))
 
         def step(theta: Array, log_w: Array, each: Array, eta: Array) -> tuple[Array, Array]:
-            loss = value(each, y) + self.penalty * squared_norm(theta)
-            moved = descend(theta, z, gradient(each, y), eta, self.penalty, self.radius)
+            moved, loss = learnt(self.loss, theta, z, each, y, eta, self.penalty, self.radius, False)
             return moved, normalised(log_w - eta * loss)
 
         rates = self._rates
         theta, log_w = jax.vmap(step)(theta, log_w, each, rates)
-        gain = self.loss.value(told.f, y) - value(levels, y)
+        gain = self.loss.value(told.f, y) - jax.vmap(self.loss.value, (0, None))(levels, y)
         return AdaRakerState(theta, log_w, log_h + rates * gain, state.t + 1), told
