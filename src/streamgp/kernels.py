@@ -93,6 +93,10 @@ class SpectralKernel(Kernel):
         Written without a root of an underflowed S, so that gradients stay finite at any frequency.
         """
 
+    @abstractmethod
+    def slope(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
+        """The derivative of `value` by the squared distance |r|^2: all gradients of a rotation-invariant kernel."""
+
 
 @register
 @dataclass(frozen=True)
@@ -104,6 +108,9 @@ class SquaredExponential(SpectralKernel):
     def value(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
         xp = namespace(difference)
         return xp.exp(-0.5 * xp.square(difference).sum(-1))
+
+    def slope(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
+        return -0.5 * self.value(difference)
 
     def sqrt_spectral_density(
         self, w: Float[AnyArray, "*#batch d"], lengthscale: Float[AnyArray, "*#batch d"]
@@ -148,6 +155,14 @@ class Matern(SpectralKernel):
         r = xp.where(positive, xp.sqrt(2.0 * self.nu * xp.where(positive, squared, 1.0)), 0.0)
         polynomial = {0.5: 1.0, 1.5: 1.0 + r, 2.5: 1.0 + r + xp.square(r) / 3.0}[self.nu]
         return polynomial * xp.exp(-r)
+
+    def slope(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
+        if self.nu == 0.5:
+            raise ValueError("nu: expected 1.5 or 2.5 for a kernel with gradients, got 0.5: it has none at zero.")
+        xp = namespace(difference)
+        r = xp.sqrt(2.0 * self.nu * xp.square(difference).sum(-1))
+        polynomial = {1.5: 1.0, 2.5: (1.0 + r) / 3.0}[self.nu]
+        return -self.nu * polynomial * xp.exp(-r)
 
     def sqrt_spectral_density(
         self, w: Float[AnyArray, "*#batch d"], lengthscale: Float[AnyArray, "*#batch d"]

@@ -1,8 +1,9 @@
-"""The one home of Cholesky factors, triangular solves and log-determinants."""
+"""The one home of Cholesky factors, triangular solves and log-determinants, of NumPy's arrays and of JAX's."""
 
 import jax.numpy as jnp
+import jax.scipy.linalg
 import numpy as np
-from jax.scipy.linalg import solve_triangular
+import scipy.linalg
 from jaxtyping import Float
 
 from streamgp.core import AnyArray, namespace
@@ -15,7 +16,7 @@ def symmetrise(A: Float[AnyArray, "n n"]) -> Float[AnyArray, "n n"]:
 
 def add_diagonal(A: Float[AnyArray, "n n"], value: Float[AnyArray, ""] | float) -> Float[AnyArray, "n n"]:
     """``A + value * I``."""
-    return A + value * jnp.eye(A.shape[0], dtype=A.dtype)
+    return A + value * namespace(A).eye(A.shape[0], dtype=A.dtype)
 
 
 def cholesky(A: Float[AnyArray, "n n"]) -> Float[AnyArray, "n n"]:
@@ -24,24 +25,33 @@ def cholesky(A: Float[AnyArray, "n n"]) -> Float[AnyArray, "n n"]:
     The one jitter rule: each diagonal entry grows by n eps of itself, as much as rounding may have taken from it
     (Higham 2002, Theorem 10.7), so that a matrix that is singular to working precision still has a factor.
     """
-    n = A.shape[0]
-    jitter = n * jnp.finfo(A.dtype).eps * jnp.diagonal(A)
+    n, xp = A.shape[0], namespace(A)
+    jitter = n * jnp.finfo(A.dtype).eps * xp.diagonal(A)
+    if xp is np:
+        return np.linalg.cholesky(A + np.diag(jitter))
     return jnp.linalg.cholesky(A + jnp.diag(jitter), symmetrize_input=False)
 
 
 def solve_lower(L: Float[AnyArray, "n n"], B: Float[AnyArray, "n m"]) -> Float[AnyArray, "n m"]:
     """``L^-1 B`` for lower triangular `L`."""
-    return solve_triangular(L, B, lower=True)
+    return _solve_triangular(L, B)
 
 
 def cholesky_solve(L: Float[AnyArray, "n n"], B: Float[AnyArray, "n m"]) -> Float[AnyArray, "n m"]:
     """``(L L')^-1 B``."""
-    return solve_triangular(L, solve_triangular(L, B, lower=True), lower=True, trans=1)
+    return _solve_triangular(L, _solve_triangular(L, B), trans=1)
+
+
+def _solve_triangular(L: AnyArray, B: AnyArray, trans: int = 0) -> AnyArray:
+    if namespace(L, B) is np:
+        return scipy.linalg.solve_triangular(L, B, lower=True, trans=trans, check_finite=False)
+    return jax.scipy.linalg.solve_triangular(L, B, lower=True, trans=trans)
 
 
 def log_det(L: Float[AnyArray, "n n"]) -> Float[AnyArray, ""]:
     """log |L L'| from its Cholesky factor: twice the sum of the log diagonal."""
-    return 2.0 * jnp.sum(jnp.log(jnp.diagonal(L)))
+    xp = namespace(L)
+    return 2.0 * xp.sum(xp.log(xp.diagonal(L)))
 
 
 def nearest_semidefinite(A: Float[AnyArray, "n n"]) -> Float[AnyArray, "n n"]:

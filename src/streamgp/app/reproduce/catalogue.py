@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from streamgp.app.outputs import RunError
-from streamgp.app.reproduce import classification, doebe, iegp, sfg
+from streamgp.app.reproduce import classification, doebe, iegp, sfg, sparq
 from streamgp.app.reproduce.datasets import DATASETS, is_at_hand
 from streamgp.app.reproduce.kinds import Reproduction
 
@@ -27,6 +27,9 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         classification.DOEBE,
         sfg.TABLES,
         sfg.REGRET,
+        sparq.SYNTHETIC,
+        sparq.SENSORS,
+        sparq.BEYOND,
     )
 }
 

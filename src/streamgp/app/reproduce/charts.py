@@ -113,6 +113,26 @@ def _regret(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
     return _finish(figure, ax, title)
 
 
+def _dynamic_regret(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
+    """Average regret by step, a chart for each beta; what needs no method, and a bound's shape, are in all of them."""
+    names = list(runs[0]["dynamic_regret"])
+    betas = list(dict.fromkeys(name.rsplit(", ", 1)[1] for name in names if ", beta " in name))
+    figure = Figure(figsize=(4.6 * len(betas) + 2.6, 4.4), layout="constrained")
+    axes = figure.subplots(1, len(betas), sharey=True, squeeze=False)[0]
+    for ax, beta in zip(axes, betas, strict=True):
+        shown = {name.rsplit(", ", 1)[0]: name for name in names if name.endswith(f", {beta}")}
+        _lines(ax, {m: [run["dynamic_regret"][name] for run in runs] for m, name in shown.items()}, "regret")
+        for i, name in enumerate(name for name in names if ", beta " not in name):
+            line = runs[0]["dynamic_regret"][name]
+            ax.plot(line["rows"], line["regret"], ("-.", ":", "--", "-")[i], color="#888888", label=name)
+        ax.set_title(beta)
+        ax.set_xscale("log")
+        ax.set_xlabel("steps, t")
+    axes[0].set_ylim(bottom=0.0)
+    axes[0].set_ylabel("average regret, R_t / t")
+    return _finish(figure, axes[0], title)
+
+
 def _bands(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
     """A regression on a few rows: the function, the mean and its 95% bands; of the first trial."""
     figure = Figure(figsize=(9, 3.8), layout="constrained")
@@ -134,4 +154,5 @@ _PICTURES = {
     "moving_weight": _moving_weight,
     "regret": _regret,
     "bands": _bands,
+    "dynamic_regret": _dynamic_regret,
 }

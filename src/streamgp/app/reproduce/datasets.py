@@ -21,6 +21,7 @@ UCI = "UCI Machine Learning Repository (archive.ics.uci.edu)"
 TORGO = "Luis Torgo's regression collection (www.dcc.fc.up.pt/~ltorgo/Regression)"
 LIBSVM = "LIBSVM's data sets (www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets)"
 BANANA = "Rätsch, Onoda and Müller (2001), as packaged by river (its datasets.Bananas)"
+SPARQ = "Mauduit, Berthier and Simonetto"
 RAKER = "the authors of AdaRaker, as distributed with their code (github.com/N1cekiko/AdaRaker)"
 
 
@@ -228,6 +229,37 @@ DATASETS: dict[str, DataSet] = {
         "musk2.parquet",
         target="label",
         order="shuffled",
+    ),
+    "moving-bump": DataSet("Moving bump", 500, 1, f"generated: {SPARQ}, Section 4.1, on 1,001 points"),
+    "moving-bump-0.3": DataSet(
+        "Moving bump, omega 0.3", 500, 1, f"generated: {SPARQ}, Section 4.1, with omega = 0.3"
+    ),
+    "moving-bump-1": DataSet("Moving bump, omega 1", 500, 1, f"generated: {SPARQ}, Section 4.1, with omega = 1"),
+    "moving-bump-wide": DataSet("Moving bump, wide", 500, 1, f"generated: {SPARQ}, Section 4.1, on [-200, 200]"),
+    "moving-bump-new": DataSet(
+        "New optimum",
+        500,
+        1,
+        f"generated: {SPARQ}, Section 4.1, and half-way a second bump, twice as high, at x = 35",
+    ),
+    "moving-motor": DataSet(
+        "Motor", 300, 2, "generated: the gains of a PI controller of a motor whose inertia swings 16-fold"
+    ),
+    "ny-ozone": DataSet(
+        "New York ozone",
+        62,
+        2,
+        "Bakar and Sahu (2015), spTimer (CRAN; NYdata): US EPA monitors, July and August 2006",
+        "ny_ozone.parquet",
+        note="28 stations, 62 days; the paper has 28 stations over two years, which are not at hand",
+    ),
+    "midwest-ozone": DataSet(
+        "Midwest ozone",
+        89,
+        2,
+        "Nychka et al., fields (CRAN; ozone2): US Midwest, summer 1987",
+        "midwest_ozone.parquet",
+        note="153 stations, 89 days; not in the paper",
     ),
     "ionosphere": DataSet(
         "Ionosphere",

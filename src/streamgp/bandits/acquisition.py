@@ -1,0 +1,166 @@
+"""Where the upper confidence bound is greatest: many points evenly, then gradients and exchanges from the best."""
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import minimize
+
+from streamgp.bandits.space import Box, Candidates, Integer
+
+Score = Callable[[Float[np.ndarray, "n d"]], Float[np.ndarray, " n"]]
+Slope = Callable[[Float[np.ndarray, " d"]], tuple[float, Float[np.ndarray, " d"]]]
+
+POINTS = 512  # spread evenly over a box, for each parameter up to four
+_CLIMBS = 4  # of the best points, as many are improved on
+_NEIGHBOURS = 8  # of a point known before, as many are tried, nearer and further
+_NEIGHBOURHOOD = 0.02
+_WIDTHS = (0.03, 0.01, 0.003)
+_ROUNDS = 10
+_TIE = 1e-12
+
+
+def maximise(
+    score: Score,
+    slope: Slope | None,
+    space: Box | Candidates,
+    rng: np.random.Generator,
+    near: Float[np.ndarray, "k d"],
+) -> Float[np.ndarray, " d"]:
+    """A point of the greatest score; one of them at random where several are equal.
+
+    Of candidates all are scored. In a box, evenly spread points and some around those of `near` are; the best few
+    climb by L-BFGS-B in the coordinates that are continuous, and by exchanging one whole number or category at a time
+    in the others, until neither helps.
+
+    Parameters
+    ----------
+    score
+        Scores of points.
+    slope
+        Score and gradient at a point; None: scores are dear and have no gradient, so that fewer points are tried, and
+        the best few move to the best of ever nearer neighbours instead.
+    near
+        Points around which good ones may be, such as the last choices.
+    """
+    if isinstance(space, Candidates):
+        points = space.unit
+        return points[_argmax(score(points), rng)]
+    size = POINTS * (min(len(space.parameters), 4) if slope else 1)
+    points = np.concatenate([space.draw(rng, size), _around(near, space, rng)])
+    scores = score(points)
+    chosen = _apart(points, scores, _argmax(scores, rng))
+    if slope is None:
+        return _by_trial(points[chosen], scores[chosen], score, space, rng)
+    climbed = [_climb(points[i], float(scores[i]), score, slope, space) for i in chosen]
+    values = np.array([value for _, value in climbed])
+    return climbed[_argmax(values, rng)][0]
+
+
+def _apart(points: Float[np.ndarray, "n d"], scores: Float[np.ndarray, " n"], best: int) -> list[int]:
+    """The best point of all, and the best of those that are no neighbours of one before."""
+    chosen = [best]
+    for i in np.argsort(-scores, kind="stable"):
+        if len(chosen) == _CLIMBS:
+            break
+        if np.abs(points[chosen] - points[i]).max(axis=1).min() > _NEIGHBOURHOOD:
+            chosen.append(int(i))
+    return chosen
+
+
+def _argmax(values: Float[np.ndarray, " n"], rng: np.random.Generator) -> int:
+    top = values.max()
+    if not np.isfinite(top):
+        raise FloatingPointError(f"expected finite scores, got {top}")
+    return int(rng.choice(np.flatnonzero(values >= top - _TIE * max(1.0, abs(top)))))
+
+
+def _around(near: Float[np.ndarray, "k d"], space: Box, rng: np.random.Generator) -> Float[np.ndarray, "m d"]:
+    """Neighbours of points, themselves among them, at distances from a tenth of the range down."""
+    widths = 0.1 ** rng.uniform(1.0, 3.0, (len(near), _NEIGHBOURS, 1))
+    cloud = near[:, None] + widths * rng.normal(size=(len(near), _NEIGHBOURS, near.shape[1]))
+    return space.snap(np.concatenate([near, cloud.reshape(-1, near.shape[1])]))
+
+
+def _climb(
+    u: Float[np.ndarray, " d"], value: float, score: Score, slope: Slope, space: Box
+) -> tuple[Float[np.ndarray, " d"], float]:
+    """By gradients and exchanges in turn."""
+    for _ in range(_ROUNDS):
+        before = value
+        if space.continuous.any():
+            u, value = _along_gradient(u, value, slope, space)
+        if not space.continuous.all():
+            u, value = _by_exchange(u, value, score, space)
+        if value <= before + 1e-9 * max(1.0, abs(before)) or space.continuous.all():
+            break
+    return u, value
+
+
+def _along_gradient(
+    u: Float[np.ndarray, " d"], value: float, slope: Slope, space: Box
+) -> tuple[Float[np.ndarray, " d"], float]:
+    moving = space.continuous
+
+    def loss(part: Float[np.ndarray, " c"]) -> tuple[float, Float[np.ndarray, " c"]]:
+        at = u.copy()
+        at[moving] = part
+        score, gradient = slope(at)
+        return -score, -gradient[moving]
+
+    bounds = [(0.0, 1.0)] * int(moving.sum())
+    found = minimize(loss, u[moving], jac=True, method="L-BFGS-B", bounds=bounds)
+    if -found.fun <= value:
+        return u, value
+    better = u.copy()
+    better[moving] = np.clip(found.x, 0.0, 1.0)
+    return better, -float(found.fun)
+
+
+def _by_trial(
+    U: Float[np.ndarray, "k d"], scores: Float[np.ndarray, " k"], score: Score, space: Box, rng: np.random.Generator
+) -> Float[np.ndarray, " d"]:
+    """Each point becomes the best of itself and its neighbours, at ever smaller distances; the best of all."""
+    for width in _WIDTHS:
+        cloud = U[:, None] + width * rng.normal(size=(len(U), 2 * _NEIGHBOURS - 1, U.shape[1]))
+        tried = [
+            np.concatenate([u[None], space.snap(c), _exchanges(u, space)]) for u, c in zip(U, cloud, strict=True)
+        ]
+        ends = np.cumsum([len(each) for each in tried])[:-1]
+        found = np.split(score(np.concatenate(tried)), ends)
+        U = np.array([each[np.argmax(values)] for each, values in zip(tried, found, strict=True)])
+        scores = np.array([values.max() for values in found])
+    return U[_argmax(scores, rng)]
+
+
+def _by_exchange(
+    u: Float[np.ndarray, " d"], value: float, score: Score, space: Box
+) -> tuple[Float[np.ndarray, " d"], float]:
+    """The best of all points that differ in one whole number or category, as long as one is better."""
+    tried = _exchanges(u, space)
+    while len(tried):
+        scores = score(tried)
+        best = int(np.argmax(scores))
+        if scores[best] <= value:
+            break
+        u, value = tried[best], float(scores[best])
+        tried = _exchanges(u, space)
+    return u, value
+
+
+def _exchanges(u: Float[np.ndarray, " d"], space: Box) -> Float[np.ndarray, "m d"]:
+    found = []
+    for one, columns in zip(space.parameters, space.columns, strict=True):
+        if isinstance(one, Integer):
+            here, most = one.decode(u[columns]), one.high - one.low
+            steps = [s for k in range(most.bit_length()) for s in (-(2**k), 2**k)]
+            values = [np.array(one.encode(v, "")) for s in steps if one.low <= (v := here + s) <= one.high]
+        elif one.width > 1:
+            values = [np.sqrt(0.5) * row for row in np.eye(one.width) if not row[np.argmax(u[columns])]]
+        else:
+            continue
+        for value in values:
+            other = u.copy()
+            other[columns] = value
+            found.append(other)
+    return np.array(found).reshape(-1, len(u))

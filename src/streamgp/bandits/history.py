@@ -1,0 +1,103 @@
+"""What was observed: rewards and answers with their times, bounded in number, never changed in place."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from streamgp.bandits.kdpp import distinct
+from streamgp.serialise import register
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class History:
+    """Observations in the order in which they came.
+
+    Attributes
+    ----------
+    U, y
+        Unit coordinates (n, d) and rewards (n,).
+    times, at_step
+        When each came, and after how many steps (0: answers before the first reward).
+    answer
+        Which are answers to side queries.
+    locations
+        The distinct points of the rewards, in the order of their last visit.
+    step, time, last_time
+        How many steps there were, the time of the last and of the one before.
+    """
+
+    U: Float[np.ndarray, "n d"]
+    y: Float[np.ndarray, " n"]
+    times: Float[np.ndarray, " n"]
+    at_step: Int[np.ndarray, " n"]
+    answer: Bool[np.ndarray, " n"]
+    locations: Float[np.ndarray, "m d"]
+    step: int = 0
+    time: float = 0.0
+    last_time: float = -1.0
+
+    @classmethod
+    def empty(cls, width: int) -> "History":
+        """Before the first reward."""
+        nothing = np.zeros((0, width))
+        return cls(nothing, np.zeros(0), np.zeros(0), np.zeros(0, int), np.zeros(0, bool), nothing)
+
+    @property
+    def ages(self) -> Float[np.ndarray, " n"]:
+        """Time since each."""
+        return self.time - self.times
+
+    @property
+    def steps_back(self) -> Int[np.ndarray, " n"]:
+        """Steps since each."""
+        return self.step - self.at_step
+
+    @property
+    def answers_now(self) -> int:
+        """How many answers this step has."""
+        return int(np.sum(self.answer & (self.at_step == self.step)))
+
+    @property
+    def next_time(self) -> float:
+        """When the next reward is to be expected: after as much time as the last took."""
+        return self.time + (self.time - self.last_time)
+
+    def advanced(self, time: float) -> "History":
+        """One step further, at its time."""
+        return replace(self, step=self.step + 1, time=time, last_time=self.time)
+
+    def with_rows(
+        self, U: Float[np.ndarray, "k d"], y: Float[np.ndarray, " k"], answer: bool, most: int
+    ) -> "History":
+        """With more observations of now; of more than `most` the oldest go, and so do locations."""
+        k = len(y)
+        visited = self.locations
+        if not answer:
+            # The last visit counts, so that among too many the places of long ago go first.
+            visited = distinct(np.concatenate([U, visited[::-1]]))[0][::-1][-most:]
+        return replace(
+            self,
+            U=np.concatenate([self.U, U])[-most:],
+            y=np.concatenate([self.y, y])[-most:],
+            times=np.concatenate([self.times, np.full(k, self.time)])[-most:],
+            at_step=np.concatenate([self.at_step, np.full(k, self.step)])[-most:],
+            answer=np.concatenate([self.answer, np.full(k, answer)])[-most:],
+            locations=visited,
+        )
+
+    def where(self, kept: Bool[np.ndarray, " n"]) -> "History":
+        """Some of the observations."""
+        return replace(
+            self,
+            U=self.U[kept],
+            y=self.y[kept],
+            times=self.times[kept],
+            at_step=self.at_step[kept],
+            answer=self.answer[kept],
+        )
+
+    def newest(self, most: int) -> "History":
+        """The newest observations."""
+        return self.where(np.arange(len(self.y)) >= len(self.y) - most)

@@ -1,0 +1,199 @@
+"""Few points that hardly repeat each other: determinantal point processes of fixed size, or k-DPPs.
+
+A k-DPP draws k of n points with P(S) proportional to det K_S (Kulesza and Taskar 2011). As inducing points they leave
+little of a Gaussian process unexplained (Burt, Rasmussen and van der Wilk 2020).
+"""
+
+from collections.abc import Callable
+from itertools import combinations
+from math import comb, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.linalg import solve_triangular
+
+
+class Greedy(NamedTuple):
+    """Points in the order of their choice, and the variance of each given those before it."""
+
+    chosen: Int[np.ndarray, " m"]
+    variances: Float[np.ndarray, " m"]
+
+
+def greedy(
+    kernel_column: Callable[[int], Float[np.ndarray, " n"]],
+    diagonal: Float[np.ndarray, " n"],
+    k: int,
+    *,
+    tolerance: float,
+    rng: np.random.Generator | None = None,
+) -> Greedy:
+    """At most `k` points, each the one of greatest conditional variance, or Schur complement, given those before it.
+
+    Pivoted partial Cholesky (Mauduit, Berthier and Simonetto, Algorithm 3; Burt, Rasmussen and van der Wilk 2020) in
+    O(n k) memory and O(n k^2) time. The product of the variances is the determinant of the points' kernel matrix.
+
+    Parameters
+    ----------
+    kernel_column, diagonal
+        Column i of the kernel matrix, asked for once for each point; and its diagonal, the variances.
+    tolerance
+        Stop where no conditional variance is above this multiple of the greatest variance: at the numerical rank.
+    rng
+        Draws among the variances that equal the greatest to 1e-12 of it; without it the first is taken.
+
+    Raises
+    ------
+    ValueError
+        If `k` is not between 0 and n, `tolerance` or a variance is negative, or the kernel is not finite.
+    """
+    n = len(diagonal)
+    _check_range("k", k, n)
+    _check_range("tolerance", tolerance)
+    _check_all(np.isfinite(diagonal) & (diagonal >= 0.0), "diagonal", "variances from 0 up", diagonal)
+    left, factor = diagonal.astype(np.float64), np.empty((k, n))
+    chosen, variances = np.empty(k, np.intp), np.empty(k)
+    for m in range(k):
+        greatest = left.max()
+        if greatest <= tolerance * diagonal.max():
+            return Greedy(chosen[:m], variances[:m])
+        ties = np.flatnonzero(left >= (1.0 - 1e-12) * greatest)
+        i = int(ties[0] if rng is None else rng.choice(ties))
+        column = kernel_column(i)
+        _check_all(np.isfinite(column), f"kernel_column({i})", "finite numbers", column)
+        chosen[m], variances[m] = i, left[i]
+        factor[m] = (column - factor[:m, i] @ factor[:m]) / sqrt(left[i])
+        left -= np.square(factor[m])
+        left[i] = -np.inf  # rounding must not bring it back
+    return Greedy(chosen, variances)
+
+
+class SwapChain:
+    """A set S of `chosen` points, one of which is swapped for another in O(k^2).
+
+    `K` is a positive semidefinite kernel matrix. Its diagonal entries grow by `jitter` times themselves, so that no
+    determinant vanishes. Kept is a W with W K_S W' = I, at first the inverse of the Cholesky factor: the inverse of
+    K_S, which is W'W, loses twice as many digits. It is computed afresh after every k swaps, lest rounding pile up.
+
+    Raises
+    ------
+    ValueError
+        If `K` is not square, symmetric and finite, two points are the same, or det K_S is not positive.
+    """
+
+    def __init__(self, K: Float[np.ndarray, "n m"], chosen: Int[np.ndarray, " k"], jitter: float) -> None:
+        _check_kernel(K)
+        _check_range("jitter", jitter)
+        if len(set(chosen.tolist()) & set(range(len(K)))) < len(chosen):
+            raise ValueError(f"chosen: expected different numbers from 0 to {len(K) - 1}, got {chosen.tolist()}")
+        self.chosen, self._swaps = chosen.copy(), 0
+        self._K = K.astype(np.float64) + np.diag(jitter * np.diagonal(K))
+        self._factorise()
+
+    def ratio(self, i_position: int, j: int) -> float:
+        """det K_(S - i + j) / det K_S, i at `i_position`: B_ii (K_jj - c'B c) + (B c)_i^2, B = K_S^-1, c = K_Sj."""
+        e, u = self._W[:, i_position], self._W @ self._K[j, self.chosen]
+        return float(e @ e * max(self._K[j, j] - u @ u, 0.0) + (e @ u) ** 2)
+
+    def swap(self, i_position: int, j: int) -> None:
+        """Put `j` in the place of the point at `i_position`: W grows by a matrix of rank one."""
+        e, u = self._W[:, i_position], self._W @ self._K[j, self.chosen]
+        e = e / sqrt(e @ e)
+        u -= e * (e @ u)  # what the others say of j
+        left = self._K[j, j] - u @ u
+        self.chosen[i_position] = j
+        self._swaps += 1
+        row = -(u @ self._W)
+        row[i_position] = 1.0
+        if left > 0.0 and self._swaps % len(self.chosen):
+            self._W += np.outer(e, row / sqrt(left) - e @ self._W)
+        else:
+            self._factorise()
+
+    def _factorise(self) -> None:
+        try:
+            factor = np.linalg.cholesky(self._K[np.ix_(self.chosen, self.chosen)])
+        except np.linalg.LinAlgError:
+            S = self.chosen.tolist()
+            raise ValueError(f"K: expected det K_S > 0, got none for S = {S}; raise the jitter") from None
+        self._W = solve_triangular(factor, np.eye(len(factor)), lower=True)
+
+
+def sample(
+    K: Float[np.ndarray, "n m"], k: int, *, steps: int, rng: np.random.Generator, jitter: float = 1e-6
+) -> Int[np.ndarray, " s"]:
+    """A draw from the k-DPP, in rising order: `steps` steps of O(k^2) from the greedy points.
+
+    Each draws a point of S and one outside, and swaps them with probability min(1, det K_new / det K_S) / 2 (Mauduit,
+    Berthier and Simonetto, Algorithm 2; Anari, Oveis Gharan and Rezaei 2016). The law is that of `K` with the jitter
+    of `SwapChain`, for up to a thousand points or so, duplicates left out (`distinct`). S has fewer than `k` points
+    where the greedy ones end before, with no conditional variance above `jitter` (or n eps) times the greatest.
+
+    Raises
+    ------
+    ValueError
+        If `k` is not between 0 and n, `steps` or `jitter` is negative, `K` is not square, symmetric and finite, or
+        the jitter is too small for it.
+    """
+    _check_kernel(K)
+    _check_range("steps", steps)
+    _check_range("jitter", jitter)
+    tolerance = max(jitter, len(K) * float(np.finfo(np.float64).eps))
+    start = greedy(lambda i: K[:, i], np.diagonal(K), k, tolerance=tolerance, rng=rng).chosen
+    outside = np.setdiff1d(np.arange(len(K)), start).tolist()
+    if not len(start) or not outside:
+        return np.sort(start)
+    chain = SwapChain(K, start, jitter)
+    levels = 2.0 * rng.random(steps)
+    levels = levels[levels < 1.0]  # the other half stay, whatever the ratio
+    leaving, coming = (rng.integers(size, size=len(levels)).tolist() for size in (len(start), len(outside)))
+    for level, i, place in zip(levels.tolist(), leaving, coming, strict=True):
+        if level < chain.ratio(i, outside[place]):
+            j, outside[place] = outside[place], int(chain.chosen[i])
+            chain.swap(i, j)
+    return np.sort(chain.chosen)
+
+
+def probabilities(K: Float[np.ndarray, "n m"], k: int) -> dict[tuple[int, ...], float]:
+    """The probability of each subset of `k` points, in rising order, by enumeration.
+
+    Raises
+    ------
+    ValueError
+        If there are more than 200,000, no determinant is positive, or `k` and `K` are not as in `sample`.
+    """
+    _check_kernel(K)
+    _check_range("k", k, len(K))
+    if (count := comb(len(K), k)) > 200_000:
+        raise ValueError(f"probabilities: expected at most 200,000 subsets, got {count}; call sample instead")
+    subsets = list(combinations(range(len(K)), k))
+    signs, logs = np.array([np.linalg.slogdet(K[np.ix_(S, S)]) for S in subsets]).T
+    if not np.any(signs > 0.0):
+        raise ValueError(f"K: expected a positive determinant, got none of {k} points; lower k or raise the diagonal")
+    weights = np.exp(np.where(signs > 0.0, logs - logs[signs > 0.0].max(), -np.inf))
+    return dict(zip(subsets, (weights / weights.sum()).tolist(), strict=True))
+
+
+def distinct(X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "m d"], Int[np.ndarray, " m"]]:
+    """The different rows, as they first occur, and where they do; those that differ by rounding are different."""
+    first = np.sort(np.unique(X, axis=0, return_index=True)[1])
+    return X[first], first
+
+
+def _check_range(name: str, value: float, most: float = np.inf) -> None:
+    if not 0.0 <= value <= most or value == np.inf:
+        raise ValueError(f"{name}: expected a number from 0 to {most}, got {value}")
+
+
+def _check_kernel(K: Float[np.ndarray, "n m"]) -> None:
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(f"K: expected a square kernel matrix, got {K.shape[0]} rows and {K.shape[1]} columns")
+    _check_all(np.isfinite(K), "K", "finite numbers", K)
+    _check_all(np.abs(K - K.T) <= 1e-8 * np.abs(K).max(initial=0.0), "K", "a symmetric matrix", K)
+
+
+def _check_all(fine: Bool[np.ndarray, "*s"], name: str, expected: str, values: Float[np.ndarray, "*s"]) -> None:
+    if not fine.all():
+        where, value = " and column ".join(map(str, np.argwhere(~fine)[0])), values[~fine][0]
+        raise ValueError(f"{name}: expected {expected}, got {value} in row {where}; mend the kernel")

@@ -1,0 +1,191 @@
+"""Which side queries to ask: how many, and where.
+
+The paper asks at past inputs, chosen by a determinantal point process (Mauduit, Berthier and Simonetto, Algorithm 1).
+Past inputs alone cannot show an optimum that appears where nobody has been, so other rules are here as well.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from jaxtyping import Float
+
+from streamgp.bandits.confidence import sparq_queries
+from streamgp.bandits.kdpp import greedy, sample
+from streamgp.bandits.regression import Hyperparameters, Posterior, gram
+from streamgp.bandits.space import Box, Candidates
+from streamgp.kernels import SpectralKernel
+from streamgp.serialise import register
+
+Rule = Literal["past", "domain", "grid", "random", "maximisers"]
+RULES = get_args(Rule)
+
+
+@register
+@dataclass(frozen=True)
+class Budget:
+    """So many side queries a step on average, asked when they tell most.
+
+    Each further query of a step tells less than the one before. It is asked as long as it tells more, in nats, than
+    a price, which rises after steps that asked for more than `per_step` and falls after others: a dual ascent
+    on the budget. No step asks more than `burst` times as many.
+    """
+
+    per_step: float
+    burst: float = 4.0
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.per_step < np.inf and self.burst >= 1.0):
+            raise ValueError(
+                f"Budget: expected a positive per_step and a burst of at least 1, got {self.per_step} and {self.burst}"
+            )
+
+    @property
+    def most(self) -> int:
+        """How many queries a step may ask."""
+        return int(np.ceil(self.per_step * self.burst))
+
+    def affordable(self, gains: Float[np.ndarray, " n"], price: float) -> int:
+        """How many of the queries, in order, tell more than the price, of gains that never rise."""
+        return int(np.sum(gains > price))
+
+    def next_price(self, price: float, asked: int) -> float:
+        """What the next step's queries must tell: a tenth more where this one asked for twice the budget."""
+        return price * float(np.exp(0.1 * np.clip(asked / self.per_step - 1.0, -1.0, 1.0)))
+
+
+FIRST_PRICE = 0.5  # nats: an answer that halves the variance tells 0.35
+Number = str | int | Budget
+_LOGARITHMIC = re.compile(r"(\d+(?:\.\d+)?) log t")
+
+
+def check_number(number: Number, rule: Rule) -> None:
+    """Raise ValueError if there is no such number of queries, or no budget with this rule."""
+    if isinstance(number, Budget):
+        if rule != "domain":
+            raise ValueError(f"num_queries: expected a Budget with query_rule='domain' alone, got {rule!r}")
+        return
+    whole = isinstance(number, int) and not isinstance(number, bool) and number >= 0
+    if not (whole or (isinstance(number, str) and _LOGARITHMIC.fullmatch(number))):
+        raise ValueError(
+            f"num_queries: expected a whole number of at least zero, '6 log t' with any factor, or a Budget, "
+            f"got {number!r}"
+        )
+
+
+def number_of_queries(number: Number, t: int) -> int:
+    """How many queries step t asks, at most: a factor of log t, a constant, or what a budget allows."""
+    if isinstance(number, Budget):
+        return number.most
+    if isinstance(number, str):
+        found = _LOGARITHMIC.fullmatch(number)
+        assert found is not None
+        return sparq_queries(t, float(found[1]))
+    return number
+
+
+def spread_evenly(space: Box | Candidates, n: int, rng: np.random.Generator) -> Float[np.ndarray, "m d"]:
+    """n points that cover the space, shifted at random from step to step: a grid of one number, else a Sobol sequence.
+
+    Of candidates, those nearest to evenly spread points.
+    """
+    if n == 0:
+        return np.zeros((0, len(space.groups)))
+    if isinstance(space, Box) and len(space.parameters) == 1 and space.continuous.all():
+        return ((np.arange(n) + rng.uniform()) / n)[:, None]
+    if isinstance(space, Candidates):
+        unit = space.unit
+        if len(unit) <= n:
+            return unit
+        if unit.shape[1] == 1:
+            order = np.argsort(unit[:, 0])
+            return unit[order[((np.arange(n) + rng.uniform()) / n * len(unit)).astype(int)]]
+    return space.draw(rng, n)
+
+
+_DENSE = 256  # points of a box among which the next queries are chosen
+_RANK = 1e-6  # conditional variances below this share of the prior's count as none
+
+
+def past_inputs(
+    locations: Float[np.ndarray, "n d"],
+    kernel: SpectralKernel,
+    hyper: Hyperparameters,
+    n: int,
+    swaps: int,
+    rng: np.random.Generator,
+) -> Float[np.ndarray, "m d"]:
+    """At most n distinct past inputs, by an approximate determinantal point process of that size.
+
+    Greedy choice and, with `swaps`, a Markov chain from there (Mauduit, Berthier and Simonetto, Algorithms 2 and 3).
+    Fewer where the kernel matrix has a lower rank.
+    """
+    n = min(n, len(locations))
+    diagonal = np.full(len(locations), hyper.variance)
+    if swaps:
+        return locations[sample(gram(kernel, hyper, locations, locations), n, steps=swaps, rng=rng, jitter=_RANK)]
+
+    def column(i: int) -> Float[np.ndarray, " n"]:
+        return gram(kernel, hyper, locations, locations[i : i + 1])[:, 0]
+
+    return locations[greedy(column, diagonal, n, tolerance=_RANK, rng=rng).chosen]
+
+
+def most_telling(
+    points: Float[np.ndarray, "n d"], posterior: Posterior, noise_var: float, n: int, rng: np.random.Generator
+) -> tuple[Float[np.ndarray, "m d"], Float[np.ndarray, " m"]]:
+    """The n points of which each tells most given those before it and all observations, and how much, in nats."""
+    column = _noisy_columns(points, posterior, noise_var)
+    variances = np.square(posterior.at(points)[1])
+    found = greedy(column, variances + noise_var, min(n, len(points)), tolerance=0.0, rng=rng)
+    left = np.maximum(found.variances - noise_var, 0.0)
+    return points[found.chosen], 0.5 * np.log1p(left / noise_var)
+
+
+def _noisy_columns(
+    points: Float[np.ndarray, "n d"], posterior: Posterior, noise_var: float
+) -> Callable[[int], Float[np.ndarray, " n"]]:
+    """Columns of the posterior covariance of noisy answers at the points."""
+
+    def column(i: int) -> Float[np.ndarray, " n"]:
+        covariances = posterior.covariance(points, points[i : i + 1])[:, 0]
+        covariances[i] += noise_var
+        return covariances
+
+    return column
+
+
+def maximisers(
+    points: Float[np.ndarray, "n d"], posterior: Posterior, noise_var: float, factor: float, n: int
+) -> Float[np.ndarray, "m d"]:
+    """Points of the greatest upper bound one after the other, as if each had been answered by its mean.
+
+    A batch of GP-BUCB (Desautels, Krause and Burdick 2014, Algorithm 1); `factor` is beta_t.
+    """
+    column = _noisy_columns(points, posterior, noise_var)
+    mean, std = posterior.at(points)
+    variance, rows, chosen = np.square(std), np.zeros((0, len(points))), []
+    for _ in range(min(n, len(points))):
+        scores = mean + factor * np.sqrt(np.maximum(variance, 0.0))
+        scores[chosen] = -np.inf
+        i = int(np.argmax(scores))
+        row = (column(i) - rows[:, i] @ rows) / np.sqrt(variance[i] + noise_var)
+        row[i] -= noise_var / np.sqrt(variance[i] + noise_var)  # of the function, not of the answer
+        rows = np.concatenate([rows, row[None]])
+        variance = variance - np.square(row)
+        chosen.append(i)
+    return points[chosen]
+
+
+def dense_points(space: Box | Candidates, rng: np.random.Generator) -> Float[np.ndarray, "n d"]:
+    """Points among which to look for the best queries: all candidates, or many of a box."""
+    return space.unit if isinstance(space, Candidates) else space.draw(rng, _DENSE)
+
+
+def at_random(space: Box | Candidates, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n d"]:
+    """Points drawn independently, uniformly over the space."""
+    if isinstance(space, Candidates):
+        return space.unit[rng.integers(len(space.points), size=n)]
+    return space.snap(rng.uniform(size=(n, len(space.groups))))

@@ -1,0 +1,390 @@
+"""Where an optimiser may look: a box with names, log scales, integers and categories, or a finite set of candidates.
+
+Inside, a point is a row of unit coordinates: every number in [0, 1] (in logs where its scale is one), every category a
+column of its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from numbers import Integral
+from numbers import Real as Number
+from typing import Any, Protocol
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.stats import qmc
+
+from streamgp.serialise import register
+
+# How far, of the width of a range, a point may stick out of it and count as one that rounding has moved.
+_SLACK = 1e-9
+
+
+class Space(Protocol):
+    """What the optimiser asks of a space.
+
+    Attributes
+    ----------
+    groups
+        Of each unit coordinate, the number of the parameter that it belongs to: they share a lengthscale.
+    """
+
+    groups: Int[np.ndarray, " d"]
+
+    def encode(self, x: Any, name: str = "x") -> Float[np.ndarray, " d"]:
+        """Unit coordinates of a point as the user writes it; raises ValueError if it is none of the space."""
+        ...
+
+    def decode(self, u: Float[np.ndarray, " d"]) -> Any:
+        """The point as the user writes it."""
+        ...
+
+    def encode_all(self, X: Any, name: str = "X") -> Float[np.ndarray, "n d"]:
+        """Several points at once."""
+        ...
+
+    def decode_all(self, U: Float[np.ndarray, "n d"]) -> Any:
+        """Several points at once."""
+        ...
+
+    def draw(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "n d"]:
+        """Points spread over the space: evenly, and no two draws alike."""
+        ...
+
+
+@register
+@dataclass(frozen=True)
+class Real:
+    """A number from `low` to `high`; with `log`, steps of equal ratio count as equally far."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        _check_range(self)
+
+    @property
+    def width(self) -> int:
+        """How many unit coordinates it takes."""
+        return 1
+
+    def encode(self, value: Any, name: str) -> list[float]:
+        """Its unit coordinates."""
+        number = _as_number(value, name)
+        slack = _SLACK * (self.high - self.low)
+        if not self.low - slack <= number <= self.high + slack:
+            raise ValueError(f"{name}: expected a number from {self.low:g} to {self.high:g}, got {value!r}")
+        return [float(_to_unit(self, np.clip(number, self.low, self.high)))]
+
+    def decode(self, u: Float[np.ndarray, " w"]) -> float:
+        """The number at a unit coordinate."""
+        return float(np.clip(_from_unit(self, u[0]), self.low, self.high))
+
+    def snap(self, U: Float[np.ndarray, "n w"]) -> Float[np.ndarray, "n w"]:
+        """The nearest coordinates that stand for a value."""
+        return np.clip(U, 0.0, 1.0)
+
+
+@register
+@dataclass(frozen=True)
+class Integer:
+    """A whole number from `low` to `high`, both included; with `log`, steps of equal ratio count as equally far."""
+
+    low: int
+    high: int
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.low, Integral) and isinstance(self.high, Integral)):
+            raise ValueError(f"Integer: expected whole numbers, got {self.low!r} and {self.high!r}; or use Real")
+        _check_range(self)
+
+    @property
+    def width(self) -> int:
+        """How many unit coordinates it takes."""
+        return 1
+
+    def encode(self, value: Any, name: str) -> list[float]:
+        """Its unit coordinates."""
+        number = _as_number(value, name)
+        if number != round(number) or not self.low <= number <= self.high:
+            raise ValueError(f"{name}: expected a whole number from {self.low} to {self.high}, got {value!r}")
+        return [float(_to_unit(self, number))]
+
+    def decode(self, u: Float[np.ndarray, " w"]) -> int:
+        """The whole number at a unit coordinate."""
+        return int(np.clip(np.round(_from_unit(self, u[0])), self.low, self.high))
+
+    def snap(self, U: Float[np.ndarray, "n w"]) -> Float[np.ndarray, "n w"]:
+        """The nearest coordinates that stand for a value."""
+        whole = np.clip(np.round(_from_unit(self, np.clip(U, 0.0, 1.0))), self.low, self.high)
+        return np.asarray(_to_unit(self, whole))
+
+
+@register
+@dataclass(frozen=True)
+class Choice:
+    """One of several values in no order: any two of them are equally far apart."""
+
+    values: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        if len(set(self.values)) != len(self.values) or len(self.values) < 2:
+            raise ValueError(f"Choice: expected two or more different values, got {self.values!r}")
+
+    @property
+    def width(self) -> int:
+        """How many unit coordinates it takes."""
+        return len(self.values)
+
+    def encode(self, value: Any, name: str) -> list[float]:
+        """Its unit coordinates."""
+        if value not in self.values:
+            raise ValueError(f"{name}: expected one of {', '.join(map(repr, self.values))}, got {value!r}")
+        # Such that two different values are at a distance of one, as the ends of a number's range are.
+        return [np.sqrt(0.5) if each == value else 0.0 for each in self.values]
+
+    def decode(self, u: Float[np.ndarray, " w"]) -> Any:
+        """The value whose coordinate is the greatest."""
+        return self.values[int(np.argmax(u))]
+
+    def snap(self, U: Float[np.ndarray, "n w"]) -> Float[np.ndarray, "n w"]:
+        """The nearest coordinates that stand for a value."""
+        return np.sqrt(0.5) * np.eye(self.width)[np.argmax(U, axis=1)]
+
+
+Parameter = Real | Integer | Choice
+
+
+@register
+@dataclass(frozen=True)
+class Box:
+    """Parameters side by side; with `names` a point is a dictionary, without them an array of numbers."""
+
+    parameters: tuple[Parameter, ...]
+    names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.parameters:
+            raise ValueError("space: expected at least one parameter, got none")
+        if self.names is None and any(isinstance(one, Choice) for one in self.parameters):
+            raise ValueError("space: expected names where there are categories, got none; pass a dictionary")
+
+    @property
+    def groups(self) -> Int[np.ndarray, " d"]:
+        """Of each unit coordinate, the number of its parameter."""
+        return np.repeat(np.arange(len(self.parameters)), [one.width for one in self.parameters])
+
+    @property
+    def columns(self) -> list[slice]:
+        """The unit coordinates of each parameter."""
+        ends = np.cumsum([0, *(one.width for one in self.parameters)])
+        return [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+
+    @property
+    def continuous(self) -> Bool[np.ndarray, " d"]:
+        """Which unit coordinates may take any value in [0, 1]."""
+        return np.array([isinstance(self.parameters[i], Real) for i in self.groups])
+
+    def encode(self, x: Any, name: str = "x") -> Float[np.ndarray, " d"]:
+        """Unit coordinates of a point; raises ValueError if it is none of the box."""
+        values = self._values(x, name)
+        labels = self.names or [f"[{i}]" for i in range(len(values))]
+        parts = [
+            one.encode(value, f"{name}{label}" if self.names is None else f"{name}[{label!r}]")
+            for one, value, label in zip(self.parameters, values, labels, strict=True)
+        ]
+        return np.concatenate(parts)
+
+    def _values(self, x: Any, name: str) -> list[Any]:
+        if self.names is not None:
+            if not isinstance(x, Mapping) or set(x) != set(self.names):
+                got = ", ".join(map(str, x)) if isinstance(x, Mapping) else repr(x)
+                raise ValueError(f"{name}: expected a dictionary of {', '.join(self.names)}, got {got}")
+            return [x[one] for one in self.names]
+        given = np.asarray(x)
+        if given.ndim == 0 and len(self.parameters) == 1:
+            given = given[None]
+        if given.shape != (len(self.parameters),):
+            raise ValueError(
+                f"{name}: expected {len(self.parameters)} numbers, one per parameter, got shape {given.shape}"
+            )
+        return given.tolist()
+
+    def decode(self, u: Float[np.ndarray, " d"]) -> Any:
+        """A dictionary, or an array where the box has no names."""
+        values = [one.decode(u[columns]) for one, columns in zip(self.parameters, self.columns, strict=True)]
+        return np.array(values, dtype=float) if self.names is None else dict(zip(self.names, values, strict=True))
+
+    def encode_all(self, X: Any, name: str = "X") -> Float[np.ndarray, "n d"]:
+        """Several points at once."""
+        if len(self.parameters) == 1 and self.names is None and np.ndim(X) == 1:
+            X = np.asarray(X)[:, None]
+        return np.array([self.encode(x, f"{name}[{i}]") for i, x in enumerate(X)]).reshape(-1, len(self.groups))
+
+    def decode_all(self, U: Float[np.ndarray, "n d"]) -> Any:
+        """A list of dictionaries, or an array (n, d)."""
+        points = [self.decode(u) for u in U]
+        return points if self.names is not None else np.array(points).reshape(-1, len(self.parameters))
+
+    def snap(self, U: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """The nearest points that stand for values: whole numbers are whole, one category is chosen."""
+        parts = [one.snap(U[:, columns]) for one, columns in zip(self.parameters, self.columns, strict=True)]
+        return np.concatenate(parts, axis=1)
+
+    def draw(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "n d"]:
+        """A scrambled Sobol sequence, snapped."""
+        if n == 0:
+            return np.zeros((0, len(self.groups)))
+        sobol = qmc.Sobol(len(self.groups), rng=rng)
+        return self.snap(sobol.random_base2(max(n - 1, 0).bit_length())[:n])
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """A finite set of points, such as the places of sensors.
+
+    Parameters
+    ----------
+    points
+        One row each, (n, d): what the kernel measures distances by, each column scaled by its range.
+    labels
+        What to call them; without labels a point is its row.
+    """
+
+    points: Any
+    labels: tuple[Any, ...] | None = None
+
+    def __post_init__(self) -> None:
+        points = np.array(self.points, dtype=float)
+        if points.ndim != 2 or points.size == 0 or not np.isfinite(points).all():
+            raise ValueError(f"Candidates: expected finite numbers of shape (n, d), got shape {points.shape}")
+        if len(np.unique(points, axis=0)) != len(points):
+            raise ValueError("Candidates: expected different points, got the same one twice; leave it out")
+        labels = None if self.labels is None else tuple(self.labels)
+        if labels is not None and (len(labels) != len(points) or len(set(labels)) != len(labels)):
+            raise ValueError(f"Candidates: expected {len(points)} different labels, got {len(set(labels))}")
+        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "labels", labels)
+
+    @property
+    def groups(self) -> Int[np.ndarray, " d"]:
+        """Every column is a parameter."""
+        return np.arange(self.points.shape[1])
+
+    @property
+    def unit(self) -> Float[np.ndarray, "n d"]:
+        """The unit coordinates of all points."""
+        low, high = self.points.min(axis=0), self.points.max(axis=0)
+        return (self.points - low) / np.where(high > low, high - low, 1.0)
+
+    def encode(self, x: Any, name: str = "x") -> Float[np.ndarray, " d"]:
+        """Unit coordinates of a point; raises ValueError if it is none of the candidates."""
+        return self.unit[self._find(x, name)]
+
+    def _find(self, x: Any, name: str) -> int:
+        if self.labels is not None:
+            if x not in self.labels:
+                raise ValueError(
+                    f"{name}: expected one of the {len(self.labels)} labels of the candidates, got {x!r}"
+                )
+            return self.labels.index(x)
+        given = np.atleast_1d(np.asarray(x, dtype=float))
+        if given.shape != self.points.shape[1:]:
+            raise ValueError(f"{name}: expected {self.points.shape[1]} numbers, got shape {given.shape}")
+        apart = np.abs(self.points - given).max(axis=1)
+        nearest = int(np.argmin(apart))
+        if not apart[nearest] <= _SLACK * max(1.0, np.abs(self.points).max()):
+            raise ValueError(f"{name}: expected one of the {len(self.points)} candidates, got {x!r}")
+        return nearest
+
+    def decode(self, u: Float[np.ndarray, " d"]) -> Any:
+        """The candidate's label, or its row."""
+        nearest = int(np.argmin(np.square(self.unit - u).sum(axis=1)))
+        return self.points[nearest].copy() if self.labels is None else self.labels[nearest]
+
+    def encode_all(self, X: Any, name: str = "X") -> Float[np.ndarray, "n d"]:
+        """Several points at once."""
+        if self.labels is None and self.points.shape[1] == 1 and np.ndim(X) == 1:
+            X = np.asarray(X)[:, None]
+        unit = self.unit
+        return unit[[self._find(x, f"{name}[{i}]") for i, x in enumerate(X)]].reshape(-1, unit.shape[1])
+
+    def decode_all(self, U: Float[np.ndarray, "n d"]) -> Any:
+        """A list of labels, or an array (n, d)."""
+        unit = self.unit
+        nearest = [int(np.argmin(np.square(unit - u).sum(axis=1))) for u in U]
+        return self.points[nearest] if self.labels is None else [self.labels[i] for i in nearest]
+
+    def draw(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "n d"]:
+        """Candidates without replacement, all of them if there are no more than n."""
+        return self.unit[rng.permutation(len(self.points))[:n]]
+
+
+def as_space(space: Any) -> Box | Candidates:
+    """A space from what users write.
+
+    Parameters
+    ----------
+    space
+        A `Box` or `Candidates`; a dictionary from names to `Real`, `Integer`, `Choice`, a pair ``(low, high)`` for
+        `Real`, or a list of strings or other values for `Choice`; or a sequence of pairs, for points that are arrays.
+
+    Raises
+    ------
+    ValueError
+        If it is something else.
+    """
+    if isinstance(space, Box | Candidates):
+        return space
+    if isinstance(space, Mapping):
+        parameters = tuple(_as_parameter(value, f"space[{name!r}]") for name, value in space.items())
+        return Box(parameters, tuple(map(str, space)))
+    if isinstance(space, np.ndarray):
+        space = space.tolist()
+    if isinstance(space, Sequence) and not isinstance(space, str):
+        return Box(tuple(_as_parameter(value, f"space[{i}]") for i, value in enumerate(space)))
+    raise ValueError(
+        f"space: expected a dictionary such as {{'gain': (0.1, 10.0)}}, a list of pairs (low, high), or Candidates, "
+        f"got {space!r}"
+    )
+
+
+def _as_parameter(value: Any, name: str) -> Parameter:
+    if isinstance(value, Parameter):
+        return value
+    if isinstance(value, tuple | list):
+        numbers = all(isinstance(each, Number) and not isinstance(each, bool) for each in value)
+        if len(value) == 2 and numbers:
+            return Real(float(value[0]), float(value[1]))
+        if isinstance(value, list) or not numbers:
+            return Choice(tuple(value))
+    raise ValueError(f"{name}: expected (low, high), Real, Integer, Choice or a list of categories, got {value!r}")
+
+
+def _check_range(one: Real | Integer) -> None:
+    low, high = (getattr(one, field.name) for field in fields(one)[:2])
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise ValueError(f"{type(one).__name__}: expected finite low < high, got {low!r} and {high!r}")
+    if one.log and low <= 0:
+        raise ValueError(f"{type(one).__name__}: expected low > 0 on a log scale, got {low!r}")
+
+
+def _as_number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Number) or not np.isfinite(value):
+        raise ValueError(f"{name}: expected a finite number, got {value!r}")
+    return float(value)
+
+
+def _to_unit(one: Real | Integer, value: Any) -> Any:
+    if one.log:
+        return np.log(value / one.low) / np.log(one.high / one.low)
+    return (value - one.low) / (one.high - one.low)
+
+
+def _from_unit(one: Real | Integer, u: Any) -> Any:
+    if one.log:
+        return one.low * (one.high / one.low) ** u
+    return one.low + (one.high - one.low) * u

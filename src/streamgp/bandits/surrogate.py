@@ -1,0 +1,141 @@
+"""The streaming ensemble as the model of a moving function: neither its kernel nor its forgetting is to be chosen.
+
+Experts of every pairing of a lengthscale, a pace of forgetting and a noise level learn from each observation, in
+constant memory, and weights follow those that predicted the rewards best. An expert that reverts to the prior is a
+Gaussian process with TV-GP-UCB's temporal kernel, so this is a mixture over that method's eps, kernel and noise.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from streamgp.bases import Fourier, HilbertSpace
+from streamgp.bases.base import Basis
+from streamgp.data.pieces import pieces
+from streamgp.data.standardise import Standardiser
+from streamgp.dynamics import parse
+from streamgp.ensemble import Ensemble, Expert, ensemble
+from streamgp.weights import share
+
+LENGTHSCALES = (0.05, 0.1, 0.2, 0.4)  # in shares of a parameter's range, times sqrt(d)
+DYNAMICS = ("static", "revert 0.995", "revert 0.98", "revert 0.92", "revert 0.7")
+NOISE_VARS = (1e-4, 1e-3, 1e-2, 1e-1)  # in squared standard deviations of the reward
+_TERMS, _FREQUENCIES = 40, 64
+_SWITCH, _SHARE = 0.01, 0.002  # per observation: between the dynamics and noises of a lengthscale, and among all
+_LEARNT, _SCORED = (64, 8, 1), (512, 64)  # rows that reach the ensemble at once, filled up: few programs
+SETTLED = 128  # observations after which the scale of the rewards is taken as known
+
+
+class Surrogate:
+    """A mixture of streaming Gaussian processes over unit coordinates, in the units of the reward.
+
+    Until observation 128 the scale of the rewards is that of those so far: at numbers 1, 2, 4, 8, ... the ensemble
+    begins anew with a better one and learns them again. From then on nothing is kept but the ensemble's own state.
+    """
+
+    def __init__(self, width: int, parameters: int, seed: int) -> None:
+        with jax.enable_x64(True):
+            self._model = _model(width, parameters, seed)
+            self._state: Any = self._model.init(jax.random.key(seed))
+        self._kept: dict[str, np.ndarray] | None = {
+            "U": np.zeros((0, width)), "y": np.zeros(0), "times": np.zeros(0)
+        }  # fmt: skip
+        self._scale = Standardiser.empty(1)
+        self._count = 0
+
+    def learn(self, U: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], time: float) -> None:
+        """Learn rewards that were all observed at one time, none before the last."""
+        if len(y) == 0:
+            return
+        rows = {"U": U, "y": y, "times": np.full(len(y), time)}
+        before, self._count = self._count, self._count + len(y)
+        if self._kept is None:
+            self._update(**rows)
+            return
+        self._kept = {name: np.concatenate([self._kept[name], rows[name]]) for name in rows}
+        if before.bit_length() == self._count.bit_length():
+            self._update(**rows)
+            return
+        self._scale = Standardiser.empty(1).update(self._kept["y"][:, None])
+        with jax.enable_x64(True):
+            self._state = self._model.init(jax.random.key(0))
+        self._update(**self._kept)
+        if self._count >= SETTLED:
+            self._kept = None
+
+    def _update(self, U: np.ndarray, y: np.ndarray, times: np.ndarray) -> None:
+        z = self._scale.transform(y[:, None])
+        with jax.enable_x64(True):
+            for rows, size in pieces(len(y), _LEARNT):
+                mask = np.arange(size) < rows.stop - rows.start
+                filled = [_filled(values[rows], size) for values in (_centred(U), z, times)]
+                X, targets, when = (jnp.asarray(values) for values in filled)
+                self._state, _ = self._model.update(self._state, X, targets, jnp.asarray(mask), when)
+
+    def at(self, U: Float[np.ndarray, "n d"], time: float) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Mean and standard deviation of the function at a time, noise left out."""
+        means, variances = [], []
+        noise_vars = np.tile(NOISE_VARS, len(LENGTHSCALES) * len(DYNAMICS))
+        with jax.enable_x64(True):
+            for start in range(0, len(U), _SCORED[0]):
+                part = _centred(U[start : start + _SCORED[0]])
+                size = min(size for size in _SCORED if size >= len(part))
+                X, when = jnp.asarray(_filled(part, size)), jnp.full(size, time)
+                mixture = self._model.predict(self._state, X, when)
+                weights, loc = np.asarray(mixture.weights[0]), np.asarray(mixture.loc[: len(part), :, 0])
+                var = np.asarray(mixture.var[: len(part), :, 0]) - noise_vars
+                mean = loc @ weights
+                means.append(mean)
+                variances.append((var + np.square(loc - mean[:, None])) @ weights)
+        scale = float(self._scale.scale[0])
+        std = np.sqrt(np.maximum(np.concatenate(variances), 0.0))
+        return float(self._scale.mean[0]) + scale * np.concatenate(means), scale * std
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """How much every expert counts now, by name."""
+        with jax.enable_x64(True):
+            values = np.exp(np.asarray(self._model.rule.predict(self._state.weights)))
+        return dict(zip(self._model.names, values.tolist(), strict=True))
+
+    def to_tree(self) -> dict[str, Any]:
+        """What a checkpoint needs beside the arguments of the constructor."""
+        return {"state": self._state, "kept": self._kept, "scale": self._scale, "count": self._count}
+
+    def restore(self, tree: dict[str, Any]) -> None:
+        """Go on from what `to_tree` gave."""
+        self._state, self._kept = tree["state"], tree["kept"]
+        self._scale, self._count = tree["scale"], tree["count"]
+
+
+def _model(width: int, parameters: int, seed: int) -> Ensemble:
+    """One expert for each lengthscale, dynamics and noise; those of a lengthscale share its features."""
+    corners = np.stack([-np.ones(width), np.ones(width)])
+    experts, groups = [], []
+    for number, lengthscale in enumerate(LENGTHSCALES):
+        start = lengthscale * float(np.sqrt(parameters))
+        basis: Basis
+        if width == 1:
+            basis = HilbertSpace.from_data(corners, num_features=_TERMS, start=start, key=jax.random.key(seed))
+        else:
+            key = jax.random.fold_in(jax.random.key(seed), number)
+            basis = Fourier.from_data(corners, num_features=2 * _FREQUENCIES, start=start, key=key)
+        for dynamics in DYNAMICS:
+            for noise_var in NOISE_VARS:
+                name = f"lengthscale {lengthscale:g}, {dynamics}, noise {noise_var:g}"
+                experts.append(Expert(basis, jnp.asarray(1.0), jnp.asarray(noise_var), parse(dynamics), name))
+                groups.append(number)
+    largest = len(DYNAMICS) * len(NOISE_VARS)
+    return ensemble(experts, share(groups, _SWITCH / (largest - 1), _SHARE))
+
+
+def _centred(U: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    """From [0, 1] to [-1, 1], about which the Hilbert-space box is symmetric."""
+    return 2.0 * U - 1.0
+
+
+def _filled(values: np.ndarray, size: int) -> np.ndarray:
+    return np.pad(values, ((0, size - len(values)), *((0, 0),) * (values.ndim - 1)), mode="edge")
