@@ -148,9 +148,10 @@ def _noisy_columns(
     points: Float[np.ndarray, "n d"], posterior: Posterior, noise_var: float
 ) -> Callable[[int], Float[np.ndarray, " n"]]:
     """Columns of the posterior covariance of noisy answers at the points."""
+    noiseless = posterior.columns(points)
 
     def column(i: int) -> Float[np.ndarray, " n"]:
-        covariances = posterior.covariance(points, points[i : i + 1])[:, 0]
+        covariances = noiseless(i)
         covariances[i] += noise_var
         return covariances
 

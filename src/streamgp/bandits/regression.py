@@ -4,6 +4,7 @@ mu(x) = m + k'(K + S)^-1 (y - m), sigma^2(x) = k(x, x) - k'(K + S)^-1 k with S d
 Simonetto, Eqs. 11 and 12; Makarova et al. 2021). NumPy throughout: the sets are small, and nothing is compiled.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -98,10 +99,14 @@ class Posterior:
         variance = self._hyper.variance - np.einsum("nm,nm->m", half, half)
         return self.mean_level + self._alpha @ k, np.sqrt(np.maximum(variance, 0.0))
 
-    def covariance(self, U: Float[np.ndarray, "m d"], V: Float[np.ndarray, "l d"]) -> Float[np.ndarray, "m l"]:
-        """Covariance of the function between two sets of points."""
-        between = solve_lower(self._L, self._cross(U)).T @ solve_lower(self._L, self._cross(V))
-        return gram(self._kernel, self._hyper, U, V) - between
+    def columns(self, U: Float[np.ndarray, "m d"]) -> Callable[[int], Float[np.ndarray, " m"]]:
+        """The covariance of the function between all of these points and one of them, by its number."""
+        half = solve_lower(self._L, self._cross(U))
+
+        def column(i: int) -> Float[np.ndarray, " m"]:
+            return gram(self._kernel, self._hyper, U, U[i : i + 1])[:, 0] - half[:, i] @ half
+
+        return column
 
     def gradients(
         self, u: Float[np.ndarray, " d"]

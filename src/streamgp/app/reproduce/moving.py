@@ -206,8 +206,9 @@ def fairness_entries() -> Iterator[Entry]:
         budget = {"query_rule": "domain", "num_queries": Budget(8.0)}
         yield entry(SPARQ, beta, suffix=", 8 a step", **budget)
         yield entry(SPARQ, beta, suffix=", 8 a step, reuse", **budget, reuse_answers=True)
-        yield entry("Ensemble", beta)
-        yield entry("Ensemble", beta, answers=True, suffix=" with grid", query_rule="grid")
+    yield entry(SPARQ, "theory", suffix=", grid", query_rule="grid")
+    yield entry("Ensemble", "2")
+    yield entry("Ensemble", "2", answers=True, suffix=" with grid", query_rule="grid")
 
 
 def everywhere(beta: str) -> Iterator[Entry]:
