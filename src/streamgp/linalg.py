@@ -1,5 +1,7 @@
 """The one home of Cholesky factors, triangular solves and log-determinants, of NumPy's arrays and of JAX's."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import jax.scipy.linalg
 import numpy as np
@@ -19,7 +21,7 @@ def add_diagonal(A: Float[AnyArray, "n n"], value: Float[AnyArray, ""] | float) 
     return A + value * namespace(A).eye(A.shape[0], dtype=A.dtype)
 
 
-def cholesky(A: Float[AnyArray, "n n"]) -> Float[AnyArray, "n n"]:
+def cholesky(A: Float[AnyArray, "n n"]) -> Any:
     """Lower Cholesky factor of a symmetric matrix, positive definite up to round-off.
 
     The one jitter rule: each diagonal entry grows by n eps of itself, as much as rounding may have taken from it
@@ -32,17 +34,17 @@ def cholesky(A: Float[AnyArray, "n n"]) -> Float[AnyArray, "n n"]:
     return jnp.linalg.cholesky(A + jnp.diag(jitter), symmetrize_input=False)
 
 
-def solve_lower(L: Float[AnyArray, "n n"], B: Float[AnyArray, "n m"]) -> Float[AnyArray, "n m"]:
+def solve_lower(L: Float[AnyArray, "n n"], B: Float[AnyArray, "n m"]) -> Any:
     """``L^-1 B`` for lower triangular `L`."""
     return _solve_triangular(L, B)
 
 
-def cholesky_solve(L: Float[AnyArray, "n n"], B: Float[AnyArray, "n m"]) -> Float[AnyArray, "n m"]:
+def cholesky_solve(L: Float[AnyArray, "n n"], B: Float[AnyArray, "n *m"]) -> Any:
     """``(L L')^-1 B``."""
     return _solve_triangular(L, _solve_triangular(L, B), trans=1)
 
 
-def _solve_triangular(L: AnyArray, B: AnyArray, trans: int = 0) -> AnyArray:
+def _solve_triangular(L: AnyArray, B: AnyArray, trans: int = 0) -> Any:
     if namespace(L, B) is np:
         return scipy.linalg.solve_triangular(L, B, lower=True, trans=trans, check_finite=False)
     return jax.scipy.linalg.solve_triangular(L, B, lower=True, trans=trans)

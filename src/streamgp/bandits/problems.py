@@ -13,21 +13,17 @@ from streamgp.bandits.space import Box, Candidates, Real
 
 
 class Problem(Protocol):
-    """A function of points and of time.
-
-    Attributes
-    ----------
-    space
-        Where it is defined.
-    noise_std
-        Of an evaluation.
-    """
+    """A function of points and of time."""
 
     @property
-    def space(self) -> Box | Candidates: ...
+    def space(self) -> Box | Candidates:
+        """Where it is defined."""
+        ...
 
     @property
-    def noise_std(self) -> float: ...
+    def noise_std(self) -> float:
+        """The standard deviation of an evaluation."""
+        ...
 
     def value(self, U: Float[np.ndarray, "n d"], t: int) -> Float[np.ndarray, " n"]:
         """Without noise, at points in unit coordinates, in step t from 1; NaN where there is nothing to read."""
@@ -110,7 +106,7 @@ class MovingBump:
     appears: int | None = None
     where: float = 35.0
 
-    @cached_property
+    @property
     def space(self) -> Candidates:
         """The grid."""
         return Candidates(np.linspace(-self.width, self.width, self.points)[:, None])
@@ -144,7 +140,7 @@ class Stations:
     readings: Float[np.ndarray, "t n"]
     noise_std: float = 0.0
 
-    @cached_property
+    @property
     def space(self) -> Candidates:
         """The stations."""
         return Candidates(self.places)
@@ -157,6 +153,9 @@ class Stations:
     def best(self, t: int) -> float:
         """The greatest reading of day t."""
         return float(np.nanmax(self.readings[t - 1]))
+
+
+_GAINS = ((0.1, 100.0), (0.1, 300.0))
 
 
 @dataclass(frozen=True)
@@ -174,10 +173,10 @@ class Motor:
     samples: int = 300
     delay: int = 6
 
-    @cached_property
+    @property
     def space(self) -> Box:
         """Proportional and integral gain, both on log scales."""
-        return Box((Real(0.1, 100.0, log=True), Real(0.1, 300.0, log=True)), ("proportional", "integral"))
+        return Box(tuple(Real(low, high, log=True) for low, high in _GAINS), ("proportional", "integral"))
 
     def inertia(self, t: int) -> float:
         """Of run t."""
@@ -185,7 +184,7 @@ class Motor:
 
     def speed(self, U: Float[np.ndarray, "n d"], t: int) -> tuple[Float[np.ndarray, "s n"], Float[np.ndarray, "s n"]]:
         """Speed and current over one second of run t, for each pair of gains (semi-implicit Euler steps)."""
-        kp, ki = (one.low * (one.high / one.low) ** u for one, u in zip(self.space.parameters, U.T, strict=True))
+        kp, ki = (low * (high / low) ** u for (low, high), u in zip(_GAINS, U.T, strict=True))
         dt, inertia = 1.0 / self.samples, self.inertia(t)
         omega, current, integral = (np.zeros(len(U)) for _ in range(3))
         speeds, currents = np.empty((self.samples, len(U))), np.empty((self.samples, len(U)))

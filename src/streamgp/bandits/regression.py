@@ -140,7 +140,7 @@ def gram(
 ) -> Float[np.ndarray, "n m"]:
     """The kernel matrix of two sets of points, its variance included."""
     U, V = U / hyper.lengthscales, V / hyper.lengthscales
-    return hyper.variance * kernel.value(U[:, None] - V[None])
+    return np.asarray(hyper.variance * kernel.value(U[:, None] - V[None]))
 
 
 def _level(L: Float[np.ndarray, "n n"], y: Float[np.ndarray, " n"]) -> float:

@@ -1,4 +1,4 @@
-"""Where an optimiser may look: a box with names, log scales, integers and categories, or a finite set of candidates.
+"""Where an optimiser may look: a box with names, log scales, integers and categories, or a finite set of points.
 
 Inside, a point is a row of unit coordinates: every number in [0, 1] (in logs where its scale is one), every category a
 column of its own.
@@ -6,9 +6,11 @@ column of its own.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
+from math import isfinite
 from numbers import Integral
 from numbers import Real as Number
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -18,38 +20,6 @@ from streamgp.serialise import register
 
 # How far, of the width of a range, a point may stick out of it and count as one that rounding has moved.
 _SLACK = 1e-9
-
-
-class Space(Protocol):
-    """What the optimiser asks of a space.
-
-    Attributes
-    ----------
-    groups
-        Of each unit coordinate, the number of the parameter that it belongs to: they share a lengthscale.
-    """
-
-    groups: Int[np.ndarray, " d"]
-
-    def encode(self, x: Any, name: str = "x") -> Float[np.ndarray, " d"]:
-        """Unit coordinates of a point as the user writes it; raises ValueError if it is none of the space."""
-        ...
-
-    def decode(self, u: Float[np.ndarray, " d"]) -> Any:
-        """The point as the user writes it."""
-        ...
-
-    def encode_all(self, X: Any, name: str = "X") -> Float[np.ndarray, "n d"]:
-        """Several points at once."""
-        ...
-
-    def decode_all(self, U: Float[np.ndarray, "n d"]) -> Any:
-        """Several points at once."""
-        ...
-
-    def draw(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "n d"]:
-        """Points spread over the space: evenly, and no two draws alike."""
-        ...
 
 
 @register
@@ -180,7 +150,7 @@ class Box:
     def columns(self) -> list[slice]:
         """The unit coordinates of each parameter."""
         ends = np.cumsum([0, *(one.width for one in self.parameters)])
-        return [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return [slice(a, b) for a, b in pairwise(ends.tolist())]
 
     @property
     def continuous(self) -> Bool[np.ndarray, " d"]:
@@ -366,14 +336,14 @@ def _as_parameter(value: Any, name: str) -> Parameter:
 
 def _check_range(one: Real | Integer) -> None:
     low, high = (getattr(one, field.name) for field in fields(one)[:2])
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+    if not (isfinite(low) and isfinite(high) and low < high):
         raise ValueError(f"{type(one).__name__}: expected finite low < high, got {low!r} and {high!r}")
     if one.log and low <= 0:
         raise ValueError(f"{type(one).__name__}: expected low > 0 on a log scale, got {low!r}")
 
 
 def _as_number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, Number) or not np.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, Number) or not isfinite(value):
         raise ValueError(f"{name}: expected a finite number, got {value!r}")
     return float(value)
 

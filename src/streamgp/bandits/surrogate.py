@@ -12,6 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from streamgp.bandits.belief import View, known_or_default
+from streamgp.bandits.history import History
+from streamgp.bandits.regression import Hyperparameters
 from streamgp.bases import Fourier, HilbertSpace
 from streamgp.bases.base import Basis
 from streamgp.data.pieces import pieces
@@ -37,6 +40,7 @@ class Surrogate:
     """
 
     def __init__(self, width: int, parameters: int, seed: int) -> None:
+        self._width = width
         with jax.enable_x64(True):
             self._model = _model(width, parameters, seed)
             self._state: Any = self._model.init(jax.random.key(seed))
@@ -93,6 +97,17 @@ class Surrogate:
         scale = float(self._scale.scale[0])
         std = np.sqrt(np.maximum(np.concatenate(variances), 0.0))
         return float(self._scale.mean[0]) + scale * np.concatenate(means), scale * std
+
+    def hyperparameters(self, history: History) -> Hyperparameters:
+        """Those by which side queries among past inputs are chosen; the experts have their own."""
+        return known_or_default(history, {}, self._width)
+
+    def refit(self, history: History) -> None:
+        """Nothing to do: the weights do it."""
+
+    def view(self, history: History) -> View:
+        """The mixture as the choice of the next point needs it."""
+        return View(lambda U: self.at(U, history.next_time))
 
     @property
     def weights(self) -> dict[str, float]:

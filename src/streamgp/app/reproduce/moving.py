@@ -11,7 +11,7 @@ import polars as pl
 
 from streamgp.app.outputs import RunError
 from streamgp.app.reproduce.datasets import DATASETS, where_from
-from streamgp.bandits import Budget, TimeVaryingOptimizer, sparq_rate
+from streamgp.bandits import Budget, Candidates, TimeVaryingOptimizer, sparq_rate
 from streamgp.bandits.problems import Motor, MovingBump, Played, Problem, Stations, play
 
 STEPS = 500
@@ -107,7 +107,7 @@ def yardsticks(problem: Problem, steps: int, seed: int) -> dict[str, Played]:
     """Random points; the one point that would have been best all along; the best point of the step before."""
     rng = np.random.default_rng([seed, 2])
     space = problem.space
-    points = space.unit if hasattr(space, "unit") else space.draw(np.random.default_rng(0), 2048)
+    points = space.unit if isinstance(space, Candidates) else space.draw(np.random.default_rng(0), 2048)
     values = np.array([problem.value(points, t) for t in range(1, steps + 1)])
     best = np.array([problem.best(t) for t in range(1, steps + 1)])
     regrets = best[:, None] - values

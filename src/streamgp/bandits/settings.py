@@ -1,0 +1,94 @@
+"""What the user has chosen, checked once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamgp.bandits.confidence import Schedule, beta
+from streamgp.bandits.memory import METHODS, Memory, memory_of
+from streamgp.bandits.queries import RULES, Number, Rule, check_number
+from streamgp.bandits.regression import KERNELS
+from streamgp.serialise import register
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """The arguments of `TimeVaryingOptimizer`, which says what they mean; `fixed` are the known hyperparameters."""
+
+    method: str
+    beta: Schedule | float
+    delta: float
+    bound: float
+    kernel: str
+    fixed: dict[str, Any]
+    window: int
+    eps: float
+    gamma: float
+    query_rule: Rule
+    num_queries: Number
+    swaps: int
+    reuse_answers: bool
+    expert_noise_var: float | None
+    refit_every: int
+    memory: int
+    random_state: int
+
+    def check(self) -> None:
+        """Raise ValueError if an argument makes no sense."""
+        for name, value, known in (
+            ("method", self.method, METHODS),
+            ("kernel", self.kernel, KERNELS),
+            ("query_rule", self.query_rule, RULES),
+        ):
+            if value not in known:
+                raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
+        check_number(self.num_queries, self.query_rule)
+        if self.method == "ensemble" and self.query_rule in ("domain", "maximisers"):
+            raise ValueError(
+                f"query_rule: expected 'grid', 'past' or 'random' for an ensemble, got {self.query_rule!r}"
+            )
+        for name, least in (("refit_every", 1), ("memory", 10), ("swaps", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < least:
+                raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}")
+        if self.expert_noise_var is not None and not 0.0 < self.expert_noise_var < np.inf:
+            raise ValueError(f"expert_noise_var: expected a positive number or None, got {self.expert_noise_var!r}")
+        if not 0.0 < self.delta < 1.0 or not self.bound >= 0.0:
+            raise ValueError(f"expected 0 < delta < 1 and bound >= 0, got {self.delta!r} and {self.bound!r}")
+        self.factor(1, 0.0, 1)
+        if self.method != "ensemble":
+            self.make_memory()
+
+    def make_memory(self) -> Memory:
+        """The memory of the method, which is not the ensemble."""
+        return memory_of(self.method, window=self.window, eps=self.eps, gamma=self.gamma, reuse=self.reuse_answers)
+
+    def factor(self, t: int, log_gain: float, parameters: int) -> float:
+        """beta_t."""
+        return beta(self.beta, t, log_gain=log_gain, width=parameters, delta=self.delta, bound=self.bound)
+
+
+def known_hyperparameters(given: Mapping[str, Any], width: int) -> dict[str, Any]:
+    """Those that the user knows, checked; lengthscales one for each of `width` unit coordinates.
+
+    Raises
+    ------
+    ValueError
+        If one has another name, or no sense.
+    """
+    names = {"lengthscales", "variance", "noise_var", "mean"}
+    if unknown := set(given) - names:
+        raise ValueError(f"hyperparameters: expected some of {', '.join(sorted(names))}, got {', '.join(unknown)}")
+    fixed: dict[str, Any] = {name: float(value) for name, value in given.items() if name != "lengthscales"}
+    if "lengthscales" in given:
+        values = np.asarray(given["lengthscales"], dtype=float)
+        if values.shape not in ((), (width,)):
+            raise ValueError(f"lengthscales: expected a number or {width} of them, got shape {values.shape}")
+        fixed["lengthscales"] = np.broadcast_to(values, (width,)).copy()
+    for name, value in fixed.items():
+        if not np.isfinite(value).all() or (name != "mean" and not np.all(value > 0.0)):
+            raise ValueError(f"{name}: expected {'a finite' if name == 'mean' else 'a positive'} number, got {value}")
+    return fixed
