@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from streamgp.bandits import TimeVaryingOptimizer
     from streamgp.checkpoint import CheckpointError
     from streamgp.data import DataError
     from streamgp.estimators import (
@@ -25,6 +26,7 @@ __all__ = [
     "StreamingGPCountRegressor",
     "StreamingGPOrdinal",
     "StreamingGPRegressor",
+    "TimeVaryingOptimizer",
     "evaluate",
 ]
 
@@ -36,6 +38,7 @@ _HOMES = {
     "StreamingGPCountRegressor": "streamgp.estimators",
     "StreamingGPOrdinal": "streamgp.estimators",
     "StreamingGPRegressor": "streamgp.estimators",
+    "TimeVaryingOptimizer": "streamgp.bandits",
     "evaluate": "streamgp.estimators",
 }
 

@@ -308,7 +308,7 @@ class TimeVaryingOptimizer:
         if lives_by_answers and self.steps >= 5 and not self._warned and self._history.answers_now == 0:
             self._warned = True
             warnings.warn(
-                "sparq-gp-ucb: expected answers to side queries, got none in this step; without them it knows the last "
+                "sparq-gp-ucb: expected answers to side queries, got none; without them it knows the last "
                 "few rewards alone: pass an expert, call queries() and answer(), or choose another method",
                 stacklevel=3,
             )

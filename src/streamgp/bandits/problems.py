@@ -163,9 +163,10 @@ class Motor:
     """The gains of a PI controller for the speed of a motor whose load changes from one run to the next.
 
     A direct-current motor with inertia, friction and an armature of some inductance is to reach speed 1 and stay
-    there, against a load torque that sets in half-way. What a run costs is the mean absolute error of the speed, and
-    something for the current; the reward is minus the log of that. The inertia swings between a quarter and four times
-    its usual value, once in `period` runs: what suits a light load is sluggish with a heavy one.
+    there, against a load torque that sets in half-way, by readings that are `delay` samples old. What a run costs is
+    the mean absolute error of the speed, and something for the current; the reward is minus the log of that. The
+    inertia swings between a quarter and four times its usual value, once in `period` runs: gains that suit a light
+    load are sluggish with a heavy one, and those that suit a heavy one make a light one swing.
     """
 
     period: float = 200.0

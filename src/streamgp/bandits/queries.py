@@ -38,9 +38,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         if not (0.0 < self.per_step < np.inf and self.burst >= 1.0):
-            raise ValueError(
-                f"Budget: expected a positive per_step and a burst of at least 1, got {self.per_step} and {self.burst}"
-            )
+            raise ValueError(f"Budget: expected per_step > 0 and burst >= 1, got {self.per_step} and {self.burst}")
 
     @property
     def most(self) -> int:
@@ -87,9 +85,10 @@ def number_of_queries(number: Number, t: int) -> int:
 
 
 def spread_evenly(space: Box | Candidates, n: int, rng: np.random.Generator) -> Float[np.ndarray, "m d"]:
-    """n points that cover the space, shifted at random from step to step: a grid of one number, else a Sobol sequence.
+    """n points that cover the space, shifted at random from step to step.
 
-    Of candidates, those nearest to evenly spread points.
+    Of one number, or of candidates on a line, a grid; else a scrambled Sobol sequence, or candidates drawn without
+    replacement.
     """
     if n == 0:
         return np.zeros((0, len(space.groups)))

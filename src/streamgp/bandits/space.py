@@ -1,7 +1,7 @@
 """Where an optimiser may look: a box with names, log scales, integers and categories, or a finite set of points.
 
-Inside, a point is a row of unit coordinates: every number in [0, 1] (in logs where its scale is one), every category a
-column of its own.
+Inside, a point is a row of unit coordinates: every number in [0, 1] (in logs where its scale is one), every category
+a column of its own.
 """
 
 from collections.abc import Mapping, Sequence

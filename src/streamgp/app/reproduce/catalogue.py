@@ -30,6 +30,7 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         sparq.SYNTHETIC,
         sparq.SENSORS,
         sparq.BEYOND,
+        sparq.ELSEWHERE,
     )
 }
 

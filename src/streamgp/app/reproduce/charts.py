@@ -114,7 +114,7 @@ def _regret(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
 
 
 def _dynamic_regret(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
-    """Average regret by step, a chart for each beta; what needs no method, and a bound's shape, are in all of them."""
+    """Average regret by step, a chart for each beta; what goes with none of them is in all."""
     names = list(runs[0]["dynamic_regret"])
     betas = list(dict.fromkeys(name.rsplit(", ", 1)[1] for name in names if ", beta " in name))
     figure = Figure(figsize=(4.6 * len(betas) + 2.6, 4.4), layout="constrained")
