@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -12,6 +12,7 @@ from streamgp.bandits.optimizer import TimeVaryingOptimizer
 from streamgp.bandits.space import Box, Candidates, Real
 
 
+@runtime_checkable
 class Problem(Protocol):
     """A function of points and of time."""
 

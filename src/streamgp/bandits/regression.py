@@ -207,7 +207,9 @@ def fit(
     fixed
         Fields of `Hyperparameters` that are given.
     """
-    level, scale = (float(np.mean(y)), float(np.std(y)) or 1.0) if len(y) else (0.0, 1.0)
+    level = float(np.mean(y)) if len(y) else 0.0
+    # Rounding gives equal rewards a standard deviation of their last digit.
+    scale = float(np.std(y)) if len(y) and np.ptp(y) > 0 else 1.0
     z = (y - level) / scale
     p = int(groups.max()) + 1
     priors = np.array([(_LENGTHSCALE_PRIOR[0] + 0.5 * np.log(p), 1.0)] * p + [_VARIANCE_PRIOR, _NOISE_PRIOR])

@@ -20,6 +20,7 @@ from streamgp.serialise import register
 
 # How far, of the width of a range, a point may stick out of it and count as one that rounding has moved.
 _SLACK = 1e-9
+_TINY = np.finfo(float).tiny
 
 
 @register
@@ -68,6 +69,8 @@ class Integer:
     def __post_init__(self) -> None:
         if not (isinstance(self.low, Integral) and isinstance(self.high, Integral)):
             raise ValueError(f"Integer: expected whole numbers, got {self.low!r} and {self.high!r}; or use Real")
+        for name in ("low", "high"):
+            object.__setattr__(self, name, int(getattr(self, name)))  # NumPy's lack `bit_length`, and JSON
         _check_range(self)
 
     @property
@@ -173,7 +176,7 @@ class Box:
                 got = ", ".join(map(str, x)) if isinstance(x, Mapping) else repr(x)
                 raise ValueError(f"{name}: expected a dictionary of {', '.join(self.names)}, got {got}")
             return [x[one] for one in self.names]
-        given = np.asarray(x)
+        given = np.asarray(x, dtype=object)  # so that each value stays what it is, for `encode` to judge
         if given.ndim == 0 and len(self.parameters) == 1:
             given = given[None]
         if given.shape != (len(self.parameters),):
@@ -189,8 +192,6 @@ class Box:
 
     def encode_all(self, X: Any, name: str = "X") -> Float[np.ndarray, "n d"]:
         """Several points at once."""
-        if len(self.parameters) == 1 and self.names is None and np.ndim(X) == 1:
-            X = np.asarray(X)[:, None]
         return np.array([self.encode(x, f"{name}[{i}]") for i, x in enumerate(X)]).reshape(-1, len(self.groups))
 
     def decode_all(self, U: Float[np.ndarray, "n d"]) -> Any:
@@ -261,12 +262,16 @@ class Candidates:
                     f"{name}: expected one of the {len(self.labels)} labels of the candidates, got {x!r}"
                 )
             return self.labels.index(x)
-        given = np.atleast_1d(np.asarray(x, dtype=float))
+        try:
+            given = np.atleast_1d(np.asarray(x, dtype=float))
+        except (TypeError, ValueError):
+            raise ValueError(f"{name}: expected {self.points.shape[1]} numbers, got {x!r}") from None
         if given.shape != self.points.shape[1:]:
             raise ValueError(f"{name}: expected {self.points.shape[1]} numbers, got shape {given.shape}")
-        apart = np.abs(self.points - given).max(axis=1)
+        # Rounding is relative to a column's greatest number, and columns may be in different units.
+        apart = (np.abs(self.points - given) / np.maximum(np.abs(self.points).max(axis=0), _TINY)).max(axis=1)
         nearest = int(np.argmin(apart))
-        if not apart[nearest] <= _SLACK * max(1.0, np.abs(self.points).max()):
+        if not apart[nearest] <= _SLACK:
             raise ValueError(f"{name}: expected one of the {len(self.points)} candidates, got {x!r}")
         return nearest
 
@@ -277,8 +282,6 @@ class Candidates:
 
     def encode_all(self, X: Any, name: str = "X") -> Float[np.ndarray, "n d"]:
         """Several points at once."""
-        if self.labels is None and self.points.shape[1] == 1 and np.ndim(X) == 1:
-            X = np.asarray(X)[:, None]
         unit = self.unit
         return unit[[self._find(x, f"{name}[{i}]") for i, x in enumerate(X)]].reshape(-1, unit.shape[1])
 
@@ -343,6 +346,8 @@ def _check_range(one: Real | Integer) -> None:
 
 
 def _as_number(value: Any, name: str) -> float:
+    if getattr(value, "shape", None) == ():
+        value = value.item()  # of a scalar of NumPy or JAX
     if isinstance(value, bool) or not isinstance(value, Number) or not isfinite(value):
         raise ValueError(f"{name}: expected a finite number, got {value!r}")
     return float(value)

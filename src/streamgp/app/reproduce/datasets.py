@@ -245,21 +245,26 @@ DATASETS: dict[str, DataSet] = {
     "moving-motor": DataSet(
         "Motor", 300, 2, "generated: the gains of a PI controller of a motor whose inertia swings 16-fold"
     ),
+    "epa-ozone": DataSet(
+        "Ozone around New York",
+        20_440,
+        2,
+        "US Environmental Protection Agency: daily ozone of 28 sensors over two years, which the paper does not name",
+        "epa_ozone.parquet",
+    ),
     "ny-ozone": DataSet(
         "New York ozone",
-        62,
+        1_736,
         2,
-        "Bakar and Sahu (2015), spTimer (CRAN; NYdata): US EPA monitors, July and August 2006",
+        "Bakar and Sahu (2015), spTimer (CRAN; NYdata): EPA monitors, 28 stations on 62 days of 2006",
         "ny_ozone.parquet",
-        note="28 stations, 62 days; the paper has 28 stations over two years, which are not at hand",
     ),
     "midwest-ozone": DataSet(
         "Midwest ozone",
-        89,
+        13_617,
         2,
-        "Nychka et al., fields (CRAN; ozone2): US Midwest, summer 1987",
+        "Nychka et al., fields (CRAN; ozone2): 153 stations on 89 days of 1987",
         "midwest_ozone.parquet",
-        note="153 stations, 89 days; not in the paper",
     ),
     "ionosphere": DataSet(
         "Ionosphere",

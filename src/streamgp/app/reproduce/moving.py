@@ -186,7 +186,8 @@ def run_sensors(data: str, seed: int, *, directory: Path | None, rows: int | Non
         yield entry("Ensemble", "2")
         yield entry("Ensemble", "2", answers=True, suffix=" with random readings", query_rule="random")
 
-    return run_entries(problem, entries(), limited(len(problem.readings), rows), seed, None)
+    days = limited(len(problem.readings), rows)
+    return run_entries(problem, entries(), days, seed, None) | {"rows": problem.readings[:days].size}
 
 
 def fairness_entries() -> Iterator[Entry]:
