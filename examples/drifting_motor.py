@@ -90,7 +90,8 @@ def main() -> None:
         [motor.best(run) - float(motor.value(first_day, run)[0]) for run in range(1, arguments.runs + 1)]
     )
     print(f"regret per run: {regret.mean():.3f} tuned, {fixed.mean():.3f} with the best gains of the first day")
-    print(f"after the first 50 runs: {regret[50:].mean():.3f} tuned, {fixed[50:].mean():.3f} not")
+    late = arguments.runs // 2
+    print(f"in the second half: {regret[late:].mean():.3f} tuned, {fixed[late:].mean():.3f} not")
     draw(asked, regret, fixed, arguments.out)
     print(f"picture: {arguments.out}")
 

@@ -50,6 +50,20 @@ def test_derivatives_are_finite_at_zero_and_far_away(kernel):
     assert np.isfinite(curvature).all()
 
 
+@pytest.mark.parametrize("kernel", [SquaredExponential(), Matern(1.5), Matern(2.5)], ids=repr)
+def test_slope_is_the_derivative_by_the_squared_distance(kernel):
+    r = np.random.default_rng(1).normal(size=(5, 4, 3)) * np.geomspace(1e-3, 3.0, 5)[:, None, None]
+    by_square = jax.vmap(jax.vmap(jax.grad(lambda s: kernel.value(jnp.sqrt(s)[None]))))
+    expected = by_square(jnp.square(jnp.asarray(r)).sum(-1))
+    np.testing.assert_allclose(kernel.slope(jnp.asarray(r)), expected, rtol=1e-9)
+    in_numpy = kernel.slope(r)
+    assert isinstance(in_numpy, np.ndarray)
+    np.testing.assert_allclose(in_numpy, expected, rtol=1e-9)
+    # At zero, where the derivative of the root has no value, the slope is its own limit.
+    at_zero, limit = kernel.slope(np.zeros((1, 3))), (kernel.value(np.array([[1e-4]])) - 1.0) / 1e-8
+    np.testing.assert_allclose(at_zero, limit, rtol=1e-3)
+
+
 @pytest.mark.parametrize("kernel", SPECTRAL, ids=repr)
 @pytest.mark.parametrize("w", [0.0, 0.4, 3.0, 11.0])
 def test_one_dimensional_density_is_the_fourier_transform(kernel, w):
@@ -189,6 +203,8 @@ def test_errors_say_what_to_do():
         Cauchy().sample_frequencies(rng, 4, 2, "orthogonal")
     with pytest.raises(ValueError, match=r"expected 0.5, 1.5 or 2.5, got 2"):
         Matern(2.0)
+    with pytest.raises(ValueError, match=r"expected 1.5 or 2.5 for a kernel with gradients, got 0.5"):
+        Matern(0.5).slope(jnp.ones(2))
 
 
 def test_kernels_are_hashable_and_compare_by_value():

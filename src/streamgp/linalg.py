@@ -50,7 +50,7 @@ def _solve_triangular(L: AnyArray, B: AnyArray, trans: int = 0) -> Any:
     return jax.scipy.linalg.solve_triangular(L, B, lower=True, trans=trans)
 
 
-def log_det(L: Float[AnyArray, "n n"]) -> Float[AnyArray, ""]:
+def log_det(L: Float[AnyArray, "n n"]) -> Float[AnyArray, ""] | np.floating:
     """log |L L'| from its Cholesky factor: twice the sum of the log diagonal."""
     xp = namespace(L)
     return 2.0 * xp.sum(xp.log(xp.diagonal(L)))

@@ -37,8 +37,7 @@ class Model(NamedTuple):
 
 
 def kernel(model: Model, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
-    apart = np.array([[np.sum((x - z) ** 2) for z in Z] for x in X]).reshape(len(X), len(Z))
-    return model.variance * np.exp(-0.5 * apart / model.lengthscale**2)
+    return model.variance * np.exp(-0.5 * np.sum((X[:, None] - Z[None]) ** 2, axis=2) / model.lengthscale**2)
 
 
 def trusted(method: str, model: Model, seen: list[Seen], step: int, time: float) -> list[tuple[Seen, float]]:

@@ -66,7 +66,7 @@ class History:
 
     def advanced(self, time: float) -> "History":
         """One step further, at its time."""
-        return replace(self, step=self.step + 1, time=time, last_time=self.time)
+        return replace(self, step=self.step + 1, time=time, last_time=self.time if self.step else time - 1.0)
 
     def with_rows(
         self, U: Float[np.ndarray, "k d"], y: Float[np.ndarray, " k"], answer: bool, most: int

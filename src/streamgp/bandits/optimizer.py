@@ -20,6 +20,7 @@ from streamgp.bandits.regression import KERNELS, Hyperparameters
 from streamgp.bandits.settings import Settings, known_hyperparameters
 from streamgp.bandits.space import as_space
 from streamgp.bandits.surrogate import Surrogate
+from streamgp.engine.host import one_blas_thread
 
 Expert = Callable[[Any], Any]
 
@@ -38,9 +39,9 @@ class TimeVaryingOptimizer:
     space
         What may be chosen: see `streamgp.bandits.as_space`.
     method
-        ``"sparq-gp-ucb"``, which lives by side queries; ``"ensemble"``, which learns kernel and forgetting from the
-        data; or ``"gp-ucb"``, ``"r-gp-ucb"``, ``"sw-gp-ucb"``, ``"tv-gp-ucb"``, ``"w-gp-ucb"``: see
-        `streamgp.bandits.memory_of`. All of them take answers to side queries.
+        ``"tv-gp-ucb"``, for one evaluation a step; ``"sparq-gp-ucb"``, which lives by side queries; ``"ensemble"``,
+        which learns kernel and forgetting from the data; or ``"gp-ucb"``, ``"r-gp-ucb"``, ``"sw-gp-ucb"``,
+        ``"w-gp-ucb"``: see `streamgp.bandits.memory_of`. All of them take answers to side queries.
     beta
         How much more than its mean a point may promise: a number of standard deviations, or the name of a schedule
         (see `streamgp.bandits.beta`).
@@ -84,7 +85,7 @@ class TimeVaryingOptimizer:
     def __init__(
         self,
         space: Any,
-        method: str = "sparq-gp-ucb",
+        method: str = "tv-gp-ucb",
         *,
         beta: Schedule | float = 2.0,
         delta: float = 0.05,
@@ -178,10 +179,11 @@ class TimeVaryingOptimizer:
                 self.answer(X, self.expert(X))
         if self._asked is None or self._stale:
             self._warn_if_unanswered()
-            self._belief.refit(self._history)
-            view = self._belief.view(self._history)
-            factor = self._settings.factor(self.steps + 1, view.log_gain, self._parameters)
-            self._asked, self._stale = self._maximum(factor, view), False
+            with one_blas_thread():  # matrices are small: threads would wait for each other
+                self._belief.refit(self._history)
+                view = self._belief.view(self._history)
+                factor = self._settings.factor(self.steps + 1, view.log_gain, self._parameters)
+                self._asked, self._stale = self._maximum(factor, view), False
         return self.space.decode(self._asked)
 
     def tell(self, x: Any, y: float, t: float | None = None) -> None:
@@ -230,7 +232,8 @@ class TimeVaryingOptimizer:
 
         None before the first reward. The same until something is told.
         """
-        return self.space.decode_all(self._query_points())
+        with one_blas_thread():
+            return self.space.decode_all(self._query_points())
 
     def answer(self, X: Any, y: Any) -> None:
         """Learn fresh evaluations of the function of now, at the points of `queries` or any others.
@@ -257,7 +260,8 @@ class TimeVaryingOptimizer:
 
     def recommend(self) -> Any:
         """The point whose mean is the greatest now: the best guess, without exploration."""
-        return self.space.decode(self._maximum(0.0, self._belief.view(self._history)))
+        with one_blas_thread():
+            return self.space.decode(self._maximum(0.0, self._belief.view(self._history)))
 
     def save(self, path: str | Path) -> None:
         """Write everything but the `expert` to a directory, in one step that cannot leave half of it.
@@ -289,7 +293,7 @@ class TimeVaryingOptimizer:
             If there is none, or it is damaged.
         """
         tree, _ = checkpoint.load(path)
-        if "history" not in tree:
+        if not isinstance(tree, dict) or not {"space", "settings", "history", "belief"} <= tree.keys():
             raise checkpoint.CheckpointError(
                 f"{path}: expected a saved optimiser, found something else; check the path."
             )

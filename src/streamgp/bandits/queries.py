@@ -51,7 +51,7 @@ class Budget:
 
     def next_price(self, price: float, asked: int) -> float:
         """What the next step's queries must tell: a tenth more where this one asked for twice the budget."""
-        return price * float(np.exp(0.1 * np.clip(asked / self.per_step - 1.0, -1.0, 1.0)))
+        return price * float(np.exp(0.1 * (min(asked, self.most) / self.per_step - 1.0)))
 
 
 FIRST_PRICE = 0.5  # nats: an answer that halves the variance tells 0.35

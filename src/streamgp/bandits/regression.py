@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.optimize import minimize
 
 from streamgp.kernels import Matern, SpectralKernel, SquaredExponential
@@ -192,7 +192,7 @@ def fit(
     U: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, " n"],
     factors: Float[np.ndarray, " n"],
-    groups: Float[np.ndarray, " d"],
+    groups: Int[np.ndarray, " d"],
     fixed: dict[str, float | Float[np.ndarray, " d"]],
     decay: Float[np.ndarray, "n n"] | None = None,
 ) -> Hyperparameters:

@@ -81,6 +81,8 @@ class Surrogate:
 
     def at(self, U: Float[np.ndarray, "n d"], time: float) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """Mean and standard deviation of the function at a time, noise left out."""
+        if not len(U):
+            return np.zeros(0), np.zeros(0)
         means, variances = [], []
         noise_vars = np.tile(NOISE_VARS, len(LENGTHSCALES) * len(DYNAMICS))
         with jax.enable_x64(True):
@@ -89,8 +91,8 @@ class Surrogate:
                 size = min(size for size in _SCORED if size >= len(part))
                 X, when = jnp.asarray(_filled(part, size)), jnp.full(size, time)
                 mixture = self._model.predict(self._state, X, when)
-                weights, loc = np.asarray(mixture.weights[0]), np.asarray(mixture.loc[: len(part), :, 0])
-                var = np.asarray(mixture.var[: len(part), :, 0]) - noise_vars
+                weights, loc = np.asarray(mixture.weights[0]), np.asarray(mixture.loc)[: len(part), :, 0]
+                var = np.asarray(mixture.var)[: len(part), :, 0] - noise_vars
                 mean = loc @ weights
                 means.append(mean)
                 variances.append((var + np.square(loc - mean[:, None])) @ weights)
