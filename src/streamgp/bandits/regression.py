@@ -21,6 +21,7 @@ from streamgp.serialise import register
 _LENGTHSCALE_PRIOR, _VARIANCE_PRIOR, _NOISE_PRIOR = (np.log(0.2), 1.0), (0.0, 1.0), (np.log(0.02), 2.0)
 _LENGTHSCALE_RANGE, _VARIANCE_RANGE, _NOISE_RANGE = (0.005, 20.0), (1e-3, 1e3), (1e-6, 10.0)
 _STARTS = (0.07, 0.2, 0.6)
+_AT_ONCE = 2_000_000  # differences of coordinates that are held at one time
 
 
 @register
@@ -94,10 +95,15 @@ class Posterior:
 
     def at(self, U: Float[np.ndarray, "m d"]) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Mean and standard deviation of the function, noise left out."""
-        k = self._cross(U)
-        half = solve_lower(self._L, k)
-        variance = self._hyper.variance - np.einsum("nm,nm->m", half, half)
-        return self.mean_level + self._alpha @ k, np.sqrt(np.maximum(variance, 0.0))
+        mean, variance = np.empty(len(U)), np.empty(len(U))
+        size = max(1, _AT_ONCE // max(1, self._U.size))
+        for start in range(0, len(U), size):
+            part = slice(start, start + size)
+            k = self._cross(U[part])
+            half = solve_lower(self._L, k)
+            mean[part] = self.mean_level + self._alpha @ k
+            variance[part] = self._hyper.variance - np.einsum("nm,nm->m", half, half)
+        return mean, np.sqrt(np.maximum(variance, 0.0))
 
     def columns(self, U: Float[np.ndarray, "m d"]) -> Callable[[int], Float[np.ndarray, " m"]]:
         """The covariance of the function between all of these points and one of them, by its number."""

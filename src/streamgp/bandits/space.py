@@ -6,6 +6,7 @@ a column of its own.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from itertools import pairwise
 from math import isfinite
 from numbers import Integral
@@ -245,7 +246,7 @@ class Candidates:
         """Every column is a parameter."""
         return np.arange(self.points.shape[1])
 
-    @property
+    @cached_property
     def unit(self) -> Float[np.ndarray, "n d"]:
         """The unit coordinates of all points."""
         low, high = self.points.min(axis=0), self.points.max(axis=0)
