@@ -43,7 +43,7 @@ def correlation(name: str, U: Any, V: Any, lengthscales: np.ndarray, xp: Any = n
 
 
 class Dense:
-    """Eqs. 11 and 12 of the paper with an explicit inverse; a mean that is unknown by ordinary kriging's equations."""
+    """Eqs. 11 and 12 of the paper with an explicit inverse; an unknown mean by ordinary kriging's equations."""
 
     def __init__(self, name: str, data: dict[str, Any], mean: float | None, xp: Any = np) -> None:
         self.name, self.data, self.mean, self.xp = name, data, mean, xp
@@ -169,7 +169,7 @@ def autodiff(dense: Dense) -> Any:
     return jax.jit(jax.vmap(jax.jacrev(at)))
 
 
-@pytest.mark.parametrize(("name", "moving", "mean"), CASES[1::2] + CASES[:1])
+@pytest.mark.parametrize(("name", "moving", "mean"), CASES[3::4] + CASES[:1])
 def test_gradients_are_those_of_autodiff(name, moving, mean):
     data = some_data(moving=moving)
     posterior = posterior_of(name, data, moving, mean)
@@ -273,9 +273,9 @@ def standard_errors(
     ("name", "lengthscale", "noise"), [("squared-exponential", 0.06, 0.05), ("matern-5/2", 0.05, 0.1)]
 )
 def test_fit_finds_what_the_data_were_drawn_with(name, lengthscale, noise, unchecked):
-    n, lengths, seeds = 200, np.array([lengthscale]), range(8)
+    n, lengths, seeds = 120, np.array([lengthscale]), range(8)
     rng = np.random.default_rng(1)
-    U, factors = rng.uniform(0.0, 2.0, size=(n, 1)), rng.choice([1.0, 5.0], n)
+    U, factors = rng.uniform(0.0, 1.3, size=(n, 1)), rng.choice([1.0, 5.0], n)
     ratios = []
     for seed in seeds:
         y = 4.0 + drawn(seed, name, U, lengths, 1.5, noise * factors)
@@ -293,7 +293,7 @@ def test_fit_finds_what_the_data_were_drawn_with(name, lengthscale, noise, unche
 
 def test_fit_tells_parameters_apart(unchecked):
     """Two numbers of unlike lengthscales, and three categories that share one."""
-    n, groups, lengths = 150, np.array([0, 1, 2, 2, 2]), np.array([0.2, 0.8, 0.9, 0.9, 0.9])
+    n, groups, lengths = 110, np.array([0, 1, 2, 2, 2]), np.array([0.2, 0.8, 0.9, 0.9, 0.9])
     rng = np.random.default_rng(2)
     U = np.c_[rng.uniform(size=(n, 2)), np.sqrt(0.5) * np.eye(3)[rng.integers(3, size=n)]]
     y = drawn(3, "matern-5/2", U, lengths, 1.0, np.full(n, 0.01))

@@ -1,7 +1,7 @@
-"""Upper confidence bounds of a moving function on a grid, method by method: inverses, fresh determinants, loops.
+"""Upper confidence bounds of a moving function on a grid, method by method: inverses and fresh determinants.
 
-GP-UCB (Srinivas et al. 2010), R- and TV-GP-UCB (Bogunovic, Scarlett and Cevher 2016), SW-GP-UCB (Zhou and Shroff 2021),
-W-GP-UCB (Deng et al. 2022) and SparQ-GP-UCB (Mauduit, Berthier and Simonetto, Algorithm 1), in NumPy alone.
+GP-UCB (Srinivas et al. 2010), R- and TV-GP-UCB (Bogunovic, Scarlett and Cevher 2016), SW-GP-UCB (Zhou and Shroff
+2021), W-GP-UCB (Deng et al. 2022) and SparQ-GP-UCB (Mauduit, Berthier and Simonetto, Algorithm 1), in NumPy alone.
 """
 
 from typing import NamedTuple
@@ -80,16 +80,16 @@ def upper_bounds(
     mean, var, inside = np.full(len(grid), model.mean or 0.0), np.full(len(grid), model.variance), 1.0
     if kept:
         X, y = np.stack([one.x for one, _ in kept]), np.array([one.y for one, _ in kept])
-        times, S = np.array([one.time for one, _ in kept]), np.diag([var for _, var in kept])
+        times, noise_vars = np.array([one.time for one, _ in kept]), np.array([var for _, var in kept])
         K, k = kernel(model, X, X), kernel(model, X, grid)
         if method == "tv-gp-ucb":
             K = K * (1.0 - model.eps) ** (np.abs(times[:, None] - times[None]) / 2.0)
             k = k * (1.0 - model.eps) ** ((next_time - times) / 2.0)[:, None]
-        inverse, one = np.linalg.inv(K + S), np.ones(len(y))
+        inverse, one = np.linalg.inv(K + np.diag(noise_vars)), np.ones(len(y))
         level = one @ inverse @ y / (one @ inverse @ one) if model.mean is None else model.mean
         mean = level + k.T @ inverse @ (y - level)
-        var = model.variance - np.array([column @ inverse @ column for column in k.T])
-        inside = np.linalg.det(np.eye(len(y)) + np.linalg.inv(S) @ K)  # |S + K| / |S|
+        var = model.variance - np.sum(k * (inverse @ k), axis=0)
+        inside = np.linalg.det(np.eye(len(y)) + K / noise_vars[None])  # |S + K| / |S|
     if beta == "theory":
         beta = np.sqrt(2.0 * np.log(2.0 * np.sqrt(inside) / delta)) + bound
     elif beta == "log":

@@ -4,7 +4,7 @@ from math import ceil, log, pi, sqrt
 from typing import Literal, get_args
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Num
 
 from streamgp.linalg import add_diagonal, cholesky, log_det
 
@@ -81,7 +81,9 @@ def sparq_queries(t: int, factor: float = 6.0) -> int:
     return ceil(factor * log(t)) if t > 1 else 0
 
 
-def sparq_rate(T: Float[np.ndarray, " n"] | int, dim: int = 1, delta: float = 0.05) -> Float[np.ndarray, " n"]:
+def sparq_rate(
+    T: Num[np.ndarray, " n"] | int, dim: int = 1, delta: float = 0.05
+) -> Float[np.ndarray, " n"] | np.floating:
     """The growth of R_T in Theorem 3.1 of Mauduit, Berthier and Simonetto, without its constants: they give none.
 
     sqrt(T d log^(d+5) T) sqrt(log(1/delta) + d log^(d+3)(d log T)), for a squared-exponential kernel.

@@ -308,8 +308,9 @@ class TimeVaryingOptimizer:
         return new
 
     def _warn_if_unanswered(self) -> None:
-        lives_by_answers = self._settings.method == "sparq-gp-ucb" and self._settings.num_queries != 0
-        if lives_by_answers and self.steps >= 5 and not self._warned and self._history.answers_now == 0:
+        if self._settings.method != "sparq-gp-ucb" or self._warned or self.steps < 5 or self._history.answers_now:
+            return
+        if len(self._query_points()):  # a budget may have none for this step
             self._warned = True
             warnings.warn(
                 "sparq-gp-ucb: expected answers to side queries, got none; without them it knows the last "
