@@ -34,16 +34,9 @@ def step_times(method: str, steps: int, seed: int, **settings: Any) -> list[floa
     problem = MovingBump()
     fixed = {} if method == "ensemble" else {"hyperparameters": KNOWN}
     optimizer = TimeVaryingOptimizer(problem.space, method, random_state=seed, **fixed, **settings)
-    ends = [perf_counter()]
-    play(
-        problem,
-        optimizer,
-        steps,
-        seed,
-        answers=method == "sparq-gp-ucb",
-        progress=lambda t: ends.append(perf_counter()),
-    )
-    return (1e3 * np.diff(ends)).tolist()
+    played = play(problem, optimizer, steps, seed, answers=method == "sparq-gp-ucb")
+    assert played.seconds is not None
+    return (1e3 * played.seconds).tolist()
 
 
 def run_steps(seeds: int) -> dict[str, Any]:

@@ -29,6 +29,7 @@ HYPER = Hyperparameters(np.array([0.15]), 0.4, 0.02, 1.0)
 NOISE_VAR = 0.05
 LINE = Box((Real(-50.0, 50.0),))
 MIXED = Box((Real(1e-3, 1.0, log=True), Integer(1, 4), Choice(("a", "b", "c"))), ("rate", "depth", "kind"))
+LABELLED = Candidates(np.arange(12.0)[:, None], tuple("abcdefghijkl"))
 STATIONS = Candidates(np.random.default_rng(0).normal(size=(30, 2)))
 POINTS = np.linspace(0.0, 1.0, 25)[:, None]
 
@@ -101,28 +102,26 @@ def test_elsewhere_it_covers_the_space():
 
 
 @pytest.mark.parametrize("rule", ["grid", "past", "domain", "maximisers", "random"])
-@pytest.mark.parametrize(
-    "space", [LINE, MIXED, STATIONS, Candidates(np.arange(12.0)[:, None], tuple("abcdefghijkl"))]
-)
+@pytest.mark.parametrize("space", [LINE, MIXED, STATIONS, LABELLED])
 def test_every_rule_asks_for_as_many_points_of_the_space(rule, space):
     opt = TimeVaryingOptimizer(space, "sparq-gp-ucb", query_rule=rule, num_queries=4, random_state=2)
     assert len(opt.queries()) == 0
-    visited: list[tuple[float, ...]] = []
+    visited: set[tuple[float, ...]] = set()
     for t in range(1, 9):
         x = opt.ask()
         opt.tell(x, float(np.sin(t)))
-        visited.append(tuple(space.encode(x)))
+        visited.add(tuple(space.encode(x).round(12).tolist()))
         X = opt.queries()
         U = space.encode_all(X)
         if isinstance(space, Candidates):
             assert all(np.any(np.all(space.unit == u, axis=1)) for u in U)
         else:
             assert_allclose(space.snap(U), U, atol=1e-12)
-        assert len(U) == len(X) == (min(4, len(set(visited))) if rule == "past" else 4)
+        assert len(U) == len(X) == (min(4, len(visited)) if rule == "past" else 4)
         if rule != "random" and space is not MIXED:
             assert len(np.unique(U, axis=0)) == len(U)
         if rule == "past":
-            assert {tuple(u) for u in U} <= set(visited)
+            assert {tuple(u) for u in U.round(12).tolist()} <= visited
         opt.answer(X, np.cos(np.arange(len(X))))
 
 
@@ -193,11 +192,8 @@ def test_maximisers_are_those_of_refits_with_their_own_means(factor):
         i = max(left, key=bounds.__getitem__)
         assert u == POINTS[i]
         left.remove(i)
-        U, y, noise_vars = (
-            np.append(U, POINTS[i : i + 1], axis=0),
-            np.append(y, mean[i]),
-            np.append(noise_vars, NOISE_VAR),
-        )
+        U, y = np.append(U, POINTS[i : i + 1], axis=0), np.append(y, mean[i])
+        noise_vars = np.append(noise_vars, NOISE_VAR)
     assert len(maximisers(POINTS, posterior(), NOISE_VAR, factor, 99)) == len(POINTS)
 
 
@@ -253,7 +249,7 @@ def test_dense_points_are_all_candidates_or_many():
 # How many
 
 
-def test_numbers_of_queries():
+def test_numbers_of_queries(unchecked):
     assert [number_of_queries("6 log t", t) for t in (0, 1, 2, 3, 10, 500)] == [0, 0, 5, 7, 14, 38]
     assert [number_of_queries("2.5 log t", t) for t in (1, 2, 100)] == [0, 2, 12]
     assert [number_of_queries(7, t) for t in (1, 100)] == [7, 7]
@@ -285,7 +281,7 @@ def test_the_price_rises_and_falls_with_what_was_asked():
     assert [budget.affordable(gains, price) for price in (2.0, 0.6, 0.55, 0.1)] == [0, 1, 2, 4]
 
 
-@pytest.mark.parametrize(("per_step", "burst"), [(1.0, 4.0), (4.0, 4.0), (6.0, 1.5), (0.4, 8.0)])
+@pytest.mark.parametrize(("per_step", "burst"), [(1.0, 4.0), (5.0, 1.6)])
 def test_a_budget_is_spent_and_kept_to(per_step, burst, unchecked):
     problem = MovingBump(points=101)
     budget = Budget(per_step, burst)

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.optimize import minimize
 
 from streamgp.bandits.space import Box, Candidates, Integer
 
 Score = Callable[[Float[np.ndarray, "n d"]], Float[np.ndarray, " n"]]
+Allows = Callable[[Float[np.ndarray, "n d"]], Bool[np.ndarray, " n"]]
 Slope = Callable[[Float[np.ndarray, " d"]], tuple[float, Float[np.ndarray, " d"]]]
 
 POINTS = 512  # spread evenly over a box, for each parameter up to four
@@ -26,6 +27,7 @@ def maximise(
     space: Box | Candidates,
     rng: np.random.Generator,
     near: Float[np.ndarray, "k d"],
+    allows: Allows = lambda U: np.ones(len(U), dtype=bool),
 ) -> Float[np.ndarray, " d"]:
     """A point of the greatest score; one of them at random where several are equal.
 
@@ -42,19 +44,28 @@ def maximise(
         the best few move to the best of ever nearer neighbours instead.
     near
         Points around which good ones may be, such as the last choices.
+    allows
+        Which points may be chosen; where none may, all may.
     """
     if isinstance(space, Candidates):
-        points = space.unit
+        points = _allowed(space.unit, allows)
         return points[_argmax(score(points), rng)]
     size = POINTS * (min(len(space.parameters), 4) if slope else 1)
-    points = np.concatenate([space.draw(rng, size), _around(near, space, rng)])
+    points = _allowed(np.concatenate([space.draw(rng, size), _around(near, space, rng)]), allows)
     scores = score(points)
     chosen = _apart(points, scores, _argmax(scores, rng))
     if slope is None:
-        return _by_trial(points[chosen], scores[chosen], score, space, rng)
+        return _by_trial(points[chosen], scores[chosen], score, space, rng, allows)
     climbed = [_climb(points[i], float(scores[i]), score, slope, space) for i in chosen]
-    values = np.array([value for _, value in climbed])
-    return climbed[_argmax(values, rng)][0]
+    ends, values = np.array([u for u, _ in climbed]), np.array([value for _, value in climbed])
+    astray = ~allows(ends)
+    ends[astray], values[astray] = points[chosen][astray], scores[chosen][astray]
+    return ends[_argmax(values, rng)]
+
+
+def _allowed(points: Float[np.ndarray, "n d"], allows: Allows) -> Float[np.ndarray, "m d"]:
+    kept = allows(points)
+    return points[kept] if kept.any() else points
 
 
 def _apart(points: Float[np.ndarray, "n d"], scores: Float[np.ndarray, " n"], best: int) -> list[int]:
@@ -118,7 +129,12 @@ def _along_gradient(
 
 
 def _by_trial(
-    U: Float[np.ndarray, "k d"], scores: Float[np.ndarray, " k"], score: Score, space: Box, rng: np.random.Generator
+    U: Float[np.ndarray, "k d"],
+    scores: Float[np.ndarray, " k"],
+    score: Score,
+    space: Box,
+    rng: np.random.Generator,
+    allows: Allows,
 ) -> Float[np.ndarray, " d"]:
     """Each point becomes the best of itself and its neighbours, at ever smaller distances; the best of all."""
     for width in _WIDTHS:

@@ -25,11 +25,15 @@ class View(NamedTuple):
         Both at one point, with their gradients; None where there are none.
     log_gain
         Twice the information gain of the observations in use.
+    level, scale
+        Mean and standard deviation far from all observations: what to measure scores in.
     """
 
     at: Callable[[Float[np.ndarray, "n d"]], tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]]
     gradients: Callable[[Float[np.ndarray, " d"]], tuple[float, float, np.ndarray, np.ndarray]] | None = None
     log_gain: float = 0.0
+    level: float = 0.0
+    scale: float = 1.0
 
 
 class GaussianBelief:
@@ -51,7 +55,7 @@ class GaussianBelief:
 
     def hyperparameters(self, history: History) -> Hyperparameters:
         """Those of the last fit or, before any, the modes of their priors; what is known stays."""
-        return self._hyper or known_or_default(history, self._settings.fixed, len(self._groups))
+        return self._hyper or known_or_default(history, self._settings.fixed, self._groups)
 
     def learn(self, U: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], time: float) -> None:
         """Nothing to do: the history has it."""
@@ -64,9 +68,10 @@ class GaussianBelief:
         used = self._used(history, hyper).newest(_MOST_FITTED)
         if due <= self._fitted_at or len(used.y) < _FEWEST:
             return
-        factors = self._noise(hyper, used) / hyper.noise_var
+        known = np.where(used.answer, self._settings.expert_noise_var or 0.0, 0.0)
+        factors = self._memory.inflation(used.ages) - (known > 0.0)
         decay = self._memory.correlation(used.times[:, None] - used.times) if self._memory.eps else None
-        self._hyper = fit(self._kernel, used.U, used.y, factors, self._groups, self._settings.fixed, decay)
+        self._hyper = fit(self._kernel, used.U, used.y, factors, self._groups, self._settings.fixed, decay, known)
         self._fitted_at = t
 
     def posterior(self, history: History, *, of_now: bool = True) -> Posterior:
@@ -84,7 +89,8 @@ class GaussianBelief:
     def view(self, history: History) -> View:
         """The posterior as the choice of the next point needs it."""
         posterior = self.posterior(history)
-        return View(posterior.at, posterior.gradients, posterior.log_gain)
+        scale = float(np.sqrt(self.hyperparameters(history).variance))
+        return View(posterior.at, posterior.gradients, posterior.log_gain, posterior.mean_level, scale)
 
     def to_tree(self) -> dict[str, Any]:
         """What a checkpoint needs."""
@@ -107,6 +113,6 @@ class GaussianBelief:
         return fresh + hyper.noise_var * (self._memory.inflation(used.ages) - 1.0)
 
 
-def known_or_default(history: History, fixed: dict[str, Any], width: int) -> Hyperparameters:
+def known_or_default(history: History, fixed: dict[str, Any], groups: Int[np.ndarray, " d"]) -> Hyperparameters:
     """What is known of the hyperparameters, and the modes of the priors of the others."""
-    return Hyperparameters(**(vars(default_hyperparameters(history.y, width)) | fixed))
+    return Hyperparameters(**(vars(default_hyperparameters(history.y, groups)) | fixed))

@@ -1,6 +1,7 @@
 """How much more than its mean a place may promise: beta_t in mean + beta_t std, and what theory says of regret."""
 
-from math import ceil, log, pi, sqrt
+from math import ceil, inf, log, pi, sqrt
+from numbers import Real
 from typing import Literal, get_args
 
 import numpy as np
@@ -60,7 +61,7 @@ def beta(
             return sqrt(0.8 * log(4.0 * t))
         case "srinivas":
             return sqrt(2.0 * ((0.5 * width + 2.0) * log(t) + log(pi**2 / (3.0 * delta))))
-        case float() | int() if schedule >= 0:
+        case Real() if 0.0 <= schedule < inf:
             return float(schedule)
     raise ValueError(
         f"beta: expected a number of at least zero or one of {', '.join(get_args(Schedule))}, got {schedule!r}"

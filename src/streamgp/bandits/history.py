@@ -26,6 +26,8 @@ class History:
         The distinct points of the rewards, in the order of their last visit.
     step, time, last_time
         How many steps there were, the time of the last and of the one before.
+    given
+        How many answers were given in this step, those without a value among them.
     """
 
     U: Float[np.ndarray, "n d"]
@@ -37,6 +39,7 @@ class History:
     step: int = 0
     time: float = 0.0
     last_time: float = -1.0
+    given: int = 0
 
     @classmethod
     def empty(cls, width: int) -> "History":
@@ -55,26 +58,22 @@ class History:
         return self.step - self.at_step
 
     @property
-    def answers_now(self) -> int:
-        """How many answers this step has."""
-        return int(np.sum(self.answer & (self.at_step == self.step)))
-
-    @property
     def next_time(self) -> float:
         """When the next reward is to be expected: after as much time as the last took."""
         return self.time + (self.time - self.last_time)
 
     def advanced(self, time: float) -> "History":
-        """One step further, at its time."""
-        return replace(self, step=self.step + 1, time=time, last_time=self.time if self.step else time - 1.0)
+        """One step further, at its time; what was answered before the first is taken to be one unit older."""
+        times, last = (self.times, self.time) if self.step else (np.full(len(self.times), time - 1.0), time - 1.0)
+        return replace(self, step=self.step + 1, times=times, time=time, last_time=last, given=0)
 
     def with_rows(
-        self, U: Float[np.ndarray, "k d"], y: Float[np.ndarray, " k"], answer: bool, most: int
+        self, U: Float[np.ndarray, "k d"], y: Float[np.ndarray, " k"], answer: bool, most: int, places: bool = True
     ) -> "History":
-        """With more observations of now; of more than `most` the oldest go, and so do locations."""
+        """With more observations of now; of more than `most` the oldest go. Locations are kept if `places`."""
         k = len(y)
         visited = self.locations
-        if not answer:
+        if places and not answer:
             # The last visit counts, so that among too many the places of long ago go first.
             visited = distinct(np.concatenate([U, visited[::-1]]))[0][::-1][-most:]
         return replace(

@@ -5,6 +5,7 @@ use, in the noise that they give to old ones, and in how the function is correla
 """
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -70,14 +71,15 @@ class Memory:
         if self.window is not None:
             kept &= steps < self.window
         if self.restart is not None:
-            kept &= steps < t % self.restart
+            kept &= (steps < t % self.restart) | (answer & (steps == 0))  # answers of now are the next block's
         if self.eps is not None:
             kept &= self.correlation(ages) > _LEAST_CORRELATION
         if self.gamma is not None:
             kept &= self.inflation(ages) < 1.0 / _LEAST_WEIGHT
         if self.injected:
             most = np.where(answer, signal if self.reuse else 0.0, np.log(max(t, 1)))
-            kept &= (self.inflation(ages) <= most) | (steps == 0)
+            newest = steps == steps[~answer].min(initial=t)
+            kept &= (self.inflation(ages) <= most) | np.where(answer, steps == 0, newest)
         return kept
 
     def inflation(self, ages: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
@@ -112,9 +114,9 @@ def memory_of(
     ValueError
         If the method is unknown, or a parameter has no sense.
     """
-    if not window >= 1 or not 0.0 < eps < 1.0 or not 0.0 < gamma < 1.0:
+    if not isinstance(window, Integral) or not window >= 1 or not 0.0 < eps < 1.0 or not 0.0 < gamma < 1.0:
         raise ValueError(
-            f"expected window >= 1 and eps and gamma between 0 and 1, got window {window}, eps {eps}, gamma {gamma}"
+            f"expected a whole window >= 1 and eps and gamma between 0 and 1, got {window}, {eps} and {gamma}"
         )
     match method:
         case "gp-ucb":

@@ -2,16 +2,18 @@
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from streamgp import checkpoint
 from streamgp.bandits import queries as rules
 from streamgp.bandits.acquisition import maximise
+from streamgp.bandits.avoidance import Failures
 from streamgp.bandits.belief import GaussianBelief, View
 from streamgp.bandits.confidence import Schedule
 from streamgp.bandits.history import History
@@ -20,6 +22,7 @@ from streamgp.bandits.regression import KERNELS, Hyperparameters
 from streamgp.bandits.settings import Settings, known_hyperparameters
 from streamgp.bandits.space import as_space
 from streamgp.bandits.surrogate import Surrogate
+from streamgp.data.cells import LARGEST
 from streamgp.engine.host import one_blas_thread
 
 Expert = Callable[[Any], Any]
@@ -50,7 +53,7 @@ class TimeVaryingOptimizer:
     kernel
         ``"squared-exponential"``, ``"matern-5/2"`` or ``"matern-3/2"``. Not for ``"ensemble"``.
     hyperparameters
-        Those that are known, of ``lengthscales`` (in shares of the parameters' ranges; a number for all),
+        Those that are known, of ``lengthscales`` (one for each parameter or one for all, in shares of their ranges),
         ``variance``, ``noise_var`` and ``mean`` (in units of the reward). The others maximise the marginal likelihood
         of the observations in use, under weak priors, in steps 5, 10 and 20 and then every `refit_every`.
     window, eps, gamma
@@ -106,14 +109,13 @@ class TimeVaryingOptimizer:
         random_state: int | None = None,
     ) -> None:
         self.space = as_space(space)
-        width = len(self.space.groups)
         self._settings = Settings(
             method=method,
             beta=beta,
             delta=delta,
             bound=bound,
             kernel=kernel,
-            fixed=known_hyperparameters(hyperparameters or {}, width),
+            fixed=known_hyperparameters(hyperparameters or {}, self.space.groups),
             window=window,
             eps=eps,
             gamma=gamma,
@@ -134,11 +136,12 @@ class TimeVaryingOptimizer:
         self._history = History.empty(len(self.space.groups))
         self._belief: GaussianBelief | Surrogate
         if self._settings.method == "ensemble":
-            self._belief = Surrogate(len(self.space.groups), self._parameters, self._settings.random_state)
+            self._belief = Surrogate(self.space.groups, self._settings.random_state)
         else:
             self._belief = GaussianBelief(self._settings, self.space.groups)
         self._asked: Float[np.ndarray, " d"] | None = None
         self._stale = False  # whether answers came after the last ask
+        self._failures = Failures.none(len(self.space.groups))
         self._price = rules.FIRST_PRICE
         self._warned = False
         self.skipped_rewards = 0
@@ -173,10 +176,11 @@ class TimeVaryingOptimizer:
         ValueError
             If the expert's answers have the wrong shape.
         """
-        if self.expert is not None and self._history.answers_now == 0 and self.steps > 0:
-            X = self.queries()
-            if len(X):
-                self.answer(X, self.expert(X))
+        if self.expert is not None and self._history.given == 0 and self.steps > 0:
+            with one_blas_thread():
+                U = self._query_points()
+            if len(U):
+                self._learn_answers(U, self.expert(self.space.decode_all(U)))
         if self._asked is None or self._stale:
             self._warn_if_unanswered()
             with one_blas_thread():  # matrices are small: threads would wait for each other
@@ -189,7 +193,8 @@ class TimeVaryingOptimizer:
     def tell(self, x: Any, y: float, t: float | None = None) -> None:
         """Learn the reward of a point: of the one that was asked, or of what was done instead.
 
-        A reward that is NaN or infinite is skipped and counted (`skipped_rewards`); the step is over all the same.
+        A reward that is NaN or infinite is skipped and counted (`skipped_rewards`); the step is over all the same,
+        and the place is not asked for again in 1, 2, 4, ... steps. Tell a bad reward where a failure is a verdict.
 
         Parameters
         ----------
@@ -198,7 +203,8 @@ class TimeVaryingOptimizer:
         y
             Its reward, to be maximised.
         t
-            When: any unit of time, never going back. By default one after the last.
+            When, as a number that never goes back; by default one after the last. `eps`, `gamma` and the ageing of
+            ``"sparq-gp-ucb"`` are per unit of it.
 
         Raises
         ------
@@ -211,26 +217,50 @@ class TimeVaryingOptimizer:
             )
         u = self.space.encode(x)
         reward = _as_rewards(y, 1, "y")[0]
-        time = self._history.time + 1.0 if t is None else float(t)
-        if not np.isfinite(time) or time < self._history.time:
-            raise ValueError(
-                f"t: expected a number of at least {self._history.time:g}, the time of the last, got {t!r}"
-            )
+        time = self._as_time(t)
         usable = bool(np.isfinite(reward))
         history = self._history.advanced(time)
+        failures = self._failures
         if usable:
-            history = history.with_rows(u[None], np.array([reward]), False, self._settings.memory)
-        if isinstance(number := self._settings.num_queries, rules.Budget) and self.steps > 0:
-            self._price = number.next_price(self._price, self._history.answers_now)
+            places = self._settings.query_rule == "past"
+            history = history.with_rows(u[None], np.array([reward]), False, self._settings.memory, places)
+            failures = failures.succeeded(u)
+        else:
+            failures = failures.add(u, history.step)
+        price = self._next_price()
         if usable:
             self._belief.learn(u[None], np.array([reward]), time)
-        self._history, self._asked, self._stale = history, None, False
+        self._history, self._failures, self._price = history, failures, price
+        self._asked, self._stale = None, False
         self.skipped_rewards += not usable
+
+    def _as_time(self, t: Any) -> float:
+        last = self._history.time if self.steps else -np.inf
+        if t is None:
+            return self._history.time + 1.0
+        try:
+            time = float(t)
+        except (TypeError, ValueError):
+            raise ValueError(f"t: expected a number, such as seconds since some start, got {t!r}") from None
+        if not np.isfinite(time) or time < last:
+            raise ValueError(f"t: expected a finite number, at least {last:g}, the time of the last, got {t!r}")
+        return time
+
+    def _next_price(self) -> float:
+        """Of a budget, after this step; it stays where there were queries and nobody answered."""
+        number, given = self._settings.num_queries, self._history.given
+        if not isinstance(number, rules.Budget) or self.steps == 0:
+            return self._price
+        if given == 0:
+            with one_blas_thread():
+                if len(self._query_points()):
+                    return self._price
+        return number.next_price(self._price, given)
 
     def queries(self) -> Any:
         """Where side answers of this step would tell most: as many points as the step has; ask an expert for them.
 
-        None before the first reward. The same until something is told.
+        None before the first reward. The same until something is told or, where hyperparameters are fitted, asked.
         """
         with one_blas_thread():
             return self.space.decode_all(self._query_points())
@@ -245,12 +275,14 @@ class TimeVaryingOptimizer:
         ValueError
             If a point is none of the space, or there are not as many answers as points. Nothing has changed then.
         """
-        U = self.space.encode_all(X)
+        self._learn_answers(self.space.encode_all(X), y)
+
+    def _learn_answers(self, U: Float[np.ndarray, "n d"], y: Any) -> None:
         rewards = _as_rewards(y, len(U), "y")
         usable = np.isfinite(rewards)
-        U, rewards = U[usable], rewards[usable]
-        self._belief.learn(U, rewards, self._history.time)
-        self._history = self._history.with_rows(U, rewards, True, self._settings.memory)
+        history = self._history.with_rows(U[usable], rewards[usable], True, self._settings.memory)
+        self._belief.learn(U[usable], rewards[usable], history.time)
+        self._history = replace(history, given=history.given + len(U))
         self._stale = True
         self.skipped_answers += int((~usable).sum())
 
@@ -278,6 +310,7 @@ class TimeVaryingOptimizer:
             "asked": self._asked,
             "stale": self._stale,
             "price": self._price,
+            "failures": self._failures,
             "skipped": (self.skipped_rewards, self.skipped_answers),
             "belief": self._belief.to_tree(),
         }
@@ -301,14 +334,14 @@ class TimeVaryingOptimizer:
         new.space, new._settings, new.expert = tree["space"], tree["settings"], expert
         new._begin()
         new._belief.restore(tree["belief"])
-        new._history, new._asked, new._stale, new._price = (
-            tree[name] for name in ("history", "asked", "stale", "price")
+        new._history, new._asked, new._stale, new._price, new._failures = (
+            tree[name] for name in ("history", "asked", "stale", "price", "failures")
         )
         new.skipped_rewards, new.skipped_answers = tree["skipped"]
         return new
 
     def _warn_if_unanswered(self) -> None:
-        if self._settings.method != "sparq-gp-ucb" or self._warned or self.steps < 5 or self._history.answers_now:
+        if self._settings.method != "sparq-gp-ucb" or self._warned or self.steps < 5 or self._history.given:
             return
         if len(self._query_points()):  # a budget may have none for this step
             self._warned = True
@@ -335,14 +368,18 @@ class TimeVaryingOptimizer:
 
         def score(U: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
             mean, std = view.at(U)
-            return mean + factor * std
+            return (mean - view.level + factor * std) / view.scale
 
         def slope(u: Float[np.ndarray, " d"]) -> tuple[float, Float[np.ndarray, " d"]]:
             assert view.gradients is not None
             mean, std, by_mean, by_std = view.gradients(u)
-            return mean + factor * std, by_mean + factor * by_std
+            return (mean - view.level + factor * std) / view.scale, (by_mean + factor * by_std) / view.scale
 
-        return maximise(score, slope if view.gradients else None, self.space, self._rng(_DRAW), self._near())
+        climb = slope if view.gradients else None
+        return maximise(score, climb, self.space, self._rng(_DRAW), self._near(), self._allows)
+
+    def _allows(self, U: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, " n"]:
+        return self._failures.allows(U, self.steps)
 
     def _query_points(self) -> Float[np.ndarray, "n d"]:
         settings, history, rng = self._settings, self._history, self._rng(_QUERY)
@@ -380,6 +417,12 @@ def _as_rewards(y: Any, n: int, name: str) -> Float[np.ndarray, " n"]:
         rewards = np.asarray(y, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"{name}: expected {n} numbers, got {y!r}") from None
-    if rewards.size != n or rewards.ndim > 2:
-        raise ValueError(f"{name}: expected {n} numbers, one per point, got shape {rewards.shape}")
+    if y is None or rewards.size != n or rewards.ndim > 2:
+        raise ValueError(f"{name}: expected {n} numbers, one per point, got {_shape(y)}")
+    if (np.isfinite(rewards) & (np.abs(rewards) > LARGEST)).any():
+        raise ValueError(f"{name}: expected numbers of at most {LARGEST:g}, or NaN, got {rewards.tolist()}")
     return rewards.reshape(-1)
+
+
+def _shape(y: Any) -> str:
+    return "None" if y is None else f"shape {np.shape(y)}"

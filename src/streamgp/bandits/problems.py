@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from time import perf_counter
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -44,10 +45,13 @@ class Played(NamedTuple):
         Of each step, by how much the best point would have been better; NaN where the reading was missing.
     side_regret
         The same of every answer to a side query.
+    seconds
+        That the optimiser took in each step; None where there was none.
     """
 
     regret: Float[np.ndarray, " t"]
     side_regret: Float[np.ndarray, " q"]
+    seconds: Float[np.ndarray, " t"] | None = None
 
 
 def play(
@@ -77,19 +81,26 @@ def play(
     rng = np.random.default_rng([seed, 1])
     noise = problem.noise_std if side_noise_std is None else side_noise_std
     space, regret, side = optimizer.space, np.empty(steps), []
+    seconds = np.zeros(steps)
     for t in range(1, steps + 1):
+        start = perf_counter()
         x = optimizer.ask()
+        seconds[t - 1] += perf_counter() - start
         value = float(problem.value(space.encode(x)[None], t)[0])
         regret[t - 1] = problem.best(t) - value
+        start = perf_counter()
         optimizer.tell(x, value + problem.noise_std * rng.normal())
         X = optimizer.queries() if answers else []
+        seconds[t - 1] += perf_counter() - start
         if len(X):
             values = problem.value(space.encode_all(X), t)
             side.append(problem.best(t) - values)
+            start = perf_counter()
             optimizer.answer(X, values + noise * rng.normal(size=len(values)))
+            seconds[t - 1] += perf_counter() - start
         if progress is not None:
             progress(t)
-    return Played(regret, np.concatenate(side) if side else np.zeros(0))
+    return Played(regret, np.concatenate(side) if side else np.zeros(0), seconds)
 
 
 @dataclass(frozen=True)
@@ -110,6 +121,10 @@ class MovingBump:
     @property
     def space(self) -> Candidates:
         """The grid."""
+        return self._space
+
+    @cached_property
+    def _space(self) -> Candidates:
         return Candidates(np.linspace(-self.width, self.width, self.points)[:, None])
 
     def value(self, U: Float[np.ndarray, "n d"], t: int) -> Float[np.ndarray, " n"]:
@@ -144,6 +159,10 @@ class Stations:
     @property
     def space(self) -> Candidates:
         """The stations."""
+        return self._space
+
+    @cached_property
+    def _space(self) -> Candidates:
         return Candidates(self.places)
 
     def value(self, U: Float[np.ndarray, "n d"], t: int) -> Float[np.ndarray, " n"]:

@@ -7,6 +7,7 @@ Past inputs alone cannot show an optimum that appears where nobody has been, so 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Literal, get_args
 
 import numpy as np
@@ -54,6 +55,7 @@ class Budget:
         return price * float(np.exp(0.1 * (min(asked, self.most) / self.per_step - 1.0)))
 
 
+_PRICES = (1e-4, 10.0)
 FIRST_PRICE = 0.5  # nats: an answer that halves the variance tells 0.35
 Number = str | int | Budget
 _LOGARITHMIC = re.compile(r"(\d+(?:\.\d+)?) log t")
@@ -65,7 +67,7 @@ def check_number(number: Number, rule: Rule) -> None:
         if rule != "domain":
             raise ValueError(f"num_queries: expected a Budget with query_rule='domain' alone, got {rule!r}")
         return
-    whole = isinstance(number, int) and not isinstance(number, bool) and number >= 0
+    whole = isinstance(number, Integral) and not isinstance(number, bool) and int(number) >= 0
     if not (whole or (isinstance(number, str) and _LOGARITHMIC.fullmatch(number))):
         raise ValueError(
             f"num_queries: expected a whole number of at least zero, '6 log t' with any factor, or a Budget, "
@@ -104,7 +106,7 @@ def spread_evenly(space: Box | Candidates, n: int, rng: np.random.Generator) -> 
     return space.draw(rng, n)
 
 
-_DENSE = 256  # points of a box among which the next queries are chosen
+_DENSE, _MOST_CANDIDATES = 256, 2_000  # points of a box among which the next queries are chosen
 _RANK = 1e-6  # conditional variances below this share of the prior's count as none
 
 
@@ -180,8 +182,10 @@ def maximisers(
 
 
 def dense_points(space: Box | Candidates, rng: np.random.Generator) -> Float[np.ndarray, "n d"]:
-    """Points among which to look for the best queries: all candidates, or many of a box."""
-    return space.unit if isinstance(space, Candidates) else space.draw(rng, _DENSE)
+    """Points among which to look for the best queries: all candidates unless they are very many, or many of a box."""
+    if isinstance(space, Candidates):
+        return space.unit if len(space.points) <= _MOST_CANDIDATES else space.draw(rng, _MOST_CANDIDATES)
+    return space.draw(rng, _DENSE)
 
 
 def at_random(space: Box | Candidates, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n d"]:

@@ -164,8 +164,9 @@ def log_evidence(
     y: Float[np.ndarray, " n"],
     factors: Float[np.ndarray, " n"],
     decay: Float[np.ndarray, "n n"] | None = None,
+    known_vars: Float[np.ndarray, " n"] | float = 0.0,
 ) -> tuple[float, Float[np.ndarray, " d"], float, float]:
-    """log N(y; m, v K + s2 diag(factors)) and its derivatives by the logs of lengthscales, v and s2.
+    """log N(y; m, v K + s2 diag(factors) + diag(known_vars)), its derivatives by the logs of lengthscales, v and s2.
 
     Rasmussen and Williams (2006), Eqs. 5.8 and 5.9. A mean that is not fixed is the most likely one, whose own
     derivative is zero.
@@ -173,23 +174,28 @@ def log_evidence(
     difference = (U[:, None] - U[None]) / hyper.lengthscales
     time = 1.0 if decay is None else decay
     K = hyper.variance * kernel.value(difference) * time
-    L = cholesky(K + np.diag(hyper.noise_var * factors))
+    L = cholesky(K + np.diag(hyper.noise_var * factors + known_vars))
     level = _level(L, y) if hyper.mean is None else hyper.mean
     alpha = cholesky_solve(L, y - level)
     value = -0.5 * float((y - level) @ alpha + log_det(L) + len(y) * np.log(2.0 * np.pi))
     by_K = 0.5 * (np.outer(alpha, alpha) - cholesky_solve(L, np.eye(len(y))))
-    # k depends on log l through |r|^2, whose derivative is -2 r^2.
+    # k depends on log l through |r|^2, whose derivative is -2 r^2; sum_nm S_nm (u_n - u_m)^2 = 2 (S 1)'u^2 - 2 u'S u.
     by_square = by_K * hyper.variance * kernel.slope(difference) * time
-    by_lengthscale = -2.0 * np.einsum("nm,nmd->d", by_square, np.square(difference))
+    scaled = (U - U.mean(axis=0)) / hyper.lengthscales
+    by_lengthscale = -4.0 * (
+        by_square.sum(axis=1) @ np.square(scaled) - np.sum(scaled * (by_square @ scaled), axis=0)
+    )
     by_noise = hyper.noise_var * float(np.diagonal(by_K) @ factors)
     return value, by_lengthscale, float(np.sum(by_K * K)), by_noise
 
 
-def default_hyperparameters(y: Float[np.ndarray, " n"], d: int) -> Hyperparameters:
+def default_hyperparameters(y: Float[np.ndarray, " n"], groups: Int[np.ndarray, " d"]) -> Hyperparameters:
     """What is assumed before there is enough to fit: the modes of the priors, on the scale of the rewards."""
     scale = float(np.var(y)) if len(y) > 1 and np.ptp(y) > 0 else 1.0
     return Hyperparameters(
-        np.full(d, np.exp(_LENGTHSCALE_PRIOR[0]) * np.sqrt(d)), scale, np.exp(_NOISE_PRIOR[0]) * scale
+        np.full(len(groups), np.exp(_LENGTHSCALE_PRIOR[0]) * np.sqrt(groups.max() + 1)),
+        scale,
+        np.exp(_NOISE_PRIOR[0]) * scale,
     )
 
 
@@ -201,13 +207,14 @@ def fit(
     groups: Int[np.ndarray, " d"],
     fixed: dict[str, float | Float[np.ndarray, " d"]],
     decay: Float[np.ndarray, "n n"] | None = None,
+    known_vars: Float[np.ndarray, " n"] | float = 0.0,
 ) -> Hyperparameters:
     """Hyperparameters of the greatest evidence, under weak log-normal priors (L-BFGS-B from three lengthscales).
 
     Parameters
     ----------
-    factors
-        Of each observation, its noise variance over that of a fresh one.
+    factors, known_vars
+        The noise variance of an observation is the one to be fitted times its factor, and what is known on top.
     groups
         Of each unit coordinate, the number of its parameter.
     fixed
@@ -236,7 +243,9 @@ def fit(
     def loss(part: Float[np.ndarray, " f"]) -> tuple[float, Float[np.ndarray, " f"]]:
         logs = known.copy()
         logs[free] = part
-        value, by_lengths, by_variance, by_noise = log_evidence(kernel, hyper_at(logs), U, z, factors, decay)
+        value, by_lengths, by_variance, by_noise = log_evidence(
+            kernel, hyper_at(logs), U, z, factors, decay, known_vars / scale**2
+        )
         away = (logs - priors[:, 0]) / priors[:, 1]
         gradient = np.r_[np.bincount(groups, by_lengths, p), by_variance, by_noise] - away / priors[:, 1]
         return 0.5 * float(away[free] @ away[free]) - value, -gradient[free]

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int
 
 from streamgp.bandits.confidence import Schedule, beta
 from streamgp.bandits.memory import METHODS, Memory, memory_of
@@ -52,8 +54,20 @@ class Settings:
             )
         for name, least in (("refit_every", 1), ("memory", 10), ("swaps", 0)):
             value = getattr(self, name)
-            if not isinstance(value, int) or value < least:
+            if not isinstance(value, Integral) or value < least:
                 raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}")
+        if self.method == "ensemble":
+            unused = {
+                "kernel": self.kernel != "squared-exponential",
+                "hyperparameters": bool(self.fixed),
+                "expert_noise_var": self.expert_noise_var is not None,
+                "beta='theory'": self.beta == "theory",
+            }
+            if any(unused.values()):
+                named = ", ".join(name for name, given in unused.items() if given)
+                raise ValueError(
+                    f"{named}: expected no such choice for an ensemble, whose experts differ in it; leave it out"
+                )
         if self.expert_noise_var is not None and not 0.0 < self.expert_noise_var < np.inf:
             raise ValueError(f"expert_noise_var: expected a positive number or None, got {self.expert_noise_var!r}")
         if not 0.0 < self.delta < 1.0 or not self.bound >= 0.0:
@@ -71,8 +85,8 @@ class Settings:
         return beta(self.beta, t, log_gain=log_gain, width=parameters, delta=self.delta, bound=self.bound)
 
 
-def known_hyperparameters(given: Mapping[str, Any], width: int) -> dict[str, Any]:
-    """Those that the user knows, checked; lengthscales one for each of `width` unit coordinates.
+def known_hyperparameters(given: Mapping[str, Any], groups: Int[np.ndarray, " d"]) -> dict[str, Any]:
+    """Those that the user knows, checked; lengthscales, one for each parameter or one for all, by unit coordinate.
 
     Raises
     ------
@@ -85,9 +99,10 @@ def known_hyperparameters(given: Mapping[str, Any], width: int) -> dict[str, Any
     fixed: dict[str, Any] = {name: float(value) for name, value in given.items() if name != "lengthscales"}
     if "lengthscales" in given:
         values = np.asarray(given["lengthscales"], dtype=float)
-        if values.shape not in ((), (width,)):
-            raise ValueError(f"lengthscales: expected a number or {width} of them, got shape {values.shape}")
-        fixed["lengthscales"] = np.broadcast_to(values, (width,)).copy()
+        parameters = int(groups.max()) + 1
+        if values.shape not in ((), (parameters,)):
+            raise ValueError(f"lengthscales: expected a number or {parameters} of them, got shape {values.shape}")
+        fixed["lengthscales"] = np.broadcast_to(values, (parameters,))[groups]
     for name, value in fixed.items():
         if not np.isfinite(value).all() or (name != "mean" and not np.all(value > 0.0)):
             raise ValueError(f"{name}: expected {'a finite' if name == 'mean' else 'a positive'} number, got {value}")

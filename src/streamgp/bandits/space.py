@@ -104,6 +104,8 @@ class Choice:
     values: tuple[Any, ...]
 
     def __post_init__(self) -> None:
+        if not all(isinstance(value, str | Number) or value is None for value in self.values):
+            raise ValueError(f"Choice: expected strings, numbers or None, which can be saved, got {self.values!r}")
         if len(set(self.values)) != len(self.values) or len(self.values) < 2:
             raise ValueError(f"Choice: expected two or more different values, got {self.values!r}")
 
@@ -142,6 +144,8 @@ class Box:
     def __post_init__(self) -> None:
         if not self.parameters:
             raise ValueError("space: expected at least one parameter, got none")
+        if self.names is not None and len(set(self.names)) != len(self.parameters):
+            raise ValueError(f"space: expected {len(self.parameters)} different names, got {self.names!r}")
         if self.names is None and any(isinstance(one, Choice) for one in self.parameters):
             raise ValueError("space: expected names where there are categories, got none; pass a dictionary")
 
@@ -314,7 +318,10 @@ def as_space(space: Any) -> Box | Candidates:
     if isinstance(space, Box | Candidates):
         return space
     if isinstance(space, Mapping):
-        parameters = tuple(_as_parameter(value, f"space[{name!r}]") for name, value in space.items())
+        parameters = tuple(
+            Choice(tuple(value)) if isinstance(value, list) else _as_parameter(value, f"space[{name!r}]")
+            for name, value in space.items()
+        )
         return Box(parameters, tuple(map(str, space)))
     if isinstance(space, np.ndarray):
         space = space.tolist()

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from streamgp.bandits.belief import View, known_or_default
 from streamgp.bandits.history import History
@@ -39,11 +39,12 @@ class Surrogate:
     begins anew with a better one and learns them again. From then on nothing is kept but the ensemble's own state.
     """
 
-    def __init__(self, width: int, parameters: int, seed: int) -> None:
-        self._width = width
+    def __init__(self, groups: Int[np.ndarray, " d"], seed: int) -> None:
+        self._groups, width = groups, len(groups)
         with jax.enable_x64(True):
-            self._model = _model(width, parameters, seed)
-            self._state: Any = self._model.init(jax.random.key(seed))
+            self._model = _model(width, int(groups.max()) + 1, seed)
+            self._key = jax.random.key(seed)
+            self._state: Any = self._model.init(self._key)
         self._kept: dict[str, np.ndarray] | None = {
             "U": np.zeros((0, width)), "y": np.zeros(0), "times": np.zeros(0)
         }  # fmt: skip
@@ -51,33 +52,30 @@ class Surrogate:
         self._count = 0
 
     def learn(self, U: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], time: float) -> None:
-        """Learn rewards that were all observed at one time, none before the last."""
+        """Learn rewards that were all observed at one time, none before the last; on an error, none of them."""
         if len(y) == 0:
             return
         rows = {"U": U, "y": y, "times": np.full(len(y), time)}
-        before, self._count = self._count, self._count + len(y)
-        if self._kept is None:
-            self._update(**rows)
-            return
-        self._kept = {name: np.concatenate([self._kept[name], rows[name]]) for name in rows}
-        if before.bit_length() == self._count.bit_length():
-            self._update(**rows)
-            return
-        self._scale = Standardiser.empty(1).update(self._kept["y"][:, None])
-        with jax.enable_x64(True):
-            self._state = self._model.init(jax.random.key(0))
-        self._update(**self._kept)
-        if self._count >= SETTLED:
-            self._kept = None
+        count, kept, scale, state = self._count + len(y), self._kept, self._scale, self._state
+        if kept is not None:
+            kept = {name: np.concatenate([kept[name], rows[name]]) for name in rows}
+            if self._count.bit_length() != count.bit_length():
+                rows, scale = kept, Standardiser.empty(1).update(kept["y"][:, None])
+                with jax.enable_x64(True):
+                    state = self._model.init(self._key)
+                kept = kept if count < SETTLED else None
+        state = self._updated(state, scale, **rows)
+        self._count, self._kept, self._scale, self._state = count, kept, scale, state
 
-    def _update(self, U: np.ndarray, y: np.ndarray, times: np.ndarray) -> None:
-        z = self._scale.transform(y[:, None])
+    def _updated(self, state: Any, scale: Standardiser, U: np.ndarray, y: np.ndarray, times: np.ndarray) -> Any:
+        z = scale.transform(y[:, None])
         with jax.enable_x64(True):
             for rows, size in pieces(len(y), _LEARNT):
                 mask = np.arange(size) < rows.stop - rows.start
                 filled = [_filled(values[rows], size) for values in (_centred(U), z, times)]
                 X, targets, when = (jnp.asarray(values) for values in filled)
-                self._state, _ = self._model.update(self._state, X, targets, jnp.asarray(mask), when)
+                state, _ = self._model.update(state, X, targets, jnp.asarray(mask), when)
+        return state
 
     def at(self, U: Float[np.ndarray, "n d"], time: float) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """Mean and standard deviation of the function at a time, noise left out."""
@@ -96,20 +94,24 @@ class Surrogate:
                 mean = loc @ weights
                 means.append(mean)
                 variances.append((var + np.square(loc - mean[:, None])) @ weights)
-        scale = float(self._scale.scale[0])
+        scale = self._unit
         std = np.sqrt(np.maximum(np.concatenate(variances), 0.0))
         return float(self._scale.mean[0]) + scale * np.concatenate(means), scale * std
 
     def hyperparameters(self, history: History) -> Hyperparameters:
         """Those by which side queries among past inputs are chosen; the experts have their own."""
-        return known_or_default(history, {}, self._width)
+        return known_or_default(history, {}, self._groups)
 
     def refit(self, history: History) -> None:
         """Nothing to do: the weights do it."""
 
     def view(self, history: History) -> View:
         """The mixture as the choice of the next point needs it."""
-        return View(lambda U: self.at(U, history.next_time))
+        return View(lambda U: self.at(U, history.next_time), level=float(self._scale.mean[0]), scale=self._unit)
+
+    @property
+    def _unit(self) -> float:
+        return float(self._scale.scale[0])
 
     @property
     def weights(self) -> dict[str, float]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -65,8 +64,8 @@ def run_entries(
     models: dict[str, dict[str, float]] = {}
     curves: dict[str, dict[str, list[float]]] = {}
 
-    def keep(name: str, played: Played, seconds: float | None = None) -> None:
-        models[name] = scores(played) | ({} if seconds is None else {"seconds": seconds})
+    def keep(name: str, played: Played) -> None:
+        models[name] = scores(played)
         curves[name] = curve(played.regret)
 
     for one in entries:
@@ -74,16 +73,17 @@ def run_entries(
         optimizer = TimeVaryingOptimizer(
             problem.space, one.method, random_state=seed, bound=BOUND, **fixed, **one.settings
         )
-        start = perf_counter()
-        played = play(problem, optimizer, steps, seed, answers=one.answers, side_noise_std=one.side_noise_std)
-        keep(one.name, played, perf_counter() - start)
+        keep(
+            one.name,
+            play(problem, optimizer, steps, seed, answers=one.answers, side_noise_std=one.side_noise_std),
+        )
     for name, played in yardsticks(problem, steps, seed).items():
         keep(name, played)
     return {"rows": steps, "inputs": len(problem.space.groups), "models": models, "dynamic_regret": curves}
 
 
 def scores(played: Played) -> dict[str, float]:
-    """R_T / T, the exponent of R_t from step 100 on, and regret per evaluation, side queries among them."""
+    """R_T / T, exponent of R_t from step 100 on, regret per evaluation, side queries among them, and seconds."""
     regret = played.regret[np.isfinite(played.regret)]
     found = {"regret": float(regret.mean())}
     total = np.cumsum(regret)
@@ -92,6 +92,8 @@ def scores(played: Played) -> dict[str, float]:
         found["exponent"] = float(growth / np.log(len(total) / EXPONENT_FROM))
     if len(played.side_regret):
         found["per_evaluation"] = float(np.nanmean(np.concatenate([regret, played.side_regret])))
+    if played.seconds is not None:
+        found["seconds"] = float(played.seconds.sum())
     return found
 
 
@@ -197,7 +199,7 @@ def fairness_entries() -> Iterator[Entry]:
         yield entry(SPARQ, "log", suffix=f", {rule}", query_rule=rule)
     for rule in ("random", "grid", "maximisers"):
         for label in BASELINES:
-            memory = {GP: 20_000, VARYING: 400}.get(label, 1000)
+            memory = 1000 if label in (GP, RESTART, SLIDING) else 400
             yield entry(label, "log", answers=True, suffix=f" with {rule}", query_rule=rule, memory=memory)
     yield entry(SLIDING, "log", answers=True, suffix=" of 3 with grid", query_rule="grid", window=3)
     yield entry(SPARQ, "log", suffix=", 1 log t queries", **PAPER, num_queries="1 log t")

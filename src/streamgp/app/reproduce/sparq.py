@@ -112,7 +112,7 @@ BEYOND = Reproduction(
     notes=(
         "'with random', 'with grid', 'with maximisers': 6 log t fresh evaluations a step at random points, at evenly "
         "spaced ones, or at the method's own greatest upper bounds one after the other, kept by the method's own "
-        "rule. TV-GP-UCB then keeps the newest 400 observations, W-GP-UCB 1,000 and GP-UCB all.",
+        "rule. TV- and W-GP-UCB then keep the newest 400 observations, GP-UCB 1,000.",
         "'grid', 'domain', 'random', 'maximisers' after SparQ-GP-UCB: where its side queries are, in place of past "
         "inputs. 'reuse': answers stay and age. '8 a step': that many on average, asked where they tell most.",
         _HYPER,
