@@ -6,6 +6,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -99,20 +100,28 @@ def speed_table(stored: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def swap_sentence(swaps: dict[str, float]) -> str:
+    """What a proposal of the chain saves."""
+    ratio = f"A swap proposal takes {swaps['swap']:.1f} us, a fresh determinant {swaps['determinant']:.1f} us"
+    return f"{ratio}: {swaps['determinant'] / swaps['swap']:.1f} times as long (38 of 200 points)."
+
+
 class Kept:
     """The runs of a reproduction."""
 
     def __init__(self, name: str) -> None:
         self.runs = json.loads((RUNS / f"{name}.json").read_text())["runs"]
 
-    def cell(self, data: str, model: str, metric: str = "regret") -> str:
-        """Median over the seeds; empty where there is no such run."""
+    def cell(
+        self, data: str, model: str, metric: str = "regret", take: Callable[[list[float]], float] = median
+    ) -> str:
+        """Median, or another choice, over the seeds; empty where there is no such run."""
         found = [
             run["models"][model][metric]
             for key, run in self.runs.items()
             if key.rsplit(" ", 1)[0] == data and metric in run["models"].get(model, {})
         ]
-        return f"{median(found):.3g}" if found else ""
+        return f"{take(found):.3g}" if found else ""
 
 
 def table(rows: dict[str, list[str]], *columns: str) -> str:
@@ -121,115 +130,15 @@ def table(rows: dict[str, list[str]], *columns: str) -> str:
     return "\n".join(lines + [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()])
 
 
-def overview() -> str:
-    """All methods on all problems, beta = 2."""
-    synthetic, sensors = Kept("sparq-synthetic"), Kept("sparq-sensors")
-    elsewhere, beyond = Kept("sparq-elsewhere"), Kept("sparq-beyond")
-    names = {
-        "GP-UCB": "GP-UCB, beta 2",
-        "R-GP-UCB": "R-GP-UCB, beta 2",
-        "SW-GP-UCB": "SW-GP-UCB, beta 2",
-        "TV-GP-UCB": "TV-GP-UCB, beta 2",
-        "W-GP-UCB": "W-GP-UCB, beta 2",
-        "ensemble": "Ensemble, beta 2",
-        "**with side queries:** SparQ-GP-UCB, past inputs": "SparQ-GP-UCB, beta 2",
-        "SparQ-GP-UCB, grid": "SparQ-GP-UCB, grid, beta 2",
-        "SparQ-GP-UCB, grid, answers reused": "SparQ-GP-UCB, grid, reuse, beta 2",
-        "ensemble, grid": "Ensemble with grid, beta 2",
-        "TV-GP-UCB, random readings": "TV-GP-UCB with random readings, beta 2",
-        "ensemble, random readings": "Ensemble with random readings, beta 2",
-        "**without a method:** random point": "random point",
-        "best fixed point": "best fixed point",
-        "best of the step before": "best of the step before",
-    }
-    rows = {
-        label: [
-            synthetic.cell("moving-bump", model) or beyond.cell("moving-bump", model),
-            elsewhere.cell("moving-bump-0.3", model),
-            elsewhere.cell("moving-bump-1", model),
-            elsewhere.cell("moving-motor", model),
-            sensors.cell("ny-ozone", model),
-            sensors.cell("midwest-ozone", model),
-        ]
-        for label, model in names.items()
-    }
-    return table(rows, "bump", "omega 0.3", "omega 1", "motor", "ozone, New York", "ozone, Midwest")
-
-
-def fairness() -> str:
-    """The baselines with as many evaluations, regret and regret per evaluation."""
-    beyond, synthetic = Kept("sparq-beyond"), Kept("sparq-synthetic")
-    rows = {}
-    for name in ("GP-UCB", "R-GP-UCB", "SW-GP-UCB", "TV-GP-UCB", "W-GP-UCB"):
-        models = [f"{name} with {rule}, beta log" for rule in ("random", "grid", "maximisers")]
-        rows[name] = [synthetic.cell("moving-bump", f"{name}, beta log")] + [
-            f"{beyond.cell('moving-bump', model)} ({beyond.cell('moving-bump', model, 'per_evaluation')})"
-            for model in models
-        ]
-    three = "SW-GP-UCB of 3 with grid, beta log"
-    rows["SW-GP-UCB, window 3"] = [
-        "", "", f"{beyond.cell('moving-bump', three)} ({beyond.cell('moving-bump', three, 'per_evaluation')})", ""
-    ]  # fmt: skip
-    models = [f"SparQ-GP-UCB, {rule}, beta log" for rule in ("random", "grid", "maximisers")]
-    rows["SparQ-GP-UCB"] = [""] + [
-        f"{beyond.cell('moving-bump', model)} ({beyond.cell('moving-bump', model, 'per_evaluation')})"
-        for model in models
-    ]
-    past = "SparQ-GP-UCB, beta log"
-    rows["SparQ-GP-UCB, past inputs (the paper)"] = [
-        "", f"{beyond.cell('moving-bump', past)} ({beyond.cell('moving-bump', past, 'per_evaluation')})", "", ""
-    ]  # fmt: skip
-    return table(rows, "no queries", "random", "grid", "own maximisers")
-
-
 def rules() -> str:
-    """Where side queries should be."""
-    beyond, synthetic = Kept("sparq-beyond"), Kept("sparq-synthetic")
+    """Where side queries should be: median regret, and the worst of the seeds."""
+    beyond, data = Kept("sparq-beyond"), "moving-bump-new"
     rows = {}
     for rule in ("past", "grid", "domain", "random", "maximisers"):
         suffix = "" if rule == "past" else f", {rule}"
-        cells = [beyond.cell("moving-bump", f"SparQ-GP-UCB{suffix}, beta {b}") for b in ("theory", "log", "2")]
-        if rule == "past":
-            cells[0] = synthetic.cell("moving-bump", "SparQ-GP-UCB, beta theory")
-        cells += [beyond.cell("moving-bump-new", f"SparQ-GP-UCB{suffix}, beta {b}") for b in ("log", "2")]
-        cells += [_worst(beyond, "moving-bump-new", f"SparQ-GP-UCB{suffix}, beta {b}") for b in ("log", "2")]
-        rows[f'`"{rule}"`'] = cells
-    return table(rows, "bump, theory", "bump, log", "bump, 2", "new optimum, log", "2", "worst of 10 seeds, log", "2")
-
-
-def _worst(kept: Kept, data: str, model: str) -> str:
-    found = [run["models"][model]["regret"] for key, run in kept.runs.items() if key.rsplit(" ", 1)[0] == data]
-    return f"{max(found):.3g}"
-
-
-def fewer() -> str:
-    """Reuse and budgets."""
-    beyond = Kept("sparq-beyond")
-    rows = {}
-    for label, suffix in (
-        ("past inputs, 6 log t a step", ""),
-        ("the same, answers reused", ", reuse"),
-        ("8 a step on average, where they tell most", ", 8 a step"),
-        ("the same, answers reused", ", 8 a step, reuse"),
-    ):
-        key = label if label not in rows else label + " "
-        rows[key] = [beyond.cell("moving-bump", f"SparQ-GP-UCB{suffix}, beta {b}") for b in ("log", "2")]
-    return table(rows, "beta log", "beta 2")
-
-
-def failures() -> str:
-    """What must fail."""
-    beyond = Kept("sparq-beyond")
-    rows = {
-        "6 log t queries, answers as good as observations, [-50, 50]": [
-            beyond.cell("moving-bump", "SparQ-GP-UCB, beta log")
-        ],
-        "1 log t queries": [beyond.cell("moving-bump", "SparQ-GP-UCB, 1 log t queries, beta log")],
-        "answers of variance 1": [beyond.cell("moving-bump", "SparQ-GP-UCB, answers of variance 1, beta log")],
-        "[-200, 200]": [beyond.cell("moving-bump-wide", "SparQ-GP-UCB, beta log")],
-        "random point": [beyond.cell("moving-bump", "random point")],
-    }
-    return table(rows, "R_T / T")
+        models = [f"SparQ-GP-UCB{suffix}, beta {beta}" for beta in ("log", "2")]
+        rows[f'`"{rule}"`'] = [beyond.cell(data, model, take=take) for take in (median, max) for model in models]
+    return table(rows, "beta log", "beta 2", "worst, log", "worst, 2")
 
 
 def main(
@@ -242,19 +151,11 @@ def main(
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         found = {"steps": run_steps(seeds), "swaps": run_swaps()}
         RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    stored = json.loads(RESULTS.read_text())
-    text = put(PAGE.read_text(), "bandits-speed", speed_table(stored))
-    swaps = stored["swaps"]
-    ratio = f"A swap proposal takes {swaps['swap']:.1f} us, a fresh determinant {swaps['determinant']:.1f} us"
-    text = put(text, "bandits-swaps", f"{ratio}: {swaps['determinant'] / swaps['swap']:.1f} times as long.")
-    for mark, make in (
-        ("bandits-overview", overview),
-        ("bandits-fairness", fairness),
-        ("bandits-rules", rules),
-        ("bandits-fewer", fewer),
-        ("bandits-failures", failures),
-    ):
-        text = put(text, mark, make())
+    text = PAGE.read_text()
+    if RESULTS.exists():
+        stored = json.loads(RESULTS.read_text())
+        text = put(text, "bandits-speed", speed_table(stored) + "\n\n" + swap_sentence(stored["swaps"]))
+    text = put(text, "bandits-rules", rules())
     PAGE.write_text(text)
 
 

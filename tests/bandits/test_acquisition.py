@@ -202,6 +202,33 @@ def test_candidates_are_all_looked_at():
             assert_array_equal(u, space.unit[scores.argmax()])
 
 
+@pytest.mark.parametrize("slope", [True, False])
+@pytest.mark.parametrize(
+    "space",
+    [LINE, PLANE, PARTLY, Candidates(np.linspace(0.0, 1.0, 200)[:, None])],
+    ids=["line", "plane", "mixed", "points"],
+)
+def test_only_what_is_allowed_is_chosen(space, slope, unchecked):
+    """The summit is not, and every climb would lead there."""
+    at = space.draw(np.random.default_rng(3), 1)[0]
+
+    def score(U: np.ndarray) -> np.ndarray:
+        return -np.square(U - at).sum(axis=1)
+
+    def allows(U: np.ndarray) -> np.ndarray:
+        return np.abs(U - at).max(axis=1) >= 0.03
+
+    slopes = (lambda u: (score(u[None])[0], -2.0 * (u - at))) if slope else None
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        u = maximise(score, slopes, space, rng, at[None], allows)
+        assert allows(u[None])[0]
+        assert np.abs(u - at).max() < 0.3  # as near as may be, or nearly so
+        # Where nothing is allowed, the best is chosen all the same.
+        u = maximise(score, slopes, space, rng, at[None], lambda U: np.zeros(len(U), bool))
+        assert_allclose(u, at, atol=0.01)
+
+
 def shares(chosen: list[float]) -> dict[float, float]:
     return {value: count / len(chosen) for value, count in Counter(chosen).items()}
 

@@ -40,8 +40,14 @@ def test_injected_uncertainty_grows_with_time_and_not_with_steps():
     # After 9 steps 1 + a^2 <= 2.197, so a <= 1.094.
     ages = [0.0, 0.5, 1.0, 1.09, 1.1, 2.0, 3.0, 4.0, 9.0]
     assert kept(memory, 9, ages) == [0.0, 0.5, 1.0, 1.09]
-    # The newest observation is always used, old as it may be.
+    # The newest observation is always used, old as it may be, even if no step after it had one.
     assert kept(memory, 9, [5.0 + age for age in ages]) == [5.0]
+    steps = np.array([4, 5, 8])
+    assert memory.keeps(steps, steps * 1.0, np.zeros(3, bool), 9, 25.0).tolist() == [True, False, False]
+    # An answer is no such observation.
+    for answered in (0, 4):
+        found = memory.keeps(np.array([answered, 4, 5]), np.array([0.0, 4.0, 5.0]), np.arange(3) == 0, 9, 25.0)
+        assert found.tolist() == [answered == 0, True, False]
 
 
 def test_answers_are_of_use_in_their_own_step_alone():
@@ -71,7 +77,9 @@ def test_restarts_empty_the_memory():
     assert kept(memory, 8) == [0.0, 1.0, 2.0]  # the newest: of steps 6, 7 and 8
     # Steps count, however much time lies between; answers go as well.
     assert kept(memory, 7, [10.0 * age for age in range(7)]) == [0.0, 10.0]
-    assert used(memory, 5, None, answers=True) == []
+    # Answers of now are about the function of the next block.
+    assert used(memory, 5, None, answers=True) == [0.0]
+    assert used(memory, 7, None, answers=True) == [0.0, 1.0, 2.0]
     assert_allclose(memory.inflation(np.arange(3.0)), 1.0)
 
 
@@ -119,14 +127,10 @@ def test_errors_say_what_came():
         with pytest.raises(ValueError, match=f"^method: expected one of sparq-gp-ucb, gp-ucb, .*, got {wrong!r}$"):
             memory_of(wrong)
     for name, bad in (
-        ("window", 0),
-        ("eps", 0.0),
-        ("eps", 1.0),
-        ("gamma", 0.0),
-        ("gamma", 1.0),
-        ("gamma", float("nan")),
+        *(("window", bad) for bad in (0, -3, 2.5, float("nan"))),
+        *((name, bad) for name in ("eps", "gamma") for bad in (0.0, 1.0, float("nan"))),
     ):
-        with pytest.raises(
-            ValueError, match=f"^expected window >= 1 and eps and gamma between 0 and 1, .*{name} {bad}"
-        ):
-            memory_of("gp-ucb", **{name: bad})
+        came = {"window": 29, "eps": 0.03, "gamma": 0.9} | {name: bad}
+        message = "^expected a whole window >= 1 and eps and gamma between 0 and 1, got {window}, {eps} and {gamma}$"
+        with pytest.raises(ValueError, match=message.format(**came)):
+            memory_of.__wrapped__("gp-ucb", **{name: bad})  # past the type check that only tests switch on

@@ -110,6 +110,17 @@ def test_posterior_is_the_textbooks(name, moving, mean):
     assert_allclose(posterior.mean_level, level, rtol=1e-9)
 
 
+def test_many_points_are_gone_through_in_parts(monkeypatch):
+    data = some_data(moving=True)
+    posterior = posterior_of("matern-3/2", data, True, None)
+    V = np.random.default_rng(1).uniform(size=(11, 2))
+    whole = posterior.at(V)
+    for at_once in (1, 3 * 28, 11 * 28):  # fewer differences than a point has, three points, all
+        monkeypatch.setattr("streamgp.bandits.regression._AT_ONCE", at_once)
+        assert_allclose(posterior.at(V), whole, rtol=1e-13)
+    assert [len(each) for each in posterior.at(np.zeros((0, 2)))] == [0, 0]
+
+
 @pytest.mark.parametrize("mean", [None, 0.4])
 @pytest.mark.parametrize("moving", [False, True])
 def test_observations_of_one_point_count_as_they_are(moving, mean):
@@ -210,15 +221,10 @@ def test_gradients_are_finite_where_nothing_is_left_to_learn():
         assert np.isfinite(by_std).all()
 
 
-def some_evidence(moving: bool) -> tuple[dict[str, Any], np.ndarray]:
-    data = some_data(moving=moving, seed=3)
-    return data, 1.0 + np.square(np.random.default_rng(4).integers(0, 4, len(data["y"]))).astype(float)
-
-
-def by_scipy(name: str, logs: np.ndarray, data: dict[str, Any], factors: np.ndarray, mean: float | None) -> float:
+def by_scipy(name: str, logs: np.ndarray, data: dict[str, Any], mean: float | None) -> float:
     """The density of the rewards, at the logs of lengthscales, variance and noise variance."""
     C = np.exp(logs[2]) * correlation(name, data["U"], data["U"], np.exp(logs[:2])) * data["decay"]
-    C += np.exp(logs[3]) * np.diag(factors)
+    C += np.diag(np.exp(logs[3]) * data["factors"] + data["known_vars"])
     if mean is None:
         weights = np.linalg.inv(C).sum(axis=0)
         mean = weights @ data["y"] / weights.sum()
@@ -227,19 +233,21 @@ def by_scipy(name: str, logs: np.ndarray, data: dict[str, Any], factors: np.ndar
 
 @pytest.mark.parametrize(("name", "moving", "mean"), CASES)
 def test_log_evidence_and_its_derivatives(name, moving, mean):
-    data, factors = some_evidence(moving)
+    data, rng = some_data(moving=moving, seed=3), np.random.default_rng(4)
+    # The noise of some is known altogether, of others in part.
+    data["known_vars"] = np.where(np.arange(14) < 6, rng.uniform(0.01, 0.1, 14), 0.0) if moving else np.zeros(14)
+    data["factors"] = np.square(rng.integers(0, 4, 14)) + 1.0 - (data["known_vars"] > 0.0)
     logs = np.log([*LENGTHSCALES, VARIANCE, 0.03])
     hyper = Hyperparameters(LENGTHSCALES, VARIANCE, 0.03, mean)
-    decay = data["decay"] if moving else None
+    more = {"decay": data["decay"], "known_vars": data["known_vars"]} if moving else {}
     value, by_lengthscales, by_variance, by_noise = log_evidence(
-        KERNELS[name], hyper, data["U"], data["y"], factors, decay
+        KERNELS[name], hyper, data["U"], data["y"], data["factors"], **more
     )
-    assert_allclose(value, by_scipy(name, logs, data, factors, mean), rtol=1e-9)
+    assert_allclose(value, by_scipy(name, logs, data, mean), rtol=1e-9)
     h = 1e-4
     steps = [h * row for row in np.eye(4)]
     differences = [
-        (by_scipy(name, logs + s, data, factors, mean) - by_scipy(name, logs - s, data, factors, mean)) / (2.0 * h)
-        for s in steps
+        (by_scipy(name, logs + s, data, mean) - by_scipy(name, logs - s, data, mean)) / (2.0 * h) for s in steps
     ]
     assert_allclose([*by_lengthscales, by_variance, by_noise], differences, rtol=1e-5)
 
@@ -301,6 +309,21 @@ def test_fit_tells_parameters_apart(unchecked):
     assert_allclose(hyper.lengthscales[[2, 2]], hyper.lengthscales[[3, 4]], rtol=1e-12)
     assert np.all(np.abs(np.log(hyper.lengthscales[:2] / lengths[:2])) < np.log(1.5))
     assert abs(np.log(hyper.noise_var / 0.01)) < np.log(2.0)
+
+
+def test_fit_knows_of_noise_that_is_known(unchecked):
+    """Of every other observation it is a hundred times as much as of those whose noise is to be found."""
+    n, rng = 120, np.random.default_rng(3)
+    U, known = rng.uniform(size=(n, 1)), np.tile([0.0, 2.0], n // 2)
+    y = drawn(6, "matern-5/2", U, np.array([0.2]), 1.0, 0.02 + known)
+    for units in (1.0, 1e3):
+        hyper = fit(
+            KERNELS["matern-5/2"], U, units * y, np.ones(n), np.zeros(1, int), {}, known_vars=units**2 * known
+        )
+        assert 0.01 < hyper.noise_var / units**2 < 0.04
+        assert 0.1 < hyper.lengthscales[0] < 0.4
+    without = fit(KERNELS["matern-5/2"], U, y, np.ones(n), np.zeros(1, int), {})
+    assert without.noise_var > 0.4
 
 
 def few(seed: int = 5, n: int = 40) -> tuple[np.ndarray, np.ndarray]:
@@ -380,12 +403,13 @@ def test_fit_survives_few_rows():
 
 def test_defaults_are_the_modes_of_the_priors():
     y = np.array([1.0, 3.0, 5.0])
-    hyper = default_hyperparameters(y, 4)
-    assert_allclose(hyper.lengthscales, np.full(4, 0.2 * 2.0))
+    # Distances grow with the root of the number of parameters, however many coordinates a category takes.
+    hyper = default_hyperparameters(y, np.array([0, 1, 1, 1, 2, 3]))
+    assert_allclose(hyper.lengthscales, np.full(6, 0.2 * 2.0))
     assert_allclose([hyper.variance, hyper.noise_var], [y.var(), 0.02 * y.var()])
     assert hyper.mean is None
     for few_or_equal in (np.zeros(0), np.array([7.0]), np.full(7, 0.1)):
-        hyper = default_hyperparameters(few_or_equal, 1)
+        hyper = default_hyperparameters(few_or_equal, np.zeros(1, int))
         assert_allclose([hyper.variance, hyper.noise_var], [1.0, 0.02])
 
 

@@ -183,7 +183,7 @@ def test_categories_are_equally_far():
 
 
 def test_categories_keep_their_types():
-    one = as_space({"x": [1, "1", None, (2, 3), 2.5, False]}).parameters[0]
+    one = as_space({"x": [1, "1", None, (2, "x"), 2.5, False]}).parameters[0]
     for value in one.values:
         back = one.decode(np.array(one.encode(value, "x")))
         assert back == value
@@ -253,10 +253,10 @@ def test_the_generator_alone_decides(space):
 
 
 def test_shorthands():
-    names = {"a": (1, 2), "b": [0.5, 2.0], "c": ["u", "v"], "d": [1, 2, 3], "e": (True, False), "f": Integer(1, 5)}
+    names = {"a": (1, 2), "b": (0.5, 2.0), "c": ["u", "v"], "d": [1, 2, 3], "e": (True, False), "f": Integer(1, 5)}
     box = as_space(names)
     assert box.names == tuple("abcdef")
-    pair, other = Real(1.0, 2.0), Real(0.5, 2.0)
+    pair, other = Real(1.0, 2.0), Choice((0.5, 2.0))
     categories = Choice(("u", "v")), Choice((1, 2, 3)), Choice((True, False))
     assert box.parameters == (pair, other, *categories, Integer(1, 5))
     wanted = Box((Real(0.0, 1.0), Real(2.0, 5.0)))
@@ -336,6 +336,8 @@ def test_a_number_that_rounding_has_moved_counts_as_inside():
         (lambda: Integer(5, 2), "^Integer: expected finite low < high, got 5 and 2"),
         (lambda: Integer(-1, 2, log=True), "^Integer: expected low > 0 on a log scale, got -1"),
         (lambda: Choice(("a",)), r"^Choice: expected two or more different values, got \('a',\)"),
+        (lambda: Choice(("a", (1, frozenset()))), r"^Choice: expected strings, numbers, .*, got \('a', \(1, fro"),
+        (lambda: as_space({1: (0, 1), "1": (0, 1)}), r"^space: expected 2 different names, got \('1', '1'\)"),
         (lambda: Choice(("a", "b", "a")), "^Choice: expected two or more different values"),
         (lambda: as_space([]), "^space: expected at least one parameter, got none"),
         (lambda: as_space({}), "^space: expected at least one parameter, got none"),

@@ -42,11 +42,11 @@ def kernel(model: Model, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
 
 def trusted(method: str, model: Model, seen: list[Seen], step: int, time: float) -> list[tuple[Seen, float]]:
     """What the method uses after so many steps, at a time, and the variance that each has for it."""
-    kept = []
+    kept, newest = [], max((one.step for one in seen if not one.answer), default=0)
     for one in seen:
         age, var = time - one.time, model.answer_var if one.answer else model.noise_var
-        if method == "r-gp-ucb" and (one.step - 1) // model.window != step // model.window:
-            continue  # of an earlier block than the next step
+        if method == "r-gp-ucb" and (one.step - (not one.answer)) // model.window != step // model.window:
+            continue  # of an earlier block than the next step; answers after a block's last step are of the next
         if method == "sw-gp-ucb" and one.step <= step - model.window:
             continue
         if method == "w-gp-ucb":
@@ -56,7 +56,7 @@ def trusted(method: str, model: Model, seen: list[Seen], step: int, time: float)
             most = model.noise_var * np.log(step) if step else 0.0
             if one.answer:
                 most = model.variance + model.answer_var - model.noise_var if model.reuse else 0.0
-            if var > most and one.step != step:
+            if var > most and one.step != (step if one.answer else newest):
                 continue
         kept.append((one, var))
     return kept

@@ -139,9 +139,10 @@ def _by_trial(
     """Each point becomes the best of itself and its neighbours, at ever smaller distances; the best of all."""
     for width in _WIDTHS:
         cloud = U[:, None] + width * rng.normal(size=(len(U), 2 * _NEIGHBOURS - 1, U.shape[1]))
-        tried = [
-            np.concatenate([u[None], space.snap(c), _exchanges(u, space)]) for u, c in zip(U, cloud, strict=True)
-        ]
+        tried = []
+        for u, c in zip(U, cloud, strict=True):
+            others = np.concatenate([space.snap(c), _exchanges(u, space)])
+            tried.append(np.concatenate([u[None], others[allows(others)]]))
         ends = np.cumsum([len(each) for each in tried])[:-1]
         found = np.split(score(np.concatenate(tried)), ends)
         U = np.array([each[np.argmax(values)] for each, values in zip(tried, found, strict=True)])

@@ -71,7 +71,7 @@ class Memory:
         if self.window is not None:
             kept &= steps < self.window
         if self.restart is not None:
-            kept &= (steps < t % self.restart) | (answer & (steps == 0))  # answers of now are the next block's
+            kept &= steps < t % self.restart + answer  # answers after a block's last step are the next block's
         if self.eps is not None:
             kept &= self.correlation(ages) > _LEAST_CORRELATION
         if self.gamma is not None:

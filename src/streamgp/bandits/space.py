@@ -104,8 +104,10 @@ class Choice:
     values: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        if not all(isinstance(value, str | Number) or value is None for value in self.values):
-            raise ValueError(f"Choice: expected strings, numbers or None, which can be saved, got {self.values!r}")
+        if not _plain(self.values):
+            raise ValueError(
+                f"Choice: expected strings, numbers, None or tuples, which can be saved, got {self.values!r}"
+            )
         if len(set(self.values)) != len(self.values) or len(self.values) < 2:
             raise ValueError(f"Choice: expected two or more different values, got {self.values!r}")
 
@@ -343,6 +345,10 @@ def _as_parameter(value: Any, name: str) -> Parameter:
         if isinstance(value, list) or not numbers:
             return Choice(tuple(value))
     raise ValueError(f"{name}: expected (low, high), Real, Integer, Choice or a list of categories, got {value!r}")
+
+
+def _plain(value: Any) -> bool:
+    return all(map(_plain, value)) if isinstance(value, tuple) else value is None or isinstance(value, str | Number)
 
 
 def _check_range(one: Real | Integer) -> None:
