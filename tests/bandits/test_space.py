@@ -253,7 +253,7 @@ def test_the_generator_alone_decides(space):
 
 
 def test_shorthands():
-    names = {"a": (1, 2), "b": (0.5, 2.0), "c": ["u", "v"], "d": [1, 2, 3], "e": (True, False), "f": Integer(1, 5)}
+    names = {"a": (1, 2), "b": [0.5, 2.0], "c": ["u", "v"], "d": [1, 2, 3], "e": (True, False), "f": Integer(1, 5)}
     box = as_space(names)
     assert box.names == tuple("abcdef")
     pair, other = Real(1.0, 2.0), Choice((0.5, 2.0))
