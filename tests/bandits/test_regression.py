@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jaxtyping import config
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
+from scipy import optimize, stats
 
 from streamgp.bandits.problems import MovingBump
 from streamgp.bandits.regression import (
@@ -282,6 +282,17 @@ def standard_errors(
     return np.sqrt(np.diag(np.linalg.inv(information)))
 
 
+def log_posterior(name: str, logs: np.ndarray, U: np.ndarray, y: np.ndarray, groups: np.ndarray) -> float:
+    """Evidence, and the priors that `fit` states, on the scale of the rewards."""
+    p, scale = len(logs) - 2, y.var()
+    C = np.exp(logs[p]) * correlation(name, U, U, np.exp(logs[groups])) + np.exp(logs[-1]) * np.eye(len(y))
+    inverse = np.linalg.inv(C)
+    r = y - inverse.sum(axis=0) @ y / inverse.sum()
+    modes = np.log([*np.full(p, 0.2 * np.sqrt(p)), scale, 0.02 * scale])
+    away = (logs - modes) / np.array([*np.ones(p), 1.0, 2.0])
+    return float(-0.5 * (r @ inverse @ r + np.linalg.slogdet(C)[1]) - 0.5 * away @ away)
+
+
 @pytest.mark.parametrize(
     ("name", "lengthscale", "noise"), [("squared-exponential", 0.06, 0.05), ("matern-5/2", 0.05, 0.1)]
 )
@@ -314,6 +325,10 @@ def test_fit_tells_parameters_apart(unchecked):
     assert_allclose(hyper.lengthscales[[2, 2]], hyper.lengthscales[[3, 4]], rtol=1e-12)
     assert np.all(np.abs(np.log(hyper.lengthscales[:2] / lengths[:2])) < np.log(1.5))
     assert abs(np.log(hyper.noise_var / 0.01)) < np.log(2.0)
+    best = np.log([*hyper.lengthscales[:3], hyper.variance, hyper.noise_var])
+    top = log_posterior("matern-5/2", best, U, y, groups)
+    for direction in np.concatenate([np.eye(5), -np.eye(5)]):
+        assert log_posterior("matern-5/2", best + 0.05 * direction, U, y, groups) < top
 
 
 def test_fit_knows_of_noise_that_is_known(unchecked):
@@ -356,24 +371,26 @@ def test_fit_keeps_what_is_fixed():
     assert fitted(U, y, {"mean": 50.0}).variance > 100.0 * free.variance
 
 
-def test_fit_is_where_nothing_nearby_is_more_likely():
-    U, y = few()
+@pytest.mark.parametrize(
+    ("seed", "n", "lengthscale", "noise_var"),
+    [(5, 40, 0.2, 0.04), (3, 20, 0.03, 0.3), (20, 20, 0.03, 0.3), (34, 15, 0.05, 0.3), (17, 10, 0.1, 0.3)],
+)
+def test_fit_finds_the_most_likely(seed, n, lengthscale, noise_var, unchecked):
+    """Also where a longer lengthscale with more noise, or a shorter one with less, is a lesser optimum."""
+    U = np.random.default_rng(seed).uniform(size=(n, 1))
+    y = 2.0 + drawn(seed, "matern-3/2", U, np.array([lengthscale]), 1.0, np.full(n, noise_var))
     hyper = fitted(U, y)
-    # The priors that `fit` states, on the scale of the rewards: they move the optimum a little.
+    best = np.log([hyper.lengthscales[0], hyper.variance, hyper.noise_var])
+
+    def less(logs: np.ndarray) -> float:
+        return -log_posterior("matern-3/2", logs, U, y, np.zeros(1, int))
+
     scale = y.var()
-
-    def posterior(lengthscale: float, variance: float, noise_var: float) -> float:
-        at = Hyperparameters(np.array([lengthscale]), variance, noise_var)
-        value = log_evidence(KERNELS["matern-3/2"], at, U, y, np.ones(len(y)))[0]
-        away = np.log([lengthscale / 0.2, variance / scale, noise_var / (0.02 * scale)]) / [1.0, 1.0, 2.0]
-        return value - 0.5 * float(away @ away)
-
-    best = np.array([hyper.lengthscales[0], hyper.variance, hyper.noise_var])
-    top = posterior(*best)
-    for direction in np.concatenate([np.eye(3), -np.eye(3)]):
-        assert posterior(*(best * np.exp(0.05 * direction))) < top
-    others = np.exp(np.random.default_rng(0).normal(size=(100, 3)) * [1.0, 1.0, 2.0])
-    assert max(posterior(*(other * [0.2, scale, 0.02 * scale])) for other in others) < top
+    for start in (0.03, 0.15, 0.8):
+        for noise in (0.01, 0.5):
+            first = np.log([start, scale, noise * scale])
+            rival = optimize.minimize(less, first, method="Nelder-Mead", options={"maxfev": 150})
+            assert rival.fun > less(best) - 1e-3
 
 
 def test_fit_does_not_depend_on_the_units_of_the_reward():
