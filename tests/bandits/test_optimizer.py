@@ -27,6 +27,7 @@ from streamgp.bandits import (
     surrogate,
 )
 from streamgp.bandits.problems import MovingBump
+from streamgp.bandits.queries import FIRST_PRICE
 from streamgp.bandits.regression import Posterior
 from streamgp.checkpoint import CheckpointError
 
@@ -237,10 +238,21 @@ def test_a_seed_decides_and_asking_changes_nothing(rule, unchecked):
     opt.answer(points, np.ones(len(points)))
     if rule in ("grid", "past", "random"):
         assert_array_equal(opt.queries(), points)
-    x = opt.ask()
+    x, far = opt.ask(), opt.space.points[77]
     assert_array_equal(opt.ask(), x)
-    opt.answer(x[None], [9.0])  # so that it thinks again
-    assert opt.predict([x])[0] > 2.0
+    opt.answer([far], [99.0])  # so that it thinks again
+    assert np.abs(opt.ask() - far) < 10.0 < np.abs(x - far)
+
+
+def test_queries_are_elsewhere_in_every_step():
+    for rule in ("grid", "random", "domain", "maximisers"):
+        opt = new("gp-ucb", [(0.0, 1.0)], query_rule=rule, num_queries=3, hyperparameters=KNOWN)
+        asked = []
+        for _ in range(4):
+            opt.ask()
+            opt.tell([0.5], 1.5)
+            asked.append(opt.queries())
+        assert len({tuple(X[:, 0]) for X in asked}) == 4
 
 
 def test_known_hyperparameters_leave_queries_as_they_are_after_answers_and_choices(unchecked):
@@ -329,6 +341,7 @@ def test_a_mixed_space_a_budget_and_known_hyperparameters_come_back(tmp_path):
     opt.save(tmp_path)
     again = TimeVaryingOptimizer.load(tmp_path)
     assert again.space == opt.space
+    assert again._price == opt._price != FIRST_PRICE
     for _ in range(3):
         x, X = opt.ask(), opt.queries()
         assert (again.ask(), again.queries()) == (x, X)
