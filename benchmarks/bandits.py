@@ -6,7 +6,6 @@
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -14,7 +13,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from default_page import put
+from bandits_page import write_page
 
 from streamgp.bandits import TimeVaryingOptimizer
 from streamgp.bandits.kdpp import SwapChain, greedy
@@ -22,8 +21,6 @@ from streamgp.bandits.problems import MovingBump, play
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "bandits.json"
-RUNS = HERE / "results" / "reproductions"
-PAGE = HERE.parent / "docs" / "bandits.md"
 KNOWN = {"lengthscales": 0.059, "variance": 0.248, "noise_var": 0.01, "mean": 1.548}
 METHODS = ("sparq-gp-ucb", "gp-ucb", "r-gp-ucb", "sw-gp-ucb", "tv-gp-ucb", "w-gp-ucb", "ensemble")
 STEPS = 2_000
@@ -88,59 +85,6 @@ def _microseconds(work: Any, proposals: list[tuple[int, int]]) -> float:
     return median(times)
 
 
-def speed_table(stored: dict[str, Any]) -> str:
-    """Milliseconds of a step."""
-    lines = [
-        f"| | {' | '.join(f'step {mark:,}' for mark in MARKS)} | first 500 steps |",
-        "|---" * (len(MARKS) + 2) + "|",
-    ]
-    for name, one in stored["steps"].items():
-        cells = [f"{one['ms'][str(m)]:.2f} ms" if str(m) in one["ms"] else "" for m in MARKS]
-        lines.append(f"| `{name}` | {' | '.join(cells)} | {one['first_500_s']:.1f} s |")
-    return "\n".join(lines)
-
-
-def swap_sentence(swaps: dict[str, float]) -> str:
-    """What a proposal of the chain saves."""
-    ratio = f"A swap proposal takes {swaps['swap']:.1f} us, a fresh determinant {swaps['determinant']:.1f} us"
-    return f"{ratio}: {swaps['determinant'] / swaps['swap']:.1f} times as long (38 of 200 points)."
-
-
-class Kept:
-    """The runs of a reproduction."""
-
-    def __init__(self, name: str) -> None:
-        self.runs = json.loads((RUNS / f"{name}.json").read_text())["runs"]
-
-    def cell(
-        self, data: str, model: str, metric: str = "regret", take: Callable[[list[float]], float] = median
-    ) -> str:
-        """Median, or another choice, over the seeds; empty where there is no such run."""
-        found = [
-            run["models"][model][metric]
-            for key, run in self.runs.items()
-            if key.rsplit(" ", 1)[0] == data and metric in run["models"].get(model, {})
-        ]
-        return f"{take(found):.3g}" if found else ""
-
-
-def table(rows: dict[str, list[str]], *columns: str) -> str:
-    """Markdown."""
-    lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
-    return "\n".join(lines + [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()])
-
-
-def rules() -> str:
-    """Where side queries should be: median regret, and the worst of the seeds."""
-    beyond, data = Kept("sparq-beyond"), "moving-bump-new"
-    rows = {}
-    for rule in ("past", "grid", "domain", "random", "maximisers"):
-        suffix = "" if rule == "past" else f", {rule}"
-        models = [f"SparQ-GP-UCB{suffix}, beta {beta}" for beta in ("log", "2")]
-        rows[f'`"{rule}"`'] = [beyond.cell(data, model, take=take) for take in (median, max) for model in models]
-    return table(rows, "beta log", "beta 2", "worst, log", "worst, 2")
-
-
 def main(
     part: Annotated[str, typer.Option(help="speed, tables or all.")] = "all",
     seeds: Annotated[int, typer.Option(min=1)] = 3,
@@ -151,12 +95,7 @@ def main(
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         found = {"steps": run_steps(seeds), "swaps": run_swaps()}
         RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    text = PAGE.read_text()
-    if RESULTS.exists():
-        stored = json.loads(RESULTS.read_text())
-        text = put(text, "bandits-speed", speed_table(stored) + "\n\n" + swap_sentence(stored["swaps"]))
-    text = put(text, "bandits-rules", rules())
-    PAGE.write_text(text)
+    write_page(json.loads(RESULTS.read_text()))
 
 
 if __name__ == "__main__":

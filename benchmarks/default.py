@@ -26,7 +26,8 @@ from scipy.special import logsumexp
 
 from streamgp import student_t
 from streamgp.learner import StreamLearner
-from streamgp.presets import PRESETS, Spec
+from streamgp.presets import PRESETS
+from streamgp.spec import Spec
 from streamgp.weights import Mixture, WeightRule, auto
 
 RESULTS = Path(__file__).parent / "results" / "default.json"

@@ -23,7 +23,8 @@ from scipy.special import logsumexp
 from scipy.stats import wilcoxon
 
 from streamgp.learner import StreamLearner
-from streamgp.presets import PRESETS, Spec
+from streamgp.presets import PRESETS
+from streamgp.spec import Spec
 from streamgp.warmup import FittedExpert
 
 RESULTS = Path(__file__).parent / "results" / "stacking.json"

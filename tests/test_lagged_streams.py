@@ -17,7 +17,8 @@ from sklearn.base import clone
 from oracles.lagged_rows import widened_by_hand
 from streamgp import StreamingGPRegressor, checkpoint, evaluate, learner
 from streamgp.learner import StreamLearner
-from streamgp.presets import Spec, make_spec
+from streamgp.presets import make_spec
+from streamgp.spec import Spec
 from test_learner import mean_and_std, run, same
 
 ROWS, WARMUP, LAGS = 120, 40, (1, 3, 20)

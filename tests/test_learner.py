@@ -15,8 +15,9 @@ from scipy.stats import norm
 from streamgp import checkpoint, learner
 from streamgp.core import Predictive
 from streamgp.learner import StreamLearner
-from streamgp.presets import Spec, make_spec
+from streamgp.presets import make_spec
 from streamgp.serialise import encode
+from streamgp.spec import Spec
 
 ROWS, WARMUP = 150, 40
 SPEC = make_spec("e-doebe", bases=["linear", "rbf"], features_per_basis=6)

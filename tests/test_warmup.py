@@ -14,7 +14,8 @@ from streamgp.bases import Basis
 from streamgp.ensemble import Ensemble
 from streamgp.evidence import Fit, fit_basis
 from streamgp.learner import StreamLearner
-from streamgp.presets import Spec, make_spec
+from streamgp.presets import make_spec
+from streamgp.spec import Spec
 from streamgp.warmup import fit_ensemble
 
 

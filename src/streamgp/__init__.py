@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from streamgp.checkpoint import CheckpointError
     from streamgp.data import DataError
     from streamgp.estimators import (
+        SplittingGPRegressor,
         StreamingGPClassifier,
         StreamingGPCountRegressor,
         StreamingGPOrdinal,
@@ -22,6 +23,7 @@ __all__ = [
     "CheckpointError",
     "DataError",
     "Evaluation",
+    "SplittingGPRegressor",
     "StreamingGPClassifier",
     "StreamingGPCountRegressor",
     "StreamingGPOrdinal",
@@ -34,6 +36,7 @@ _HOMES = {
     "CheckpointError": "streamgp.checkpoint",
     "DataError": "streamgp.data",
     "Evaluation": "streamgp.evaluation",
+    "SplittingGPRegressor": "streamgp.estimators",
     "StreamingGPClassifier": "streamgp.estimators",
     "StreamingGPCountRegressor": "streamgp.estimators",
     "StreamingGPOrdinal": "streamgp.estimators",

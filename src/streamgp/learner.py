@@ -20,12 +20,15 @@ from streamgp.ensemble import Ensemble
 from streamgp.generalised import GeneralisedEnsemble
 from streamgp.likelihoods import AnyPredictive
 from streamgp.multikernel import MultiKernel
-from streamgp.presets import Spec
+from streamgp.presets import SPARSE
 from streamgp.rowwise import RowWise
 from streamgp.serialise import decode, encode
+from streamgp.sparse import LocalGPs
+from streamgp.spec import Spec
 from streamgp.warmup import FittedExpert, fit_ensemble, provisional_ensemble
 from streamgp.warmup_generalised import fit_generalised, provisional_generalised, with_class
 from streamgp.warmup_multikernel import make_multikernel
+from streamgp.warmup_sparse import described, make_sparse
 from streamgp.weights import Mixture
 
 _Stretch = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -103,7 +106,7 @@ class StreamLearner:
         self._inputs = Standardiser.empty(width)
         self._targets = Standardiser.empty(num_outputs)
         with jax.enable_x64(True):
-            # An Ensemble, a GeneralisedEnsemble or a MultiKernel, and its state.
+            # An Ensemble, a GeneralisedEnsemble, a MultiKernel or LocalGPs, and its state.
             self._model: Any = self._provisional(np.zeros((0, width)), np.zeros((0, num_outputs)))
             self._state: Any = self._model.init(jax.random.key(seed), spec.horizon)
         self._origins = Origins.empty(spec.horizon, width)
@@ -148,9 +151,16 @@ class StreamLearner:
         if self._singly and self._rowwise:
             return np.exp(self._rowwise.log_weights)
         with jax.enable_x64(True):
-            if isinstance(self._model, MultiKernel):
+            if isinstance(self._model, MultiKernel | LocalGPs):
                 return np.asarray(self._model.weights(self._state))
             return np.exp(np.asarray(self._model.rule.predict(self._state.weights)))
+
+    @property
+    def local_models(self) -> list[dict[str, Any]]:
+        """When each local Gaussian process was born, where it is and what it believes, in the units of the data."""
+        if not isinstance(self._model, LocalGPs):
+            return []
+        return described(self._state.models, self._inputs, self._targets)
 
     @property
     def rules(self) -> dict[str, float]:
@@ -378,7 +388,9 @@ class StreamLearner:
             unit = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
         inputs, targets = self._inputs.transform(X), np.asarray((y - self._targets.mean) / self._targets.scale)
         settings = {"seed": self.seed, "time_unit": unit, "progress": self.progress}
-        if self.spec.learner is not None:
+        if self.spec.learner in SPARSE:
+            self._model, self.experts = make_sparse(self.spec, inputs, targets, seed=self.seed)
+        elif self.spec.learner is not None:
             self._model, self.experts = make_multikernel(self.spec, inputs, targets, self.num_classes, seed=self.seed)
         elif self.spec.task == "regression":
             self._model, self.experts = fit_ensemble(self.spec, inputs, targets, **settings)

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,9 +13,9 @@ from streamgp import weights as rules
 from streamgp.bases import FAMILIES
 from streamgp.dynamics import parse
 from streamgp.noise import parse as parse_noise
-from streamgp.weights import WeightRule
+from streamgp.sparse import COMBINATIONS
+from streamgp.spec import LIKELIHOODS, Spec
 
-PAPER_BASES = ("linear", "hilbert", "fourier", "rbf")
 # IE-GP's dictionary: isotropic squared-exponential kernels with squared lengthscales 10^k.
 IE_GP_DICTIONARY = tuple(float(10.0 ** (k / 2)) for k in range(-4, 7))
 # The dictionary of Ghari and Shen (2021): squared lengthscales from 10^-2 to 10^2.
@@ -23,168 +23,13 @@ SFG_MKL_DICTIONARY = tuple(float(10.0 ** (k / 20)) for k in range(-20, 21))
 _STACKING = ("soft-bayes", "stacking", "stacking-share", "stacking-newton")
 RULES = ("bma", "bma-shutdown", "dma", "switching", "e-doebe", *_STACKING, "auto", "Q")
 _RULE_NAMES = RULES[:-1]
-# What targets may be, and the likelihoods that go with it, the usual one first.
-LIKELIHOODS = {
-    "regression": ("gaussian",),
-    "classification": ("categorical",),
-    "count": ("negative-binomial", "poisson"),
-    "ordinal": ("ordinal",),
-}
-
-
-@dataclass(frozen=True)
-class Spec:
-    """Everything that defines an ensemble before it has seen data.
-
-    Attributes
-    ----------
-    bases
-        Names of basis families (see `streamgp.bases.FAMILIES`).
-    features_per_basis
-        Features of each basis, F; None takes each family's default.
-    dynamics
-        Names of the dynamics that every basis gets a copy of.
-    noise
-        Names of the kinds of noise that every such copy gets (see `streamgp.noise`): they share its filter.
-    rule
-        ``bma``, ``bma-shutdown``, ``dma`` (Bayes with forgetting), ``switching`` (fixed share over all experts),
-        ``e-doebe`` (switching between the dynamics of one basis), ``soft-bayes``, ``stacking``, ``stacking-share`` or
-        ``stacking-newton`` (four that seek the best blend: see `streamgp.weights.stacking`), ``auto`` (a mixture over
-        rules) or ``Q`` (a transition matrix of the user's).
-    delta
-        E-DOEBE's switching rate between two dynamics of one basis.
-    share
-        Probability per row, under ``e-doebe``, of a fresh start among all experts; the paper has none.
-    switch
-        Probability per row of leaving an expert under ``switching``.
-    lengthscales
-        Fixed isotropic lengthscales, one expert each, in place of the fitted ones; None fits them.
-    most_features
-        Of the starting points of a basis those of the best evidence are kept, at least one, and no more than have so
-        many features together; None keeps all.
-    n_samples
-        Experts of each starting point kept: its optimum, and draws from the Laplace approximation of the evidence
-        around it (see `streamgp.laplace`). `most_features` counts the optima alone, so that samples never change
-        which starting points are kept.
-    transition
-        The user's Q, as nested tuples; its columns sum to one.
-    q_absolute
-        Random-walk variances are absolute, as in the papers, instead of relative to the prior variance of the
-        function (or to the target's variance, where that is smaller).
-    warmup_posterior
-        ``condition``: after the fit the experts learn the warm-up rows; ``prior``: they start again from the
-        prior, as in the papers.
-    lags
-        Which targets before a row are among its inputs, in rows back, ascending.
-    without_lags
-        Where there are lags, every basis serves twice: over all inputs, and over those that are not lags. Each of the
-        two has half of `most_features`.
-    horizon
-        How many rows after the last one learnt the forecast is for; 0: the target of a row is predicted from the
-        inputs of the same row.
-    likelihood
-        ``gaussian``, with noise as above; or ``categorical``, ``negative-binomial``, ``poisson``, ``ordinal``: see
-        `streamgp.likelihoods`.
-    exposure
-        For counts: the last input is the log of the exposure, by which the rate is multiplied.
-    learner
-        An online learner of many kernels in place of an ensemble (see `streamgp.multikernel`); of what stands above,
-        it heeds `features_per_basis`, `lengthscales`, `lags` and `likelihood`.
-    """
-
-    model: str
-    bases: tuple[str, ...] = PAPER_BASES
-    features_per_basis: int | None = None
-    dynamics: tuple[str, ...] = ("static",)
-    noise: tuple[str, ...] = ("constant",)
-    rule: str = "bma"
-    delta: float = 0.01
-    share: float = 0.01
-    switch: float = 1e-3
-    lengthscales: tuple[float, ...] | None = None
-    most_features: int | None = None
-    n_samples: int = 1
-    transition: tuple[tuple[float, ...], ...] | None = None
-    q_absolute: bool = False
-    warmup_posterior: str = "condition"
-    lags: tuple[int, ...] = ()
-    without_lags: bool = False
-    horizon: int = 0
-    likelihood: str = "gaussian"
-    exposure: bool = False
-    learner: str | None = None
-
-    @property
-    def task(self) -> str:
-        """What the targets are: ``regression``, ``classification``, ``count`` or ``ordinal``."""
-        return next(task for task, names in LIKELIHOODS.items() if self.likelihood in names)
-
-    def check(self, num_inputs: int, warmup: int) -> None:
-        """Raise ValueError if a basis cannot take so many inputs, or lag or horizon are too long for the warm-up.
-
-        Better now than at its end.
-        """
-        if self.horizon + max(self.lags, default=0) >= warmup > max(self.lags, default=0):
-            raise ValueError(
-                f"horizon: expected a horizon that leaves pairs of inputs and targets in the warm-up of {warmup} "
-                f"rows, got {self.horizon} and lags up to {max(self.lags, default=0)}; choose a longer warm-up"
-            )
-        if self.lags and self.lags[-1] >= warmup:
-            raise ValueError(
-                f"lags: expected lags shorter than the warm-up of {warmup} rows, got {self.lags[-1]}; choose a "
-                f"longer warm-up or shorter lags"
-            )
-        if num_inputs == 0:
-            raise ValueError("X: expected at least one column, or lags of the target as inputs, got neither")
-        if "hilbert-product" in self.bases and num_inputs > 3:
-            raise ValueError(
-                f"bases: expected at most 3 inputs for 'hilbert-product', got {num_inputs} (one-hot columns "
-                f"and lags included); choose fewer features, or use 'hilbert'"
-            )
-
-    def starts_kept(self, features: Sequence[int]) -> int:
-        """How many starting points of a basis are kept, of those with so many features, the best evidence first."""
-        if self.most_features is None:
-            return len(features)
-        return max(1, int(np.sum(np.cumsum(features) <= self.most_features)))
-
-    def make_rule(self, groups: Sequence[int]) -> WeightRule:
-        """The weight rule for experts whose bases are numbered by `groups`."""
-        match self.rule:
-            case "bma":
-                return rules.BMA()
-            case "bma-shutdown":
-                return rules.BMA(1e-16)
-            case "switching":
-                return rules.fixed_share(len(groups), self.switch)
-            case "e-doebe":
-                return rules.share(groups, self.delta, self.share)
-            case "dma":
-                return rules.DMA()
-            case "soft-bayes":
-                return rules.SoftBayes()
-            case "stacking":
-                return rules.ExponentiatedGradient()
-            case "stacking-share":
-                return rules.ExponentiatedGradient(share=1e-3)
-            case "stacking-newton":
-                return rules.NewtonStep()
-            case "auto":
-                return rules.auto(groups)
-            case _:
-                Q = np.asarray(self.transition, dtype=float)
-                if Q.shape != (len(groups), len(groups)):
-                    raise ValueError(
-                        f"weights: expected a {len(groups)} x {len(groups)} matrix Q for the {len(groups)} experts "
-                        f"that the warm-up kept, got shape {Q.shape}"
-                    )
-                return rules.markov(Q)
-
-
 _WALK = "walk 0.001"
 _DICTIONARY = {"bases": ("fourier",), "features_per_basis": 100, "lengthscales": IE_GP_DICTIONARY}
 MULTIKERNEL = ("sfg-mkl", "sfg-mkl-r", "raker", "adaraker", "omkr", "omkl-gf")
 _MANY_KERNELS = {"bases": (), "lengthscales": SFG_MKL_DICTIONARY}
+# Chosen by predictions of training rows, one step ahead: docs/local.md.
+_LOCAL = {"bases": (), "max_models": 64}
+SPARSE = ("ovfe", "wgpr", "solar-gp", "lgpr")
 PRESETS: dict[str, Spec] = {
     spec.model: spec
     for spec in (
@@ -210,6 +55,10 @@ PRESETS: dict[str, Spec] = {
         Spec("i-ssgpr", bases=("fourier",), features_per_basis=100, most_features=1),
         Spec("linear", bases=("linear",)),
         *(Spec(name, learner=name, **_MANY_KERNELS) for name in MULTIKERNEL),
+        Spec("ovfe", bases=(), learner="ovfe"),
+        Spec("wgpr", learner="wgpr", threshold=5.0, **_LOCAL),
+        Spec("solar-gp", learner="solar-gp", threshold=0.5, combination="distance", **_LOCAL),
+        Spec("lgpr", learner="lgpr", threshold=0.5, combination="distance", **_LOCAL),
     )
 }
 # In place of the default for targets that are labels, counts or grades.
@@ -256,8 +105,8 @@ def make_spec(
         spec = GENERALISED_DEFAULT if model == "default" else spec
         _check_generalised(task, noise=noise, lags=lags, horizon=horizon, n_samples=n_samples)
     if spec.learner is not None:
-        _check_multikernel(
-            model,
+        _check_learner(
+            spec,
             task,
             bases=bases,
             n_samples=n_samples,
@@ -324,15 +173,57 @@ def _check_generalised(task: str, **options: Any) -> None:
             raise ValueError(f"{name}: expected it with the task 'regression' alone, got {value!r} for {task!r}")
 
 
-def _check_multikernel(model: str, task: str, **options: Any) -> None:
-    """Raise ValueError for what an online learner of many kernels does not have."""
-    if task not in ("regression", "classification"):
-        raise ValueError(f"model: expected an ensemble for the task {task!r}, got {model!r}")
+def _check_learner(spec: Spec, task: str, **options: Any) -> None:
+    """Raise ValueError for what a model that is no ensemble does not have."""
+    if task not in (("regression",) if spec.learner in SPARSE else ("regression", "classification")):
+        raise ValueError(f"model: expected an ensemble for the task {task!r}, got {spec.model!r}")
     for name, value in options.items():
         if value is not None and not (name == "n_samples" and value == 1):
             raise ValueError(
-                f"{name}: expected it with an ensemble of experts, got {value!r} for the model {model!r}"
+                f"{name}: expected it with an ensemble of experts, got {value!r} for the model {spec.model!r}"
             )
+
+
+def make_sparse_spec(
+    model: str,
+    *,
+    num_inducing: int | None = None,
+    batch_size: int | None = None,
+    max_models: int | None = None,
+    threshold: float | None = None,
+    combination: str | None = None,
+    steps: int | None = None,
+    alpha: float | None = None,
+    lags: Any = None,
+) -> Spec:
+    """A preset of sparse Gaussian processes with the user's changes; None leaves the preset's.
+
+    Raises
+    ------
+    ValueError
+        As `make_spec` does.
+    """
+    spec = make_spec(_known("model", model, SPARSE), features_per_basis=num_inducing, lags=lags)
+    changes: dict[str, Any] = {}
+    for name, value in (("batch_size", batch_size), ("max_models", max_models)):
+        if value is not None:
+            changes[name] = whole_number(name, value)
+    if changes.get("max_models", 1) > 1 and model == "ovfe":
+        raise ValueError(f"max_models: expected 1 for 'ovfe', which is a single model, got {max_models}; use 'wgpr'")
+    if steps is not None:
+        changes["steps"] = 0 if isinstance(steps, Integral) and steps == 0 else whole_number("steps", steps)
+    if threshold is not None:
+        limit = np.inf if model == "wgpr" else 1.0
+        if not (isinstance(threshold, Real) and 0.0 <= threshold <= limit):
+            raise ValueError(f"threshold: expected a number from 0 to {limit:g} for {model!r}, got {threshold!r}")
+        changes["threshold"] = float(threshold)
+    if alpha is not None:
+        if not (isinstance(alpha, Real) and 0.0 <= alpha <= 1.0):
+            raise ValueError(f"alpha: expected a number from 0 (variational) to 1, got {alpha!r}")
+        changes["alpha"] = float(alpha)
+    if combination is not None:
+        changes["combination"] = _known("combination", combination, COMBINATIONS)
+    return replace(spec, **changes)
 
 
 def whole_number(what: str, value: Any) -> int:

@@ -19,7 +19,7 @@ from streamgp.ensemble import Ensemble, Expert, ensemble
 from streamgp.evidence import INITIAL_NOISE_VAR, INITIAL_PRIOR_VAR, Fit, fit_basis
 from streamgp.laplace import laplace_samples
 from streamgp.noise import parse as parse_noise
-from streamgp.presets import Spec
+from streamgp.spec import Spec
 from streamgp.weights import BMA
 
 # A start whose evidence gains less than this share of its family's best ended on a plateau.

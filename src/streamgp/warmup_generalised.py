@@ -14,7 +14,7 @@ from streamgp.generalised import GeneralisedEnsemble, GeneralisedExpert, general
 from streamgp.laplace_evidence import LaplaceFit, fit_likelihood
 from streamgp.likelihoods import Categorical, Likelihood, NegativeBinomial, Ordinal, Poisson
 from streamgp.multikernel import MultiKernel
-from streamgp.presets import Spec
+from streamgp.spec import Spec
 from streamgp.warmup import FLAT_GAIN, FLAT_SHARE, FittedExpert, Job, dynamics_of, make_jobs, side_by_side
 from streamgp.weights import BMA
 

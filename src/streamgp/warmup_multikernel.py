@@ -21,7 +21,7 @@ from streamgp.multikernel import (
     squared_exponentials,
 )
 from streamgp.multikernel.omkr import kinds
-from streamgp.presets import Spec
+from streamgp.spec import Spec
 from streamgp.warmup import FittedExpert
 from streamgp.warmup_generalised import make_likelihood
 

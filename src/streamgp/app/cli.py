@@ -15,7 +15,7 @@ from streamgp.app.reproduce.command import reproduce
 
 if TYPE_CHECKING:
     from streamgp.app.job import RunOptions
-    from streamgp.presets import Spec
+    from streamgp.spec import Spec
 
 app = typer.Typer(
     add_completion=False,

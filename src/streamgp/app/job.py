@@ -18,8 +18,9 @@ from streamgp.estimators import expert_table
 from streamgp.evaluation import ClassMetrics, Conformal, prequential, results
 from streamgp.learner import StreamLearner
 from streamgp.noise import parse as parse_noise
-from streamgp.presets import Spec, make_spec
+from streamgp.presets import make_spec
 from streamgp.progress import Bar, progress_bar
+from streamgp.spec import Spec
 
 CHECKPOINT_SECONDS = 20.0
 

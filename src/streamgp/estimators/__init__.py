@@ -6,9 +6,11 @@ from streamgp.estimators.counts import StreamingGPCountRegressor
 from streamgp.estimators.evaluate import evaluate
 from streamgp.estimators.ordinal import StreamingGPOrdinal
 from streamgp.estimators.regressor import StreamingGPRegressor
+from streamgp.estimators.splitting import SplittingGPRegressor
 
 __all__ = [
     "DEFAULT_WARMUP",
+    "SplittingGPRegressor",
     "StreamingGPClassifier",
     "StreamingGPCountRegressor",
     "StreamingGPOrdinal",

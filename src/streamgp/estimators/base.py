@@ -13,7 +13,8 @@ from streamgp import checkpoint
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.prequential import Metrics, ScoredRows, collect
 from streamgp.learner import StreamLearner
-from streamgp.presets import Spec, make_spec, whole_number
+from streamgp.presets import make_spec, whole_number
+from streamgp.spec import Spec
 from streamgp.validation import Rows, check_inputs, check_rows
 
 DEFAULT_WARMUP = 1000

@@ -9,7 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from streamgp.estimators.labels import LabelEstimator, Labels, missing
 from streamgp.evaluation.labels import ClassMetrics
-from streamgp.presets import Spec
+from streamgp.spec import Spec
 from streamgp.validation import Rows
 
 

@@ -10,7 +10,8 @@ from sklearn.utils import column_or_1d
 
 from streamgp.estimators.base import StreamEstimator
 from streamgp.evaluation.counts import CountMetrics
-from streamgp.presets import Spec, whole_number
+from streamgp.presets import whole_number
+from streamgp.spec import Spec
 from streamgp.validation import Rows, check_inputs
 
 

@@ -8,7 +8,7 @@ from sklearn.utils import column_or_1d
 
 from streamgp.estimators.labels import LabelEstimator, Labels, missing
 from streamgp.evaluation.grades import GradeMetrics
-from streamgp.presets import Spec
+from streamgp.spec import Spec
 from streamgp.validation import Rows
 
 

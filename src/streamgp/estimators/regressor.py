@@ -9,7 +9,8 @@ from sklearn.base import RegressorMixin
 
 from streamgp.estimators.base import StreamEstimator
 from streamgp.evaluation.metrics import StreamMetrics, in_pieces
-from streamgp.presets import Spec, whole_number
+from streamgp.presets import whole_number
+from streamgp.spec import Spec
 from streamgp.validation import NotFiniteError, Rows, check_one, check_target
 
 

@@ -1,0 +1,31 @@
+"""Sparse Gaussian processes on a stream, one of them or local ones that split where the data change.
+
+`LocalGPs` makes `ovfe`, `wgpr`, `solar-gp` and `lgpr` online models; the algebra that they share is in
+`streamgp.sparse.vfe`.
+"""
+
+from streamgp.sparse.combining import COMBINATIONS
+from streamgp.sparse.fitting import exact_hyper
+from streamgp.sparse.local import LocalModel, LocalModels
+from streamgp.sparse.model import METHODS, LocalGPs
+from streamgp.sparse.splitting import Learning, relative_change
+from streamgp.sparse.vfe import Batch, Hyper, Posterior, Site, absorb, bound, no_site, posterior
+
+__all__ = [
+    "COMBINATIONS",
+    "METHODS",
+    "Batch",
+    "Hyper",
+    "Learning",
+    "LocalGPs",
+    "LocalModel",
+    "LocalModels",
+    "Posterior",
+    "Site",
+    "absorb",
+    "bound",
+    "exact_hyper",
+    "no_site",
+    "posterior",
+    "relative_change",
+]

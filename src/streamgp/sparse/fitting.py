@@ -1,0 +1,107 @@
+"""Hyperparameters and inducing inputs of one sparse Gaussian process, by a few steps up the bound of a batch."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from streamgp.hyperparameters import search
+from streamgp.sparse.vfe import Batch, Hyper, Site, bound, no_site
+
+# In logs, of standardised data: guards against overflow, never active at a sensible optimum.
+_LENGTHSCALE = (np.log(1e-3), np.log(1e4))
+_VARIANCE = (np.log(1e-6), np.log(1e6))
+_NOISE_VAR = (np.log(1e-6), np.log(1e3))
+EXACT_STEPS = 100
+_HUGE = 1e10  # what a search is told where the bound is not a number: it turns back
+
+
+def first_hyper(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"]) -> Hyper:
+    """Where a model that knows nothing yet starts: lengthscales and variances of the size of its first batch."""
+    lengthscales = np.maximum(X.std(axis=0), 1e-2) * np.sqrt(X.shape[1])
+    variance = np.maximum(np.mean(np.square(y)), 1e-2)
+    return Hyper(jnp.asarray(lengthscales), jnp.asarray(variance), jnp.asarray(0.1 * variance))
+
+
+def starting_inputs(
+    key: Key[Array, ""],
+    X: Float[np.ndarray, "n d"],
+    hyper: Hyper,
+    num_inducing: int,
+    old: Float[Array, "m d"] | None = None,
+    fresh: float = 0.3,
+) -> Float[np.ndarray, "m d"]:
+    """Inducing inputs for a batch: a share of `fresh` rows of it, the others from those of before, both at random.
+
+    Without `old` all are rows of the batch, which come again where it has too few. Each is moved by a thousandth of a
+    lengthscale, so that no two are the same.
+    """
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    kept = 0 if old is None else num_inducing - round(fresh * num_inducing)
+    rows = np.concatenate([rng.permutation(len(X)) for _ in range(-(-num_inducing // len(X)))])
+    Z = X[rows[: num_inducing - kept]]
+    if old is not None:
+        Z = np.concatenate([np.asarray(old)[rng.permutation(num_inducing)[:kept]], Z])
+    return Z + 1e-3 * np.asarray(hyper.lengthscales) * rng.standard_normal(Z.shape)
+
+
+def improved(
+    hyper: Hyper, Z: Float[np.ndarray, "m d"], batch: Batch, site: Site, steps: int, alpha: float
+) -> tuple[Hyper, Float[Array, "m d"]]:
+    """The best of at most `steps` steps of L-BFGS-B up the bound, in logs of the hyperparameters and in `Z`."""
+    d = batch.X.shape[1]
+
+    def objective(flat: np.ndarray) -> tuple[Array, Array]:
+        return _finite(*_loss_and_gradient(jnp.asarray(flat), batch, site, alpha))
+
+    start = np.concatenate([np.ravel(np.log(leaf)) for leaf in jax.tree.leaves(hyper)] + [np.ravel(Z)])
+    limits = [_LENGTHSCALE] * d + [_VARIANCE, _NOISE_VAR] + [(-np.inf, np.inf)] * Z.size
+    found = search(objective, start, limits, steps)
+    moved, inducing = _split(jnp.asarray(found.x), d)
+    return moved, inducing
+
+
+def exact_hyper(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"]) -> Hyper:
+    """Hyperparameters of greatest marginal likelihood on a few hundred rows: the bound with all of them as `Z`."""
+    start = first_hyper(X, y)
+    Z = jnp.asarray(X)
+    batch, site = Batch(Z, jnp.asarray(y), jnp.ones(len(X), bool)), no_site(Z, y.shape[1])
+    flat = np.concatenate([np.ravel(np.log(leaf)) for leaf in jax.tree.leaves(start)])
+    limits = [_LENGTHSCALE] * X.shape[1] + [_VARIANCE, _NOISE_VAR]
+
+    def objective(flat: np.ndarray) -> tuple[Array, Array]:
+        return _finite(*_exact_loss_and_gradient(jnp.asarray(flat), batch, site))
+
+    found = search(objective, flat, limits, EXACT_STEPS)
+    return _split(jnp.asarray(found.x), X.shape[1])[0]
+
+
+def _finite(value: Array, gradient: Array) -> tuple[Array, Array]:
+    """What a search is told: of something that is no number, to turn back."""
+    if np.isfinite(value) and np.isfinite(gradient).all():
+        return value, gradient
+    return jnp.full_like(value, _HUGE), jnp.zeros_like(gradient)
+
+
+def _split(flat: Float[Array, " p"], d: int) -> tuple[Hyper, Float[Array, "m d"]]:
+    positive = jnp.exp(flat[: d + 2])
+    return Hyper(positive[:d], positive[d], positive[d + 1]), flat[d + 2 :].reshape(-1, d)
+
+
+@partial(jax.jit, static_argnames="alpha")
+def _loss_and_gradient(flat: Array, batch: Batch, site: Site, alpha: float) -> tuple[Array, Array]:
+    def loss(flat: Array) -> Array:
+        hyper, Z = _split(flat, batch.X.shape[1])
+        return -bound(hyper, Z, batch, site, alpha) / jnp.maximum(jnp.sum(batch.mask), 1)
+
+    return jax.value_and_grad(loss)(flat)
+
+
+@jax.jit
+def _exact_loss_and_gradient(flat: Array, batch: Batch, site: Site) -> tuple[Array, Array]:
+    def loss(flat: Array) -> Array:
+        return -bound(_split(flat, batch.X.shape[1])[0], batch.X, batch, site) / len(batch.X)
+
+    return jax.value_and_grad(loss)(flat)

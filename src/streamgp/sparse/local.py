@@ -1,0 +1,92 @@
+"""Several sparse Gaussian processes side by side, in arrays with room for a stated number of them."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from streamgp.serialise import register
+from streamgp.sparse.vfe import Hyper, Posterior, Site, no_site, posterior
+
+
+@register
+class LocalModel(eqx.Module):
+    """One sparse Gaussian process and where it stands.
+
+    Attributes
+    ----------
+    hyper, site, posterior
+        What it knows; `posterior` is that of `site`, kept because every prediction needs it.
+    centre
+        Mean of the inputs that it has learnt.
+    rows
+        How many these are.
+    born
+        The row of the stream, from 0, with which it began.
+    targets
+        Of a model that keeps its rows (they are its inducing inputs then), their targets; else of no meaning.
+    """
+
+    hyper: Hyper
+    site: Site
+    posterior: Posterior
+    centre: Float[Array, "*j d"]
+    rows: Int[Array, "*j"]
+    born: Int[Array, "*j"]
+    targets: Float[Array, "*j m e"]
+
+    def after(self, hyper: Hyper, site: Site, centre: Array, rows: Array) -> "LocalModel":
+        """The model with a newer site."""
+        return LocalModel(hyper, site, _posterior(site), centre, rows, self.born, self.targets)
+
+
+_posterior = jax.jit(posterior)
+
+
+@register
+class LocalModels(eqx.Module):
+    """`LocalModel`s along a leading axis, of which the first `count` are alive."""
+
+    each: LocalModel
+    count: Int[Array, ""]
+
+    @property
+    def capacity(self) -> int:
+        """How many there can be."""
+        return len(self.each.rows)
+
+    def __getitem__(self, j: int) -> LocalModel:
+        return _take(self.each, jnp.asarray(j))
+
+    def put(self, j: int, model: LocalModel) -> "LocalModels":
+        """With `model` in place j, which may be the first free one."""
+        return LocalModels(_put(self.each, jnp.asarray(j), model), jnp.maximum(self.count, j + 1))
+
+
+@jax.jit
+def _take(models: LocalModel, j: Int[Array, ""]) -> LocalModel:
+    return jax.tree.map(lambda a: a[j], models)
+
+
+@jax.jit
+def _put(models: LocalModel, j: Int[Array, ""], model: LocalModel) -> LocalModel:
+    return jax.tree.map(lambda a, b: a.at[j].set(b), models, model)
+
+
+def blank(num_inducing: int, num_inputs: int, num_outputs: int) -> LocalModel:
+    """A model that knows nothing, with hyperparameters of standardised data."""
+    one = jnp.ones(())
+    Z = jnp.zeros((num_inducing, num_inputs))
+    site = no_site(Z, num_outputs)
+    hyper = Hyper(num_inputs**0.5 * jnp.ones(num_inputs), one, 0.1 * one)
+    nothing = jnp.zeros((num_inducing, num_outputs))
+    return LocalModel(
+        hyper, site, posterior(site), jnp.zeros(num_inputs), jnp.zeros((), int), jnp.zeros((), int), nothing
+    )
+
+
+def empty(capacity: int, num_inducing: int, num_inputs: int, num_outputs: int) -> LocalModels:
+    """Room for `capacity` models."""
+    one = blank(num_inducing, num_inputs, num_outputs)
+    every = jax.tree.map(lambda a: jnp.broadcast_to(a, (capacity, *a.shape)), one)
+    return LocalModels(every, jnp.zeros((), int))

@@ -1,0 +1,67 @@
+"""From warm-up rows to sparse Gaussian processes: nothing is fitted but what all of them share, if anything."""
+
+from typing import Any
+
+import numpy as np
+
+from streamgp.data.standardise import Standardiser
+from streamgp.sparse import Learning, LocalGPs, LocalModels, exact_hyper
+from streamgp.spec import Spec
+from streamgp.warmup import FittedExpert
+
+INDUCING = 50  # of each model, as in Kepler et al. (2021)
+KEPT = 100  # rows that each model of LGPR keeps
+OFFLINE_ROWS = 300  # of the warm-up, from which LGPR learns its hyperparameters
+
+
+def make_sparse(spec: Spec, X: np.ndarray, y: np.ndarray, *, seed: int) -> tuple[LocalGPs, list[FittedExpert]]:
+    """The model of `spec` before it has learnt any row.
+
+    Parameters
+    ----------
+    X, y
+        Standardised inputs (n, D) and targets (n, E) of the warm-up.
+    seed
+        Seed of the rows that hyperparameters are learnt from.
+    """
+    assert spec.learner is not None
+    exact = spec.learner == "lgpr"
+    hyper = None
+    if exact:
+        rows = np.random.default_rng(seed).permutation(len(X))[:OFFLINE_ROWS]
+        hyper = exact_hyper(X[rows], y[rows])
+    features = spec.features_per_basis or (KEPT if exact else INDUCING)
+    model = LocalGPs(
+        method=spec.learner,
+        num_inputs=X.shape[1],
+        num_outputs=y.shape[1],
+        num_inducing=features,
+        batch_size=spec.batch_size,
+        max_models=spec.max_models,
+        threshold=spec.threshold,
+        combination=spec.combination,
+        learning=Learning(spec.steps, spec.alpha),
+        hyper=hyper,
+    )
+    names = [f"model {j + 1}" for j in range(spec.max_models)]
+    return model, [FittedExpert(name, name, "static", "constant", features, np.nan) for name in names]
+
+
+def described(models: LocalModels, inputs: Standardiser, targets: Standardiser) -> list[dict[str, Any]]:
+    """Of each model alive: row of birth, rows learnt, centre and hyperparameters, in the units of the data.
+
+    Variances are those of the first target.
+    """
+    mean, scale, unit = (np.asarray(a) for a in (inputs.mean, inputs.scale, targets.scale[0]))
+    each = models.each
+    return [
+        {
+            "born": int(each.born[j]),
+            "rows": int(each.rows[j]),
+            "centre": (mean + scale * np.asarray(each.centre[j])).tolist(),
+            "lengthscales": (scale * np.asarray(each.hyper.lengthscales[j])).tolist(),
+            "variance": float(unit**2 * each.hyper.variance[j]),
+            "noise_var": float(unit**2 * each.hyper.noise_var[j]),
+        }
+        for j in range(int(models.count))
+    ]
