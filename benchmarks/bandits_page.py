@@ -99,15 +99,23 @@ def fairness() -> str:
             [
                 synthetic.cell("moving-bump", f"{name}, beta log"),
                 *(beyond.both(f"{name} with {rule}, beta log") for rule in rules),
+                "",
             ],
         )
         for name in BASELINES
     ]
     rows += [
-        ("SW-GP-UCB, window 3", ["", "", beyond.both("SW-GP-UCB of 3 with grid, beta log"), ""]),
-        ("SparQ-GP-UCB", ["", *(beyond.both(f"SparQ-GP-UCB, {rule}, beta log") for rule in rules)]),
+        ("SW-GP-UCB, window 3", ["", "", beyond.both("SW-GP-UCB of 3 with grid, beta log"), "", ""]),
+        (
+            "SparQ-GP-UCB",
+            [
+                "",
+                *(beyond.both(f"SparQ-GP-UCB, {rule}, beta log") for rule in rules),
+                beyond.both("SparQ-GP-UCB, beta log"),
+            ],
+        ),
     ]
-    return table(rows, "no queries", "random points", "grid", "own maximisers")
+    return table(rows, "no queries", "random points", "grid", "own maximisers", "past inputs")
 
 
 def failures() -> str:

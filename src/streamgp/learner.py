@@ -160,7 +160,8 @@ class StreamLearner:
         """When each local Gaussian process was born, where it is and what it believes, in the units of the data."""
         if not isinstance(self._model, LocalGPs):
             return []
-        return described(self._state.models, self._inputs, self._targets)
+        with jax.enable_x64(True):
+            return described(self._state.models, self._inputs, self._targets)
 
     @property
     def rules(self) -> dict[str, float]:

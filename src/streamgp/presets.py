@@ -27,7 +27,7 @@ _WALK = "walk 0.001"
 _DICTIONARY = {"bases": ("fourier",), "features_per_basis": 100, "lengthscales": IE_GP_DICTIONARY}
 MULTIKERNEL = ("sfg-mkl", "sfg-mkl-r", "raker", "adaraker", "omkr", "omkl-gf")
 _MANY_KERNELS = {"bases": (), "lengthscales": SFG_MKL_DICTIONARY}
-# Chosen by predictions of training rows, one step ahead: docs/local.md.
+# docs/local.md says where the thresholds come from.
 _LOCAL = {"bases": (), "max_models": 64}
 SPARSE = ("ovfe", "wgpr", "solar-gp", "lgpr")
 PRESETS: dict[str, Spec] = {
@@ -203,7 +203,8 @@ def make_sparse_spec(
     ValueError
         As `make_spec` does.
     """
-    spec = make_spec(_known("model", model, SPARSE), features_per_basis=num_inducing, lags=lags)
+    features = None if num_inducing is None else whole_number("num_inducing", num_inducing)
+    spec = make_spec(_known("model", model, SPARSE), features_per_basis=features, lags=lags)
     changes: dict[str, Any] = {}
     for name, value in (("batch_size", batch_size), ("max_models", max_models)):
         if value is not None:

@@ -44,16 +44,17 @@ def make_sparse(spec: Spec, X: np.ndarray, y: np.ndarray, *, seed: int) -> tuple
         hyper=hyper,
     )
     names = [f"model {j + 1}" for j in range(spec.max_models)]
-    return model, [FittedExpert(name, name, "static", "constant", features, np.nan) for name in names]
+    return model, [FittedExpert(name, "sparse", "static", "constant", features, np.nan) for name in names]
 
 
 def described(models: LocalModels, inputs: Standardiser, targets: Standardiser) -> list[dict[str, Any]]:
     """Of each model alive: row of birth, rows learnt, centre and hyperparameters, in the units of the data.
 
-    Variances are those of the first target.
+    Variances are those of the first target. With two inputs there are the inducing inputs as well, for a map.
     """
     mean, scale, unit = (np.asarray(a) for a in (inputs.mean, inputs.scale, targets.scale[0]))
     each = models.each
+    mapped = len(mean) == 2
     return [
         {
             "born": int(each.born[j]),
@@ -63,5 +64,6 @@ def described(models: LocalModels, inputs: Standardiser, targets: Standardiser) 
             "variance": float(unit**2 * each.hyper.variance[j]),
             "noise_var": float(unit**2 * each.hyper.noise_var[j]),
         }
+        | ({"inducing": (mean + scale * np.asarray(each.site.inducing[j])).tolist()} if mapped else {})
         for j in range(int(models.count))
     ]

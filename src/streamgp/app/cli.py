@@ -120,7 +120,8 @@ def run(
         str,
         typer.Option(
             help="default, e-doebe, oebe, doebe, soebe, sdoebe, ie-gp, die-gp, sie-gp, dsie-gp, i-ssgpr or linear; "
-            "or many kernels by gradient steps: sfg-mkl, sfg-mkl-r, raker, adaraker, omkr or omkl-gf."
+            "or many kernels by gradient steps: sfg-mkl, sfg-mkl-r, raker, adaraker, omkr or omkl-gf; "
+            "or sparse and local Gaussian processes: ovfe, wgpr, solar-gp or lgpr."
         ),
     ] = "default",
     bases: Annotated[

@@ -291,6 +291,28 @@ def _number_ticks(ax: Axes) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: format(v, style).replace("-", "\N{MINUS SIGN}")))
 
 
+def territories(points: list[tuple[str, np.ndarray]], names: list[str]) -> str:
+    """A map of two inputs: the inducing inputs of every model in its colour, its number amid them."""
+
+    def draw(ax: Axes) -> None:
+        for j, (colour, places) in enumerate(points):
+            ax.plot(places[:, 0], places[:, 1], linestyle="none", marker="o", markersize=4, color=_ink(colour))
+            x, y = np.median(places, axis=0).tolist()
+            ax.text(x, y, str(j + 1), color=_ink("ink"), ha="center", va="center", fontweight="bold")
+        every = np.concatenate([places for _, places in points])
+        low, high = np.quantile(every, (0.005, 0.995), axis=0)  # a point that strayed must not shrink the map
+        room = 0.05 * np.maximum(high - low, 1e-12)
+        ax.set_xlim(low[0] - room[0], high[0] + room[0])
+        ax.set_ylim(low[1] - room[1], high[1] + room[1])
+        ax.set_xlabel(names[0], loc="right")
+        ax.xaxis.set_major_locator(MaxNLocator(5))
+        ax.yaxis.set_major_locator(MaxNLocator(6))
+
+    label = "Where the local models are"
+    wide, narrow = _svg("map-wide", label, _WIDE, 520, draw), _svg("map-narrow", label, _NARROW, 330, draw)
+    return f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
+
+
 def _both(name: str, label: str, rows: Rows, height: int, draw: Callable[[Axes], None], percent: bool = False) -> str:
     """A chart along the stream, drawn once for a desktop and once for a phone."""
 

@@ -285,6 +285,7 @@ class Job:
             "interrupted": stopped is not None,
             "stopped": stopped,
             "experts": expert_table(self.learner),
+            "models": self.learner.local_models,
             "rules": [{"name": name, "weight": weight} for name, weight in self.learner.rules.items()],
             "warnings": self._warnings(),
             "command": self.options.command,

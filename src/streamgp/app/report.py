@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import streamgp
-from streamgp.app import weighing, wording
+from streamgp.app import territory, weighing, wording
 from streamgp.app.outputs import RULE, WEIGHTS_KEPT, write_aside
 from streamgp.app.pages import labels, numbers
 from streamgp.app.pages.stream import mean_weights, must_exist, scan, span_of
@@ -78,6 +78,7 @@ def write_report(directory: Path) -> Path:
         **page_of.calibration(figures, predictions, metrics),
         **weighing.experts(figures, bins, metrics, span),
         **weighing.rules(figures, bins, metrics, span),
+        **territory.local_models(figures, metrics),
     )
     write_aside(directory / "report.html", html.encode())
     return directory / "report.html"
@@ -107,6 +108,8 @@ def _read_metrics(path: Path) -> dict[str, Any]:
         "warnings": [],
         "command": None,
         "rules": [],
+        "models": [],
+        "features": [],
         "horizon": None,
         "conformal": None,
     }

@@ -39,7 +39,7 @@ def experts(figures: Any, bins: pl.DataFrame, metrics: dict[str, Any], span: Any
         "first": ordered[:FIRST],
         "folded": ordered[FIRST:],
         "left_out": 0,
-        "by_expert": len(table) <= figures.EXPERTS_SHOWN,
+        "by_expert": len(table) <= figures.EXPERTS_SHOWN or bool(metrics["models"]),
         "kinds": {what: list(dict.fromkeys(e[what] for e in table)) for what in SHARED},
         "weight_charts": [],
         "matters": MATTERS,
@@ -54,7 +54,7 @@ def experts(figures: Any, bins: pl.DataFrame, metrics: dict[str, Any], span: Any
     if context["by_expert"] and len(table) > 1:
         ranked = sorted(table, key=lambda e: -e["mean"])
         for i, expert in enumerate(ranked):
-            expert["colour"] = f"expert{i}"
+            expert["colour"] = f"expert{i}" if i < figures.EXPERTS_SHOWN else "others"
         members = [Member(e["name"], [e["name"]], e["weight"] or 0.0) for e in ranked]
         context["weight_charts"] = [_chart(figures, bins, members, "experts", span)]
     elif not context["by_expert"]:

@@ -227,8 +227,9 @@ def warmup_for(rows: Rows) -> int:
 
 
 def expert_table(learner: StreamLearner) -> list[dict[str, Any]]:
-    """The experts with their present weights; empty before the end of the warm-up."""
-    return [
+    """The experts with their present weights, of local models those alive; empty before the end of the warm-up."""
+    rows = [
         {**vars(expert), "weight": float(weight)}
         for expert, weight in zip(learner.experts, learner.weights if learner.experts else [], strict=True)
     ]
+    return rows[: len(learner.local_models)] if learner.local_models else rows

@@ -26,8 +26,9 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
     model
         A preset: ``default``, ``e-doebe``, ``oebe``, ``doebe``, ``soebe``, ``sdoebe``, ``ie-gp``, ``die-gp``,
         ``sie-gp``, ``dsie-gp``, ``i-ssgpr``, ``linear``; or an online learner of many kernels, ``sfg-mkl``,
-        ``sfg-mkl-r``, ``raker``, ``adaraker``, ``omkr``, ``omkl-gf`` (see `streamgp.multikernel`), to which of what
-        follows `warmup`, `features_per_basis`, `lags`, `on_bad_row` and `random_state` apply.
+        ``sfg-mkl-r``, ``raker``, ``adaraker``, ``omkr``, ``omkl-gf`` (see `streamgp.multikernel`), or sparse Gaussian
+        processes, ``ovfe``, ``wgpr``, ``solar-gp``, ``lgpr`` (see `SplittingGPRegressor`): to these, of what follows,
+        `warmup`, `features_per_basis`, `lags`, `on_bad_row` and `random_state` apply.
     warmup
         Rows of the warm-up. None: 1,000, or in `fit` a fifth of a shorter data set (but 50 rows if there are).
     bases

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from streamgp.linalg import bures_wasserstein
+from streamgp.serialise import register
 from streamgp.sparse.fitting import first_hyper, improved, starting_inputs
 from streamgp.sparse.local import LocalModel, LocalModels, blank
 from streamgp.sparse.vfe import Batch, Hyper, Site, absorb, no_site
@@ -25,6 +26,7 @@ from streamgp.sparse.vfe import Batch, Hyper, Site, absorb, no_site
 NEAREST_CANDIDATES = 5  # J-hat of the paper
 
 
+@register
 @dataclass(frozen=True)
 class Learning:
     """How a sparse model learns a batch.

@@ -16,6 +16,7 @@ _COLOURS = (
     "#332288", "#cc6677", "#117733", "#88ccee", "#ddcc77", "#aa4499", "#44aa99", "#882255", "#999933", "#555555",
 )  # fmt: skip
 _DASHES = ("-", "--")
+_VARIANTS = ("-", ":", "--", "-.", (0, (5, 1, 1, 1, 1, 1)))
 
 
 def draw(outcome: Outcome, stem: Path) -> list[Path]:
@@ -114,14 +115,28 @@ def _regret(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
 
 
 def _dynamic_regret(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
-    """Average regret by step, a chart for each beta; what goes with none of them is in all."""
+    """Average regret by step, a chart for each beta; what goes with none of them is in all.
+
+    A colour for each method, a dash for each of its variants; bands, of one standard deviation, only of the first.
+    """
     names = list(runs[0]["dynamic_regret"])
     betas = list(dict.fromkeys(name.rsplit(", ", 1)[1] for name in names if ", beta " in name))
     figure = Figure(figsize=(4.6 * len(betas) + 2.6, 4.4), layout="constrained")
     axes = figure.subplots(1, len(betas), sharey=True, squeeze=False)[0]
     for ax, beta in zip(axes, betas, strict=True):
-        shown = {name.rsplit(", ", 1)[0]: name for name in names if name.endswith(f", {beta}")}
-        _lines(ax, {m: [run["dynamic_regret"][name] for run in runs] for m, name in shown.items()}, "regret")
+        variants: dict[str, int] = {}
+        for name in names:
+            if not name.endswith(f", {beta}"):
+                continue
+            model = name.rsplit(", ", 1)[0]
+            method = model.split(" with ")[0].split(", ")[0]
+            dash = variants[method] = variants.get(method, -1) + 1
+            values = np.array([run["dynamic_regret"][name]["regret"] for run in runs], dtype=float)
+            rows, mean, std = runs[0]["dynamic_regret"][name]["rows"], values.mean(0), values.std(0)
+            colour = _COLOURS[list(variants).index(method) % len(_COLOURS)]
+            ax.plot(rows, mean, _VARIANTS[dash % len(_VARIANTS)], color=colour, label=model, linewidth=1.4)
+            if len(runs) > 1 and not dash:
+                ax.fill_between(rows, mean - std, mean + std, color=colour, alpha=0.18, linewidth=0)
         for i, name in enumerate(name for name in names if ", beta " not in name):
             line = runs[0]["dynamic_regret"][name]
             ax.plot(line["rows"], line["regret"], ("-.", ":", "--", "-")[i], color="#888888", label=name)
@@ -130,7 +145,7 @@ def _dynamic_regret(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
         ax.set_xlabel("steps, t")
     axes[0].set_ylim(bottom=0.0)
     axes[0].set_ylabel("average regret, R_t / t")
-    return _finish(figure, axes[0], title)
+    return _finish(figure, max(axes, key=lambda ax: len(ax.lines)), title)
 
 
 def _bands(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:

@@ -1,0 +1,42 @@
+"""What a report shows of local models: when each was born, where it is, and with two inputs a map."""
+
+from typing import Any
+
+import numpy as np
+
+from streamgp.app import wording
+
+LISTED = 12  # models in the table before the fold
+
+
+def local_models(figures: Any, metrics: dict[str, Any]) -> dict[str, Any]:
+    """The table of local models and the map of their inducing inputs; both empty for any other model.
+
+    Parameters
+    ----------
+    figures
+        The module that draws.
+    metrics
+        As read from ``metrics.json``.
+    """
+    names = metrics["features"]
+    models = [
+        model | {"name": f"model {j + 1}", "place": _place(model["centre"], names), "colour": "others"}
+        for j, model in enumerate(metrics["models"])
+    ]
+    # Those that have learnt most have colours of their own.
+    for i, model in enumerate(sorted(models, key=lambda m: -m["rows"])[: figures.EXPERTS_SHOWN]):
+        model["colour"] = f"expert{i}"
+    mapped = len(models) > 1 and "inducing" in models[0]
+    points = [(model["colour"], np.asarray(model["inducing"])) for model in models] if mapped else []
+    return {
+        "models_listed": models[:LISTED],
+        "models_folded": models[LISTED:],
+        "map_chart": figures.territories(points, names) if mapped else None,
+    }
+
+
+def _place(centre: list[float], names: list[str]) -> str:
+    """The middle of the inputs that a model has learnt; of many inputs the first three."""
+    shown = [f"{name} {wording.number(value)}" for name, value in zip(names, centre, strict=False)]
+    return ", ".join(shown[:3]) + (", ..." if len(shown) > 3 else "")
