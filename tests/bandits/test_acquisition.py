@@ -11,8 +11,9 @@ from jaxtyping import config
 from numpy.testing import assert_allclose, assert_array_equal
 
 from streamgp.bandits.acquisition import maximise
+from streamgp.bandits.parameters import Choice, Integer, Real
 from streamgp.bandits.regression import KERNELS, Hyperparameters, Posterior
-from streamgp.bandits.space import Box, Candidates, Choice, Integer, Real, as_space
+from streamgp.bandits.space import Box, Candidates, as_space
 
 SEEDS = range(6)
 

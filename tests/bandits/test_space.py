@@ -12,7 +12,8 @@ from jaxtyping import config
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import pdist
 
-from streamgp.bandits.space import Box, Candidates, Choice, Integer, Real, as_space
+from streamgp.bandits.parameters import Choice, Integer, Real
+from streamgp.bandits.space import Box, Candidates, as_space
 
 EPS = np.finfo(float).eps
 MIXED = as_space(

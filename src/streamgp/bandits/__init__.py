@@ -11,8 +11,9 @@ from streamgp.bandits.confidence import (
 )
 from streamgp.bandits.memory import METHODS, memory_of
 from streamgp.bandits.optimizer import TimeVaryingOptimizer
+from streamgp.bandits.parameters import Choice, Integer, Real
 from streamgp.bandits.queries import Budget
-from streamgp.bandits.space import Box, Candidates, Choice, Integer, Real, as_space
+from streamgp.bandits.space import Box, Candidates, as_space
 
 __all__ = [
     "METHODS",

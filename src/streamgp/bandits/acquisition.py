@@ -6,7 +6,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.optimize import minimize
 
-from streamgp.bandits.space import Box, Candidates, Integer
+from streamgp.bandits.parameters import Integer
+from streamgp.bandits.space import Box, Candidates
 
 Score = Callable[[Float[np.ndarray, "n d"]], Float[np.ndarray, " n"]]
 Allows = Callable[[Float[np.ndarray, "n d"]], Bool[np.ndarray, " n"]]

@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.bandits.optimizer import TimeVaryingOptimizer
-from streamgp.bandits.space import Box, Candidates, Real
+from streamgp.bandits.parameters import Real
+from streamgp.bandits.space import Box, Candidates
 
 
 @runtime_checkable

@@ -5,11 +5,9 @@ a column of its own.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from math import isfinite
-from numbers import Integral
 from numbers import Real as Number
 from typing import Any
 
@@ -17,122 +15,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.stats import qmc
 
+from streamgp.bandits.parameters import SLACK, Choice, Parameter, Real
 from streamgp.serialise import register
 
-# How far, of the width of a range, a point may stick out of it and count as one that rounding has moved.
-_SLACK = 1e-9
 _TINY = np.finfo(float).tiny
-
-
-@register
-@dataclass(frozen=True)
-class Real:
-    """A number from `low` to `high`; with `log`, steps of equal ratio count as equally far."""
-
-    low: float
-    high: float
-    log: bool = False
-
-    def __post_init__(self) -> None:
-        _check_range(self)
-
-    @property
-    def width(self) -> int:
-        """How many unit coordinates it takes."""
-        return 1
-
-    def encode(self, value: Any, name: str) -> list[float]:
-        """Its unit coordinates."""
-        number = _as_number(value, name)
-        slack = _SLACK * (self.high - self.low)
-        if not self.low - slack <= number <= self.high + slack:
-            raise ValueError(f"{name}: expected a number from {self.low:g} to {self.high:g}, got {value!r}")
-        return [float(_to_unit(self, np.clip(number, self.low, self.high)))]
-
-    def decode(self, u: Float[np.ndarray, " w"]) -> float:
-        """The number at a unit coordinate."""
-        return float(np.clip(_from_unit(self, u[0]), self.low, self.high))
-
-    def snap(self, U: Float[np.ndarray, "n w"]) -> Float[np.ndarray, "n w"]:
-        """The nearest coordinates that stand for a value."""
-        return np.clip(U, 0.0, 1.0)
-
-
-@register
-@dataclass(frozen=True)
-class Integer:
-    """A whole number from `low` to `high`, both included; with `log`, steps of equal ratio count as equally far."""
-
-    low: int
-    high: int
-    log: bool = False
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.low, Integral) and isinstance(self.high, Integral)):
-            raise ValueError(f"Integer: expected whole numbers, got {self.low!r} and {self.high!r}; or use Real")
-        for name in ("low", "high"):
-            object.__setattr__(self, name, int(getattr(self, name)))  # NumPy's lack `bit_length`, and JSON
-        _check_range(self)
-
-    @property
-    def width(self) -> int:
-        """How many unit coordinates it takes."""
-        return 1
-
-    def encode(self, value: Any, name: str) -> list[float]:
-        """Its unit coordinates."""
-        number = _as_number(value, name)
-        if number != round(number) or not self.low <= number <= self.high:
-            raise ValueError(f"{name}: expected a whole number from {self.low} to {self.high}, got {value!r}")
-        return [float(_to_unit(self, number))]
-
-    def decode(self, u: Float[np.ndarray, " w"]) -> int:
-        """The whole number at a unit coordinate."""
-        return int(np.clip(np.round(_from_unit(self, u[0])), self.low, self.high))
-
-    def snap(self, U: Float[np.ndarray, "n w"]) -> Float[np.ndarray, "n w"]:
-        """The nearest coordinates that stand for a value."""
-        whole = np.clip(np.round(_from_unit(self, np.clip(U, 0.0, 1.0))), self.low, self.high)
-        return np.asarray(_to_unit(self, whole))
-
-
-@register
-@dataclass(frozen=True)
-class Choice:
-    """One of several values in no order: any two of them are equally far apart."""
-
-    values: tuple[Any, ...]
-
-    def __post_init__(self) -> None:
-        if not _plain(self.values):
-            raise ValueError(
-                f"Choice: expected strings, numbers, None or tuples, which can be saved, got {self.values!r}"
-            )
-        if len(set(self.values)) != len(self.values) or len(self.values) < 2:
-            raise ValueError(f"Choice: expected two or more different values, got {self.values!r}")
-
-    @property
-    def width(self) -> int:
-        """How many unit coordinates it takes."""
-        return len(self.values)
-
-    def encode(self, value: Any, name: str) -> list[float]:
-        """Its unit coordinates."""
-        if value not in self.values:
-            raise ValueError(f"{name}: expected one of {', '.join(map(repr, self.values))}, got {value!r}")
-        # Such that two different values are at a distance of one, as the ends of a number's range are.
-        return [np.sqrt(0.5) if each == value else 0.0 for each in self.values]
-
-    def decode(self, u: Float[np.ndarray, " w"]) -> Any:
-        """The value whose coordinate is the greatest."""
-        return self.values[int(np.argmax(u))]
-
-    def snap(self, U: Float[np.ndarray, "n w"]) -> Float[np.ndarray, "n w"]:
-        """The nearest coordinates that stand for a value."""
-        return np.sqrt(0.5) * np.eye(self.width)[np.argmax(U, axis=1)]
-
-
-Parameter = Real | Integer | Choice
 
 
 @register
@@ -278,7 +164,7 @@ class Candidates:
         # Rounding is relative to a column's greatest number, and columns may be in different units.
         apart = (np.abs(self.points - given) / np.maximum(np.abs(self.points).max(axis=0), _TINY)).max(axis=1)
         nearest = int(np.argmin(apart))
-        if not apart[nearest] <= _SLACK:
+        if not apart[nearest] <= SLACK:
             raise ValueError(f"{name}: expected one of the {len(self.points)} candidates, got {x!r}")
         return nearest
 
@@ -345,35 +231,3 @@ def _as_parameter(value: Any, name: str) -> Parameter:
         if isinstance(value, list) or not numbers:
             return Choice(tuple(value))
     raise ValueError(f"{name}: expected (low, high), Real, Integer, Choice or a list of categories, got {value!r}")
-
-
-def _plain(value: Any) -> bool:
-    return all(map(_plain, value)) if isinstance(value, tuple) else value is None or isinstance(value, str | Number)
-
-
-def _check_range(one: Real | Integer) -> None:
-    low, high = (getattr(one, field.name) for field in fields(one)[:2])
-    if not (isfinite(low) and isfinite(high) and low < high):
-        raise ValueError(f"{type(one).__name__}: expected finite low < high, got {low!r} and {high!r}")
-    if one.log and low <= 0:
-        raise ValueError(f"{type(one).__name__}: expected low > 0 on a log scale, got {low!r}")
-
-
-def _as_number(value: Any, name: str) -> float:
-    if getattr(value, "shape", None) == ():
-        value = value.item()  # of a scalar of NumPy or JAX
-    if isinstance(value, bool) or not isinstance(value, Number) or not isfinite(value):
-        raise ValueError(f"{name}: expected a finite number, got {value!r}")
-    return float(value)
-
-
-def _to_unit(one: Real | Integer, value: Any) -> Any:
-    if one.log:
-        return np.log(value / one.low) / np.log(one.high / one.low)
-    return (value - one.low) / (one.high - one.low)
-
-
-def _from_unit(one: Real | Integer, u: Any) -> Any:
-    if one.log:
-        return one.low * (one.high / one.low) ** u
-    return one.low + (one.high - one.low) * u
