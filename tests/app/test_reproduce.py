@@ -22,7 +22,7 @@ from streamgp.app.reproduce.mixing import Mix
 NAMES = (
     "doebe-table2 doebe-table3 doebe-fig2 doebe-fig4 doebe-delta doebe-large doebe-off ie-gp-regression ie-gp-regret "
     "ie-gp-classification doebe-banana sfg-mkl-tables sfg-mkl-regret sparq-synthetic "
-    "sparq-sensors sparq-beyond sparq-elsewhere"
+    "sparq-sensors sparq-beyond sparq-elsewhere wgpr-toy wgpr-tables wgpr-models"
 )
 # Both families have the same basis here: what is compiled for one serves the other.
 SMALL = {
@@ -161,7 +161,7 @@ def test_without_matplotlib_there_are_tables_and_no_charts(
 def test_the_list_has_all_names_and_marks_what_is_not_at_hand(data: Path):
     result = invoke("--list", "--data", data)
     assert result.exit_code == 0, result.output
-    assert re.findall(r"^(doebe-\S+|ie-gp-\S+|sfg-mkl-\S+|sparq-\S+) ", result.stdout, re.MULTILINE) == NAMES.split()
+    assert re.findall(r"^((?:doebe|ie-gp|sfg-mkl|sparq|wgpr)-\S+) ", result.stdout, re.MULTILINE) == NAMES.split()
     assert "Data: elevators, (sarcos), sarcos_inv_test, (cadata)" in result.stdout
     for one in DATASETS.values():
         assert one.file in result.stdout

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from streamgp.app.outputs import RunError
-from streamgp.app.reproduce import classification, doebe, iegp, sfg, sparq
+from streamgp.app.reproduce import classification, doebe, iegp, sfg, sparq, wgpr
 from streamgp.app.reproduce.datasets import DATASETS, is_at_hand
 from streamgp.app.reproduce.kinds import Reproduction
 
@@ -31,6 +31,9 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         sparq.SENSORS,
         sparq.BEYOND,
         sparq.ELSEWHERE,
+        wgpr.TOY,
+        wgpr.TABLES,
+        wgpr.MODELS,
     )
 }
 

@@ -230,6 +230,25 @@ DATASETS: dict[str, DataSet] = {
         target="label",
         order="shuffled",
     ),
+    "abalone": DataSet("Abalone", 4_177, 8, f"Nash et al. (1994), {UCI}; sex as 0, 1, 2", "abalone.parquet"),
+    "pumadyn8nm": DataSet("Pumadyn 8nm", 8_192, 8, "Corke (1996), Delve", "pumadyn8nm.parquet"),
+    "bathymetry_celt": DataSet(
+        "Celtic Sea",
+        201_180,
+        2,
+        "Pante and Simon-Bouhet (2013), marmap (CRAN; celt): NOAA's ETOPO1, depths on a grid",
+        "bathymetry_celt.parquet",
+    ),
+    "elevation_rockies": DataSet(
+        "Rocky Mountains",
+        69_938,
+        2,
+        "Nychka et al., fields (CRAN; RMelevation): heights on a grid",
+        "elevation_rockies.parquet",
+    ),
+    "two-regimes": DataSet(
+        "Two regimes", 3_000, 1, "generated: two Gaussian processes, one after the other along a line"
+    ),
     "moving-bump": DataSet("Moving bump", 500, 1, f"generated: {SPARQ}, Section 4.1, on 1,001 points"),
     "moving-bump-0.3": DataSet(
         "Moving bump, omega 0.3", 500, 1, f"generated: {SPARQ}, Section 4.1, with omega = 0.3"
