@@ -16,8 +16,9 @@ import typer
 from bandits_page import write_page
 
 from streamgp.bandits import TimeVaryingOptimizer
-from streamgp.bandits.kdpp import SwapChain, greedy
+from streamgp.bandits.kdpp import SwapChain
 from streamgp.bandits.problems import MovingBump, play
+from streamgp.pivoting import greedy
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "bandits.json"

@@ -37,7 +37,7 @@ class TestCounts:
 
     def test_a_rate_that_drifts_tenfold_is_tracked_within_its_bands(self):
         rng = np.random.default_rng(1)
-        n = 2500
+        n = 1600
         X = rng.normal(size=(n, 1))
         rate = np.exp(1.0 + np.log(10.0) * np.arange(n) / n + 0.3 * X[:, 0])
         y = rng.poisson(rate).astype(float)
@@ -57,8 +57,8 @@ class TestCounts:
 
     def test_the_excess_of_variance_is_found(self):
         rng = np.random.default_rng(2)
-        X = rng.normal(size=(1500, 1))
-        rate = np.exp(2.0 + 0.3 * X[:, 0]) * rng.gamma(2.0, 0.5, size=1500)
+        X = rng.normal(size=(1000, 1))
+        rate = np.exp(2.0 + 0.3 * X[:, 0]) * rng.gamma(2.0, 0.5, size=1000)
         y = rng.poisson(rate).astype(float)
         broad = evaluate(StreamingGPCountRegressor("linear", warmup=300), X, y)
         narrow = evaluate(StreamingGPCountRegressor("linear", warmup=300, likelihood="poisson"), X, y)

@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chi2
 
 from streamgp.bandits import kdpp
-from streamgp.bandits.kdpp import SwapChain, distinct, greedy, probabilities, sample
+from streamgp.bandits.kdpp import SwapChain, distinct, probabilities, sample
+from streamgp.pivoting import Greedy, greedy
 
 Subset = tuple[int, ...]
 
@@ -59,7 +60,7 @@ def distance(counts: Counter[Subset], exact: dict[Subset, float]) -> float:
     return 0.5 * sum(abs(counts[S] / counts.total() - p) for S, p in exact.items())
 
 
-def greedy_of(K: np.ndarray, k: int, tolerance: float = 1e-12, rng: np.random.Generator | None = None) -> kdpp.Greedy:
+def greedy_of(K: np.ndarray, k: int, tolerance: float = 1e-12, rng: np.random.Generator | None = None) -> Greedy:
     return greedy(lambda i: K[:, i], np.diag(K), k, tolerance=tolerance, rng=rng)
 
 

@@ -4,69 +4,14 @@ A k-DPP draws k of n points with P(S) proportional to det K_S (Kulesza and Taska
 little of a Gaussian process unexplained (Burt, Rasmussen and van der Wilk 2020).
 """
 
-from collections.abc import Callable
 from itertools import combinations
 from math import comb, sqrt
-from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from scipy.linalg import solve_triangular
 
-
-class Greedy(NamedTuple):
-    """Points in the order of their choice, and the variance of each given those before it."""
-
-    chosen: Int[np.ndarray, " m"]
-    variances: Float[np.ndarray, " m"]
-
-
-def greedy(
-    kernel_column: Callable[[int], Float[np.ndarray, " n"]],
-    diagonal: Float[np.ndarray, " n"],
-    k: int,
-    *,
-    tolerance: float,
-    rng: np.random.Generator | None = None,
-) -> Greedy:
-    """At most `k` points, each the one of greatest conditional variance, or Schur complement, given those before it.
-
-    Pivoted partial Cholesky (Mauduit, Berthier and Simonetto, Algorithm 3; Burt, Rasmussen and van der Wilk 2020) in
-    O(n k) memory and O(n k^2) time. The product of the variances is the determinant of the points' kernel matrix.
-
-    Parameters
-    ----------
-    kernel_column, diagonal
-        Column i of the kernel matrix, asked for once for each point; and its diagonal, the variances.
-    tolerance
-        Stop where no conditional variance is above this multiple of the greatest variance: at the numerical rank.
-    rng
-        Draws among the variances that equal the greatest to 1e-12 of it; without it the first is taken.
-
-    Raises
-    ------
-    ValueError
-        If `k` is not between 0 and n, `tolerance` or a variance is negative, or the kernel is not finite.
-    """
-    n = len(diagonal)
-    _check_range("k", k, n)
-    _check_range("tolerance", tolerance)
-    _check_all(np.isfinite(diagonal) & (diagonal >= 0.0), "diagonal", "variances from 0 up", diagonal)
-    left, factor = diagonal.astype(np.float64), np.empty((k, n))
-    chosen, variances = np.empty(k, np.intp), np.empty(k)
-    for m in range(k):
-        greatest = left.max()
-        if greatest <= tolerance * diagonal.max():
-            return Greedy(chosen[:m], variances[:m])
-        ties = np.flatnonzero(left >= (1.0 - 1e-12) * greatest)
-        i = int(ties[0] if rng is None else rng.choice(ties))
-        column = kernel_column(i)
-        _check_all(np.isfinite(column), f"kernel_column({i})", "finite numbers", column)
-        chosen[m], variances[m] = i, left[i]
-        factor[m] = (column - factor[:m, i] @ factor[:m]) / sqrt(left[i])
-        left -= np.square(factor[m])
-        left[i] = -np.inf  # rounding must not bring it back
-    return Greedy(chosen, variances)
+from streamgp.pivoting import check_all, check_range, greedy
 
 
 class SwapChain:
@@ -84,7 +29,7 @@ class SwapChain:
 
     def __init__(self, K: Float[np.ndarray, "n m"], chosen: Int[np.ndarray, " k"], jitter: float) -> None:
         _check_kernel(K)
-        _check_range("jitter", jitter)
+        check_range("jitter", jitter)
         if len(set(chosen.tolist()) & set(range(len(K)))) < len(chosen):
             raise ValueError(f"chosen: expected different numbers from 0 to {len(K) - 1}, got {chosen.tolist()}")
         self.chosen, self._swaps = chosen.copy(), 0
@@ -137,8 +82,8 @@ def sample(
         the jitter is too small for it.
     """
     _check_kernel(K)
-    _check_range("steps", steps)
-    _check_range("jitter", jitter)
+    check_range("steps", steps)
+    check_range("jitter", jitter)
     tolerance = max(jitter, len(K) * float(np.finfo(np.float64).eps))
     start = greedy(lambda i: K[:, i], np.diagonal(K), k, tolerance=tolerance, rng=rng).chosen
     outside = np.setdiff1d(np.arange(len(K)), start).tolist()
@@ -164,7 +109,7 @@ def probabilities(K: Float[np.ndarray, "n m"], k: int) -> dict[tuple[int, ...], 
         If there are more than 200,000, no determinant is positive, or `k` and `K` are not as in `sample`.
     """
     _check_kernel(K)
-    _check_range("k", k, len(K))
+    check_range("k", k, len(K))
     if (count := comb(len(K), k)) > 200_000:
         raise ValueError(f"probabilities: expected at most 200,000 subsets, got {count}; call sample instead")
     subsets = list(combinations(range(len(K)), k))
@@ -181,19 +126,8 @@ def distinct(X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "m d"], Int
     return X[first], first
 
 
-def _check_range(name: str, value: float, most: float = np.inf) -> None:
-    if not 0.0 <= value <= most or value == np.inf:
-        raise ValueError(f"{name}: expected a number from 0 to {most}, got {value}")
-
-
 def _check_kernel(K: Float[np.ndarray, "n m"]) -> None:
     if K.shape[0] != K.shape[1]:
         raise ValueError(f"K: expected a square kernel matrix, got {K.shape[0]} rows and {K.shape[1]} columns")
-    _check_all(np.isfinite(K), "K", "finite numbers", K)
-    _check_all(np.abs(K - K.T) <= 1e-8 * np.abs(K).max(initial=0.0), "K", "a symmetric matrix", K)
-
-
-def _check_all(fine: Bool[np.ndarray, "*s"], name: str, expected: str, values: Float[np.ndarray, "*s"]) -> None:
-    if not fine.all():
-        where, value = " and column ".join(map(str, np.argwhere(~fine)[0])), values[~fine][0]
-        raise ValueError(f"{name}: expected {expected}, got {value} in row {where}; mend the kernel")
+    check_all(np.isfinite(K), "K", "finite numbers", K)
+    check_all(np.abs(K - K.T) <= 1e-8 * np.abs(K).max(initial=0.0), "K", "a symmetric matrix", K)

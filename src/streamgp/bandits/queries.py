@@ -14,10 +14,11 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.bandits.confidence import sparq_queries
-from streamgp.bandits.kdpp import greedy, sample
+from streamgp.bandits.kdpp import sample
 from streamgp.bandits.regression import Hyperparameters, Posterior, gram
 from streamgp.bandits.space import Box, Candidates
 from streamgp.kernels import SpectralKernel
+from streamgp.pivoting import greedy
 from streamgp.serialise import register
 
 Rule = Literal["past", "domain", "grid", "random", "maximisers"]

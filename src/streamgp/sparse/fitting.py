@@ -8,6 +8,8 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from streamgp.hyperparameters import search
+from streamgp.kernels import SquaredExponential
+from streamgp.pivoting import greedy
 from streamgp.sparse.vfe import Batch, Hyper, Site, bound, no_site
 
 # In logs, of standardised data: guards against overflow, never active at a sensible optimum.
@@ -15,6 +17,8 @@ _LENGTHSCALE = (np.log(1e-3), np.log(1e4))
 _VARIANCE = (np.log(1e-6), np.log(1e6))
 _NOISE_VAR = (np.log(1e-6), np.log(1e3))
 EXACT_STEPS = 100
+_KERNEL = SquaredExponential()
+_RANK = 1e-12  # conditional variance, in shares of the prior one, of a point that is known already
 _HUGE = 1e10  # what a search is told where the bound is not a number: it turns back
 
 
@@ -31,20 +35,25 @@ def starting_inputs(
     hyper: Hyper,
     num_inducing: int,
     old: Float[Array, "m d"] | None = None,
-    fresh: float = 0.3,
 ) -> Float[np.ndarray, "m d"]:
-    """Inducing inputs for a batch: a share of `fresh` rows of it, the others from those of before, both at random.
+    """Where inducing inputs start for a batch: of those of before and its rows, again and again the least known.
 
-    Without `old` all are rows of the batch, which come again where it has too few. Each is moved by a thousandth of a
-    lengthscale, so that no two are the same.
+    Bui, Nguyen and Turner (2017) draw some of each. The greedy choice by conditional variance (Burt, Rasmussen and
+    van der Wilk 2020) lets go of old ones that others stand for before it lets go of any other. Rows are moved by a
+    thousandth of a lengthscale and come again where there are too few, so that no two are the same.
     """
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
-    kept = 0 if old is None else num_inducing - round(fresh * num_inducing)
-    rows = np.concatenate([rng.permutation(len(X)) for _ in range(-(-num_inducing // len(X)))])
-    Z = X[rows[: num_inducing - kept]]
-    if old is not None:
-        Z = np.concatenate([np.asarray(old)[rng.permutation(num_inducing)[:kept]], Z])
-    return Z + 1e-3 * np.asarray(hyper.lengthscales) * rng.standard_normal(Z.shape)
+    lengthscales = np.asarray(hyper.lengthscales)
+    rows = np.resize(rng.permutation(len(X)), max(len(X), num_inducing))
+    moved = X[rows] + 1e-3 * lengthscales * rng.standard_normal((len(rows), X.shape[1]))
+    candidates = moved if old is None else np.concatenate([np.asarray(old), moved])
+    scaled = candidates / lengthscales
+    found = greedy(
+        lambda i: np.asarray(_KERNEL.value(scaled - scaled[i])), np.ones(len(scaled)), num_inducing, tolerance=_RANK
+    )
+    # Where all else is known to the last digit it does not matter which.
+    others = np.setdiff1d(np.arange(len(scaled)), found.chosen)[: num_inducing - len(found.chosen)]
+    return candidates[np.concatenate([found.chosen, others])]
 
 
 def improved(

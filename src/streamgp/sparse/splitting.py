@@ -37,13 +37,10 @@ class Learning:
         Steps of the optimiser for each batch; 0 leaves hyperparameters and kept inducing inputs where they are.
     alpha
         0 for variational free energy, up to 1 for power expectation propagation.
-    fresh
-        Share of the inducing inputs that start a batch from rows of it.
     """
 
     steps: int = 30
     alpha: float = 0.0
-    fresh: float = 0.1
 
     def begin(self, key: Key[Array, ""], batch: Batch, like: LocalModel, row: int) -> LocalModel | None:
         """A new model that knows nothing but the batch; None where that breaks down numerically."""
@@ -56,7 +53,7 @@ class Learning:
     def learn(self, key: Key[Array, ""], model: LocalModel, batch: Batch) -> LocalModel | None:
         """The model after a batch, or None as above."""
         old = model.site.inducing
-        Z = starting_inputs(key, np.asarray(batch.X), model.hyper, len(old), old, self.fresh)
+        Z = starting_inputs(key, np.asarray(batch.X), model.hyper, len(old), old)
         return self._learnt(model, Z, batch)
 
     def _learnt(self, model: LocalModel, Z: Float[np.ndarray, "m d"], batch: Batch) -> LocalModel | None:
