@@ -204,7 +204,9 @@ def test_a_file_from_which_nothing_can_be_learnt_is_one_sentence(tmp_path: Path,
 
 def test_every_data_set_is_a_file_or_generated():
     for name, data in DATASETS.items():
-        assert bool(data.file) != (data.generate is not None) or name.startswith(("iegp", "mkl", "moving")), name
+        assert bool(data.file) != (data.generate is not None) or name.startswith(("iegp", "mkl", "moving", "two-")), (
+            name
+        )
     X, y = load("friedman2", None, 50)
     assert X.shape == (50, 4)
     np.testing.assert_array_equal(y, load("friedman2", None)[1][:50])

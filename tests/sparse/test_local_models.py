@@ -55,22 +55,18 @@ def regimes(rows: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return x[:, None], (f + 0.1 * rng.normal(size=rows))[:, None]
 
 
-@pytest.mark.parametrize("method", ["ovfe", "wgpr", "solar-gp", "lgpr"])
+@pytest.mark.parametrize("method", ["ovfe", "wgpr", "solar-gp", "lgpr", "wgpr by the stream"])
 def test_they_keep_the_contract(method):
+    method, _, stream = method.partition(" ")
     rng = np.random.default_rng(1)
     X = rng.normal(size=(13, 2))
     y = np.stack([np.sin(X[:, 0]), X[:, 1]], 1)
     two = shared(2) if method == "lgpr" else None
     model = build(method, num_inputs=2, num_outputs=2, num_inducing=4, batch_size=4, max_models=3, hyper=two)
     model = replace(model, learning=Learning(steps=3), max_models=1 if method == "ovfe" else 3)
+    if stream:
+        model = replace(model, combination="stream", threshold=0.0)
     check_online_model(model, X, y, np.arange(13.0) if method == "wgpr" else None)
-
-
-def test_the_mixture_by_past_predictions_keeps_the_contract():
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(13, 1))
-    model = build(combination="stream", threshold=0.0, num_inducing=4, batch_size=4, learning=Learning(steps=3))
-    check_online_model(model, X, np.sin(X))
 
 
 def test_a_change_of_regime_makes_a_second_model_and_only_that():
