@@ -20,9 +20,9 @@ from streamgp.ensemble import Ensemble
 from streamgp.generalised import GeneralisedEnsemble
 from streamgp.likelihoods import AnyPredictive
 from streamgp.multikernel import MultiKernel
-from streamgp.presets import SPARSE
 from streamgp.rowwise import RowWise
 from streamgp.serialise import decode, encode
+from streamgp.sparse import METHODS as SPARSE
 from streamgp.sparse import LocalGPs
 from streamgp.spec import Spec
 from streamgp.warmup import FittedExpert, fit_ensemble, provisional_ensemble

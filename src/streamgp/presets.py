@@ -14,6 +14,7 @@ from streamgp.bases import FAMILIES
 from streamgp.dynamics import parse
 from streamgp.noise import parse as parse_noise
 from streamgp.sparse import COMBINATIONS
+from streamgp.sparse import METHODS as SPARSE
 from streamgp.spec import LIKELIHOODS, Spec
 
 # IE-GP's dictionary: isotropic squared-exponential kernels with squared lengthscales 10^k.
@@ -29,7 +30,6 @@ MULTIKERNEL = ("sfg-mkl", "sfg-mkl-r", "raker", "adaraker", "omkr", "omkl-gf")
 _MANY_KERNELS = {"bases": (), "lengthscales": SFG_MKL_DICTIONARY}
 # docs/local.md says where the thresholds come from.
 _LOCAL = {"bases": (), "max_models": 64}
-SPARSE = ("ovfe", "wgpr", "solar-gp", "lgpr")
 PRESETS: dict[str, Spec] = {
     spec.model: spec
     for spec in (

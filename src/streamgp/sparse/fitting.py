@@ -57,34 +57,27 @@ def starting_inputs(
 
 
 def improved(
-    hyper: Hyper, Z: Float[np.ndarray, "m d"], batch: Batch, site: Site, steps: int, alpha: float
+    hyper: Hyper, Z: Float[np.ndarray, "m d"] | None, batch: Batch, site: Site, steps: int, alpha: float = 0.0
 ) -> tuple[Hyper, Float[Array, "m d"]]:
-    """The best of at most `steps` steps of L-BFGS-B up the bound, in logs of the hyperparameters and in `Z`."""
-    d = batch.X.shape[1]
+    """The best of at most `steps` steps of L-BFGS-B up the bound, in logs of the hyperparameters and in `Z`.
+
+    Without `Z` the rows of the batch are the inducing inputs, and stay where they are.
+    """
+    d, inducing = batch.X.shape[1], np.zeros(0) if Z is None else np.ravel(Z)
 
     def objective(flat: np.ndarray) -> tuple[Array, Array]:
         return _finite(*_loss_and_gradient(jnp.asarray(flat), batch, site, alpha))
 
-    start = np.concatenate([np.ravel(np.log(leaf)) for leaf in jax.tree.leaves(hyper)] + [np.ravel(Z)])
-    limits = [_LENGTHSCALE] * d + [_VARIANCE, _NOISE_VAR] + [(-np.inf, np.inf)] * Z.size
-    found = search(objective, start, limits, steps)
-    moved, inducing = _split(jnp.asarray(found.x), d)
-    return moved, inducing
+    start = np.concatenate([*(np.ravel(np.log(leaf)) for leaf in jax.tree.leaves(hyper)), inducing])
+    limits = [_LENGTHSCALE] * d + [_VARIANCE, _NOISE_VAR] + [(-np.inf, np.inf)] * inducing.size
+    return _split(jnp.asarray(search(objective, start, limits, steps).x), batch.X)
 
 
 def exact_hyper(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"]) -> Hyper:
     """Hyperparameters of greatest marginal likelihood on a few hundred rows: the bound with all of them as `Z`."""
-    start = first_hyper(X, y)
     Z = jnp.asarray(X)
-    batch, site = Batch(Z, jnp.asarray(y), jnp.ones(len(X), bool)), no_site(Z, y.shape[1])
-    flat = np.concatenate([np.ravel(np.log(leaf)) for leaf in jax.tree.leaves(start)])
-    limits = [_LENGTHSCALE] * X.shape[1] + [_VARIANCE, _NOISE_VAR]
-
-    def objective(flat: np.ndarray) -> tuple[Array, Array]:
-        return _finite(*_exact_loss_and_gradient(jnp.asarray(flat), batch, site))
-
-    found = search(objective, flat, limits, EXACT_STEPS)
-    return _split(jnp.asarray(found.x), X.shape[1])[0]
+    batch = Batch(Z, jnp.asarray(y), jnp.ones(len(X), bool))
+    return improved(first_hyper(X, y), None, batch, no_site(Z, y.shape[1]), EXACT_STEPS)[0]
 
 
 def _finite(value: Array, gradient: Array) -> tuple[Array, Array]:
@@ -94,23 +87,17 @@ def _finite(value: Array, gradient: Array) -> tuple[Array, Array]:
     return jnp.full_like(value, _HUGE), jnp.zeros_like(gradient)
 
 
-def _split(flat: Float[Array, " p"], d: int) -> tuple[Hyper, Float[Array, "m d"]]:
+def _split(flat: Float[Array, " p"], X: Float[Array, "n d"]) -> tuple[Hyper, Float[Array, "m d"]]:
+    """Hyperparameters and inducing inputs; where there are none of the latter, the rows `X`."""
+    d = X.shape[1]
     positive = jnp.exp(flat[: d + 2])
-    return Hyper(positive[:d], positive[d], positive[d + 1]), flat[d + 2 :].reshape(-1, d)
+    hyper = Hyper(positive[:d], positive[d], positive[d + 1])
+    return hyper, flat[d + 2 :].reshape(-1, d) if flat.size > d + 2 else X
 
 
 @partial(jax.jit, static_argnames="alpha")
 def _loss_and_gradient(flat: Array, batch: Batch, site: Site, alpha: float) -> tuple[Array, Array]:
     def loss(flat: Array) -> Array:
-        hyper, Z = _split(flat, batch.X.shape[1])
-        return -bound(hyper, Z, batch, site, alpha) / jnp.maximum(jnp.sum(batch.mask), 1)
-
-    return jax.value_and_grad(loss)(flat)
-
-
-@jax.jit
-def _exact_loss_and_gradient(flat: Array, batch: Batch, site: Site) -> tuple[Array, Array]:
-    def loss(flat: Array) -> Array:
-        return -bound(_split(flat, batch.X.shape[1])[0], batch.X, batch, site) / len(batch.X)
+        return -bound(*_split(flat, batch.X), batch, site, alpha) / jnp.maximum(jnp.sum(batch.mask), 1)
 
     return jax.value_and_grad(loss)(flat)

@@ -184,10 +184,9 @@ class Posterior(eqx.Module):
 def posterior(site: Site) -> Posterior:
     """Of b: mean L (I + CC')^-1 C g, covariance L (I + CC')^-1 L', as weights on covariances with b."""
     m = len(site.inducing)
-    # I - (I + CC')^-1 = C (I + C'C)^-1 C'
+    # I - (I + CC')^-1 = C (I + C'C)^-1 C', and (I + CC')^-1 C = C (I + C'C)^-1
     inner = cholesky(add_diagonal(site.root.T @ site.root, 1.0))
     inverse = solve_lower(site.factor, jnp.eye(m, dtype=site.factor.dtype))
     reduction = solve_lower(inner, site.root.T) @ inverse
-    outer = cholesky(add_diagonal(site.root @ site.root.T, 1.0))
-    whitened = cholesky_solve(outer, site.root @ site.mean)
+    whitened = site.root @ cholesky_solve(inner, site.mean)
     return Posterior(site.inducing, inverse.T @ whitened, reduction)

@@ -107,14 +107,19 @@ def learnt(one: LocalGPs, rows: Split, seed: int) -> tuple[Any, dict[str, float]
     return state, {"models": int(state.models.count), "seconds": seconds, "rows_per_second": len(rows.X) / seconds}
 
 
+def combined(rows: Split, seed: int) -> Iterator[tuple[str, dict[str, float]]]:
+    """WGPR, learnt once, with each way to combine its models."""
+    one = model("wgpr", rows.X.shape[1], combination="stream")
+    state, cost = learnt(one, rows, seed)
+    for label, combination in (("", "nearest"), (", precision", "precision"), (", stream", "stream")):
+        made = replace(one, combination=combination).predict(state, rows.X_test)
+        yield f"WGPR{label}", rows.scores(made) | cost
+
+
 def local_models(rows: Split, seed: int) -> Iterator[tuple[str, dict[str, float]]]:
     """WGPR with each way to combine its models, its two ends, and the methods that it is compared with."""
     d, everything = rows.X.shape[1], len(rows.X) // BATCH
-    one = model("wgpr", d, combination="stream")
-    state, cost = learnt(one, rows, seed)
-    for label, combination in (("", "nearest"), (", precision", "precision"), (", stream", "stream")):
-        combined = replace(one, combination=combination)
-        yield f"WGPR{label}", rows.scores(combined.predict(state, rows.X_test)) | cost
+    yield from combined(rows, seed)
     others = {
         "OVFE": model("ovfe", d),
         "one model a batch": model("solar-gp", d, threshold=2.0, max_models=everything, combination="nearest"),
@@ -235,11 +240,7 @@ def run_toy(data: str, seed: int, *, directory: Path | None, rows: int | None) -
         some = whole._replace(X_test=whole.X, y_test=y)
 
         def entries() -> Iterator[tuple[str, dict[str, float]]]:
-            one = model("wgpr", 1, combination="stream")
-            state, cost = learnt(one, some, seed)
-            for label, combination in (("", "nearest"), (", precision", "precision"), (", stream", "stream")):
-                made = replace(one, combination=combination).predict(state, some.X_test)
-                yield f"WGPR{label}", some.scores(made) | cost
+            yield from combined(some, seed)
             for name, each in (("OVFE", model("ovfe", 1)), ("SOLAR-GP", model("solar-gp", 1))):
                 state, cost = learnt(each, some, seed)
                 yield name, some.scores(each.predict(state, some.X_test)) | cost
