@@ -93,7 +93,7 @@ def test_runs_tell_of_every_method_that_is_printed_or_claimed(tmp_path, monkeypa
     monkeypatch.setattr(local, "HYPER_ROWS", 40)
     monkeypatch.setattr(local, "StreamingGPRegressor", partial(StreamingGPRegressor, "linear", warmup=50))
     monkeypatch.setattr(local, "INDUCING", 10)
-    monkeypatch.setattr(local, "Learning", lambda: Learning(steps=3))
+    monkeypatch.setattr(local, "Learning", lambda steps, alpha=0.0: Learning(3, alpha))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))
     write(tmp_path, "abalone", X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=300))

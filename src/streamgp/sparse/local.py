@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from streamgp.serialise import register
+from streamgp.sparse.fitting import first_prior
 from streamgp.sparse.vfe import Hyper, Posterior, Site, no_site, posterior
 
 
@@ -75,13 +76,10 @@ def _put(models: LocalModel, j: Int[Array, ""], model: LocalModel) -> LocalModel
 
 def blank(num_inducing: int, num_inputs: int, num_outputs: int) -> LocalModel:
     """A model that knows nothing, with hyperparameters of standardised data."""
-    one = jnp.ones(())
-    Z = jnp.zeros((num_inducing, num_inputs))
-    site = no_site(Z, num_outputs)
-    hyper = Hyper(num_inputs**0.5 * jnp.ones(num_inputs), one, 0.1 * one)
-    nothing = jnp.zeros((num_inducing, num_outputs))
+    site = no_site(jnp.zeros((num_inducing, num_inputs)), num_outputs)
+    nothing, none = jnp.zeros((num_inducing, num_outputs)), jnp.zeros((), int)
     return LocalModel(
-        hyper, site, posterior(site), jnp.zeros(num_inputs), jnp.zeros((), int), jnp.zeros((), int), nothing
+        first_prior(num_inputs).centre, site, posterior(site), jnp.zeros(num_inputs), none, none, nothing
     )
 
 

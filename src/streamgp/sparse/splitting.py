@@ -19,7 +19,15 @@ from jaxtyping import Array, Float, Int, Key
 
 from streamgp.linalg import bures_wasserstein
 from streamgp.serialise import register
-from streamgp.sparse.fitting import first_hyper, improved, starting_inputs
+from streamgp.sparse.fitting import (
+    Prior,
+    better_start,
+    first_hyper,
+    first_prior,
+    improved,
+    next_prior,
+    starting_inputs,
+)
 from streamgp.sparse.local import LocalModel, LocalModels, blank
 from streamgp.sparse.vfe import Batch, Hyper, Site, absorb, no_site
 
@@ -48,18 +56,19 @@ class Learning:
         start = blank(num_inducing, d, batch.y.shape[1])
         hyper = first_hyper(np.asarray(batch.X), np.asarray(batch.y))
         Z = starting_inputs(key, np.asarray(batch.X), hyper, num_inducing)
-        return self._learnt(replace(start, hyper=hyper, born=jnp.asarray(row)), Z, batch)
+        return self._learnt(first_prior(d), replace(start, hyper=hyper, born=jnp.asarray(row)), Z, batch)
 
     def learn(self, key: Key[Array, ""], model: LocalModel, batch: Batch) -> LocalModel | None:
         """The model after a batch, or None as above."""
-        old = model.site.inducing
-        Z = starting_inputs(key, np.asarray(batch.X), model.hyper, len(old), old)
-        return self._learnt(model, Z, batch)
+        Z = better_start(key, model.hyper, batch, model.site, self.alpha)
+        return self._learnt(next_prior(model.hyper), model, Z, batch)
 
-    def _learnt(self, model: LocalModel, Z: Float[np.ndarray, "m d"], batch: Batch) -> LocalModel | None:
+    def _learnt(
+        self, prior: Prior, model: LocalModel, Z: Float[np.ndarray, "m d"], batch: Batch
+    ) -> LocalModel | None:
         hyper, inducing = model.hyper, jnp.asarray(Z)
         if self.steps:
-            hyper, inducing = improved(hyper, Z, batch, model.site, self.steps, self.alpha)
+            hyper, inducing = improved(prior, hyper, Z, batch, model.site, self.steps, self.alpha)
         rows = model.rows + len(batch.X)
         centre = model.centre + (batch.X.mean(axis=0) - model.centre) * (len(batch.X) / rows)
         new = model.after(hyper, _absorb(hyper, inducing, batch, model.site, self.alpha), centre, rows)

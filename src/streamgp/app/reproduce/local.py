@@ -1,6 +1,6 @@
 """Runs of sparse and local Gaussian processes: which models on which rows, learnt in order and tested apart."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -14,13 +14,11 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from streamgp.app.reproduce.datasets import load
 from streamgp.core import Predictive
 from streamgp.estimators import StreamingGPRegressor
+from streamgp.presets import PRESETS
 from streamgp.sparse import Batch, Learning, LocalGPs, absorb, exact_hyper, no_site, posterior
+from streamgp.warmup_sparse import INDUCING, KEPT
 
-BATCH = 100
-INDUCING = 50
-THRESHOLD = 5.0  # of the change without units: one for all data sets
-SIMILARITY = 0.5  # of SOLAR-GP and LGPR
-ROOM = 64
+BATCH = PRESETS["wgpr"].batch_size
 TEST_SHARE = 0.2
 EXACT_ROWS = 1_500
 HYPER_ROWS = 500
@@ -82,21 +80,17 @@ def tracks(data: str, seed: int, directory: Path | None, rows: int | None) -> Sp
 
 
 def model(method: str, inputs: int, **changes: Any) -> LocalGPs:
-    """A model with the settings of all runs."""
+    """The preset of this name, the same in all runs but for what is changed."""
+    preset = PRESETS[method]
     settings: dict[str, Any] = {
-        "num_inducing": INDUCING,
-        "max_models": 1 if method == "ovfe" else ROOM,
-        "threshold": THRESHOLD if method == "wgpr" else SIMILARITY,
-        "combination": "distance" if method in ("solar-gp", "lgpr") else "nearest",
+        "num_inducing": KEPT if method == "lgpr" else INDUCING,
+        "batch_size": preset.batch_size,
+        "max_models": preset.max_models,
+        "threshold": preset.threshold,
+        "combination": preset.combination,
+        "learning": Learning(preset.steps),
     }
-    return LocalGPs(
-        method=method,
-        num_inputs=inputs,
-        num_outputs=1,
-        batch_size=BATCH,
-        learning=Learning(),
-        **{**settings, **changes},
-    )
+    return LocalGPs(method=method, num_inputs=inputs, num_outputs=1, **{**settings, **changes})
 
 
 def learnt(one: LocalGPs, rows: Split, seed: int) -> tuple[Any, dict[str, float]]:
@@ -122,11 +116,10 @@ def local_models(rows: Split, seed: int) -> Iterator[tuple[str, dict[str, float]
     yield from combined(rows, seed)
     others = {
         "OVFE": model("ovfe", d),
+        "OVFE, alpha 0.5": model("ovfe", d, learning=Learning(PRESETS["ovfe"].steps, alpha=0.5)),
         "one model a batch": model("solar-gp", d, threshold=2.0, max_models=everything, combination="nearest"),
         "SOLAR-GP": model("solar-gp", d, max_models=everything),
-        "LGPR": model(
-            "lgpr", d, num_inducing=BATCH, max_models=everything, hyper=exact_hyper(*some(rows, HYPER_ROWS, seed))
-        ),
+        "LGPR": model("lgpr", d, max_models=everything, hyper=exact_hyper(*some(rows, HYPER_ROWS, seed))),
     }
     for name, each in others.items():
         state, cost = learnt(each, rows, seed)
@@ -182,9 +175,13 @@ def _run(rows: Split, entries: Iterator[tuple[str, dict[str, float]]]) -> dict[s
 ORDERED = ("bathymetry_celt", "elevation_rockies")
 
 
+def read(data: str, seed: int, directory: Path | None, rows: int | None) -> Split:
+    """A data set in the order of its experiment."""
+    return (tracks if data in ORDERED else shuffled)(data, seed, directory, rows)
+
+
 def run_tables(data: str, seed: int, *, directory: Path | None, rows: int | None) -> dict[str, Any]:
     """Every model on a data set, in shuffled order or, of maps, along tracks."""
-    read: Callable[..., Split] = tracks if data in ORDERED else shuffled
     with jax.enable_x64(True):
         some = read(data, seed, directory, rows)
 
@@ -198,7 +195,7 @@ def run_tables(data: str, seed: int, *, directory: Path | None, rows: int | None
 def run_models(data: str, seed: int, *, directory: Path | None, rows: int | None) -> dict[str, Any]:
     """Error and speed by the number of models: thresholds from one model to many."""
     with jax.enable_x64(True):
-        some = shuffled(data, seed, directory, rows)
+        some = read(data, seed, directory, rows)
         everything = len(some.X) // BATCH
 
         def entries() -> Iterator[tuple[str, dict[str, float]]]:

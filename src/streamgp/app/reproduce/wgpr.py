@@ -86,7 +86,8 @@ TABLES = Reproduction(
         "maps, in place of Claytor Lake, are sailed over line after line, every fourth line and point.",
         _SETTINGS,
         "'precision' and 'stream': the same models, combined as a product of experts, and weighed by what each has "
-        "predicted. 'one model a batch': no model is ever updated. LGPR's hyperparameters, and those of the exact "
+        "predicted. 'alpha 0.5': power expectation propagation in place of the free energy. 'one model a batch': no "
+        "model is ever updated. LGPR's hyperparameters, and those of the exact "
         "GP, are fitted on 500 rows drawn from all to learn, beforehand.",
         "StreamingGPRegressor is the default ensemble; its warm-up is 1,000 rows.",
     ),
@@ -96,7 +97,7 @@ MODELS = Reproduction(
     name="wgpr-models",
     source=f"{PAPER}, Figure 2",
     shows="Error and speed against the number of models.",
-    uses=(Use("kin40k"),),
+    uses=(Use("kin40k"), Use("abalone"), Use("pumadyn8nm"), Use("bathymetry_celt")),
     work=run_models,
     settings={},
     metrics=("rmse", "models", "rows_per_second"),
