@@ -5,14 +5,15 @@
 """
 
 from streamgp.sparse.combining import COMBINATIONS
-from streamgp.sparse.fitting import exact_hyper
-from streamgp.sparse.local import LocalModel, LocalModels
+from streamgp.sparse.fitting import EXACT_STEPS, exact_hyper
+from streamgp.sparse.local import LocalModel, LocalModels, blank
 from streamgp.sparse.model import METHODS, LocalGPs
 from streamgp.sparse.splitting import Learning, relative_change
 from streamgp.sparse.vfe import Batch, Hyper, Posterior, Site, absorb, bound, no_site, posterior
 
 __all__ = [
     "COMBINATIONS",
+    "EXACT_STEPS",
     "METHODS",
     "Batch",
     "Hyper",
@@ -23,6 +24,7 @@ __all__ = [
     "Posterior",
     "Site",
     "absorb",
+    "blank",
     "bound",
     "exact_hyper",
     "no_site",

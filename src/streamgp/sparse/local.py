@@ -1,8 +1,11 @@
 """Several sparse Gaussian processes side by side, in arrays with room for a stated number of them."""
 
+from collections.abc import Mapping
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from streamgp.serialise import register
@@ -62,6 +65,18 @@ class LocalModels(eqx.Module):
     def put(self, j: int, model: LocalModel) -> "LocalModels":
         """With `model` in place j, which may be the first free one."""
         return LocalModels(_put(self.each, jnp.asarray(j), model), jnp.maximum(self.count, j + 1))
+
+    def put_all(self, models: Mapping[int, LocalModel]) -> "LocalModels":
+        """With each of the models in its place: one copy of the arrays for all of them."""
+        places = list(models)
+
+        def changed(all_of_them: Array, *new: Array) -> Array:
+            copy = np.array(all_of_them)
+            copy[places] = np.stack([np.asarray(one) for one in new])
+            return jnp.asarray(copy)
+
+        each = jax.tree.map(changed, self.each, *models.values())
+        return LocalModels(each, jnp.maximum(self.count, max(places) + 1))
 
 
 @jax.jit

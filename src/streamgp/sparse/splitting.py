@@ -183,11 +183,12 @@ def row_by_row(models: LocalModels, batch: Batch, row: int, hyper: Hyper, thresh
         counts[j] += 1
         centres[j] = inputs[j, : min(counts[j], room)].mean(axis=0)
         touched.add(j)
+    changed = {}
     for j in sorted(touched):
         site = _exact(hyper, jnp.asarray(inputs[j]), jnp.asarray(targets[j]), jnp.asarray(counts[j]))
         model = models[j].after(hyper, site, jnp.asarray(centres[j]), jnp.asarray(counts[j]))
-        models = models.put(j, replace(model, born=jnp.asarray(born[j]), targets=jnp.asarray(targets[j])))
-    return models
+        changed[j] = replace(model, born=jnp.asarray(born[j]), targets=jnp.asarray(targets[j]))
+    return models.put_all(changed)
 
 
 @jax.jit

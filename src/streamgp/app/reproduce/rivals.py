@@ -7,12 +7,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.special import softmax
+from scipy.stats import norm
 from sklearn.linear_model import SGDClassifier
 
+from streamgp.app.reproduce.peers import adaraker, ssgp
 from streamgp.evaluation.labels import LabelCounts
 from streamgp.learner import StreamLearner
+from streamgp.likelihoods import Categorical
+from streamgp.multikernel import LogisticLoss
 from streamgp.presets import make_spec
 
 BATCH = 10  # rows of scikit-learn's partial_fit, all predicted before any of them is learnt
@@ -109,6 +115,25 @@ def _forest(rows: Rows) -> Forecasts:
     yield FOREST, _forecast(probability, rows.y, time.process_time() - began)
 
 
+def _adaraker(rows: Rows) -> Forecasts:
+    began = time.process_time()
+    with jax.enable_x64(True):
+        loss = LogisticLoss(Categorical(2, jnp.zeros(2)))
+        said: Any = adaraker(rows.inputs, rows.y[:, None], rows.seed, rows.features[0].shape[1], loss)
+        probability = np.asarray(said.probabilities())[:, 1]
+    yield "AdaRaker", _forecast(probability, rows.y, time.process_time() - began)
+
+
+def _ssgp(rows: Rows) -> Forecasts:
+    """Labels as the numbers -1 and 1 (Rasmussen and Williams 2006, 6.5): the process is one of numbers."""
+    began = time.process_time()
+    with jax.enable_x64(True):
+        targets = 2.0 * rows.y[:, None] - 1.0
+        said = ssgp(rows.inputs, targets, rows.seed, warmup=rows.warmup, num_inducing=30, batch_size=40)
+        probability = norm.cdf(np.asarray(said.mean)[:, 0] / np.asarray(said.std)[:, 0])
+    yield SSGP, _forecast(probability, rows.y, time.process_time() - began)
+
+
 def _naive(rows: Rows) -> Forecasts:
     began = time.process_time()
     last, frequencies = LabelCounts(2).add(rows.y.astype(np.int64), 2)
@@ -138,11 +163,14 @@ def _forecast(probability: Probability, y: np.ndarray, seconds: float) -> Foreca
 
 DEFAULT = "StreamingGPClassifier"
 FOREST = "river adaptive random forest"
+SSGP = "SSGP of labels as numbers"
 _LINEAR = {"river logistic": _river_logistic, "scikit-learn SGD": _sgd}
 _GROUPS: dict[str, Callable[[Rows], Forecasts]] = {
     DEFAULT: _default,
     **{name: _linear(name, learn) for name, learn in _LINEAR.items()},
     FOREST: _forest,
+    "AdaRaker": _adaraker,
+    SSGP: _ssgp,
     "naive": _naive,
 }
 GROUPS = tuple(_GROUPS)
@@ -150,6 +178,8 @@ NAMES = (  # of the models of all groups
     DEFAULT,
     *(f"{name}, {on}" for name in _LINEAR for on in ("inputs", "best features", "mixed features")),
     FOREST,
+    "AdaRaker",
+    SSGP,
     "last label",
     "class frequencies",
 )

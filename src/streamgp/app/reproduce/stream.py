@@ -1,15 +1,18 @@
 """One run of a bank over one data set: fit, stream, score every model."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from streamgp.app.outputs import RunError
-from streamgp.app.reproduce.bank import Family, Member, fit_experts, standardised, stream
+from streamgp.app.reproduce.bank import Family, Member, Stretch, fit_experts, standardised, stream
 from streamgp.app.reproduce.datasets import load
 from streamgp.app.reproduce.mixing import Mix, Scorer
+from streamgp.app.reproduce.peers import adaraker, ssgp
+from streamgp.multikernel import SquaredLoss
 
 
 def score(
@@ -30,6 +33,12 @@ def score(
     }
 
 
+def _alone(name: str, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> dict[str, Any]:
+    """Scores of what is no mixture: targets (n,), means and variances (n, 1)."""
+    stretch = Stretch(y, np.asarray(mean), np.asarray(variance))
+    return score(iter([stretch]), (Member(name, 0, 0, False),), (Mix(name),), Scorer)
+
+
 def run_stream(
     data: str,
     seed: int,
@@ -39,8 +48,12 @@ def run_stream(
     warmup: int,
     families: Sequence[Family],
     mixes: Sequence[Mix],
+    ssgp_sizes: Mapping[str, int] | None = None,
+    features: int = 0,
 ) -> dict[str, Any]:
     """Fit the families on the first `warmup` rows of a data set and score the models on the rest.
+
+    With `ssgp_sizes`, SSGP of these sizes and AdaRaker of so many `features` a kernel are scored beside them.
 
     Raises
     ------
@@ -55,4 +68,13 @@ def run_stream(
         inputs, targets = standardised(X, y, warmup)
         experts, members = fit_experts(families, inputs[:warmup], targets[:warmup], seed)
         result = score(stream(experts, inputs[warmup:], targets[warmup:]), members, mixes)
+        if ssgp_sizes:
+            said = {
+                "SSGP": ssgp(inputs, targets, seed, warmup=warmup, **ssgp_sizes),
+                "AdaRaker": adaraker(inputs, targets, seed, features, SquaredLoss(1)),
+            }
+            for name, each in said.items():
+                alone = _alone(name, targets[warmup:, 0], np.asarray(each.mean)[warmup:], each.variance[warmup:])
+                for kind in ("models", "curves"):
+                    result[kind] |= alone[kind]
     return {"rows": len(y), "inputs": X.shape[1], "experts": len(members), **result}
