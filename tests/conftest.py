@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
 
 import jax
 import pytest
@@ -11,24 +13,56 @@ from jaxtyping import config, install_import_hook
 if (worker := os.environ.get("PYTEST_XDIST_WORKER")) and hasattr(os, "sched_setaffinity"):
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
-# Programs are compiled quickly rather than well: there are thousands, and most of them run for a moment. The flag is
-# read when JAX starts its first device.
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"
+# Programs are compiled quickly rather than well: there are thousands, and most of them run for a moment. They are not
+# split for several cores to compile, as a test has one. The flags are read when JAX starts its first device.
+FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 jax.config.update("jax_disable_most_optimizations", True)
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # for the processes that tests start
+# Other packages are imported before the hook is there, which finds no bytecode of what streamgp's modules import.
+for name in ("equinox", "matplotlib.figure", "narwhals", "pandas", "polars", "rich", "scipy.stats", "sklearn.base"):
+    import_module(name)
 _hook = install_import_hook("streamgp", "typecheck.typecheck")
 # Modules that send whole streams, or a row at a time, through everything: checks of every call took a third of their
 # time. Every function is called by tests of its own as well, with checks.
 UNCHECKED = {
-    *("test_causality", "test_docs", "test_equivalence", "test_forecasts", "test_horizon", "test_lagged_streams"),
-    *("test_learner", "test_nearest_blend", "test_noise", "test_rowwise", "test_sklearn_checks"),
+    *("test_causality", "test_classifier", "test_counts_and_grades", "test_docs", "test_equivalence"),
+    *("test_forecasts", "test_horizon", "test_lagged_streams", "test_learner", "test_nearest_blend", "test_noise"),
+    *("test_rowwise", "test_sklearn_checks", "test_splitting_regressor"),
 }
+# Modules that count compilations: nothing is compiled there before they begin.
+COUNTED = {
+    *("test_ensemble", "test_estimators", "test_generalised", "test_latent_predictive", "test_learner"),
+    *("test_local_models", "test_model", "test_optimizer", "test_rowwise"),
+}
+MAPS = Path("/proc/self/maps")
+MOST_MAPS = 30_000  # of the 65,530 that Linux allows a process; a compiled program takes about ten
+
+
+traced_unchecked = False
+
+
+def pytest_runtest_call() -> None:
+    """Remember that programs are traced without checks, if they are."""
+    global traced_unchecked
+    traced_unchecked |= config.jaxtyping_disable
 
 
 @pytest.fixture(autouse=True, scope="module")
 def types_and_shapes(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Check those of every call, except where whole streams go through."""
-    config.update("jaxtyping_disable", request.path.stem in UNCHECKED or request.path.parent.name == "app")
+    """Check those of every call, except where whole streams go through.
+
+    What one module has compiled serves the next ones, until there are too many programs. But checks are made while
+    programs are traced: what was traced without them is forgotten where they come back.
+    """
+    global traced_unchecked
+    name = request.path.stem
+    unchecked = name in UNCHECKED or request.path.parent.name == "app"
+    checks_return = traced_unchecked and not unchecked
+    if checks_return or name in COUNTED or not MAPS.exists() or MAPS.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+        traced_unchecked = False
+    config.update("jaxtyping_disable", unchecked)
     yield
     config.update("jaxtyping_disable", False)
 
@@ -45,10 +79,3 @@ def x64() -> Iterator[None]:
     """Every test computes in float64, as the estimators do, and no shape is promoted silently."""
     with jax.enable_x64(True), jax.numpy_rank_promotion("raise"):
         yield
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_programs_left() -> Iterator[None]:
-    """Thousands of compiled programs would be more memory maps than a process may have."""
-    yield
-    jax.clear_caches()

@@ -11,6 +11,7 @@ from scipy.stats import norm, poisson
 from streamgp import StreamingGPCountRegressor, StreamingGPOrdinal, evaluate
 
 LINEAR: dict[str, Any] = {"model": "linear", "warmup": 60}
+MOVING: dict[str, Any] = {"dynamics": ["static", "walk 0.001"], "warmup": 200}
 
 
 def counts(n: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -41,11 +42,10 @@ class TestCounts:
         X = rng.normal(size=(n, 1))
         rate = np.exp(1.0 + np.log(10.0) * np.arange(n) / n + 0.3 * X[:, 0])
         y = rng.poisson(rate).astype(float)
-        settings = {"warmup": 200, "likelihood": "poisson"}
-        moving = evaluate(StreamingGPCountRegressor("linear", dynamics=["static", "walk 0.001"], **settings), X, y)
+        moving = evaluate(StreamingGPCountRegressor("linear", likelihood="poisson", **MOVING), X, y)
         late, last = slice(n // 2, None), slice(n - 200, None)
         assert np.median(np.abs(np.log(moving.mean[late] / rate[late]))) < 0.12
-        static = StreamingGPCountRegressor("linear", **settings).partial_fit(X, y)
+        static = StreamingGPCountRegressor("linear", likelihood="poisson", warmup=200).partial_fit(X, y)
         assert np.median(np.abs(np.log(static.predict(X[last]) / rate[last]))) > 0.3
         for level in (50, 90, 95):  # two-sided: three standard errors, and a point for what tracking costs
             share = level / 100.0
@@ -57,11 +57,11 @@ class TestCounts:
 
     def test_the_excess_of_variance_is_found(self):
         rng = np.random.default_rng(2)
-        X = rng.normal(size=(1000, 1))
-        rate = np.exp(2.0 + 0.3 * X[:, 0]) * rng.gamma(2.0, 0.5, size=1000)
+        X = rng.normal(size=(700, 1))
+        rate = np.exp(2.0 + 0.3 * X[:, 0]) * rng.gamma(2.0, 0.5, size=700)
         y = rng.poisson(rate).astype(float)
-        broad = evaluate(StreamingGPCountRegressor("linear", warmup=300), X, y)
-        narrow = evaluate(StreamingGPCountRegressor("linear", warmup=300, likelihood="poisson"), X, y)
+        broad = evaluate(StreamingGPCountRegressor("linear", **MOVING), X, y)
+        narrow = evaluate(StreamingGPCountRegressor("linear", likelihood="poisson", **MOVING), X, y)
         assert abs(broad.metrics["coverage"]["90"] - 0.9) < 0.03
         assert narrow.metrics["coverage"]["90"] < 0.8
         assert broad.metrics["pll"] > narrow.metrics["pll"] + 0.2

@@ -1,6 +1,5 @@
 """An ensemble's forecasts several rows ahead: dense Gaussian processes, `predict` in a loop, and no look ahead."""
 
-from collections.abc import Iterator
 from functools import cache
 
 import jax
@@ -26,13 +25,6 @@ DYNAMICS = {"static": (1.0, 0.0), "walk 0.001": (1.0, 1e-3), "revert 0.99": (0.9
 KINDS: list[float | None] = [None, 1.0, 0.9]
 CORRELATIONS = [0.0, 0.8, 0.0]
 K = 2 * len(DYNAMICS) * len(KINDS)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation() -> Iterator[None]:
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @cache

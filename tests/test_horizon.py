@@ -120,7 +120,7 @@ def test_a_fit_that_fails_leaves_the_queues_as_they_were(monkeypatch: pytest.Mon
 
 def test_what_is_kept_does_not_grow():
     X, y = stream()
-    model = new(30, **RICH)
+    model = new(**RICH)
     list(model.learn(X, y))
     size = state_size(model)
     list(model.learn(X, y))
@@ -205,7 +205,7 @@ def test_inputs_meet_the_targets_that_come_h_rows_after_them():
     assert min(errors[4], errors[6]) > 2.5  # other inputs tell nothing
 
 
-@pytest.mark.parametrize("horizon", [1, 2, 6])
+@pytest.mark.parametrize("horizon", [1, 6])
 def test_an_autoregression_is_forecast_as_well_as_can_be(horizon: int):
     """y_t = 1.2 y_(t-1) - 0.5 y_(t-2) + e_t: the error of the best forecast is a sum of impulse responses.
 

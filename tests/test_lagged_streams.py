@@ -1,12 +1,10 @@
 """Streams that depend on their own past: lags equal columns made by hand, in any pieces, and never look ahead."""
 
-from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -25,13 +23,6 @@ ROWS, WARMUP, LAGS = 120, 40, (1, 3, 20)
 SMALL: dict[str, Any] = {"bases": ["linear", "rbf"], "features_per_basis": 5, "dynamics": ["static", "walk 0.001"]}
 # Where the model is made anew; the last stretch ends with the stream.
 BOUNDARIES = (0, 1, 2, 4, 8, 16, 32, WARMUP, ROWS)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation() -> Iterator[None]:
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @cache

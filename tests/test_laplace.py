@@ -1,6 +1,6 @@
 """Laplace sampling: the Hessian against differences and plain autodiff, the samples against known Gaussians."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,6 @@ from streamgp.warmup import fit_ensemble
 from streamgp.weights import Share
 
 KEY = jax.random.key(0)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation() -> Iterator[None]:
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def rows(n: int, inputs: int = 2, outputs: int = 1) -> tuple[jax.Array, jax.Array]:

@@ -18,14 +18,6 @@ from streamgp.laplace_evidence import MOST_LATENT_STD, fit_likelihood, laplace_l
 V = 1.3
 
 
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation():
-    """Most of the time here would go into compiling loops that run for milliseconds."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def targets(kind, f, rng):
     """Targets of latent values, and the likelihood that they came from."""
     if kind == "gaussian":

@@ -1,6 +1,5 @@
 """The block filter of Laplace steps against the row-by-row textbook, golden numbers, and what may break it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +29,6 @@ N, F, V = 40, 4, 1.7
 predict = eqx.filter_jit(predict_rows)
 update = eqx.filter_jit(update_block)
 many = eqx.filter_jit(update_blocks)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation() -> Iterator[None]:
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 class Softmax(Likelihood):

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import jax
 import jaxtyping
 import numpy as np
 import pytest
@@ -17,13 +16,6 @@ from streamgp.weights import BMA, Markov, Mixture, Share, SoftBayes, WeightRule
 
 WARMUP, ROWS = 40, 48
 WALK = "walk 0.001"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation() -> Iterator[None]:
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture

@@ -20,8 +20,15 @@ from streamgp.weights import BMA
 from test_equivalence import ORACLES, ROWS, SOME, beliefs, close, model, oracle, stream, weighed
 
 
-@pytest.mark.parametrize("settled", [1, 7, 10_000])
-@pytest.mark.parametrize(("kind", "rule"), [("regular", "e-doebe"), ("timed", "Q")])
+@pytest.mark.parametrize(
+    ("kind", "rule", "settled"),
+    [
+        ("regular", "e-doebe", 1),
+        ("regular", "e-doebe", 10_000),
+        ("timed", "Q", 7),
+        ("timed", "Q", 10_000),
+    ],
+)
 def test_a_row_at_a_time_is_the_loop(kind, rule, settled):
     length = ROWS if (kind, settled) == ("timed", 10_000) else SOME
     rows, runs = stream(kind, length), oracle(kind, length)

@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-import jaxtyping
 import pytest
 from sklearn.utils.estimator_checks import (
     check_estimators_pickle,
     check_fit2d_1sample,
+    check_methods_subset_invariance,
     parametrize_with_checks,
 )
 
-from streamgp import StreamingGPClassifier, StreamingGPRegressor
+from streamgp import SplittingGPRegressor, StreamingGPClassifier, StreamingGPRegressor
 
 # What scikit-learn itself says when a check does not apply, or about an estimator that warns of nothing.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -20,13 +20,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarn
 
 @pytest.fixture(autouse=True)
 def x64() -> Iterator[None]:
-    """A user's process: JAX's default is float32 there, and nobody checks the types of nonsense."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    try:
-        with jax.enable_x64(False):
-            yield
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
+    """A user's process: JAX's default is float32 there."""
+    with jax.enable_x64(False):
+        yield
 
 
 # Counts must be whole numbers, which the targets of these checks are not; grades are named as `grades`, two at least.
@@ -41,3 +37,8 @@ def test_linear_model(estimator: Any, check: Callable[[Any], None]):
 @pytest.mark.parametrize("check", [check_estimators_pickle, check_fit2d_1sample])
 def test_default_model(check: Callable[[str, Any], None]):
     check("StreamingGPRegressor", StreamingGPRegressor(features_per_basis=4))
+
+
+@pytest.mark.parametrize("check", [check_estimators_pickle, check_fit2d_1sample, check_methods_subset_invariance])
+def test_local_models(check: Callable[[str, Any], None]):
+    check("SplittingGPRegressor", SplittingGPRegressor(warmup=10, num_inducing=4, batch_size=10, steps=2))

@@ -16,6 +16,7 @@ from oracles.square_root import square_root_filter
 
 CHUNK, CHUNKS = 1024, 977
 MARKS = (97, 500, 976)  # chunks whose predictions are kept: after 100,000 rows, in the middle, the last
+MEMORY = 20  # chunks after which mean reversion has forgotten all before: 0.999 to the power of their rows is 1e-9
 PAIRS, INPUTS = 25, 2
 PRIOR_VAR, NOISE_VAR, SIGNIFICANT = 1.5, 0.04, 1e-6
 DYNAMICS = {"static": (1.0, 0.0), "walk 0.001": (1.0, 1e-3), "revert 0.999": (0.999, 1.0 - 0.999**2)}
@@ -86,9 +87,8 @@ def soak(tmp_path_factory) -> dict[str, np.ndarray]:
 def recompute() -> dict[str, np.ndarray]:
     """Means and variances of the marked chunks: from sufficient statistics, and by square-root filters."""
     F = 2 * PAIRS
-    moving = {
-        k: (np.zeros(F), np.sqrt(PRIOR_VAR) * np.eye(F)) for k, (_, q) in enumerate(DYNAMICS.values()) if q > 0.0
-    }
+    unknown = np.zeros(F), np.sqrt(PRIOR_VAR) * np.eye(F)
+    moving = {k: unknown for k, (_, q) in enumerate(DYNAMICS.values()) if q > 0.0}
     options = [
         {"decay": d, "diffusion": q, "prior_var": PRIOR_VAR, "noise_var": NOISE_VAR} for d, q in DYNAMICS.values()
     ]
@@ -102,7 +102,11 @@ def recompute() -> dict[str, np.ndarray]:
             loc[:, 0], var[:, 0] = regress(precision, moment, Phi, y)
         precision += Phi.T @ Phi / NOISE_VAR
         moment += Phi.T @ y / NOISE_VAR
+        remembered = any(mark - MEMORY <= i <= mark for mark in MARKS)
         for k, belief in moving.items():
+            if options[k]["decay"] < 1.0 and not remembered:
+                moving[k] = unknown
+                continue
             loc[:, k], var[:, k], *moving[k] = square_root_filter(Phi, y, *belief, block=32, **options[k])
         if i in MARKS:
             kept |= {f"want_loc_{i}": loc, f"want_var_{i}": var}

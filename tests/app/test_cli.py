@@ -82,10 +82,10 @@ def test_an_option_reaches_the_run(data: Path):
     metrics = json.loads(invoke("run", data, *OPTIONS, *words, "--json", "-").stdout)
     assert [expert["dynamics"] for expert in metrics["experts"]] == ["walk 0.01", "static"]
     assert metrics["rows"] == 200
-    metrics = json.loads(invoke("run", data, *OPTIONS, "--lags", "24,1", "--json", "-").stdout)
-    assert metrics["lags"] == [1, 24]
     assert metrics["horizon"] is None
-    metrics = json.loads(invoke("run", data, *OPTIONS, "--horizon", "3", "--json", "-").stdout)
+    words = ("--lags", "24,1", "--horizon", "3")
+    metrics = json.loads(invoke("run", data, *OPTIONS, *words, "--json", "-").stdout)
+    assert metrics["lags"] == [1, 24]
     assert metrics["horizon"] == 3
     metrics = json.loads(invoke("run", data, *OPTIONS, "--n-samples", "2", "--json", "-").stdout)
     assert [expert["name"] for expert in metrics["experts"]] == ["linear", "linear sample 2"]
