@@ -51,6 +51,22 @@ def _solve_triangular(L: AnyArray, B: AnyArray, trans: int = 0) -> Any:
     return jax.scipy.linalg.solve_triangular(L, B, lower=True, trans=trans)
 
 
+def solve_small(A: Float[AnyArray, "n d d"], b: Float[AnyArray, "n d"]) -> Float[AnyArray, "n d"]:
+    """A^-1 b of many small positive definite matrices, written out: no factorisation is called for each of them."""
+    d = b.shape[1]
+    L: dict[tuple[int, int], Any] = {}
+    z: list[Any] = []
+    for i in range(d):
+        for j in range(i + 1):
+            left = A[:, i, j] - sum(L[i, k] * L[j, k] for k in range(j))
+            L[i, j] = left**0.5 if i == j else left / L[j, j]
+        z.append((b[:, i] - sum(L[i, k] * z[k] for k in range(i))) / L[i, i])
+    x: dict[int, Any] = {}
+    for i in reversed(range(d)):
+        x[i] = (z[i] - sum(L[k, i] * x[k] for k in range(i + 1, d))) / L[i, i]
+    return namespace(b).stack([x[i] for i in range(d)], axis=1)
+
+
 def log_det(L: Float[AnyArray, "n n"]) -> Float[AnyArray, ""] | np.floating:
     """log |L L'| from its Cholesky factor: twice the sum of the log diagonal."""
     xp = namespace(L)

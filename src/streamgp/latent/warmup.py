@@ -1,0 +1,91 @@
+"""Gaussian process latent variable models of the warm-up rows, one for each kernel: places and hyperparameters.
+
+The most probable places under a normal prior, with random Fourier features (Lu, Karanikolas and Giannakis 2022,
+Section 6; Lawrence 2005 for the model).
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from streamgp.bases import Fourier
+from streamgp.bases.base import Basis
+from streamgp.dynamics import Dynamics
+from streamgp.ensemble import Expert
+from streamgp.evidence import log_evidence
+from streamgp.hyperparameters import search
+
+LENGTHSCALES = tuple(2.0 ** (k / 2.0) for k in range(-3, 4))  # of squares 2^k
+FEATURES = 100
+STEPS = 300
+# In logs, of rows whose entries have a mean square of one.
+_PRIOR_VAR = (np.log(1e-6), np.log(1e6))
+_NOISE_VAR = (np.log(1e-6), np.log(1e2))
+
+
+class Placed(NamedTuple):
+    """An expert with its hyperparameters, the places of the warm-up rows, and their log joint density."""
+
+    expert: Expert
+    places: Float[Array, "n d"]
+    log_joint: float
+
+
+def principal_places(Y: Float[np.ndarray, "n e"], num_latents: int) -> Float[np.ndarray, "n d"]:
+    """Where places start: the leading principal components, each of variance one."""
+    left, size, _ = np.linalg.svd(Y, full_matrices=False)
+    # A sign that does not hang on the library's: the largest entry is positive.
+    left = left * np.sign(left[np.abs(left).argmax(axis=0), np.arange(left.shape[1])])
+    places = np.zeros((len(Y), num_latents))
+    rank = min(num_latents, int(np.sum(size > 1e-12 * size[0])))
+    places[:, :rank] = left[:, :rank] * np.sqrt(len(Y))
+    return places
+
+
+def fit_places(
+    lengthscale: float,
+    Y: Float[np.ndarray, "n e"],
+    start: Float[np.ndarray, "n d"],
+    dynamics: Dynamics,
+    key: Key[Array, ""],
+    num_features: int = FEATURES,
+    steps: int = STEPS,
+) -> Placed:
+    """Maximise log p(Y | X) + log N(X; 0, I) over the places X, the prior variance and the noise variance."""
+    n, d = start.shape
+    drawn = Fourier.from_data(np.array([[0.0] * d, [1.0] * d]), num_features=num_features, start=1.0, key=key)
+    basis = Fourier(drawn.frequencies, jnp.full(d, lengthscale))
+    columns = Y
+    if Y.shape[1] > n:  # outputs enter through their inner products alone: as many columns as rows tell all
+        left, size, _ = np.linalg.svd(Y, full_matrices=False)
+        columns = left * size
+    padding = Y.shape[1] - columns.shape[1]
+    targets = jnp.asarray(columns)
+
+    def objective(flat: np.ndarray) -> tuple[Array, Array]:
+        return _loss_and_gradient(jnp.asarray(flat), basis, targets, padding)
+
+    noise_var = 0.5 * float(np.mean(np.square(Y)))
+    flat = np.concatenate([start.ravel(), np.log([2.0 * noise_var, noise_var])])
+    limits = [(-np.inf, np.inf)] * start.size + [_PRIOR_VAR, _NOISE_VAR]
+    found = search(objective, flat, limits, steps)
+    expert = Expert(basis, jnp.exp(jnp.asarray(found.x[-2])), jnp.exp(jnp.asarray(found.x[-1])), dynamics)
+    return Placed(expert, jnp.asarray(found.x[:-2].reshape(n, d)), -float(found.fun) * n)
+
+
+@jax.jit(static_argnames="padding")
+def _loss_and_gradient(flat: Array, basis: Basis, Y: Array, padding: int) -> tuple[Array, Array]:
+    """Per row; `padding` columns of zeros are thought beside `Y`."""
+
+    def loss(flat: Array) -> Array:
+        X, (v, s2) = flat[:-2].reshape(len(Y), -1), jnp.exp(flat[-2:])
+        Phi = basis(X)
+        value = log_evidence(Phi, Y, v, s2) - 0.5 * jnp.sum(X * X + jnp.log(2.0 * jnp.pi))
+        if padding:
+            value += padding * log_evidence(Phi, jnp.zeros((len(Y), 1)), v, s2)
+        return -value / len(Y)
+
+    return jax.value_and_grad(loss)(flat)

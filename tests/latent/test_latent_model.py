@@ -1,0 +1,142 @@
+"""The ensemble of latent variable models: the state against a batch refit, blocks against rows, weights."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import multivariate_normal
+
+from streamgp.bases import Fourier
+from streamgp.dynamics import random_walk, static
+from streamgp.ensemble import Expert
+from streamgp.latent import LatentEnsemble, fit_places, principal_places
+from streamgp.weights import BMA, fixed_share
+
+F, D, E, K = 10, 2, 4, 3
+
+
+def experts(moving: bool = False) -> Expert:
+    rng = np.random.default_rng(0)
+    each = [
+        Expert(
+            Fourier(jnp.asarray(rng.normal(size=(F // 2, D))), jnp.full(D, scale)),
+            jnp.asarray(0.5 + scale),
+            jnp.asarray(0.05),
+            random_walk(1e-3) if moving else static(),
+        )
+        for scale in (0.5, 1.0, 2.0)
+    ]
+    return jax.tree.map(lambda *a: jnp.stack(a), *each)
+
+
+def build(moving: bool = False) -> LatentEnsemble:
+    return LatentEnsemble(experts(moving), fixed_share(K, 0.01) if moving else BMA(), E)
+
+
+def data(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    return rng.normal(size=(rows, E)), rng.normal(size=(K, rows, D))
+
+
+def test_ten_thousand_rows_leave_what_a_batch_of_them_says():
+    Y, places = data(10_000)
+    model = build()
+    state = model.init()
+    for i in range(0, len(Y), 100):
+        state, _ = model.learn(state, jnp.asarray(Y[i : i + 100]), jnp.asarray(places[:, i : i + 100]))
+    for k in range(K):
+        expert = jax.tree.map(lambda a, k=k: a[k], model.experts)
+        Phi = np.asarray(expert.basis(jnp.asarray(places[k])))
+        A = Phi.T @ Phi + float(expert.noise_var / expert.prior_var) * np.eye(F)
+        assert_allclose(state.belief.mean[k], np.linalg.solve(A, Phi.T @ Y), rtol=1e-8, atol=1e-10)
+        assert_allclose(state.belief.cov[k], float(expert.noise_var) * np.linalg.inv(A), rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("moving", [False, True])
+def test_blocks_of_rows_are_learnt_as_rows_one_by_one(moving):
+    Y, places = data(24)
+    model = build(moving)
+    one, said = model.init(), []
+    for i in range(24):
+        one, info = model.learn(one, jnp.asarray(Y[i : i + 1]), jnp.asarray(places[:, i : i + 1]))
+        said.append(info)
+    block = model.init()
+    mask = jnp.asarray(np.arange(10) < 8)
+    for i in range(0, 24, 8):
+        rows = np.concatenate([Y[i : i + 8], np.full((2, E), 9.0)])
+        at = np.concatenate([places[:, i : i + 8], np.ones((K, 2, D))], axis=1)
+        block, info = model.learn(block, jnp.asarray(rows), jnp.asarray(at), None, mask)
+        for j in range(8):
+            assert_allclose(info.log_density[j], said[i + j].log_density[0], rtol=1e-8)
+            assert_allclose(info.log_weights[j], said[i + j].log_weights[0], rtol=1e-8, atol=1e-8)
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(block), strict=True):
+        assert_allclose(a, b, rtol=1e-8, atol=1e-10)
+    assert int(block.rows) == 24
+
+
+def test_log_densities_are_those_of_a_dense_gaussian():
+    Y, places = data(6)
+    model = build()
+    state, info = model.learn(model.init(), jnp.asarray(Y), jnp.asarray(places))
+    for k in range(K):
+        expert = jax.tree.map(lambda a, k=k: a[k], model.experts)
+        Phi = np.asarray(expert.basis(jnp.asarray(places[k])))
+        cov = float(expert.prior_var) * Phi @ Phi.T + float(expert.noise_var) * np.eye(6)
+        expected = sum(multivariate_normal(np.zeros(6), cov).logpdf(column) for column in Y.T)
+        assert_allclose(np.asarray(info.log_density)[:, k].sum(), expected, rtol=1e-9)
+    total = np.asarray(info.log_density).sum(axis=0)
+    assert_allclose(model.log_weights(state), total - np.logaddexp.reduce(total), rtol=1e-9, atol=1e-9)
+
+
+def test_missing_entries_leave_the_mean_of_their_weights_and_count_for_nothing():
+    Y, places = data(30)
+    model = build()
+    state, _ = model.learn(model.init(), jnp.asarray(Y[:29]), jnp.asarray(places[:, :29]))
+    seen = np.array([[True, False, True, False]])
+    holes = np.where(seen, Y[29:], np.nan)
+    row = jnp.asarray(places[:, 29:])
+    after, info = model.learn(state, jnp.asarray(holes), row, jnp.asarray(seen))
+    assert_allclose(after.belief.mean[:, :, 1], state.belief.mean[:, :, 1], rtol=1e-9, atol=1e-12)
+    whole, _ = model.learn(state, jnp.asarray(Y[29:]), row)
+    assert_allclose(after.belief.mean[:, :, 0], whole.belief.mean[:, :, 0], rtol=1e-9)
+    mean, var = map(np.asarray, model.reconstruct(state, row))
+    each = -0.5 * ((Y[29] - mean[:, 0]) ** 2 / var + np.log(2.0 * np.pi * var))
+    assert_allclose(info.log_density[0], each[:, [0, 2]].sum(axis=1), rtol=1e-9)
+
+
+def test_places_of_the_warm_up_gain_and_are_near_the_truth():
+    rng = np.random.default_rng(2)
+    angle = np.sort(rng.uniform(0.0, 2.0 * np.pi, 60))
+    truth = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    mixing = rng.normal(size=(2, 90))
+    Y = np.tanh(truth @ mixing) + 0.05 * rng.normal(size=(60, 90))
+    Y -= Y.mean(axis=0)
+    start = principal_places(Y, 2)
+    few = fit_places(1.0, Y, start, static(), jax.random.key(0), num_features=40, steps=1)
+    found = fit_places(1.0, Y, start, static(), jax.random.key(0), num_features=40)
+    assert found.log_joint > few.log_joint + 10.0
+    # The joint density, with the columns as they are.
+    expert, X = found.expert, np.asarray(found.places)
+    Phi = np.asarray(expert.basis(jnp.asarray(X)))
+    cov = float(expert.prior_var) * Phi @ Phi.T + float(expert.noise_var) * np.eye(60)
+    dense = multivariate_normal(np.zeros(60), cov)
+    expected = sum(dense.logpdf(column) for column in Y.T) - 0.5 * np.sum(X**2 + np.log(2.0 * np.pi))
+    assert_allclose(found.log_joint, expected, rtol=1e-6)
+    # Neighbours on the circle are neighbours in the latent space.
+    gaps = np.linalg.norm(X[:, None] - X[None], axis=2) + 1e9 * np.eye(60)
+    apart = np.abs(gaps.argmin(axis=1) - np.arange(60))
+    assert np.mean(np.minimum(apart, 60 - apart) <= 3) > 0.9
+
+
+def test_weights_move_to_the_expert_that_fits():
+    rng = np.random.default_rng(3)
+    model = replace(build(), rule=fixed_share(K, 0.01))
+    right = jax.tree.map(lambda a: a[2], model.experts)
+    x = rng.normal(size=(200, D))
+    Phi = np.asarray(right.basis(jnp.asarray(x)))
+    Y = Phi @ (np.sqrt(2.5) * rng.normal(size=(F, E))) + np.sqrt(0.05) * rng.normal(size=(200, E))
+    state, _ = model.learn(model.init(), jnp.asarray(Y), jnp.asarray(np.stack([x] * K)))
+    assert int(np.argmax(model.log_weights(state))) == 2
