@@ -1,6 +1,16 @@
 """Latent variable models on a stream: rows of many entries become a few coordinates, with an ensemble of kernels."""
 
+from streamgp.latent.learner import LatentLearner, LatentSpec
 from streamgp.latent.model import LatentEnsemble, LatentState, Learnt
-from streamgp.latent.warmup import LENGTHSCALES, Placed, fit_places, principal_places
+from streamgp.latent.warmup import LENGTHSCALES, fit_places, principal_places
 
-__all__ = ["LENGTHSCALES", "LatentEnsemble", "LatentState", "Learnt", "Placed", "fit_places", "principal_places"]
+__all__ = [
+    "LENGTHSCALES",
+    "LatentEnsemble",
+    "LatentLearner",
+    "LatentSpec",
+    "LatentState",
+    "Learnt",
+    "fit_places",
+    "principal_places",
+]

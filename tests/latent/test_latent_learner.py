@@ -1,0 +1,108 @@
+"""Latent variable models along a stream: chunks, causality, missing entries, neighbours, capacity."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from streamgp.latent import LatentLearner, LatentSpec
+from streamgp.latent.neighbours import Neighbours
+
+SMALL = LatentSpec(warmup=30, lengthscales=(0.7, 1.4), num_features=20, batch_size=8, num_starts=2)
+
+
+def circle(rows: int = 90, entries: int = 6) -> np.ndarray:
+    """Rows on a closed curve in many dimensions, in random order, with a little noise."""
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(0.0, 2.0 * np.pi, rows)
+    truth = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return 3.0 + np.tanh(truth @ rng.normal(size=(2, entries))) + 0.02 * rng.normal(size=(rows, entries))
+
+
+def learnt(spec: LatentSpec, Y: np.ndarray, chunks: int) -> tuple[LatentLearner, np.ndarray]:
+    """The learner after all rows, and their places."""
+    learner = LatentLearner(spec, Y.shape[1])
+    parts = [learner.learn(Y[i : i + chunks]) for i in range(0, len(Y), chunks)]
+    return learner, np.concatenate([part.places for part in parts if part is not None])
+
+
+def test_chunks_do_not_matter_where_rows_are_learnt_one_by_one():
+    Y, one = circle(45), replace(SMALL, batch_size=1)
+    whole, places = learnt(one, Y, 45)
+    for chunks in (1, 7):
+        other, found = learnt(one, Y, chunks)
+        assert_allclose(found, places, rtol=1e-9, atol=1e-9)
+        assert_allclose(other.log_weights, whole.log_weights, rtol=1e-9, atol=1e-9)
+    assert whole.rows == 45
+
+
+def test_rows_are_placed_without_those_that_come_after_and_explained():
+    Y = circle()
+    learner, places = learnt(SMALL, Y, 90)
+    assert places.shape == (90, 2, 2)
+    changed = Y.copy()
+    changed[54:] += 1.0
+    _, other = learnt(SMALL, changed, 90)
+    assert_allclose(other[:54], places[:54])
+    assert not np.allclose(other[54:], places[54:])
+    mean, var = learner.reconstruct(places[60:, learner.leading])
+    error = np.sqrt(np.mean(np.square(mean - Y[60:])))
+    assert error < 0.1 * Y.std()
+    assert 0.2 * error < np.sqrt(var.mean()) < 5.0 * error
+
+
+def test_placing_learns_nothing():
+    Y = circle()
+    learner, _ = learnt(SMALL, Y[:60], 60)
+    before = learner.log_weights.copy()
+    first = learner.place(Y[60:75])
+    assert_allclose(learner.place(Y[60:75]).places, first.places)
+    assert np.array_equal(before, learner.log_weights)
+    assert learner.rows == len(learner.neighbours) == 60
+
+
+def test_missing_entries_move_a_place_little_and_are_filled_in():
+    Y = circle()
+    learner, _ = learnt(SMALL, Y[:80], 80)
+    holes = Y[80:].copy()
+    holes[np.arange(10), np.arange(10) % 6] = np.nan
+    k = learner.leading
+    whole, part = (learner.place(rows).places[:, k] for rows in (Y[80:], holes))
+    assert np.median(np.linalg.norm(whole - part, axis=1)) < 0.1
+    filled, var = learner.reconstruct(part)
+    gone = np.isnan(holes)
+    assert np.abs(filled - Y[80:])[gone].mean() < 0.1
+    assert (np.abs(filled - Y[80:])[gone] < 4.0 * np.sqrt(var)[gone.any(axis=1)]).mean() >= 0.8
+    told = learner.learn(holes)
+    assert told is not None and np.isfinite(told.places).all() and np.isfinite(learner.log_weights).all()
+
+
+def test_neighbours_are_the_nearest_and_the_oldest_go():
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(120, 5)).astype(np.float32)
+    index = Neighbours(5, 100)
+    assert index.add(rows[:60]) == 0
+    squared = np.square(rows[60:70, None] - rows[None, :60]).sum(axis=2)
+    assert np.array_equal(index.search(rows[60:70], 3), np.argsort(squared, axis=1)[:, :3])
+    assert index.add(rows[60:]) == 70
+    assert_allclose(index.rows, rows[70:])
+    assert index.search(rows[119:], 1).tolist() == [[49]]
+    few = Neighbours(5, 100)
+    few.add(rows[:2])
+    assert few.search(rows[:1], 4).tolist() == [[0, 1, 0, 0]]
+
+
+def test_places_stay_with_their_rows_when_the_oldest_go():
+    Y = circle()
+    learner, places = learnt(replace(SMALL, capacity=70), Y, 90)
+    kept = len(learner.neighbours)
+    assert kept < 70
+    assert_allclose(learner.neighbours_places, places[90 - kept :])
+
+
+def test_without_the_package_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "usearch.index", None)
+    with pytest.raises(ModuleNotFoundError, match=r"streamgp\[latent\]"):
+        Neighbours(3, 10)
