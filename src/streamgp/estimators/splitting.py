@@ -34,7 +34,7 @@ class SplittingGPRegressor(StreamingGPRegressor):
     combination
         How models make one prediction: ``nearest`` (the one with the nearest inducing input), ``precision``
         (generalised product of experts), ``stream`` (a mixture, weighed by what each has predicted), ``distance`` (a
-        mixture, weighed by the kernel to the centres). None: as in the paper of the model.
+        mixture of the five nearest, weighed by the kernel to their centres). None: as in the paper of the model.
     steps
         Optimiser steps of a batch, 30 unless given; 0 keeps hyperparameters as they are.
     alpha

@@ -2,8 +2,9 @@
 
 ``nearest``: the model that owns the inducing input nearest to the row (Kepler et al. 2021). ``precision``: a
 generalised product of experts, each as strong as its data have made it surer than its prior (Cao and Fleet 2014).
-``stream``: a mixture, weighed by what each model has predicted of the stream. ``distance``: a mixture, weighed by the
-kernel between the row and each model's centre (Nguyen-Tuong, Seeger and Peters 2009; Wilcox and Yip 2020).
+``stream``: a mixture, weighed by what each model has predicted of the stream. ``distance``: a mixture of the five
+nearest models, weighed by the kernel between the row and each one's centre (Nguyen-Tuong, Seeger and Peters 2009;
+Wilcox and Yip 2020).
 """
 
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from streamgp.student_t import log_density
 from streamgp.weights import fixed_share
 
 COMBINATIONS = ("nearest", "precision", "stream", "distance")
+NEIGHBOURS = 5  # models that ``distance`` mixes: those further away know nothing of the row, and there are many
 SWITCH = 1e-3  # per row, under ``stream``, of leaving a model for any other
 
 
@@ -89,12 +91,14 @@ def precision(models: LocalModels, X: Float[Array, "n d"]) -> Combined:
 
 
 def distance(models: LocalModels, X: Float[Array, "n d"]) -> Combined:
-    """A mixture weighed by the kernel to the models' centres."""
+    """A mixture of the models whose centres are nearest by the kernel, weighed by it."""
     each = _each(models, X)
     similarity = -0.5 * jnp.sum(
         jnp.square((X[:, None, :] - models.each.centre[None]) / models.each.hyper.lengthscales[None]), axis=2
     )
     similarity = jnp.where(each.alive[None], similarity, -jnp.inf)
+    last = jax.lax.top_k(similarity, min(NEIGHBOURS, models.capacity))[0][:, -1:]
+    similarity = jnp.where(similarity >= last, similarity, -jnp.inf)
     log_weights = similarity - logsumexp(similarity, axis=1, keepdims=True)
     return _mixture(each, log_weights)
 
