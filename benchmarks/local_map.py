@@ -1,7 +1,7 @@
 """Where local models are on a map that is sailed over: ``python benchmarks/local_map.py DATA`` draws it.
 
 DATA is the directory with bathymetry_celt.parquet. Writes docs/images/local.png: heights, the model that predicts
-each held-out place, and how far one model and several are off there. Seed 0 of `streamgp reproduce wgpr-tables`.
+each held-out place, and how far several models and one are off there: a seed of `streamgp reproduce wgpr-tables`.
 """
 
 import sys
@@ -20,7 +20,7 @@ from streamgp.app.reproduce.local import Split, learnt, model, tracks
 from streamgp.sparse.combining import nearest
 
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "local.png"
-SEED = 0
+SEED = 3  # of five, that in which wgpr has its median error
 
 
 def errors(rows: Split, method: str) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""The tables of docs/reproduction.md, from the runs of `streamgp reproduce` that are kept here.
+"""The tables of docs/reproduction.md and docs/local.md, from the runs of `streamgp reproduce` that are kept here.
 
 ``streamgp reproduce NAME --data DIR --out benchmarks/results/reproductions/NAME.json`` makes the runs; then
 ``python benchmarks/reproductions.py`` renders the page.
@@ -20,6 +20,7 @@ from streamgp.app.reproduce.tables import Outcome, claims_table, figures_table, 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "reproductions"
 PAGE = HERE.parent / "docs" / "reproduction.md"
+LOCAL = HERE.parent / "docs" / "local.md"
 
 
 def outcome(reproduction: Reproduction, stored: dict) -> Outcome:
@@ -52,6 +53,22 @@ def leak_table(found: Outcome) -> str:
     return "\n".join(lines)
 
 
+def local_table(found: Outcome) -> str:
+    """Median RMSE of every model on every data set, and how many local models there were."""
+    sets = list(dict.fromkeys(one.data for one in found.shown))
+    names = [DATASETS[data].title for data in sets]
+    lines = [f"| RMSE (models) | {' | '.join(names)} |", "|---" * (len(sets) + 1) + "|"]
+    for model, scores in found.of(sets[0])[0]["models"].items():
+        cells = []
+        for data in sets:
+            cell = f"{np.median(found.values(data, model, 'rmse')):.3g}"
+            if "models" in scores and not model.startswith("OVFE"):
+                cell += f" ({np.median(found.values(data, model, 'models')):.0f})"
+            cells.append(cell)
+        lines.append(f"| {model} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Render what there is, and let go of what the tables do not need."""
     text = PAGE.read_text()
@@ -74,6 +91,8 @@ def main() -> None:
         if name == "doebe-fig4":
             parts.append("Log density (moment), nats a row:\n\n" + leak_table(found))
         parts.append(f"<details><summary>All scores</summary>\n\n{markdown(scores_table(found))}\n\n</details>")
+        if name == "wgpr-tables":
+            LOCAL.write_text(put(LOCAL.read_text(), name, local_table(found)))
         text = put(text, name, "\n\n".join(parts))
     PAGE.write_text(text)
 
