@@ -214,6 +214,7 @@ def test_the_claims_and_figures_are_about_models_and_data_that_there_are():
         data = {use.data for use in one.uses}
         models = {mix.name for mix in one.settings.get("mixes", ())}
         models |= {*rivals.NAMES} if "rivals" in one.settings else set()
+        models |= {"SSGP", "AdaRaker"} if "ssgp_sizes" in one.settings else set()
         for claim in one.claims:
             assert claim.data in data, (name, claim)
             assert not models or {*claim.ahead, *claim.behind} <= models, (name, claim)
