@@ -5,13 +5,30 @@ from typing import Any
 import numpy as np
 
 from streamgp.data.standardise import Standardiser
-from streamgp.sparse import Learning, LocalGPs, LocalModels, exact_hyper
+from streamgp.sparse import Hyper, Learning, LocalGPs, LocalModels, exact_hyper
 from streamgp.spec import Spec
 from streamgp.warmup import FittedExpert
 
 INDUCING = 50  # of each model, as in Kepler et al. (2021)
 KEPT = 100  # rows that each model of LGPR keeps
 OFFLINE_ROWS = 300  # of the warm-up, from which LGPR learns its hyperparameters
+
+
+def from_spec(spec: Spec, num_inputs: int, num_outputs: int, hyper: Hyper | None) -> LocalGPs:
+    """The model that `spec` describes; `hyper` are the hyperparameters of ``lgpr``."""
+    assert spec.learner is not None
+    return LocalGPs(
+        method=spec.learner,
+        num_inputs=num_inputs,
+        num_outputs=num_outputs,
+        num_inducing=spec.features_per_basis or (KEPT if spec.learner == "lgpr" else INDUCING),
+        batch_size=spec.batch_size,
+        max_models=spec.max_models,
+        threshold=spec.threshold,
+        combination=spec.combination,
+        learning=Learning(spec.steps, spec.alpha),
+        hyper=hyper,
+    )
 
 
 def make_sparse(spec: Spec, X: np.ndarray, y: np.ndarray, *, seed: int) -> tuple[LocalGPs, list[FittedExpert]]:
@@ -24,27 +41,13 @@ def make_sparse(spec: Spec, X: np.ndarray, y: np.ndarray, *, seed: int) -> tuple
     seed
         Seed of the rows that hyperparameters are learnt from.
     """
-    assert spec.learner is not None
-    exact = spec.learner == "lgpr"
     hyper = None
-    if exact:
+    if spec.learner == "lgpr":
         rows = np.random.default_rng(seed).permutation(len(X))[:OFFLINE_ROWS]
         hyper = exact_hyper(X[rows], y[rows])
-    features = spec.features_per_basis or (KEPT if exact else INDUCING)
-    model = LocalGPs(
-        method=spec.learner,
-        num_inputs=X.shape[1],
-        num_outputs=y.shape[1],
-        num_inducing=features,
-        batch_size=spec.batch_size,
-        max_models=spec.max_models,
-        threshold=spec.threshold,
-        combination=spec.combination,
-        learning=Learning(spec.steps, spec.alpha),
-        hyper=hyper,
-    )
+    model = from_spec(spec, X.shape[1], y.shape[1], hyper)
     names = [f"model {j + 1}" for j in range(spec.max_models)]
-    return model, [FittedExpert(name, "sparse", "static", "constant", features, np.nan) for name in names]
+    return model, [FittedExpert(name, "sparse", "static", "constant", model.num_inducing, np.nan) for name in names]
 
 
 def described(models: LocalModels, inputs: Standardiser, targets: Standardiser) -> list[dict[str, Any]]:

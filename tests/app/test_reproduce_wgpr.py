@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from scipy.stats import norm
 
-from streamgp import StreamingGPRegressor
+from streamgp import StreamingGPRegressor, warmup_sparse
 from streamgp.app.reproduce import local, wgpr
 from streamgp.core import Predictive
 from streamgp.sparse import Learning
@@ -92,8 +92,9 @@ def test_runs_tell_of_every_method_that_is_printed_or_claimed(tmp_path, monkeypa
     monkeypatch.setattr(local, "EXACT_ROWS", 60)
     monkeypatch.setattr(local, "HYPER_ROWS", 40)
     monkeypatch.setattr(local, "StreamingGPRegressor", partial(StreamingGPRegressor, "linear", warmup=50))
-    monkeypatch.setattr(local, "INDUCING", 10)
-    monkeypatch.setattr(local, "Learning", lambda steps, alpha=0.0: Learning(3, alpha))
+    monkeypatch.setattr(warmup_sparse, "INDUCING", 10)
+    for module in (local, warmup_sparse):
+        monkeypatch.setattr(module, "Learning", lambda steps, alpha=0.0: Learning(3, alpha))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))
     write(tmp_path, "abalone", X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=300))

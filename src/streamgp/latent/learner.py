@@ -63,7 +63,6 @@ class LatentLearner:
         self.spec = spec
         self.num_entries = num_entries
         self.waiting = np.zeros((0, num_entries))
-        self.rows = 0
         self.model: LatentEnsemble | None = None
         self.state: LatentState
         self.mean: np.ndarray
@@ -75,6 +74,11 @@ class LatentLearner:
     def warmed_up(self) -> bool:
         """Whether rows can be placed."""
         return self.model is not None
+
+    @property
+    def rows(self) -> int:
+        """Rows learnt so far, or waiting for the end of the warm-up."""
+        return int(self.state.rows) if self.warmed_up else len(self.waiting)
 
     @property
     def leading(self) -> int:
@@ -96,10 +100,9 @@ class LatentLearner:
         """Learn rows; return the places of all that have one now and had none, those of the warm-up among them."""
         parts = []
         if not self.warmed_up:
-            self.waiting = np.concatenate([self.waiting, Y[: self.spec.warmup - len(self.waiting)]])
-            Y = Y[self.spec.warmup - self.rows :]
-            self.rows = len(self.waiting)
-            if self.rows == self.spec.warmup:
+            room = self.spec.warmup - len(self.waiting)
+            self.waiting, Y = np.concatenate([self.waiting, Y[:room]]), Y[room:]
+            if len(self.waiting) == self.spec.warmup:
                 parts.append(self.begin())
         size = self.spec.batch_size
         for first in range(0, len(Y), size):
@@ -181,7 +184,6 @@ class LatentLearner:
         mask = jnp.asarray(np.arange(len(Y)) < n)
         self.state, info = self.model.learn(self.state, jnp.asarray(Y), found.x, block.observed, mask)
         self._remember(Y[:n], found.places)
-        self.rows += n
         return Placed(found.places, found.log_joint, np.asarray(info.log_weights)[:n])
 
     def _remember(self, Y: np.ndarray, places: np.ndarray) -> None:

@@ -26,7 +26,7 @@ _PRIOR_VAR = (np.log(1e-6), np.log(1e6))
 _NOISE_VAR = (np.log(1e-6), np.log(1e2))
 
 
-class Placed(NamedTuple):
+class Fitted(NamedTuple):
     """An expert with its hyperparameters, the places of the warm-up rows, and their log joint density."""
 
     expert: Expert
@@ -53,7 +53,7 @@ def fit_places(
     key: Key[Array, ""],
     num_features: int = FEATURES,
     steps: int = STEPS,
-) -> Placed:
+) -> Fitted:
     """Maximise log p(Y | X) + log N(X; 0, I) over the places X, the prior variance and the noise variance."""
     n, d = start.shape
     drawn = Fourier.from_data(np.array([[0.0] * d, [1.0] * d]), num_features=num_features, start=1.0, key=key)
@@ -73,7 +73,7 @@ def fit_places(
     limits = [(-np.inf, np.inf)] * start.size + [_PRIOR_VAR, _NOISE_VAR]
     found = search(objective, flat, limits, steps)
     expert = Expert(basis, jnp.exp(jnp.asarray(found.x[-2])), jnp.exp(jnp.asarray(found.x[-1])), dynamics)
-    return Placed(expert, jnp.asarray(found.x[:-2].reshape(n, d)), -float(found.fun) * n)
+    return Fitted(expert, jnp.asarray(found.x[:-2].reshape(n, d)), -float(found.fun) * n)
 
 
 @jax.jit(static_argnames="padding")

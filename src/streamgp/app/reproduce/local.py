@@ -16,7 +16,7 @@ from streamgp.core import Predictive
 from streamgp.estimators import StreamingGPRegressor
 from streamgp.presets import PRESETS
 from streamgp.sparse import Batch, Learning, LocalGPs, absorb, exact_hyper, no_site, posterior
-from streamgp.warmup_sparse import INDUCING, KEPT
+from streamgp.warmup_sparse import from_spec
 
 BATCH = PRESETS["wgpr"].batch_size
 TEST_SHARE = 0.2
@@ -81,16 +81,7 @@ def tracks(data: str, seed: int, directory: Path | None, rows: int | None) -> Sp
 
 def model(method: str, inputs: int, **changes: Any) -> LocalGPs:
     """The preset of this name, the same in all runs but for what is changed."""
-    preset = PRESETS[method]
-    settings: dict[str, Any] = {
-        "num_inducing": KEPT if method == "lgpr" else INDUCING,
-        "batch_size": preset.batch_size,
-        "max_models": preset.max_models,
-        "threshold": preset.threshold,
-        "combination": preset.combination,
-        "learning": Learning(preset.steps),
-    }
-    return LocalGPs(method=method, num_inputs=inputs, num_outputs=1, **{**settings, **changes})
+    return replace(from_spec(PRESETS[method], inputs, 1, None), **changes)
 
 
 def learnt(one: LocalGPs, rows: Split, seed: int) -> tuple[Any, dict[str, float]]:
