@@ -30,6 +30,7 @@ from streamgp.serialise import register
 from streamgp.weights import WeightRule
 
 
+@register
 class Expert(eqx.Module):
     """One basis with its prior variance v, noise variance s2 and dynamics."""
 

@@ -1,6 +1,7 @@
 """Latent variable models along a stream: chunks, causality, missing entries, neighbours, capacity."""
 
 import sys
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.testing import assert_allclose
 
 from streamgp.latent import LatentLearner, LatentSpec
 from streamgp.latent.neighbours import Neighbours
+from streamgp.serialise import decode, encode
 
 SMALL = LatentSpec(warmup=30, lengthscales=(0.7, 1.4), num_features=20, batch_size=8, num_starts=2)
 
@@ -24,18 +26,34 @@ def circle(rows: int = 90, entries: int = 6) -> np.ndarray:
 def learnt(spec: LatentSpec, Y: np.ndarray, chunks: int) -> tuple[LatentLearner, np.ndarray]:
     """The learner after all rows, and their places."""
     learner = LatentLearner(spec, Y.shape[1])
-    parts = [learner.learn(Y[i : i + chunks]) for i in range(0, len(Y), chunks)]
-    return learner, np.concatenate([part.places for part in parts if part is not None])
+    parts = [part for i in range(0, len(Y), chunks) for part in learner.learn(Y[i : i + chunks])]
+    return learner, np.concatenate([part.places for part in parts])
 
 
-def test_chunks_do_not_matter_where_rows_are_learnt_one_by_one():
-    Y, one = circle(45), replace(SMALL, batch_size=1)
-    whole, places = learnt(one, Y, 45)
+@pytest.mark.parametrize("batch_size", [1, 8])
+def test_it_does_not_matter_how_rows_are_cut_into_calls(batch_size):
+    Y, spec = circle(45), replace(SMALL, batch_size=batch_size)
+    whole, places = learnt(spec, Y, 45)
     for chunks in (1, 7):
-        other, found = learnt(one, Y, chunks)
+        other, found = learnt(spec, Y, chunks)
         assert_allclose(found, places, rtol=1e-9, atol=1e-9)
         assert_allclose(other.log_weights, whole.log_weights, rtol=1e-9, atol=1e-9)
     assert whole.rows == 45
+    whole.settle()
+    assert whole.rows == len(whole.neighbours) == 45
+
+
+@pytest.mark.parametrize("at", [20, 43])
+def test_one_that_was_kept_goes_on_as_if_nothing_had_happened(at):
+    Y = circle(60)
+    through, places = learnt(SMALL, Y, 60)
+    first, found = LatentLearner(SMALL, 6), []
+    found += [part.places for part in first.learn(Y[:at])]
+    node, arrays = encode(first.to_tree())
+    for other in (LatentLearner.from_tree(decode(node, arrays, {})), deepcopy(first)):
+        rest = [part.places for part in other.learn(Y[at:])]
+        assert_allclose(np.concatenate([*found, *rest]), places, rtol=1e-9, atol=1e-9)
+        assert_allclose(other.log_weights, through.log_weights, rtol=1e-9, atol=1e-9)
 
 
 def test_rows_are_placed_without_those_that_come_after_and_explained():
@@ -56,6 +74,7 @@ def test_rows_are_placed_without_those_that_come_after_and_explained():
 def test_placing_learns_nothing():
     Y = circle()
     learner, _ = learnt(SMALL, Y[:60], 60)
+    learner.settle()
     before = learner.log_weights.copy()
     first = learner.place(Y[60:75])
     assert_allclose(learner.place(Y[60:75]).places, first.places)
@@ -75,8 +94,8 @@ def test_missing_entries_move_a_place_little_and_are_filled_in():
     gone = np.isnan(holes)
     assert np.abs(filled - Y[80:])[gone].mean() < 0.1
     assert (np.abs(filled - Y[80:])[gone] < 4.0 * np.sqrt(var)[gone.any(axis=1)]).mean() >= 0.8
-    told = learner.learn(holes)
-    assert told is not None and np.isfinite(told.places).all() and np.isfinite(learner.log_weights).all()
+    told = [*learner.learn(holes)]
+    assert all(np.isfinite(part.places).all() for part in told) and np.isfinite(learner.log_weights).all()
 
 
 def test_neighbours_are_the_nearest_and_the_oldest_go():
@@ -97,6 +116,7 @@ def test_neighbours_are_the_nearest_and_the_oldest_go():
 def test_places_stay_with_their_rows_when_the_oldest_go():
     Y = circle()
     learner, places = learnt(replace(SMALL, capacity=70), Y, 90)
+    learner.settle()
     kept = len(learner.neighbours)
     assert kept < 70
     assert_allclose(learner.neighbours_places, places[90 - kept :])

@@ -102,8 +102,9 @@ def test_missing_entries_leave_the_mean_of_their_weights_and_count_for_nothing()
     assert_allclose(after.belief.mean[:, :, 1], state.belief.mean[:, :, 1], rtol=1e-9, atol=1e-12)
     whole, _ = model.learn(state, jnp.asarray(Y[29:]), row)
     assert_allclose(after.belief.mean[:, :, 0], whole.belief.mean[:, :, 0], rtol=1e-9)
-    mean, var = map(np.asarray, model.reconstruct(state, row))
-    each = -0.5 * ((Y[29] - mean[:, 0]) ** 2 / var + np.log(2.0 * np.pi * var))
+    mean, var = zip(*(model.reconstruct(state, jnp.asarray(k), row[k]) for k in range(len(row))), strict=True)
+    var = np.stack(var)
+    each = -0.5 * ((Y[29] - np.stack(mean)[:, 0]) ** 2 / var + np.log(2.0 * np.pi * var))
     assert_allclose(info.log_density[0], each[:, [0, 2]].sum(axis=1), rtol=1e-9)
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from streamgp.bases.base import Basis
@@ -17,7 +18,7 @@ from streamgp.filtering import FilterState
 from streamgp.linalg import solve_small
 
 STEPS = 50  # at most; most rows need some ten
-_SMALL_GAIN = 1e-9  # nats by which no row gains any more
+_SMALL_GAIN = 1e-6  # nats by which no row gains any more
 _DAMPING = (1e-6, 1e-2, 1e8)  # least, first, most: of the curvature
 
 
@@ -64,6 +65,24 @@ class Ascent(NamedTuple):
     curvature: Float[Array, "n d d"]
 
 
+class Found(NamedTuple):
+    """Of rows, their most probable places, log p(y, x) there, and the precision of the place given the row.
+
+    The precision is the Gauss-Newton curvature. The axes of the experts, where there are any, come before or after
+    that of the rows, as is said where one is returned.
+    """
+
+    places: Float[AnyArray, "*a d"]
+    log_joint: Float[AnyArray, "*a"]
+    precision: Float[AnyArray, "*a d d"]
+
+    @property
+    def log_density(self) -> np.ndarray:
+        """Laplace's approximation of log p(y)."""
+        d = self.places.shape[-1]
+        return np.asarray(self.log_joint) + 0.5 * (d * np.log(2 * np.pi) - np.linalg.slogdet(self.precision)[1])
+
+
 def log_joint(
     basis: Basis, belief: FilterState, noise_var: Float[Array, ""], rows: Rows, x: Float[Array, "n d"]
 ) -> Ascent:
@@ -99,41 +118,37 @@ def embed(
     noise_var: Float[Array, ""],
     rows: Rows,
     starts: Float[Array, "n s d"],
-) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
-    """The best place reached from any of the starts, and log p(y, x) there: never below any start's.
+) -> Found:
+    """The place reached from the best of the starts, where log p(y, x) is never below any start's.
 
     Levenberg's steps: one that does not gain is not taken, and the next is shorter.
     """
+    at_starts = jax.lax.map(lambda x: log_joint(basis, belief, noise_var, rows, x).value, starts.swapaxes(0, 1))
+    x = starts[jnp.arange(len(starts)), jnp.argmax(at_starts, axis=0)]
+    now = log_joint(basis, belief, noise_var, rows, x)
+    damping = jnp.full(len(x), _DAMPING[1], x.dtype)
 
-    def climb(x: Float[Array, "n d"]) -> tuple[Array, Array]:
-        now = log_joint(basis, belief, noise_var, rows, x)
-        damping = jnp.full(len(x), _DAMPING[1], x.dtype)
+    def unfinished(carry: tuple) -> Array:
+        count, *_, moving = carry
+        return (count < STEPS) & jnp.any(moving)
 
-        def unfinished(carry: tuple) -> Array:
-            count, *_, moving = carry
-            return (count < STEPS) & moving
+    def step(carry: tuple) -> tuple:
+        count, x, now, damping, moving = carry
+        diagonal = jnp.einsum("nii->ni", now.curvature)
+        damped = now.curvature + jnp.einsum("ni,ij->nij", damping[:, None] * diagonal, jnp.eye(x.shape[1]))
+        candidate = x + solve_small(damped, now.gradient)
+        then = log_joint(basis, belief, noise_var, rows, candidate)
+        gain = then.value - now.value
+        # Not where it is not a number; and where a row has ended hangs on no other row.
+        better = moving & (gain > 0.0)
+        now = Ascent(
+            *(jnp.where(better.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in zip(then, now, strict=True))
+        )
+        x = jnp.where(better[:, None], candidate, x)
+        damping = jnp.clip(jnp.where(better, damping / 5.0, damping * 10.0), _DAMPING[0], _DAMPING[2])
+        # A row that did not gain goes on until its steps are too short to be worth it.
+        moving &= jnp.where(better, gain > _SMALL_GAIN, damping < 1e4)
+        return count + 1, x, now, damping, moving
 
-        def step(carry: tuple) -> tuple:
-            count, x, now, damping, _ = carry
-            diagonal = jnp.einsum("nii->ni", now.curvature)
-            damped = now.curvature + jnp.einsum("ni,ij->nij", damping[:, None] * diagonal, jnp.eye(x.shape[1]))
-            candidate = x + solve_small(damped, now.gradient)
-            then = log_joint(basis, belief, noise_var, rows, candidate)
-            gain = then.value - now.value
-            better = gain > 0.0  # false where it is not a number
-            now = Ascent(
-                *(jnp.where(better.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in zip(then, now, strict=True))
-            )
-            x = jnp.where(better[:, None], candidate, x)
-            damping = jnp.clip(jnp.where(better, damping / 5.0, damping * 10.0), _DAMPING[0], _DAMPING[2])
-            # A row that did not gain goes on until its steps are too short to be worth it.
-            moving = jnp.any(jnp.where(better, gain > _SMALL_GAIN, damping < 1e4))
-            return count + 1, x, now, damping, moving
-
-        _, x, now, *_ = jax.lax.while_loop(unfinished, step, (0, x, now, damping, jnp.asarray(True)))
-        return x, now.value
-
-    places, values = jax.lax.map(climb, starts.swapaxes(0, 1))
-    best = jnp.argmax(values, axis=0)
-    each = jnp.arange(len(best))
-    return places[best, each], values[best, each]
+    _, x, now, *_ = jax.lax.while_loop(unfinished, step, (0, x, now, damping, jnp.ones(len(x), bool)))
+    return Found(x, now.value, now.curvature)

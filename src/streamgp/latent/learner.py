@@ -1,5 +1,6 @@
 """Latent variable models from the first row on: a warm-up, then blocks of rows that are placed and learnt."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from jaxtyping import Float
 
 from streamgp.data.pieces import joined
 from streamgp.dynamics import parse
+from streamgp.latent.embedding import Found
 from streamgp.latent.model import LatentEnsemble, LatentState
 from streamgp.latent.neighbours import Neighbours
 from streamgp.latent.warmup import LENGTHSCALES, fit_places, principal_places
@@ -35,14 +37,14 @@ class LatentSpec:
 
 
 class Placed(NamedTuple):
-    """Of rows, what was known before they were learnt.
+    """Of rows that are learnt, what was known before their batch.
 
     Attributes
     ----------
     places
         Under each expert.
     log_joint
-        Of row and place together, under each.
+        Of row and place together, under each; of rows of the warm-up the mean over all of them.
     log_weights
         Of the experts.
     """
@@ -55,19 +57,22 @@ class Placed(NamedTuple):
 class LatentLearner:
     """Learns rows (n, D) in their order; entries that are NaN are missing.
 
-    The first `warmup` rows are gathered, and placed by a fit of all of them. Each row after them is placed by the
-    belief of before its block, starting at the places of its nearest neighbours; then the block is learnt.
+    The first `warmup` rows are gathered, and placed by a fit of all of them. Each row after them is placed at once,
+    by what is believed then, starting at the places of its nearest neighbours; a batch that is full is learnt. So
+    it does not matter how rows are cut into calls.
     """
 
     def __init__(self, spec: LatentSpec, num_entries: int) -> None:
         self.spec = spec
         self.num_entries = num_entries
-        self.waiting = np.zeros((0, num_entries))
         self.model: LatentEnsemble | None = None
         self.state: LatentState
         self.mean: np.ndarray
         self.scale: float
         self.neighbours: Neighbours
+        # Of the warm-up, or of a batch that is not full, and that batch's places (n, k, d).
+        self._waiting = np.zeros((0, num_entries))
+        self._waiting_places: np.ndarray
         self._places: np.ndarray  # of the neighbours, (n, k, d), with room for more
 
     @property
@@ -77,8 +82,8 @@ class LatentLearner:
 
     @property
     def rows(self) -> int:
-        """Rows learnt so far, or waiting for the end of the warm-up."""
-        return int(self.state.rows) if self.warmed_up else len(self.waiting)
+        """Rows so far, those that are not learnt yet among them."""
+        return (int(self.state.rows) if self.warmed_up else 0) + len(self._waiting)
 
     @property
     def leading(self) -> int:
@@ -89,102 +94,149 @@ class LatentLearner:
     def log_weights(self) -> Float[np.ndarray, " k"]:
         """Of the experts, for the next row."""
         assert self.model is not None
-        return np.asarray(self.model.log_weights(self.state))
+        with jax.enable_x64(True):
+            return np.asarray(self.model.log_weights(self.state))
 
     @property
     def neighbours_places(self) -> Float[np.ndarray, "n k d"]:
         """Of the rows that later ones start from, in their order."""
         return self._places[: len(self.neighbours)]
 
-    def learn(self, Y: Float[np.ndarray, "n e"]) -> Placed | None:
-        """Learn rows; return the places of all that have one now and had none, those of the warm-up among them."""
-        parts = []
+    def learn(self, Y: Float[np.ndarray, "n e"]) -> Iterator[Placed]:
+        """Learn rows; give the places of those that have one now and had none, the warm-up's among them."""
         if not self.warmed_up:
-            room = self.spec.warmup - len(self.waiting)
-            self.waiting, Y = np.concatenate([self.waiting, Y[:room]]), Y[room:]
-            if len(self.waiting) == self.spec.warmup:
-                parts.append(self.begin())
-        size = self.spec.batch_size
-        for first in range(0, len(Y), size):
-            parts.append(self._learn(Y[first : first + size]))
-        return joined(parts) if parts else None
+            room = self.spec.warmup - len(self._waiting)
+            self._waiting, Y = np.concatenate([self._waiting, Y[:room]]), Y[room:]
+            if len(self._waiting) == self.spec.warmup:
+                yield self.begin()
+        while len(Y):
+            room = self.spec.batch_size - len(self._waiting)
+            now, Y = Y[:room], Y[room:]
+            yield self._take(now)
 
     def begin(self) -> Placed:
         """End the warm-up with the rows that there are."""
-        spec, Y = self.spec, self.waiting
+        spec, Y = self.spec, self._waiting
         seen = ~np.isnan(Y)
         self.mean = np.where(seen, Y, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
         centred = np.where(seen, Y - self.mean, 0.0)  # what is missing is taken to be the mean
         self.scale = float(np.sqrt(np.square(centred).sum() / max(seen.sum(), 1))) or 1.0
         scaled = centred / self.scale
-        start, key = principal_places(scaled, spec.num_latents), jax.random.key(spec.seed)
-        dynamics = parse(spec.dynamics)
-        fits = [
-            fit_places(scale, scaled, start, dynamics, jax.random.fold_in(key, i), spec.num_features)
-            for i, scale in enumerate(spec.lengthscales)
-        ]
-        experts: Any = jax.tree.map(lambda *a: jnp.stack(a), *[fit.expert for fit in fits])
-        rule = fixed_share(len(fits), spec.switch) if spec.switch else BMA()
-        self.model = LatentEnsemble(experts, rule, self.num_entries)
-        places = np.stack([np.asarray(fit.places) for fit in fits], axis=1)
-        log_joint = np.broadcast_to([fit.log_joint / len(Y) for fit in fits], places.shape[:2])
-        self.state = self.model.init()
-        learnt, _ = self.model.learn(self.state, jnp.asarray(scaled), jnp.asarray(places.swapaxes(0, 1)))
+        with jax.enable_x64(True):
+            start, key = principal_places(scaled, spec.num_latents), jax.random.key(spec.seed)
+            dynamics = parse(spec.dynamics)
+            fits = [
+                fit_places(scale, scaled, start, dynamics, jax.random.fold_in(key, i), spec.num_features)
+                for i, scale in enumerate(spec.lengthscales)
+            ]
+            experts: Any = jax.tree.map(lambda *a: jnp.stack(a), *[fit.expert for fit in fits])
+            rule = fixed_share(len(fits), spec.switch) if spec.switch else BMA()
+            self.model = LatentEnsemble(experts, rule, self.num_entries)
+            places = np.stack([np.asarray(fit.places) for fit in fits], axis=1)
+            start = self.model.init()
+            learnt, _ = self.model.learn(start, jnp.asarray(scaled), jnp.asarray(places.swapaxes(0, 1)))
         # Places were fitted with all rows in sight: what these say of the experts is not a prediction.
-        self.state = LatentState(learnt.belief, self.state.rule, learnt.rows)
-        self.waiting = self.waiting[:0]
+        self.state = LatentState(learnt.belief, start.rule, learnt.rows)
+        self._waiting, self._waiting_places = self._waiting[:0], places[:0]
         self.neighbours = Neighbours(self.num_entries, spec.capacity)
         self._places = np.zeros((0, *places.shape[1:]))
         self._remember(scaled, places)
+        log_joint = np.broadcast_to([fit.log_joint / len(Y) for fit in fits], places.shape[:2])
         return Placed(places, log_joint, np.broadcast_to(self.log_weights, places.shape[:2]))
 
-    def place(self, Y: Float[np.ndarray, "n e"]) -> Placed:
-        """Where rows are, without learning them."""
+    def settle(self) -> None:
+        """Learn the rows of a batch that is not full as well."""
+        if self.warmed_up and len(self._waiting):
+            self._learn_batch()
+
+    def place(self, Y: Float[np.ndarray, "n e"]) -> Found:
+        """Where rows are under every expert (n, k, d), without learning them."""
         size = self.spec.batch_size
-        blocks = [self._find(self._block(Y[i : i + size])) for i in range(0, len(Y), size)]
-        places = np.concatenate([found.places for found in blocks])
-        log_joint = np.concatenate([found.log_joint for found in blocks])
-        return Placed(places, log_joint, np.broadcast_to(self.log_weights, log_joint.shape))
+        return joined([self._find(Y[first : first + size]) for first in range(0, len(Y), size)])
 
     def reconstruct(self, places: Float[np.ndarray, "n d"]) -> tuple[np.ndarray, np.ndarray]:
         """Mean (n, D) and variance (n,) of rows at places of the leading expert, in the units of the data."""
         assert self.model is not None
-        at = np.broadcast_to(places, (len(self.spec.lengthscales), *places.shape))
-        mean, var = self.model.reconstruct(self.state, jnp.asarray(at))
-        k = self.leading
-        return self.mean + self.scale * np.asarray(mean[k]), self.scale**2 * np.asarray(var[k])
+        k, size = self.leading, self.spec.batch_size
+        means, variances = [], []
+        for first in range(0, len(places), size):
+            some = places[first : first + size]
+            filled = np.pad(some, ((0, size - len(some)), (0, 0)))
+            with jax.enable_x64(True):
+                mean, var = self.model.reconstruct(self.state, jnp.asarray(k), jnp.asarray(filled))
+            means.append(self.mean + self.scale * np.asarray(mean)[: len(some)])
+            variances.append(self.scale**2 * np.asarray(var)[: len(some)])
+        return np.concatenate(means), np.concatenate(variances)
+
+    def to_tree(self) -> dict[str, Any]:
+        """Everything that a checkpoint needs; the graph of the neighbours is built again from their rows."""
+        tree = {"spec": self.spec, "num_entries": self.num_entries, "waiting": self._waiting, "model": self.model}
+        if not self.warmed_up:
+            return tree
+        kept = {"mean": self.mean, "scale": self.scale, "state": self.state, "waiting_places": self._waiting_places}
+        return tree | kept | {"neighbours": self.neighbours.rows, "places": self.neighbours_places}
+
+    @classmethod
+    def from_tree(cls, tree: dict[str, Any]) -> "LatentLearner":
+        """The learner whose `to_tree` gave `tree`; it goes on as if nothing had happened."""
+        learner = cls(tree["spec"], tree["num_entries"])
+        learner._waiting, learner.model = tree["waiting"], tree["model"]
+        if learner.warmed_up:
+            learner.mean, learner.scale, learner.state = tree["mean"], tree["scale"], tree["state"]
+            learner._waiting_places = tree["waiting_places"]
+            learner.neighbours = Neighbours(learner.num_entries, learner.spec.capacity)
+            learner._places = tree["places"][:0]
+            learner._remember(tree["neighbours"], tree["places"])
+        return learner
 
     # Inner works
 
-    def _block(self, rows: np.ndarray) -> "_Block":
-        """Rows scaled, and filled up to a whole block or one row: two programs in all."""
+    def _take(self, rows: np.ndarray) -> Placed:
+        """Place rows of one batch; learn it once it is full."""
+        found = self._find(rows)
+        known = np.broadcast_to(self.log_weights, found.log_joint.shape)
+        self._waiting = np.concatenate([self._waiting, rows])
+        self._waiting_places = np.concatenate([self._waiting_places, found.places])
+        if len(self._waiting) == self.spec.batch_size:
+            self._learn_batch()
+        return Placed(found.places, found.log_joint, known)
+
+    def _find(self, rows: np.ndarray) -> Found:
+        """Where at most a batch of rows is, (n, k, d)."""
+        assert self.model is not None
         n = len(rows)
-        Y = np.zeros((1 if n == 1 else self.spec.batch_size, self.num_entries))
-        Y[:n] = (rows - self.mean) / self.scale
+        # Filled up to a whole batch, or one row: two programs in all.
+        Y, seen = self._scaled(np.pad(rows, ((0, 0 if n == 1 else self.spec.batch_size - n), (0, 0))))
+        nearest = self.neighbours.search(Y, self.spec.num_starts)
+        starts = self._places[nearest].transpose(2, 0, 1, 3)
+        with jax.enable_x64(True):
+            found = self.model.embed(
+                self.state, jnp.asarray(Y), jnp.asarray(starts), None if seen.all() else jnp.asarray(seen)
+            )
+        return jax.tree.map(lambda a: np.asarray(a).swapaxes(0, 1)[:n], found)
+
+    def _scaled(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows in standard units with zeros for what is missing, and which entries are there."""
+        Y = (rows - self.mean) / self.scale
         seen = ~np.isnan(Y)
-        return _Block(np.where(seen, Y, 0.0), None if seen.all() else seen, n)
+        return np.where(seen, Y, 0.0), seen
 
-    def _find(self, block: "_Block") -> "_Found":
-        """Place the rows of a block."""
+    def _learn_batch(self) -> None:
         assert self.model is not None
-        nearest = self.neighbours.search(block.Y, self.spec.num_starts)
-        starts = jnp.asarray(self._places[nearest].transpose(2, 0, 1, 3))
-        x, log_joint = self.model.embed(self.state, jnp.asarray(block.Y), starts, block.observed)
-        n = block.count
-        return _Found(x, np.asarray(x).swapaxes(0, 1)[:n], np.asarray(log_joint).T[:n])
-
-    def _learn(self, rows: np.ndarray) -> Placed:
-        """Place the rows of a block, then learn them."""
-        assert self.model is not None
-        block = self._block(rows)
-        found, Y, n = self._find(block), block.Y, block.count
-        if block.seen is not None:  # the neighbours of later rows are found by what was likely here
-            mean, _ = self.model.reconstruct(self.state, found.x)
-            Y = np.where(block.seen, Y, np.asarray(mean[self.leading]))
-        mask = jnp.asarray(np.arange(len(Y)) < n)
-        self.state, info = self.model.learn(self.state, jnp.asarray(Y), found.x, block.observed, mask)
-        self._remember(Y[:n], found.places)
-        return Placed(found.places, found.log_joint, np.asarray(info.log_weights)[:n])
+        n = len(self._waiting)
+        padding = self.spec.batch_size - n
+        Y, seen = self._scaled(np.pad(self._waiting, ((0, padding), (0, 0))))
+        places = np.pad(self._waiting_places, ((0, padding), (0, 0), (0, 0)))
+        with jax.enable_x64(True):
+            x = jnp.asarray(places.swapaxes(0, 1))
+            if not seen.all():  # the neighbours of later rows are found by what was likely here
+                k = self.leading
+                mean, _ = self.model.reconstruct(self.state, jnp.asarray(k), x[k])
+                Y = np.where(seen, Y, np.asarray(mean))
+            observed = None if seen.all() else jnp.asarray(seen)
+            self.state, _ = self.model.learn(self.state, jnp.asarray(Y), x, observed, jnp.arange(len(Y)) < n)
+        self._waiting, self._waiting_places = self._waiting[:0], self._waiting_places[:0]
+        self._remember(Y[:n], places[:n])
 
     def _remember(self, Y: np.ndarray, places: np.ndarray) -> None:
         count = len(self.neighbours)
@@ -196,23 +248,3 @@ class LatentLearner:
             more = np.zeros((count + 2 * len(places), *self._places.shape[1:]))
             self._places = np.concatenate([self._places[:count], more])
         self._places[count : count + len(places)] = places
-
-
-class _Block(NamedTuple):
-    """Rows in standard units with zeros for what is missing, which entries are there (None: all), how many rows."""
-
-    Y: np.ndarray
-    seen: np.ndarray | None
-    count: int
-
-    @property
-    def observed(self) -> Any:
-        return None if self.seen is None else jnp.asarray(self.seen)
-
-
-class _Found(NamedTuple):
-    """Places (k, n, d) of all rows of a block; of its own rows, those and their log densities."""
-
-    x: Any
-    places: np.ndarray
-    log_joint: np.ndarray

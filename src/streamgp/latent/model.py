@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.core import AnyArray
 from streamgp.ensemble import Expert
 from streamgp.filtering import FilterState, Noise, predict_rows, prior_state, update_block
-from streamgp.latent.embedding import complete_rows, embed, observed_rows
+from streamgp.latent.embedding import Found, complete_rows, embed, observed_rows
 from streamgp.serialise import register
 from streamgp.weights.rules import WeightRule, along
 
@@ -60,10 +60,10 @@ class LatentEnsemble(eqx.Module):
         Y: Float[Array, "n e"],
         starts: Float[Array, "k n s d"],
         observed: Bool[Array, "n e"] | None = None,
-    ) -> tuple[Float[Array, "k n d"], Float[Array, "k n"]]:
-        """Every expert's most probable place of each row, and the log density of row and place together."""
+    ) -> Found:
+        """Every expert's most probable place of each row (k, n, d)."""
 
-        def one(job: tuple[Expert, FilterState, Array]) -> tuple[Array, Array]:
+        def one(job: tuple[Expert, FilterState, Array]) -> Found:
             expert, belief, starts = job
             # The next row: a walk adds its step to the covariance, which hardly matters to the place.
             rows = complete_rows(belief, Y) if observed is None else observed_rows(belief, Y, observed)
@@ -107,16 +107,12 @@ class LatentEnsemble(eqx.Module):
 
     @eqx.filter_jit
     def reconstruct(
-        self, state: LatentState, places: Float[Array, "k n d"]
-    ) -> tuple[Float[AnyArray, "k n e"], Float[AnyArray, "k n"]]:
-        """Mean and variance of every expert's rows at given places."""
-
-        def one(job: tuple[Expert, FilterState, Array]) -> tuple[AnyArray, AnyArray]:
-            expert, belief, x = job
-            noise = Noise(expert.prior_var, expert.noise_var)
-            return predict_rows(belief, expert.basis(x), jnp.ones(len(x), x.dtype), expert.dynamics, noise)
-
-        return jax.lax.map(one, (self.experts, state.belief, places))
+        self, state: LatentState, expert: int | Int[Array, ""], places: Float[Array, "n d"]
+    ) -> tuple[Float[AnyArray, "n e"], Float[AnyArray, " n"]]:
+        """Mean and variance of rows at places of an expert."""
+        one, belief = jax.tree.map(lambda a: a[expert], (self.experts, state.belief))
+        noise = Noise(one.prior_var, one.noise_var)
+        return predict_rows(belief, one.basis(places), jnp.ones(len(places), places.dtype), one.dynamics, noise)
 
     def log_weights(self, state: LatentState) -> Float[Array, " k"]:
         """For the next row."""
