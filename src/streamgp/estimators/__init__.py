@@ -4,6 +4,7 @@ from streamgp.estimators.base import DEFAULT_WARMUP, default_warmup, expert_tabl
 from streamgp.estimators.classifier import StreamingGPClassifier
 from streamgp.estimators.counts import StreamingGPCountRegressor
 from streamgp.estimators.evaluate import evaluate
+from streamgp.estimators.latent import StreamingGPLVM
 from streamgp.estimators.ordinal import StreamingGPOrdinal
 from streamgp.estimators.regressor import StreamingGPRegressor
 from streamgp.estimators.splitting import SplittingGPRegressor
@@ -13,6 +14,7 @@ __all__ = [
     "SplittingGPRegressor",
     "StreamingGPClassifier",
     "StreamingGPCountRegressor",
+    "StreamingGPLVM",
     "StreamingGPOrdinal",
     "StreamingGPRegressor",
     "default_warmup",

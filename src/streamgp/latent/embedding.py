@@ -5,7 +5,7 @@ the belief about the weights (Lu, Karanikolas and Giannakis 2022, Eqs. 49 to 52)
 With M y and M M' at hand, a step costs O(F^2) however many entries a row has.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -68,13 +68,13 @@ class Ascent(NamedTuple):
 class Found(NamedTuple):
     """Of rows, their most probable places, log p(y, x) there, and the precision of the place given the row.
 
-    The precision is the Gauss-Newton curvature. The axes of the experts, where there are any, come before or after
-    that of the rows, as is said where one is returned.
+    The precision is the Gauss-Newton curvature. Shapes (..., d), (...) and (..., d, d); where there are experts, they
+    come before the rows, or behind them where that is said.
     """
 
-    places: Float[AnyArray, "*a d"]
-    log_joint: Float[AnyArray, "*a"]
-    precision: Float[AnyArray, "*a d d"]
+    places: Any
+    log_joint: Any
+    precision: Any
 
     @property
     def log_density(self) -> np.ndarray:

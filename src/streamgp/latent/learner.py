@@ -14,9 +14,12 @@ from streamgp.dynamics import parse
 from streamgp.latent.embedding import Found
 from streamgp.latent.model import LatentEnsemble, LatentState
 from streamgp.latent.neighbours import Neighbours
-from streamgp.latent.warmup import LENGTHSCALES, fit_places, principal_places
-from streamgp.serialise import register
+from streamgp.latent.warmup import LENGTHSCALES, filled_in, fit_places, principal_places
+from streamgp.serialise import decode, register
 from streamgp.weights import BMA, fixed_share
+
+MORE_STARTS = 10  # times, for rows with gaps: their neighbours are found as if the mean stood there
+SHARE = 10  # a batch is at most one in so many of the rows before it
 
 
 @register
@@ -98,6 +101,17 @@ class LatentLearner:
             return np.asarray(self.model.log_weights(self.state))
 
     @property
+    def experts(self) -> list[dict[str, float]]:
+        """Lengthscale, prior and noise variance (in the units of the data, squared) and weight of each."""
+        assert self.model is not None
+        experts, weights = self.model.experts, np.exp(self.log_weights)
+        prior, noise = (np.asarray(var) * self.scale**2 for var in (experts.prior_var, experts.noise_var))
+        return [
+            {"lengthscale": scale, "prior_var": float(v), "noise_var": float(s2), "weight": float(weight)}
+            for scale, v, s2, weight in zip(self.spec.lengthscales, prior, noise, weights, strict=True)
+        ]
+
+    @property
     def neighbours_places(self) -> Float[np.ndarray, "n k d"]:
         """Of the rows that later ones start from, in their order."""
         return self._places[: len(self.neighbours)]
@@ -110,7 +124,7 @@ class LatentLearner:
             if len(self._waiting) == self.spec.warmup:
                 yield self.begin()
         while len(Y):
-            room = self.spec.batch_size - len(self._waiting)
+            room = self._batch - len(self._waiting)
             now, Y = Y[:room], Y[room:]
             yield self._take(now)
 
@@ -121,7 +135,7 @@ class LatentLearner:
         self.mean = np.where(seen, Y, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
         centred = np.where(seen, Y - self.mean, 0.0)  # what is missing is taken to be the mean
         self.scale = float(np.sqrt(np.square(centred).sum() / max(seen.sum(), 1))) or 1.0
-        scaled = centred / self.scale
+        scaled = filled_in(centred / self.scale, seen, spec.num_latents)
         with jax.enable_x64(True):
             start, key = principal_places(scaled, spec.num_latents), jax.random.key(spec.seed)
             dynamics = parse(spec.dynamics)
@@ -154,19 +168,30 @@ class LatentLearner:
         size = self.spec.batch_size
         return joined([self._find(Y[first : first + size]) for first in range(0, len(Y), size)])
 
-    def reconstruct(self, places: Float[np.ndarray, "n d"]) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (n, D) and variance (n,) of rows at places of the leading expert, in the units of the data."""
+    def reconstruct(
+        self, places: Float[np.ndarray, "n d"], precision: Float[np.ndarray, "n d d"] | None = None
+    ) -> tuple[Float[np.ndarray, "n e"], Float[np.ndarray, "n e"]]:
+        """Mean and variance of rows at places of the leading expert, in the units of the data.
+
+        With a `precision`, of rows whose places are no better known than that.
+        """
         assert self.model is not None
-        k, size = self.leading, self.spec.batch_size
-        means, variances = [], []
+        k, size = jnp.asarray(self.leading), self.spec.batch_size
+        parts = []
         for first in range(0, len(places), size):
-            some = places[first : first + size]
-            filled = np.pad(some, ((0, size - len(some)), (0, 0)))
+            rows = slice(first, first + size)
+            given = (places[rows],) if precision is None else (places[rows], precision[rows])
+            n = len(given[0])
+            filled = [np.concatenate([a, np.repeat(a[:1], size - n, axis=0)]) for a in given]
             with jax.enable_x64(True):
-                mean, var = self.model.reconstruct(self.state, jnp.asarray(k), jnp.asarray(filled))
-            means.append(self.mean + self.scale * np.asarray(mean)[: len(some)])
-            variances.append(self.scale**2 * np.asarray(var)[: len(some)])
-        return np.concatenate(means), np.concatenate(variances)
+                mean, var = self.model.reconstruct(self.state, k, *map(jnp.asarray, filled))
+            parts.append((np.asarray(mean)[:n], np.asarray(var)[:n]))
+        mean, var = joined(parts)
+        return self.mean + self.scale * mean, self.scale**2 * var
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Left to themselves, JAX's arrays would come out of a pickle or a copy in float32.
+        return _put_together, encode(self.to_tree())
 
     def to_tree(self) -> dict[str, Any]:
         """Everything that a checkpoint needs; the graph of the neighbours is built again from their rows."""
@@ -191,29 +216,45 @@ class LatentLearner:
 
     # Inner works
 
+    @property
+    def _batch(self) -> int:
+        """Rows of the next batch: few as long as there is much to learn from each."""
+        return min(self.spec.batch_size, max(1, int(self.state.rows) // SHARE))
+
     def _take(self, rows: np.ndarray) -> Placed:
         """Place rows of one batch; learn it once it is full."""
         found = self._find(rows)
         known = np.broadcast_to(self.log_weights, found.log_joint.shape)
         self._waiting = np.concatenate([self._waiting, rows])
         self._waiting_places = np.concatenate([self._waiting_places, found.places])
-        if len(self._waiting) == self.spec.batch_size:
+        if len(self._waiting) == self._batch:
             self._learn_batch()
         return Placed(found.places, found.log_joint, known)
 
     def _find(self, rows: np.ndarray) -> Found:
         """Where at most a batch of rows is, (n, k, d)."""
+        gaps = np.isnan(rows).any(axis=1)
+        parts = [(kind, self._find_alike(rows[kind])) for kind in (~gaps, gaps) if kind.any()]
+        if len(parts) == 1:
+            return parts[0][1]
+        order = np.argsort(np.concatenate([np.flatnonzero(kind) for kind, _ in parts]))
+        return Found(*(a[order] for a in joined([found for _, found in parts])))
+
+    def _find_alike(self, rows: np.ndarray) -> Found:
+        """Of rows that all have gaps, or none."""
         assert self.model is not None
         n = len(rows)
-        # Filled up to a whole batch, or one row: two programs in all.
-        Y, seen = self._scaled(np.pad(rows, ((0, 0 if n == 1 else self.spec.batch_size - n), (0, 0))))
-        nearest = self.neighbours.search(Y, self.spec.num_starts)
+        # Filled up to a whole batch, or one row: two programs of each kind.
+        missing = 0 if n == 1 else self.spec.batch_size - n
+        Y, seen = self._scaled(np.concatenate([rows, np.repeat(rows[:1], missing, axis=0)]))
+        complete = bool(seen.all())
+        nearest = self.neighbours.search(Y, self.spec.num_starts * (1 if complete else MORE_STARTS))
         starts = self._places[nearest].transpose(2, 0, 1, 3)
         with jax.enable_x64(True):
             found = self.model.embed(
-                self.state, jnp.asarray(Y), jnp.asarray(starts), None if seen.all() else jnp.asarray(seen)
+                self.state, jnp.asarray(Y), jnp.asarray(starts), None if complete else jnp.asarray(seen)
             )
-        return jax.tree.map(lambda a: np.asarray(a).swapaxes(0, 1)[:n], found)
+        return Found(*(np.asarray(a).swapaxes(0, 1)[:n] for a in found))
 
     def _scaled(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows in standard units with zeros for what is missing, and which entries are there."""
@@ -248,3 +289,7 @@ class LatentLearner:
             more = np.zeros((count + 2 * len(places), *self._places.shape[1:]))
             self._places = np.concatenate([self._places[:count], more])
         self._places[count : count + len(places)] = places
+
+
+def _put_together(node: Any, arrays: dict[str, np.ndarray]) -> LatentLearner:
+    return LatentLearner.from_tree(decode(node, arrays, {}))

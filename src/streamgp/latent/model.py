@@ -11,6 +11,7 @@ from streamgp.core import AnyArray
 from streamgp.ensemble import Expert
 from streamgp.filtering import FilterState, Noise, predict_rows, prior_state, update_block
 from streamgp.latent.embedding import Found, complete_rows, embed, observed_rows
+from streamgp.linalg import solve_small
 from streamgp.serialise import register
 from streamgp.weights.rules import WeightRule, along
 
@@ -107,12 +108,25 @@ class LatentEnsemble(eqx.Module):
 
     @eqx.filter_jit
     def reconstruct(
-        self, state: LatentState, expert: int | Int[Array, ""], places: Float[Array, "n d"]
-    ) -> tuple[Float[AnyArray, "n e"], Float[AnyArray, " n"]]:
-        """Mean and variance of rows at places of an expert."""
+        self,
+        state: LatentState,
+        expert: Int[Array, ""],
+        places: Float[Array, "n d"],
+        precision: Float[Array, "n d d"] | None = None,
+    ) -> tuple[Float[AnyArray, "n e"], Float[AnyArray, "n e"]]:
+        """Mean and variance of rows at places of an expert; with their precision, of rows whose places are guessed.
+
+        To first order in the places: what a row does around the most probable one is taken to be linear.
+        """
         one, belief = jax.tree.map(lambda a: a[expert], (self.experts, state.belief))
         noise = Noise(one.prior_var, one.noise_var)
-        return predict_rows(belief, one.basis(places), jnp.ones(len(places), places.dtype), one.dynamics, noise)
+        mean, var = predict_rows(belief, one.basis(places), jnp.ones(len(places), places.dtype), one.dynamics, noise)
+        spread = jnp.broadcast_to(var[:, None], mean.shape)
+        if precision is not None:
+            slopes = jax.vmap(jax.jacfwd(lambda x: one.basis(x[None])[0] @ belief.mean))(places)  # (n, e, d)
+            solved = jax.vmap(lambda slope: solve_small(precision, slope), in_axes=1, out_axes=1)(slopes)
+            spread += jnp.sum(slopes * solved, axis=2)
+        return mean, spread
 
     def log_weights(self, state: LatentState) -> Float[Array, " k"]:
         """For the next row."""

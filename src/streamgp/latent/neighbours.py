@@ -31,10 +31,6 @@ class Neighbours:
         self.capacity = capacity
         self._index = _index(num_entries)
 
-    def __reduce__(self) -> tuple:
-        # A copy has the same graph: it hangs on the rows and their order alone.
-        return _with_rows, (self.num_entries, self.capacity, self.rows)
-
     def __len__(self) -> int:
         return len(self._index)
 
@@ -64,12 +60,6 @@ class Neighbours:
         found = self._index.search(np.ascontiguousarray(rows, np.float32), few, threads=1)
         keys = np.asarray(found.keys).reshape(len(rows), few).astype(np.int64)
         return np.concatenate([keys, np.repeat(keys[:, :1], count - few, axis=1)], axis=1)
-
-
-def _with_rows(num_entries: int, capacity: int, rows: np.ndarray) -> Neighbours:
-    neighbours = Neighbours(num_entries, capacity)
-    neighbours.add(rows)
-    return neighbours
 
 
 def _index(num_entries: int) -> Any:

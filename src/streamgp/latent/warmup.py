@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.bases import Fourier
 from streamgp.bases.base import Basis
@@ -21,6 +21,7 @@ from streamgp.hyperparameters import search
 LENGTHSCALES = tuple(2.0 ** (k / 2.0) for k in range(-3, 4))  # of squares 2^k
 FEATURES = 100
 STEPS = 300
+FILLS = 10  # turns of filling gaps in; more hardly matter
 # In logs, of rows whose entries have a mean square of one.
 _PRIOR_VAR = (np.log(1e-6), np.log(1e6))
 _NOISE_VAR = (np.log(1e-6), np.log(1e2))
@@ -43,6 +44,17 @@ def principal_places(Y: Float[np.ndarray, "n e"], num_latents: int) -> Float[np.
     rank = min(num_latents, int(np.sum(size > 1e-12 * size[0])))
     places[:, :rank] = left[:, :rank] * np.sqrt(len(Y))
     return places
+
+
+def filled_in(Y: Float[np.ndarray, "n e"], seen: Bool[np.ndarray, "n e"], rank: int) -> Float[np.ndarray, "n e"]:
+    """Centred rows with what is missing filled in by so many principal components of all, found in turns."""
+    if seen.all():
+        return Y
+    filled = np.where(seen, Y, 0.0)
+    for _ in range(FILLS):
+        left, size, right = np.linalg.svd(filled, full_matrices=False)
+        filled = np.where(seen, Y, (left[:, :rank] * size[:rank]) @ right[:rank])
+    return filled
 
 
 def fit_places(
@@ -72,7 +84,9 @@ def fit_places(
     flat = np.concatenate([start.ravel(), np.log([2.0 * noise_var, noise_var])])
     limits = [(-np.inf, np.inf)] * start.size + [_PRIOR_VAR, _NOISE_VAR]
     found = search(objective, flat, limits, steps)
-    expert = Expert(basis, jnp.exp(jnp.asarray(found.x[-2])), jnp.exp(jnp.asarray(found.x[-1])), dynamics)
+    # Each place was fitted to D entries: d of them are taken up by that, and their noise is not seen.
+    noise_var = np.exp(found.x[-1]) * Y.shape[1] / max(Y.shape[1] - d, 1)
+    expert = Expert(basis, jnp.exp(jnp.asarray(found.x[-2])), jnp.asarray(noise_var), dynamics)
     return Fitted(expert, jnp.asarray(found.x[:-2].reshape(n, d)), -float(found.fun) * n)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from streamgp.app.outputs import RunError
-from streamgp.app.reproduce import classification, doebe, iegp, sfg, sparq, wgpr
+from streamgp.app.reproduce import classification, doebe, gplvm, iegp, sfg, sparq, wgpr
 from streamgp.app.reproduce.datasets import DATASETS, is_at_hand
 from streamgp.app.reproduce.kinds import Reproduction
 
@@ -34,6 +34,7 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         wgpr.TOY,
         wgpr.TABLES,
         wgpr.MODELS,
+        gplvm.IE_GPLVM,
     )
 }
 

@@ -21,6 +21,8 @@ UCI = "UCI Machine Learning Repository (archive.ics.uci.edu)"
 TORGO = "Luis Torgo's regression collection (www.dcc.fc.up.pt/~ltorgo/Regression)"
 LIBSVM = "LIBSVM's data sets (www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets)"
 BANANA = "Rätsch, Onoda and Müller (2001), as packaged by river (its datasets.Bananas)"
+OIL = "Bishop and James (1993), oilFlow3Class of pmtkdata (github.com/probml/pmtkdata)"
+MNIST = "LeCun, Cortes and Burges, MNIST"
 SPARQ = "Mauduit, Berthier and Simonetto"
 RAKER = "the authors of AdaRaker, as distributed with their code (github.com/N1cekiko/AdaRaker)"
 
@@ -49,6 +51,8 @@ class DataSet:
         Makes so many rows; None where the run itself does.
     order
         Of the rows: as in the file, ``"shuffled"`` by the run's seed, or ``"sorted"`` by the first input.
+    labels
+        The greatest label whose rows are kept; None where all are.
     """
 
     title: str
@@ -61,6 +65,7 @@ class DataSet:
     generate: Callable[[int], Stream] | None = None
     target: str = "y"
     order: str = ""
+    labels: int | None = None
 
 
 def _friedman(make: Callable[..., Stream], noise: float, rows: int) -> Stream:
@@ -285,6 +290,39 @@ DATASETS: dict[str, DataSet] = {
         "Nychka et al., fields (CRAN; ozone2): 153 stations on 89 days of 1987",
         "midwest_ozone.parquet",
     ),
+    "oil-flow": DataSet(
+        "Oil flow", 1_000, 12, f"{OIL}, DataTrn", "oil_flow.parquet", target="label", order="shuffled"
+    ),
+    "usps": DataSet(
+        "USPS, digits 0 to 4",
+        5_474,
+        256,
+        "Hull (1994), zip.train and zip.test of ElemStatLearn (CRAN)",
+        "usps.parquet",
+        ("split",),
+        target="label",
+        order="shuffled",
+        labels=4,
+    ),
+    "mnist": DataSet("MNIST", 70_000, 784, MNIST, "mnist.parquet", target="label", order="shuffled"),
+    "mnist-3000": DataSet(
+        "MNIST, 3,000 test images",
+        3_000,
+        784,
+        f"{MNIST}; 3,000 of the test images, others for every seed",
+        "mnist_t10k.parquet",
+        target="label",
+        order="shuffled",
+    ),
+    "mnist-t10k": DataSet(
+        "MNIST, test images",
+        10_000,
+        784,
+        f"{MNIST}; the test images",
+        "mnist_t10k.parquet",
+        target="label",
+        order="shuffled",
+    ),
     "ionosphere": DataSet(
         "Ionosphere",
         351,
@@ -352,6 +390,8 @@ def load(
     if others := [name for name, kind in frame.schema.items() if not (kind.is_numeric() or kind == pl.Boolean)]:
         raise RunError(f"{path}: expected numbers in every column, but not so in {', '.join(others)}; leave them out")
     frame = frame.cast(pl.Float64).filter(pl.all_horizontal(pl.all().is_finite()))
+    if data.labels is not None:
+        frame = frame.filter(pl.col(data.target) <= data.labels)
     if data.order == "shuffled":
         frame = frame[np.random.default_rng(seed).permutation(len(frame))]
     elif data.order == "sorted":
