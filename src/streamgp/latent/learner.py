@@ -15,7 +15,7 @@ from streamgp.latent.embedding import Found
 from streamgp.latent.model import LatentEnsemble, LatentState
 from streamgp.latent.neighbours import Neighbours
 from streamgp.latent.warmup import LENGTHSCALES, filled_in, fit_places, principal_places
-from streamgp.serialise import decode, register
+from streamgp.serialise import decode, encode, register
 from streamgp.weights import BMA, fixed_share
 
 MORE_STARTS = 10  # times, for rows with gaps: their neighbours are found as if the mean stood there
