@@ -13,7 +13,7 @@ from streamgp.latent.neighbours import Neighbours
 from streamgp.latent.warmup import filled_in
 from streamgp.serialise import decode, encode
 
-SMALL = LatentSpec(warmup=30, lengthscales=(0.7, 1.4), num_features=20, batch_size=8, num_starts=2)
+SMALL = LatentSpec(warmup=30, lengthscales=(0.7, 1.4), n_features=20, batch_size=8, n_starts=2)
 
 
 def circle(rows: int = 90, entries: int = 6) -> np.ndarray:
@@ -28,7 +28,7 @@ def learnt(spec: LatentSpec, Y: np.ndarray, chunks: int) -> tuple[LatentLearner,
     """The learner after all rows, and their places."""
     learner = LatentLearner(spec, Y.shape[1])
     parts = [part for i in range(0, len(Y), chunks) for part in learner.learn(Y[i : i + chunks])]
-    return learner, np.concatenate([part.places for part in parts])
+    return learner, np.concatenate([part.found.places for part in parts])
 
 
 @pytest.mark.parametrize("batch_size", [1, 8])
@@ -49,10 +49,10 @@ def test_one_that_was_kept_goes_on_as_if_nothing_had_happened(at):
     Y = circle(60)
     through, places = learnt(SMALL, Y, 60)
     first, found = LatentLearner(SMALL, 6), []
-    found += [part.places for part in first.learn(Y[:at])]
+    found += [part.found.places for part in first.learn(Y[:at])]
     node, arrays = encode(first.to_tree())
     for other in (LatentLearner.from_tree(decode(node, arrays, {})), deepcopy(first)):
-        rest = [part.places for part in other.learn(Y[at:])]
+        rest = [part.found.places for part in other.learn(Y[at:])]
         assert_allclose(np.concatenate([*found, *rest]), places, rtol=1e-9, atol=1e-9)
         assert_allclose(other.log_weights, through.log_weights, rtol=1e-9, atol=1e-9)
 
@@ -96,7 +96,7 @@ def test_missing_entries_move_a_place_little_and_are_filled_in():
     assert np.abs(filled - Y[80:])[gone].mean() < 0.1
     assert (np.abs(filled - Y[80:])[gone] < 4.0 * np.sqrt(var)[gone]).mean() >= 0.8
     told = [*learner.learn(holes)]
-    assert all(np.isfinite(part.places).all() for part in told) and np.isfinite(learner.log_weights).all()
+    assert all(np.isfinite(part.found.places).all() for part in told) and np.isfinite(learner.log_weights).all()
 
 
 def test_neighbours_are_the_nearest_and_the_oldest_go():
@@ -116,7 +116,7 @@ def test_neighbours_are_the_nearest_and_the_oldest_go():
 
 def test_places_stay_with_their_rows_when_the_oldest_go():
     Y = circle()
-    learner, places = learnt(replace(SMALL, capacity=70), Y, 90)
+    learner, places = learnt(replace(SMALL, max_neighbours=70), Y, 90)
     learner.settle()
     kept = len(learner.neighbours)
     assert kept < 70

@@ -43,7 +43,7 @@ PALETTE = {
 }
 EXPERTS_SHOWN = sum(name.startswith("expert") for name in PALETTE)
 
-_WIDE, _NARROW = 920, 360  # pixels; the page shows the one that fits
+WIDE, NARROW = 920, 360  # pixels; the page shows the one that fits
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.size": 11.5,
@@ -85,11 +85,11 @@ def overview(bins: pl.DataFrame, rows: Rows) -> str:
         band_low, band_high = _column(bins, "q05_min"), _column(bins, "q95_max")
         _fill(ax, x, band_low, band_high, "band")
         _fill(ax, x, low, high, "range")
-        _line(ax, x, _column(bins, "y_mean"), "ink", 0.9)
-        _line(ax, x, _column(bins, "q50_mean"), "model", 1.3)
+        line(ax, x, _column(bins, "y_mean"), "ink", 0.9)
+        line(ax, x, _column(bins, "q50_mean"), "model", 1.3)
         ax.set_ylim(*_limits(low, high, _column(bins, "q50_mean"), *_usual(band_low, band_high)))
 
-    return _both("overview", "Targets and predictions along the whole stream", rows, 300, draw)
+    return along_rows("overview", "Targets and predictions along the whole stream", rows, 300, draw)
 
 
 def window(recent: pl.DataFrame, rows: Rows) -> str:
@@ -99,17 +99,17 @@ def window(recent: pl.DataFrame, rows: Rows) -> str:
         x, y = _column(recent, "row"), _column(recent, "y")
         low, high = _column(recent, "q05"), _column(recent, "q95")
         _fill(ax, x, low, high, "band")
-        _line(ax, x, _column(recent, "q50"), "model", 1.4)
+        line(ax, x, _column(recent, "q50"), "model", 1.4)
         missed = (y < low) | (y > high)
         dots = {"linestyle": "none", "zorder": 3}
-        ax.plot(x[~missed], y[~missed], marker="o", markersize=2.8, markeredgewidth=0, color=_ink("ink"), **dots)
-        ax.plot(x[missed], y[missed], marker="x", markersize=5, markeredgewidth=1.4, color=_ink("miss"), **dots)
+        ax.plot(x[~missed], y[~missed], marker="o", markersize=2.8, markeredgewidth=0, color=ink("ink"), **dots)
+        ax.plot(x[missed], y[missed], marker="x", markersize=5, markeredgewidth=1.4, color=ink("miss"), **dots)
         ends = [_column(recent, name) for name in ("conformal_low", "conformal_high") if name in recent.columns]
         for end in ends:
-            _line(ax, x, end, "average", 1.1, _DASHED)
+            line(ax, x, end, "average", 1.1, _DASHED)
         ax.set_ylim(*_limits(y, _column(recent, "q50"), *_usual(low, high), *(_usual(*ends) if ends else ())))
 
-    return _both("window", "Targets and predictions of the last rows", rows, 300, draw)
+    return along_rows("window", "Targets and predictions of the last rows", rows, 300, draw)
 
 
 def running_nmse(curves: pl.DataFrame, rows: Rows) -> str:
@@ -119,10 +119,10 @@ def running_nmse(curves: pl.DataFrame, rows: Rows) -> str:
     def draw(ax: Axes) -> None:
         x = _column(curves, "row")
         model, so_far, last, average = shown
-        _line(ax, x, average, "average", 1.3, _DOTTED)
-        _line(ax, x, last, "last", 1.3)
-        _line(ax, x, so_far, "model", 1.3, _DASHED)
-        _line(ax, x, model, "model", 1.8)
+        line(ax, x, average, "average", 1.3, _DOTTED)
+        line(ax, x, last, "last", 1.3)
+        line(ax, x, so_far, "model", 1.3, _DASHED)
+        line(ax, x, model, "model", 1.8)
         values = np.concatenate(shown)
         values = values[np.isfinite(values)]
         if len(values) and values.min() > 0 and values.max() > 20 * values.min():
@@ -132,7 +132,7 @@ def running_nmse(curves: pl.DataFrame, rows: Rows) -> str:
         else:
             ax.set_ylim(0, 1.08 * values.max() if len(values) and values.max() > 0 else 1)
 
-    return _both("nmse", "Running nMSE of the model and of the naive rivals", rows, 240, draw)
+    return along_rows("nmse", "Running nMSE of the model and of the naive rivals", rows, 240, draw)
 
 
 def running_pll(curves: pl.DataFrame, rows: Rows) -> str:
@@ -140,11 +140,11 @@ def running_pll(curves: pl.DataFrame, rows: Rows) -> str:
 
     def draw(ax: Axes) -> None:
         x, model, so_far = (_column(curves, name) for name in ("row", "pll", "pll_so_far"))
-        _line(ax, x, so_far, "model", 1.3, _DASHED)
-        _line(ax, x, model, "model", 1.8)
+        line(ax, x, so_far, "model", 1.3, _DASHED)
+        line(ax, x, model, "model", 1.8)
         ax.set_ylim(*_limits(model, so_far))
 
-    return _both("pll", "Running predictive log density of the model", rows, 210, draw)
+    return along_rows("pll", "Running predictive log density of the model", rows, 210, draw)
 
 
 def weights(bins: pl.DataFrame, rows: Rows, of: str, height: int) -> str:
@@ -166,7 +166,7 @@ def areas(bins: pl.DataFrame, rows: Rows, name: str, label: str, height: int) ->
             base = top
         ax.set_ylim(0, 1)
 
-    return _both(name, label, rows, height, draw, percent=True)
+    return along_rows(name, label, rows, height, draw, percent=True)
 
 
 def scores(curves: pl.DataFrame, rows: Rows, name: str, label: str, percent: bool = False) -> str:
@@ -177,11 +177,11 @@ def scores(curves: pl.DataFrame, rows: Rows, name: str, label: str, percent: boo
     def draw(ax: Axes) -> None:
         shown = [column for column in lines if column in curves.columns]
         for column in shown:
-            _line(ax, _column(curves, "row"), _column(curves, column), *lines[column])
+            line(ax, _column(curves, "row"), _column(curves, column), *lines[column])
         top = max((v for v in curves.select(shown).max().row(0) if v is not None and math.isfinite(v)), default=0.0)
         ax.set_ylim(0, 1.08 * top if top > 0 else 1)
 
-    return _both(name, label, rows, 240, draw, percent=percent)
+    return along_rows(name, label, rows, 240, draw, percent=percent)
 
 
 def reliability(told: np.ndarray, came: np.ndarray, low: np.ndarray, high: np.ndarray, shares: np.ndarray) -> str:
@@ -189,32 +189,32 @@ def reliability(told: np.ndarray, came: np.ndarray, low: np.ndarray, high: np.nd
 
     def draw(ax: Axes) -> None:
         edges = np.linspace(0, 1, len(shares) + 1)
-        ax.bar(edges[:-1], 0.25 * shares / shares.max(), width=1 / len(shares), align="edge", color=_ink("grid"))
-        ax.plot([0, 1], [0, 1], color=_ink("muted"), linewidth=1, linestyle=_DASHED)
-        ax.vlines(told, low, high, color=_ink("model"), linewidth=1.3)
-        ax.plot(told, came, color=_ink("model"), linewidth=1.5, marker="o", markersize=4)
+        ax.bar(edges[:-1], 0.25 * shares / shares.max(), width=1 / len(shares), align="edge", color=ink("grid"))
+        ax.plot([0, 1], [0, 1], color=ink("muted"), linewidth=1, linestyle=_DASHED)
+        ax.vlines(told, low, high, color=ink("model"), linewidth=1.3)
+        ax.plot(told, came, color=ink("model"), linewidth=1.5, marker="o", markersize=4)
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1)
         ax.set_xlabel("probability that the model told", loc="right")
         _percent(ax)
         ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f}%"))
 
-    return _svg("reliability", "How often what was told came, against its probability", 560, 380, draw)
+    return svg_element("reliability", "How often what was told came, against its probability", 560, 380, draw)
 
 
 def coverage(nominal: np.ndarray, observed: np.ndarray) -> str:
     """Share of targets inside each central band against the share that the band promised."""
 
     def draw(ax: Axes) -> None:
-        ax.plot([0, 1], [0, 1], color=_ink("muted"), linewidth=1, linestyle=_DASHED)
-        ax.plot(nominal, observed, color=_ink("model"), linewidth=1.8, marker="o", markersize=4)
+        ax.plot([0, 1], [0, 1], color=ink("muted"), linewidth=1, linestyle=_DASHED)
+        ax.plot(nominal, observed, color=ink("model"), linewidth=1.8, marker="o", markersize=4)
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1)
         ax.set_xlabel("what the band promised", loc="right")
         _percent(ax)
         ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f}%"))
 
-    return _svg("coverage", "Observed against nominal coverage", 440, 330, draw)
+    return svg_element("coverage", "Observed against nominal coverage", 440, 330, draw)
 
 
 def pit(shares: np.ndarray, low: float, high: float) -> str:
@@ -222,35 +222,37 @@ def pit(shares: np.ndarray, low: float, high: float) -> str:
 
     def draw(ax: Axes) -> None:
         edges = np.linspace(0, 1, len(shares) + 1)
-        ax.bar(edges[:-1], shares, width=0.92 / len(shares), align="edge", color=_ink("model"), alpha=0.5)
-        ax.axhspan(low, high, color=_ink("last"), alpha=0.28, linewidth=0, zorder=3)
-        ax.axhline(1 / len(shares), color=_ink("last"), linewidth=1.2, zorder=3)
+        ax.bar(edges[:-1], shares, width=0.92 / len(shares), align="edge", color=ink("model"), alpha=0.5)
+        ax.axhspan(low, high, color=ink("last"), alpha=0.28, linewidth=0, zorder=3)
+        ax.axhline(1 / len(shares), color=ink("last"), linewidth=1.2, zorder=3)
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1.12 * max(shares.max(), high))
         ax.set_xlabel("place of the target in its predicted distribution", loc="right")
         _percent(ax)
 
-    return _svg("pit", "Histogram of the probability integral transform", 440, 330, draw)
+    return svg_element("pit", "Histogram of the probability integral transform", 440, 330, draw)
 
 
 def _column(frame: pl.DataFrame, name: str) -> np.ndarray:
     return frame[name].cast(pl.Float64).fill_null(math.nan).to_numpy()
 
 
-def _ink(name: str) -> str:
+def ink(name: str) -> str:
+    """A colour of the palette for matplotlib; the page swaps it for its own of light or dark."""
     return PALETTE[name][0]
 
 
 def _fill(ax: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray, colour: str) -> None:
     # The hairline in the same colour closes the seams that anti-aliasing leaves between stacked areas.
-    ax.fill_between(x, low, high, color=_ink(colour), linewidth=0.4)
+    ax.fill_between(x, low, high, color=ink(colour), linewidth=0.4)
     if len(x) == 1:  # an area of no width would not show
-        ax.vlines(x, low, high, color=_ink(colour), linewidth=12)
+        ax.vlines(x, low, high, color=ink(colour), linewidth=12)
 
 
-def _line(ax: Axes, x: np.ndarray, y: np.ndarray, colour: str, width: float, style: Any = "solid") -> None:
+def line(ax: Axes, x: np.ndarray, y: np.ndarray, colour: str, width: float, style: Any = "solid") -> None:
+    """A line in a colour of the palette."""
     marker = "D" if len(x) == 1 else None  # a line of one point would not show
-    ax.plot(x, y, color=_ink(colour), linewidth=width, linestyle=style, marker=marker, markersize=7)
+    ax.plot(x, y, color=ink(colour), linewidth=width, linestyle=style, marker=marker, markersize=7)
 
 
 def _limits(*values: np.ndarray) -> tuple[float, float]:
@@ -291,48 +293,29 @@ def _number_ticks(ax: Axes) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: format(v, style).replace("-", "\N{MINUS SIGN}")))
 
 
-def territories(points: list[tuple[str, np.ndarray]], names: list[str]) -> str:
-    """A map of two inputs: the inducing inputs of every model in its colour, its number amid them."""
-
-    def draw(ax: Axes) -> None:
-        for j, (colour, places) in enumerate(points):
-            ax.plot(places[:, 0], places[:, 1], linestyle="none", marker="o", markersize=4, color=_ink(colour))
-            x, y = np.median(places, axis=0).tolist()
-            ax.text(x, y, str(j + 1), color=_ink("ink"), ha="center", va="center", fontweight="bold")
-        every = np.concatenate([places for _, places in points])
-        low, high = np.quantile(every, (0.005, 0.995), axis=0)  # a point that strayed must not shrink the map
-        room = 0.05 * np.maximum(high - low, 1e-12)
-        ax.set_xlim(low[0] - room[0], high[0] + room[0])
-        ax.set_ylim(low[1] - room[1], high[1] + room[1])
-        ax.set_xlabel(names[0], loc="right")
-        ax.xaxis.set_major_locator(MaxNLocator(5))
-        ax.yaxis.set_major_locator(MaxNLocator(6))
-
-    label = "Where the local models are"
-    wide, narrow = _svg("map-wide", label, _WIDE, 520, draw), _svg("map-narrow", label, _NARROW, 330, draw)
-    return f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
-
-
-def _both(name: str, label: str, rows: Rows, height: int, draw: Callable[[Axes], None], percent: bool = False) -> str:
+def along_rows(
+    name: str, label: str, rows: Rows, height: int, draw: Callable[[Axes], None], percent: bool = False
+) -> str:
     """A chart along the stream, drawn once for a desktop and once for a phone."""
 
     def along(ax: Axes) -> None:
         if rows.scored > rows.start:
-            ax.axvspan(rows.start, min(rows.scored, rows.stop), color=_ink("warmup"), linewidth=0, zorder=0)
+            ax.axvspan(rows.start, min(rows.scored, rows.stop), color=ink("warmup"), linewidth=0, zorder=0)
         draw(ax)
         ax.set_xlim(rows.start, rows.stop)
         ax.set_xlabel("row of the file, counted from 0", loc="right")
-        narrow = ax.get_window_extent().width < _WIDE / 2
+        narrow = ax.get_window_extent().width < WIDE / 2
         ax.xaxis.set_major_locator(MaxNLocator(4 if narrow else 9, integer=True, min_n_ticks=1))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
         (_percent if percent else _number_ticks)(ax)
 
-    wide = _svg(f"{name}-wide", label, _WIDE, height, along)
-    narrow = _svg(f"{name}-narrow", label, _NARROW, round(0.85 * height), along)
+    wide = svg_element(f"{name}-wide", label, WIDE, height, along)
+    narrow = svg_element(f"{name}-narrow", label, NARROW, round(0.85 * height), along)
     return f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
 
 
-def _svg(name: str, label: str, width: int, height: int, draw: Callable[[Axes], None]) -> str:
+def svg_element(name: str, label: str, width: int, height: int, draw: Callable[[Axes], None]) -> str:
+    """A chart as an element of the page."""
     # 72 dots per inch make matplotlib's points pixels of the page; the salt keeps the charts' ids apart.
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
         figure = Figure(figsize=(width / 72, height / 72), dpi=72)
@@ -343,7 +326,7 @@ def _svg(name: str, label: str, width: int, height: int, draw: Callable[[Axes], 
         left = max(48, 8 + 7.2 * max(map(len, labels), default=0))
         ax.set_position((left / width, 44 / height, 1 - (left + 24) / width, 1 - 60 / height))
         out = io.StringIO()
-        figure.savefig(out, format="svg", transparent=True, metadata=_METADATA)
+        figure.savefig(out, format="svg", dpi=180, transparent=True, metadata=_METADATA)
     return _inline(out.getvalue(), label, width, height)
 
 

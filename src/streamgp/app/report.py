@@ -1,7 +1,6 @@
 """One self-contained HTML page about a finished (or interrupted) run: `write_report`."""
 
 import json
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +35,7 @@ def write_report(directory: Path) -> Path:
         If one of the three files is missing, or cannot be read as what it should be.
     """
     try:
-        import jinja2
-
-        from streamgp.app import figures
+        from streamgp.app import figures, maps, templating
     except ImportError as error:
         raise ImportError('The report needs matplotlib and jinja2: pip install "streamgp[plots]".') from error
     metrics = _read_metrics(directory / "metrics.json")
@@ -52,21 +49,8 @@ def write_report(directory: Path) -> Path:
     weights = scan(directory / "weights.parquet", ("row", *names), empty=not names)
     bins = mean_weights(weights, predictions, metrics["warmup"])
 
-    page = jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda name: (files("streamgp.app") / "templates" / name).read_text("utf-8")),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    page.filters.update(
-        num=wording.number,
-        share=wording.share,
-        clock=wording.clock,
-        plural=wording.plural,
-        count="{:,}".format,
-    )
-    html = page.get_template(page_of.TEMPLATE).render(
+    page = templating.render(
+        page_of.TEMPLATE,
         m=metrics,
         version=streamgp.__version__,
         palette=figures.PALETTE,
@@ -78,9 +62,9 @@ def write_report(directory: Path) -> Path:
         **page_of.calibration(figures, predictions, metrics),
         **weighing.experts(figures, bins, metrics, span),
         **weighing.rules(figures, bins, metrics, span),
-        **territory.local_models(figures, metrics),
+        **territory.local_models(maps, metrics),
     )
-    write_aside(directory / "report.html", html.encode())
+    write_aside(directory / "report.html", page)
     return directory / "report.html"
 
 

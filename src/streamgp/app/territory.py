@@ -9,12 +9,12 @@ from streamgp.app import wording
 LISTED = 12  # models in the table before the fold
 
 
-def local_models(figures: Any, metrics: dict[str, Any]) -> dict[str, Any]:
+def local_models(maps: Any, metrics: dict[str, Any]) -> dict[str, Any]:
     """The table of local models and the map of their inducing inputs; both empty for any other model.
 
     Parameters
     ----------
-    figures
+    maps
         The module that draws.
     metrics
         As read from ``metrics.json``.
@@ -25,14 +25,14 @@ def local_models(figures: Any, metrics: dict[str, Any]) -> dict[str, Any]:
         for j, model in enumerate(metrics["models"])
     ]
     # Those that have learnt most have colours of their own.
-    for i, model in enumerate(sorted(models, key=lambda m: -m["rows"])[: figures.EXPERTS_SHOWN]):
+    for i, model in enumerate(sorted(models, key=lambda m: -m["rows"])[: maps.EXPERTS_SHOWN]):
         model["colour"] = f"expert{i}"
     mapped = len(models) > 1 and "inducing" in models[0]
     points = [(model["colour"], np.asarray(model["inducing"])) for model in models] if mapped else []
     return {
         "models_listed": models[:LISTED],
         "models_folded": models[LISTED:],
-        "map_chart": figures.territories(points, names) if mapped else None,
+        "map_chart": maps.territories(points, names) if mapped else None,
     }
 
 

@@ -11,9 +11,7 @@ from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
 from streamgp import checkpoint
-from streamgp.dynamics import parse
 from streamgp.latent import LatentLearner, LatentSpec
-from streamgp.presets import whole_number
 from streamgp.progress import progress_bar
 
 WARMUP = 500
@@ -366,32 +364,16 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31 - 1)
-        parse(self.dynamics)
-        if not 0.0 <= self.switch < 1.0:
-            raise ValueError(f"switch: expected a probability below 1, got {self.switch!r}")
-        warmup = default_warmup if self.warmup is None else whole_number("warmup", self.warmup)
-        least = 2 * max(warmup, self.batch_size)
-        if whole_number("max_neighbours", self.max_neighbours) < least:
-            raise ValueError(
-                f"max_neighbours: expected at least {least}, twice the warm-up and twice a batch, got "
-                f"{self.max_neighbours}"
-            )
-        spec = LatentSpec(
-            num_latents=whole_number("n_components", self.n_components),
-            warmup=warmup,
-            num_features=whole_number("n_features", self.n_features),
-            dynamics=self.dynamics,
-            switch=self.switch,
-            batch_size=whole_number("batch_size", self.batch_size),
-            num_starts=whole_number("n_starts", self.n_starts),
-            capacity=self.max_neighbours,
-            seed=int(seed),
-        )
+        settings: dict[str, Any] = {**self.get_params(), "seed": int(seed)}
+        del settings["random_state"]
+        if self.warmup is None:
+            settings["warmup"] = default_warmup
+        spec = LatentSpec(**settings)
         return LatentLearner(spec, X.shape[1])
 
     def _learn(self, learner: LatentLearner, X: np.ndarray) -> None:
         done = 0
         with progress_bar("rows", len(X)) as bar:
             for part in learner.learn(X):
-                done += len(part.places)
+                done += len(part.log_weights)
                 bar.at(done)

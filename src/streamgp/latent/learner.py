@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
+from scipy.special import logsumexp
 
 from streamgp.data.pieces import joined
 from streamgp.dynamics import parse
@@ -25,18 +27,39 @@ SHARE = 10  # a batch is at most one in so many of the rows before it
 @register
 @dataclass(frozen=True)
 class LatentSpec:
-    """What a latent learner is made of; see `streamgp.StreamingGPLVM` for what the settings mean."""
+    """What a latent learner is made of; see `streamgp.StreamingGPLVM` for what the settings mean.
 
-    num_latents: int = 2
+    Raises
+    ------
+    ValueError
+        If a setting is out of its range.
+    """
+
+    n_components: int = 2
     warmup: int = 500
     lengthscales: tuple[float, ...] = LENGTHSCALES
-    num_features: int = 100
+    n_features: int = 100
     dynamics: str = "static"
     switch: float = 0.0
     batch_size: int = 64
-    num_starts: int = 5
-    capacity: int = 100_000
+    n_starts: int = 5
+    max_neighbours: int = 100_000
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("n_components", "warmup", "n_features", "batch_size", "n_starts", "max_neighbours"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name}: expected a whole number >= 1, got {value!r}")
+        parse(self.dynamics)
+        if not 0.0 <= self.switch < 1.0:
+            raise ValueError(f"switch: expected a probability below 1, got {self.switch!r}")
+        least = 2 * max(self.warmup, self.batch_size)
+        if self.max_neighbours < least:
+            raise ValueError(
+                f"max_neighbours: expected at least {least}, twice the warm-up and twice a batch, got "
+                f"{self.max_neighbours}"
+            )
 
 
 class Placed(NamedTuple):
@@ -44,17 +67,20 @@ class Placed(NamedTuple):
 
     Attributes
     ----------
-    places
-        Under each expert.
-    log_joint
-        Of row and place together, under each; of rows of the warm-up the mean over all of them.
+    found
+        Where they are under each expert (n, k, d). Rows of the warm-up are placed together: each has the mean of
+        their log joint densities, and NaN for the precision.
     log_weights
-        Of the experts.
+        Of the experts (n, k).
     """
 
-    places: Float[np.ndarray, "n k d"]
-    log_joint: Float[np.ndarray, "n k"]
+    found: Found
     log_weights: Float[np.ndarray, "n k"]
+
+    @property
+    def log_density(self) -> Float[np.ndarray, " n"]:
+        """Of rows in standard units, mixed over the experts; NaN in the warm-up."""
+        return np.asarray(logsumexp(self.found.log_density + self.log_weights, axis=1))
 
 
 class LatentLearner:
@@ -135,12 +161,12 @@ class LatentLearner:
         self.mean = np.where(seen, Y, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
         centred = np.where(seen, Y - self.mean, 0.0)  # what is missing is taken to be the mean
         self.scale = float(np.sqrt(np.square(centred).sum() / max(seen.sum(), 1))) or 1.0
-        scaled = filled_in(centred / self.scale, seen, spec.num_latents)
+        scaled = filled_in(centred / self.scale, seen, spec.n_components)
         with jax.enable_x64(True):
-            start, key = principal_places(scaled, spec.num_latents), jax.random.key(spec.seed)
+            start, key = principal_places(scaled, spec.n_components), jax.random.key(spec.seed)
             dynamics = parse(spec.dynamics)
             fits = [
-                fit_places(scale, scaled, start, dynamics, jax.random.fold_in(key, i), spec.num_features)
+                fit_places(scale, scaled, start, dynamics, jax.random.fold_in(key, i), spec.n_features)
                 for i, scale in enumerate(spec.lengthscales)
             ]
             experts: Any = jax.tree.map(lambda *a: jnp.stack(a), *[fit.expert for fit in fits])
@@ -152,11 +178,12 @@ class LatentLearner:
         # Places were fitted with all rows in sight: what these say of the experts is not a prediction.
         self.state = LatentState(learnt.belief, start.rule, learnt.rows)
         self._waiting, self._waiting_places = self._waiting[:0], places[:0]
-        self.neighbours = Neighbours(self.num_entries, spec.capacity)
+        self.neighbours = Neighbours(self.num_entries, spec.max_neighbours)
         self._places = np.zeros((0, *places.shape[1:]))
         self._remember(scaled, places)
         log_joint = np.broadcast_to([fit.log_joint / len(Y) for fit in fits], places.shape[:2])
-        return Placed(places, log_joint, np.broadcast_to(self.log_weights, places.shape[:2]))
+        found = Found(places, log_joint, np.full((*places.shape, spec.n_components), np.nan))
+        return Placed(found, np.broadcast_to(self.log_weights, places.shape[:2]))
 
     def settle(self) -> None:
         """Learn the rows of a batch that is not full as well."""
@@ -209,7 +236,7 @@ class LatentLearner:
         if learner.warmed_up:
             learner.mean, learner.scale, learner.state = tree["mean"], tree["scale"], tree["state"]
             learner._waiting_places = tree["waiting_places"]
-            learner.neighbours = Neighbours(learner.num_entries, learner.spec.capacity)
+            learner.neighbours = Neighbours(learner.num_entries, learner.spec.max_neighbours)
             learner._places = tree["places"][:0]
             learner._remember(tree["neighbours"], tree["places"])
         return learner
@@ -229,7 +256,7 @@ class LatentLearner:
         self._waiting_places = np.concatenate([self._waiting_places, found.places])
         if len(self._waiting) == self._batch:
             self._learn_batch()
-        return Placed(found.places, found.log_joint, known)
+        return Placed(found, known)
 
     def _find(self, rows: np.ndarray) -> Found:
         """Where at most a batch of rows is, (n, k, d)."""
@@ -248,7 +275,7 @@ class LatentLearner:
         missing = 0 if n == 1 else self.spec.batch_size - n
         Y, seen = self._scaled(np.concatenate([rows, np.repeat(rows[:1], missing, axis=0)]))
         complete = bool(seen.all())
-        nearest = self.neighbours.search(Y, self.spec.num_starts * (1 if complete else MORE_STARTS))
+        nearest = self.neighbours.search(Y, self.spec.n_starts * (1 if complete else MORE_STARTS))
         starts = self._places[nearest].transpose(2, 0, 1, 3)
         with jax.enable_x64(True):
             found = self.model.embed(

@@ -55,13 +55,18 @@ class Embedded(NamedTuple):
     @property
     def places(self) -> np.ndarray:
         """Of all rows under every expert (n, k, d)."""
-        return np.concatenate([self.warmup.places, self.stream.places])
+        return np.concatenate([self.warmup.found.places, self.stream.found.places])
 
     @property
     def chosen(self) -> np.ndarray:
         """The expert of each row, by the rule of the paper (Eq. 53)."""
-        first = np.full(len(self.warmup.places), int(np.argmax(self.warmup.log_joint[0])))
-        return np.concatenate([first, np.argmax(self.stream.log_weights + self.stream.log_joint, axis=1)])
+        first = np.full(len(self.warmup.log_weights), self.best_of_warmup)
+        return np.concatenate([first, np.argmax(self.stream.log_weights + self.stream.found.log_joint, axis=1)])
+
+    @property
+    def best_of_warmup(self) -> int:
+        """The expert that explains the rows of the warm-up best."""
+        return int(np.argmax(self.warmup.found.log_joint[0]))
 
 
 def embedded(some: Images, **changes: Any) -> Embedded:
@@ -90,7 +95,7 @@ def aligned(places: np.ndarray, warmup: int, reference: int) -> np.ndarray:
 def copied(some: Images, of: Embedded) -> np.ndarray:
     """The control: a row after the warm-up copies the leading expert's place of its nearest row before it."""
     k = of.learner.leading
-    places = np.concatenate([of.warmup.places[:, k], np.zeros((len(some.X) - some.warmup, 2))])
+    places = np.concatenate([of.warmup.found.places[:, k], np.zeros((len(some.X) - some.warmup, 2))])
     squares = np.square(some.X).sum(axis=1)
     for first in range(some.warmup, len(some.X), 500):
         rows = slice(first, min(first + 500, len(some.X)))
@@ -107,13 +112,12 @@ def ours(some: Images) -> Iterator[tuple[str, Score]]:
     rows = np.arange(len(places))
     yield "IE-GPLVM", {"error": some.error(places[:, k]), "seconds": whole.seconds}
     yield "the paper's rule", {"error": some.error(places[rows, whole.chosen]), "seconds": whole.seconds}
-    best = int(np.argmax(whole.warmup.log_joint[0]))
-    alike = aligned(places, some.warmup, best)
+    alike = aligned(places, some.warmup, whole.best_of_warmup)
     yield "the paper's rule, aligned", {"error": some.error(alike[rows, whole.chosen])}
     yield "best expert, by the labels", {"error": min(some.error(places[:, i]) for i in range(places.shape[1]))}
     yield "placed again at the end", {"error": some.error(whole.learner.place(some.X).places[:, k])}
     yield "copy of the nearest row", {"error": some.error(copied(some, whole))}
-    for name, changes in (("one start", {"num_starts": 1}), ("ten starts", {"num_starts": 10})):
+    for name, changes in (("one start", {"n_starts": 1}), ("ten starts", {"n_starts": 10})):
         other = embedded(some, **changes)
         yield name, {"error": some.error(other.places[:, other.learner.leading]), "seconds": other.seconds}
     if len(some.X) <= 6_000:

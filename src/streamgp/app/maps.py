@@ -1,0 +1,81 @@
+"""Maps of two coordinates for reports, as inline SVG (needs matplotlib, from the extra ``plots``)."""
+
+from collections.abc import Callable
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.ticker import MaxNLocator
+
+from streamgp.app.figures import EXPERTS_SHOWN, NARROW, WIDE, ink, svg_element
+
+__all__ = ["COLOURS", "EXPERTS_SHOWN", "SHADES", "scatter", "territories", "uncertainty"]
+
+COLOURS = (*(f"expert{i}" for i in range(EXPERTS_SHOWN)), "last")  # of groups
+SHADES = ("band", "expert0", "model", "average", "miss")  # from the least to the greatest of a number
+
+
+def territories(points: list[tuple[str, np.ndarray]], names: list[str]) -> str:
+    """A map of two inputs: the inducing inputs of every model in its colour, its number amid them."""
+
+    def draw(ax: Axes) -> None:
+        for j, (colour, places) in enumerate(points):
+            _dots(ax, places, colour, 4.0)
+            x, y = np.median(places, axis=0).tolist()
+            ax.text(x, y, str(j + 1), color=ink("ink"), ha="center", va="center", fontweight="bold")
+        _frame(ax, np.concatenate([places for _, places in points]), names[0])
+
+    return _wide_and_narrow("map", "Where the local models are", draw)
+
+
+def scatter(points: list[tuple[str, np.ndarray]], names: list[str]) -> str:
+    """Rows in two coordinates, every group in its colour."""
+
+    def draw(ax: Axes) -> None:
+        for colour, places in points:
+            _dots(ax, places, colour, 3.6)
+        _frame(ax, np.concatenate([places for _, places in points]), names[0])
+
+    return _wide_and_narrow("scatter", "Rows in the latent space", draw)
+
+
+def uncertainty(x: np.ndarray, y: np.ndarray, std: np.ndarray, places: np.ndarray, names: list[str]) -> str:
+    """How unsure the model is about rows at places of a grid, the darker the more, and where rows were."""
+
+    def draw(ax: Axes) -> None:
+        # See-through where all is known, so that it suits a light and a dark page.
+        shade = LinearSegmentedColormap.from_list("shade", [(0.52, 0.29, 0.61, a) for a in (0.0, 0.95)])
+        ax.pcolormesh(x, y, std, cmap=shade, vmin=1.0, vmax=max(1.1, float(std.max())), rasterized=True)
+        _dots(ax, places, "ink", 1.6)
+        ax.set_xlim(x[0], x[-1])
+        ax.set_ylim(y[0], y[-1])
+        _ticks(ax, names[0])
+
+    return _wide_and_narrow("uncertainty", "Uncertainty in the latent space", draw)
+
+
+def _dots(ax: Axes, places: np.ndarray, colour: str, size: float) -> None:
+    style = {"linestyle": "none", "marker": "o", "markersize": size, "markeredgewidth": 0}
+    ax.plot(places[:, 0], places[:, 1], color=ink(colour), **style)
+
+
+def _frame(ax: Axes, every: np.ndarray, name: str) -> None:
+    low, high = np.quantile(every, (0.005, 0.995), axis=0)  # a point that strayed must not shrink the map
+    room = 0.05 * np.maximum(high - low, 1e-12)
+    ax.set_xlim(low[0] - room[0], high[0] + room[0])
+    ax.set_ylim(low[1] - room[1], high[1] + room[1])
+    _ticks(ax, name)
+
+
+def _ticks(ax: Axes, name: str) -> None:
+    ax.set_xlabel(name, loc="right")
+    ax.xaxis.set_major_locator(MaxNLocator(5))
+    ax.yaxis.set_major_locator(MaxNLocator(6))
+
+
+def _wide_and_narrow(name: str, label: str, draw: Callable[[Axes], None]) -> str:
+    wide, narrow = (
+        svg_element(f"{name}-{form}", label, width, height, draw)
+        for form, width, height in (("wide", WIDE, 520), ("narrow", NARROW, 330))
+    )
+    return f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
