@@ -338,8 +338,9 @@ def test_a_failed_write_leaves_the_old_report_and_no_litter(tmp_path: Path, monk
 def test_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     fake_run(tmp_path, rows=50, warmup=10)
     monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.delitem(sys.modules, "streamgp.app.figures")
-    monkeypatch.delattr("streamgp.app.figures")
+    for name in ("figures", "maps", "templating"):
+        monkeypatch.delitem(sys.modules, f"streamgp.app.{name}", raising=False)
+        monkeypatch.delattr(f"streamgp.app.{name}", raising=False)
     with pytest.raises(ImportError, match=r'pip install "streamgp\[plots\]"'):
         write_report(tmp_path)
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -260,6 +260,82 @@ def run(
         _run(options, json)
 
 
+@app.command(
+    epilog="""
+Examples:
+
+- `streamgp embed digits.csv --label digit` — embedding/report.html shows the map, coloured by the column digit
+
+- `streamgp embed sensors.parquet --out map --components 3` — empty cells may be there: rows are placed by the others
+
+- `streamgp embed line.csv --dynamics 'walk 1e-4' --switch 0.001` — a process that drifts: old rows are forgotten
+
+In Python, `StreamingGPLVM.load("embedding/checkpoint")` places further rows, and goes on learning.
+"""
+)
+def embed(
+    data: Annotated[
+        str, typer.Argument(help="A .csv, .csv.gz, .parquet or .jsonl file, or - for standard input (CSV).")
+    ],
+    features: Annotated[
+        str | None, typer.Option(help="Columns to embed, with commas. Default: all columns of numbers.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Column to colour the map by; the model does not see it.")] = None,
+    components: Annotated[int, typer.Option(min=1, help="Coordinates of the map.")] = 2,
+    warmup: Annotated[
+        int | None,
+        typer.Option(min=2, help="Rows of the warm-up. Default: 500, or a tenth of a shorter file, at least 100."),
+    ] = None,
+    dynamics: Annotated[str, typer.Option(help="static, 'walk Q' or 'revert LAMBDA'.")] = "static",
+    switch: Annotated[
+        float, typer.Option(help="Probability per row that another kernel becomes the right one.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    max_rows: Annotated[int | None, typer.Option(min=1, help="Stop after this many rows of the file.")] = None,
+    on_bad_row: Annotated[
+        BadRow, typer.Option(help="Stop at rows with cells that are no numbers, or skip and count them.")
+    ] = BadRow.raise_,
+    out: Annotated[Path, typer.Option(help="Directory for embedding, metrics, report and checkpoint.")] = Path(
+        "embedding"
+    ),
+    json: Annotated[str | None, typer.Option(help="Write the metrics to this file; - for standard output.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier embedding in --out.")] = False,
+) -> None:
+    """Give the rows of a table a few coordinates, row by row, and draw the map (IE-GPLVM)."""
+    with sentences():
+        from streamgp.app.compilation import keep_compiled_programs
+        from streamgp.app.embed import EmbedOptions
+        from streamgp.app.embed import embed as run_embed
+        from streamgp.app.outputs import RunError
+        from streamgp.app.summary import print_embedding
+        from streamgp.latent import LatentSpec
+
+        try:
+            spec = LatentSpec(n_components=components, dynamics=dynamics, switch=switch, seed=seed)
+        except ValueError as error:
+            raise RunError(str(error)) from error
+        options = EmbedOptions(
+            data=data,
+            out=out,
+            spec=spec,
+            warmup=warmup,
+            features=names(features),
+            label=label,
+            max_rows=max_rows,
+            on_bad_row=on_bad_row.value,
+            overwrite=overwrite,
+            command=shlex.join(["streamgp", *sys.argv[1:]]),
+        )
+        _check_json(json)
+        keep_compiled_programs()
+        outcome = run_embed(options)
+        print_embedding(outcome.metrics, to_stderr=json == "-")
+        _give_json(json, outcome.metrics)
+        typer.echo(outcome.report, err=json == "-")
+        if outcome.stopped is not None:
+            fail(outcome.stopped, 130 if outcome.interrupted else 1)
+
+
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Directory for the data and the results.")] = Path("streamgp-demo"),
@@ -299,19 +375,14 @@ app.command()(reproduce)
 def _run(options: "RunOptions", json: str | None) -> None:
     """Run, then the table, the metrics as JSON and the report; a run that ended early fails after all that."""
     from streamgp.app.compilation import keep_compiled_programs
-    from streamgp.app.outputs import RunError, encode_json, write_json
     from streamgp.app.run import run as run_stream
     from streamgp.app.summary import print_summary
 
-    if json is not None and json != "-" and (Path(json).is_dir() or not Path(json).parent.is_dir()):
-        raise RunError(f"--json: expected a file in a directory that exists, or -, got {json}")
+    _check_json(json)
     keep_compiled_programs()
     outcome = run_stream(options)
     print_summary(outcome.metrics, to_stderr=json == "-")
-    if json == "-":
-        typer.echo(encode_json(outcome.metrics), nl=False)
-    elif json is not None:
-        write_json(Path(json), outcome.metrics)
+    _give_json(json, outcome.metrics)
     if options.out is not None:
         try:
             from streamgp.app.report import write_report
@@ -321,6 +392,22 @@ def _run(options: "RunOptions", json: str | None) -> None:
             typer.echo(f"no report: {error}", err=True)
     if outcome.stopped is not None:
         fail(outcome.stopped, 130 if outcome.interrupted else 1)
+
+
+def _check_json(json: str | None) -> None:
+    from streamgp.app.outputs import RunError
+
+    if json is not None and json != "-" and (Path(json).is_dir() or not Path(json).parent.is_dir()):
+        raise RunError(f"--json: expected a file in a directory that exists, or -, got {json}")
+
+
+def _give_json(json: str | None, metrics: dict[str, Any]) -> None:
+    from streamgp.app.outputs import encode_json, write_json
+
+    if json == "-":
+        typer.echo(encode_json(metrics), nl=False)
+    elif json is not None:
+        write_json(Path(json), metrics)
 
 
 def _whole_numbers(option: str, text: str | None) -> list[int] | None:

@@ -112,6 +112,16 @@ def window(recent: pl.DataFrame, rows: Rows) -> str:
     return along_rows("window", "Targets and predictions of the last rows", rows, 300, draw)
 
 
+def along(bins: pl.DataFrame, x: str, y: str, rows: Rows) -> str:
+    """A column against another along the stream."""
+
+    def draw(ax: Axes) -> None:
+        line(ax, _column(bins, x), _column(bins, y), "model", 1.3)
+        ax.set_ylim(*_limits(_column(bins, y)))
+
+    return along_rows(y, y.replace("_", " ") + " along the stream", rows, 240, draw)
+
+
 def running_nmse(curves: pl.DataFrame, rows: Rows) -> str:
     """nMSE of the model (in windows and so far) and of the naive rivals (in windows)."""
     shown = [_column(curves, name) for name in ("nmse", "nmse_so_far", "persistence", "running_mean")]

@@ -45,7 +45,9 @@ def uncertainty(x: np.ndarray, y: np.ndarray, std: np.ndarray, places: np.ndarra
     def draw(ax: Axes) -> None:
         # See-through where all is known, so that it suits a light and a dark page.
         shade = LinearSegmentedColormap.from_list("shade", [(0.52, 0.29, 0.61, a) for a in (0.0, 0.95)])
-        ax.pcolormesh(x, y, std, cmap=shade, vmin=1.0, vmax=max(1.1, float(std.max())), rasterized=True)
+        ax.pcolormesh(
+            x, y, std, cmap=shade, vmin=1.0, vmax=max(1.1, float(std.max())), shading="gouraud", rasterized=True
+        )
         _dots(ax, places, "ink", 1.6)
         ax.set_xlim(x[0], x[-1])
         ax.set_ylim(y[0], y[-1])

@@ -6,7 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from streamgp.app.wording import headline, last_value, number, rivals, share
+from streamgp.app.wording import headline, last_value, number, plural, rivals, share
 
 _NOTES = {
     "regression": "* mean log predictive density of the standardised target, higher is better",
@@ -47,6 +47,29 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
         for rival in rivals(metrics):
             if not rival["won"]:
                 console.print(rival["text"], markup=False)
+    for warning in metrics["warnings"]:
+        console.print(f"note: {warning}", markup=False)
+
+
+def print_embedding(metrics: dict[str, Any], to_stderr: bool) -> None:
+    """Print what an embedding found: a sentence, its speed, and how labels agree between neighbours."""
+    console = Console(stderr=to_stderr, highlight=False, soft_wrap=True)
+    rows, entries = plural(metrics["rows"], "row"), plural(len(metrics["features"]), "number")
+    expert = metrics["experts"][metrics["leading"]]
+    console.print(
+        f"{rows} of {entries} each in {plural(metrics['components'], 'coordinate')}; the kernel of lengthscale "
+        f"{number(expert['lengthscale'], 3)} leads with a weight of {share(expert['weight'])}",
+        markup=False,
+    )
+    if error := metrics["neighbour_error"]:
+        console.print(
+            f"nearest neighbours with another {metrics['label']}: {share(error['embedding'])} of {error['rows']:,} "
+            f"rows; in principal components {share(error['pca'])}, in all numbers {share(error['entries'])}",
+            markup=False,
+        )
+    if metrics["rows_per_second"] is not None:
+        seconds = metrics["seconds"]["warmup"]
+        console.print(f"{metrics['rows_per_second']:,.0f} rows a second, after a warm-up of {seconds:.1f} s")
     for warning in metrics["warnings"]:
         console.print(f"note: {warning}", markup=False)
 

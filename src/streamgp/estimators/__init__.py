@@ -4,7 +4,7 @@ from streamgp.estimators.base import DEFAULT_WARMUP, default_warmup, expert_tabl
 from streamgp.estimators.classifier import StreamingGPClassifier
 from streamgp.estimators.counts import StreamingGPCountRegressor
 from streamgp.estimators.evaluate import evaluate
-from streamgp.estimators.latent import StreamingGPLVM
+from streamgp.estimators.latent import StreamingGPLVM, warmup_of
 from streamgp.estimators.ordinal import StreamingGPOrdinal
 from streamgp.estimators.regressor import StreamingGPRegressor
 from streamgp.estimators.splitting import SplittingGPRegressor
@@ -20,4 +20,5 @@ __all__ = [
     "default_warmup",
     "evaluate",
     "expert_table",
+    "warmup_of",
 ]

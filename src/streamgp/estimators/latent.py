@@ -1,5 +1,6 @@
 """Rows of many entries as a few coordinates, on a stream."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ from streamgp.latent import LatentLearner, LatentSpec
 from streamgp.progress import progress_bar
 
 WARMUP = 500
-_SHARE, _LEAST = 0.1, 100  # of the rows of a short data set, but then so many where there are
+SHORT = 5_000  # rows; a shorter data set gives a tenth of them, or 100, to the warm-up
 
 
 class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -129,7 +130,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             then.
         """
         X = self._check(X, reset=True)
-        learner = self._new_learner(X, min(WARMUP, max(round(_SHARE * len(X)), _LEAST)))
+        learner = self._new_learner(X.shape[1], warmup_of(len(X)))
         self._learn(learner, X)
         if not learner.warmed_up:
             learner.begin()
@@ -148,7 +149,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         begun = self.__sklearn_is_fitted__()
         X = self._check(X, reset=not begun)
         if not begun:
-            self._learner = self._new_learner(X, WARMUP)
+            self._learner = self._new_learner(X.shape[1], WARMUP)
         self._learn(self._learner, X)
         return self
 
@@ -305,6 +306,17 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         checkpoint.save(path, tree, {"kind": type(self).__name__, "rows": self._learner.rows})
 
     @classmethod
+    def of(cls, learner: LatentLearner, feature_names: Sequence[str] = ()) -> Self:
+        """The estimator around a learner that has seen rows of these columns."""
+        settings: dict[str, Any] = vars(learner.spec) | {"random_state": learner.spec.seed}
+        estimator = cls(**{name: settings[name] for name in cls().get_params()})
+        estimator._learner = learner
+        estimator.n_features_in_ = learner.num_entries
+        if feature_names:
+            estimator.feature_names_in_ = np.asarray(feature_names, dtype=object)
+        return estimator
+
+    @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a checkpoint; the estimator goes on exactly where it was saved.
 
@@ -318,12 +330,8 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             raise checkpoint.CheckpointError(
                 f"{path}: expected a checkpoint of a {cls.__name__}, got one of {meta.get('kind')!r}"
             )
-        estimator = cls(**tree["params"])
-        estimator._learner = LatentLearner.from_tree(tree["learner"])
-        estimator.n_features_in_ = estimator._learner.num_entries
-        if tree["feature_names"]:
-            estimator.feature_names_in_ = np.asarray(tree["feature_names"], dtype=object)
-        return estimator
+        estimator = cls.of(LatentLearner.from_tree(tree["learner"]), tree["feature_names"])
+        return estimator.set_params(**tree["params"])
 
     # Inner works
 
@@ -360,7 +368,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             raise ValueError(f"X: expected a number in every row, but row {empty[0]} has none; remove such rows")
         return X
 
-    def _new_learner(self, X: np.ndarray, default_warmup: int) -> LatentLearner:
+    def _new_learner(self, num_entries: int, default_warmup: int) -> LatentLearner:
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31 - 1)
@@ -369,7 +377,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if self.warmup is None:
             settings["warmup"] = default_warmup
         spec = LatentSpec(**settings)
-        return LatentLearner(spec, X.shape[1])
+        return LatentLearner(spec, num_entries)
 
     def _learn(self, learner: LatentLearner, X: np.ndarray) -> None:
         done = 0
@@ -377,3 +385,8 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             for part in learner.learn(X):
                 done += len(part.log_weights)
                 bar.at(done)
+
+
+def warmup_of(rows: int) -> int:
+    """The warm-up of a data set of so many rows."""
+    return WARMUP if rows >= SHORT else max(round(WARMUP * rows / SHORT), 100)

@@ -80,7 +80,8 @@ class Placed(NamedTuple):
     @property
     def log_density(self) -> Float[np.ndarray, " n"]:
         """Of rows in standard units, mixed over the experts; NaN in the warm-up."""
-        return np.asarray(logsumexp(self.found.log_density + self.log_weights, axis=1))
+        with np.errstate(invalid="ignore"):
+            return np.asarray(logsumexp(self.found.log_density + self.log_weights, axis=1))
 
 
 class LatentLearner:
@@ -98,7 +99,7 @@ class LatentLearner:
         self.state: LatentState
         self.mean: np.ndarray
         self.scale: float
-        self.neighbours: Neighbours
+        self.neighbours = Neighbours(num_entries, spec.max_neighbours)
         # Of the warm-up, or of a batch that is not full, and that batch's places (n, k, d).
         self._waiting = np.zeros((0, num_entries))
         self._waiting_places: np.ndarray
@@ -178,7 +179,6 @@ class LatentLearner:
         # Places were fitted with all rows in sight: what these say of the experts is not a prediction.
         self.state = LatentState(learnt.belief, start.rule, learnt.rows)
         self._waiting, self._waiting_places = self._waiting[:0], places[:0]
-        self.neighbours = Neighbours(self.num_entries, spec.max_neighbours)
         self._places = np.zeros((0, *places.shape[1:]))
         self._remember(scaled, places)
         log_joint = np.broadcast_to([fit.log_joint / len(Y) for fit in fits], places.shape[:2])
@@ -236,7 +236,6 @@ class LatentLearner:
         if learner.warmed_up:
             learner.mean, learner.scale, learner.state = tree["mean"], tree["scale"], tree["state"]
             learner._waiting_places = tree["waiting_places"]
-            learner.neighbours = Neighbours(learner.num_entries, learner.spec.max_neighbours)
             learner._places = tree["places"][:0]
             learner._remember(tree["neighbours"], tree["places"])
         return learner

@@ -10,11 +10,11 @@ import jax
 import numpy as np
 from scipy.linalg import orthogonal_procrustes
 from sklearn.decomposition import PCA, IncrementalPCA, KernelPCA
-from sklearn.neighbors import NearestNeighbors
 
 from streamgp.app.reproduce.datasets import load
 from streamgp.data.pieces import joined
 from streamgp.dynamics import static
+from streamgp.evaluation.neighbours import neighbour_error
 from streamgp.latent import LENGTHSCALES, LatentLearner, LatentSpec, Placed, fit_places, principal_places
 
 WARMUP_SHARES = {"mnist": 0.05, "mnist-t10k": 0.05}  # of the rows; of other data sets a tenth, as in the paper
@@ -37,8 +37,7 @@ class Images:
 
     def error(self, places: np.ndarray) -> float:
         """Percentage of rows whose nearest neighbour among all others has another label."""
-        nearest = NearestNeighbors(n_neighbors=1).fit(places).kneighbors(return_distance=False)[:, 0]
-        return 100.0 * float(np.mean(self.labels[nearest] != self.labels))
+        return 100.0 * neighbour_error(places, self.labels)
 
 
 class Embedded(NamedTuple):

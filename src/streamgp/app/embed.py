@@ -1,0 +1,267 @@
+"""`streamgp embed`: the rows of a file in a few coordinates, learnt in their order."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import polars as pl
+from sklearn.decomposition import PCA
+
+from streamgp.app.interrupt import Interrupt, Stop
+from streamgp.app.outputs import RunError, write_aside, write_json
+from streamgp.app.pages.embedding import write_page
+from streamgp.app.wording import plural
+from streamgp.data import DataError
+from streamgp.data.readers import OnBadRow
+from streamgp.data.tables import Part, Table
+from streamgp.estimators import StreamingGPLVM, warmup_of
+from streamgp.evaluation.neighbours import neighbour_error
+from streamgp.latent import LatentLearner, LatentSpec, Placed
+from streamgp.progress import Bar, progress_bar
+
+FILES = ("embedding.parquet", "metrics.json", "report.html", "checkpoint")
+SHORT_FILE = 5_000  # rows that are read before the length of the warm-up is chosen
+SCORED = 5_000  # rows, the last ones, on which the labels of neighbours are compared
+
+
+@dataclass(frozen=True)
+class EmbedOptions:
+    """What the command line said; without a `warmup` it is chosen by the length of the file."""
+
+    data: str
+    out: Path
+    spec: LatentSpec
+    warmup: int | None = None
+    features: list[str] | None = None
+    label: str | None = None
+    max_rows: int | None = None
+    on_bad_row: OnBadRow = "raise"
+    overwrite: bool = False
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How it ended; `stopped` says why it ended early, if it did, and `report` where the report is, or why not."""
+
+    metrics: dict[str, Any]
+    stopped: str | None
+    interrupted: bool
+    report: str = ""
+
+
+def embed(options: EmbedOptions) -> Outcome:
+    """Embed a file and write everything.
+
+    Raises
+    ------
+    RunError, DataError, OSError
+        If it cannot start, or its results cannot be written. Once there are rows, an error in the data, or Ctrl-C,
+        ends it with what there is.
+    """
+    out = options.out
+    if out.exists() and not out.is_dir():
+        raise RunError(f"--out: expected a directory, got the file {out}; name another one")
+    if any((out / name).exists() for name in FILES) and not options.overwrite:
+        raise RunError(f"{out} already holds an embedding: add --overwrite, or name another --out")
+    with Table(
+        options.data,
+        features=options.features,
+        label=options.label,
+        on_bad_row=options.on_bad_row,
+        max_rows=options.max_rows,
+    ) as table:
+        job = EmbedJob(options, table)
+        outcome = job.run()
+    return replace(outcome, report=_write(options, job, outcome.metrics))
+
+
+class EmbedJob:
+    """A file that is being embedded.
+
+    Of every row it keeps the places under all experts, which lead only at the end, and their standard deviations, in
+    single precision: 112 bytes for two coordinates.
+    """
+
+    def __init__(self, options: EmbedOptions, table: Table) -> None:
+        self.options, self.table = options, table
+        self.learner: LatentLearner
+        self.seconds = {"read": 0.0, "warmup": 0.0, "stream": 0.0}
+        self.rows: list[np.ndarray] = []
+        self.entries: list[np.ndarray] = []  # how many are there, of each row
+        self.labels: list[str] = []
+        self.said: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # places, their std, log densities
+
+    def run(self) -> Outcome:
+        """Embed the rows, however it ends."""
+        began, stopped, interrupted = perf_counter(), None, False
+        interrupt = Interrupt()
+        with interrupt.watch(), progress_bar("warm-up", self.table.total) as bar:
+            try:
+                for part in self._parts(interrupt):
+                    self._learn(part, bar, interrupt)
+            except Stop:
+                if not self.rows:
+                    raise KeyboardInterrupt from None
+                interrupted = True
+            except DataError as error:
+                if not self.rows:
+                    raise
+                stopped = str(error).rstrip(".")
+            if not self.rows:
+                raise DataError(f"{self.table.name}: no usable row: every one was skipped as bad")
+            if not self.learner.warmed_up:
+                self._keep(self.learner.begin())
+            self.learner.settle()
+        rows = len(self.places)  # after an interruption, less than were read
+        self.rows = [np.concatenate(self.rows)[:rows]]
+        self.entries = [self._entries[:rows]]
+        del self.labels[rows:]
+        if interrupted:
+            stopped = f"interrupted after {plural(rows, 'row')}"
+        self.seconds["total"] = perf_counter() - began
+        return Outcome(self._metrics(stopped), stopped, interrupted)
+
+    @property
+    def places(self) -> np.ndarray:
+        """Of all rows, as they came, under the expert that leads now (n, d)."""
+        return np.concatenate([places[:, self.learner.leading] for places, _, _ in self.said])
+
+    @property
+    def std(self) -> np.ndarray:
+        """Of the places; NaN in the warm-up."""
+        return np.concatenate([std[:, self.learner.leading] for _, std, _ in self.said])
+
+    @property
+    def log_density(self) -> np.ndarray:
+        """Of every row before it was learnt, in the units of the data; NaN in the warm-up."""
+        return np.concatenate([one for _, _, one in self.said]) - self._entries * np.log(self.learner.scale)
+
+    @property
+    def _entries(self) -> np.ndarray:
+        return np.concatenate(self.entries)
+
+    def _parts(self, interrupt: Interrupt) -> Iterator[Part]:
+        """The parts of the file; the learner is there with the first of them."""
+        parts = self._read(interrupt)
+        first: list[Part] = []
+        error: DataError | None = None
+        # The warm-up of a short file is shorter: its first rows tell how long the file is.
+        wanted = 1 if self.options.warmup is not None or self.options.data == "-" else SHORT_FILE
+        try:
+            while sum(len(part.rows) for part in first) < wanted and (part := next(parts, None)) is not None:
+                first.append(part)
+        except DataError as found:
+            error = found
+        count = sum(len(part.rows) for part in first)
+        warmup = self.options.warmup or warmup_of(SHORT_FILE if self.options.data == "-" else count)
+        try:
+            self.learner = LatentLearner(replace(self.options.spec, warmup=warmup), len(self.table.columns))
+        except (ModuleNotFoundError, ValueError) as missing:
+            raise RunError(str(missing)) from missing
+        yield from first
+        if error is not None:
+            raise error
+        yield from parts
+
+    def _read(self, interrupt: Interrupt) -> Iterator[Part]:
+        parts = iter(self.table)
+        while True:
+            began = perf_counter()
+            with interrupt.waiting():
+                part = next(parts, None)
+            self.seconds["read"] += perf_counter() - began
+            if part is None:
+                return
+            yield part
+
+    def _learn(self, part: Part, bar: Bar, interrupt: Interrupt) -> None:
+        self.rows.append(part.rows)
+        self.entries.append(np.sum(~np.isnan(part.X), axis=1))
+        self.labels += part.labels or []
+        began, warm = perf_counter(), self.learner.warmed_up
+        for placed in self.learner.learn(part.X):
+            self._keep(placed)
+            now = perf_counter()
+            self.seconds["stream" if warm else "warmup"] += now - began
+            began, warm = now, True
+            interrupt.check()
+            bar.at(self.table.done, "rows")
+
+    def _keep(self, placed: Placed) -> None:
+        places, precision = placed.found.places, placed.found.precision
+        known = np.isfinite(precision).all()
+        var = np.einsum("nkii->nki", np.linalg.inv(precision)) if known else np.full_like(places, np.nan)
+        self.said.append((places.astype(np.float32), np.sqrt(var).astype(np.float32), placed.log_density))
+
+    def _metrics(self, stopped: str | None) -> dict[str, Any]:
+        options, learner, table = self.options, self.learner, self.table
+        rows = len(self.places)
+        streamed = rows - learner.spec.warmup
+        later = self.log_density[np.isfinite(self.log_density)]
+        missing = rows * len(table.columns) - int(self._entries.sum())
+        return {
+            "data": "standard input" if options.data == "-" else Path(options.data).name,
+            "rows": rows,
+            "warmup": min(learner.spec.warmup, rows),
+            "features": table.columns,
+            "label": options.label,
+            "components": learner.spec.n_components,
+            "missing_cells": missing,
+            "leading": learner.leading,
+            "experts": learner.experts,
+            "log_density": float(later.mean()) if len(later) else None,
+            "neighbour_error": self._neighbour_error(),
+            "seconds": self.seconds,
+            "rows_per_second": streamed / self.seconds["stream"] if streamed > 0 and self.seconds["stream"] else None,
+            "skipped_rows": table.skipped_rows,
+            "interrupted": stopped is not None,
+            "stopped": stopped,
+            "warnings": [f"column '{name}' was left out: {why}" for name, why in table.dropped.items()],
+            "command": options.command,
+        }
+
+    def _neighbour_error(self) -> dict[str, float | int] | None:
+        """Of the last rows that have a label: in the embedding, in two principal components, in all entries."""
+        if self.options.label is None:
+            return None
+        remembered = len(self.learner.neighbours)
+        labels = np.asarray(self.labels)[-min(SCORED, remembered) :]
+        there = labels != ""
+        if there.sum() < 2:
+            return None
+        rows = self.learner.neighbours.rows[-len(labels) :][there].astype(np.float64)
+        count = min(self.learner.spec.n_components, *rows.shape)
+        return {
+            "rows": int(there.sum()),
+            "embedding": neighbour_error(self.places[-len(there) :][there], labels[there]),
+            "pca": neighbour_error(PCA(count, random_state=0).fit_transform(rows), labels[there]),
+            "entries": neighbour_error(rows, labels[there]),
+        }
+
+
+def _write(options: EmbedOptions, job: EmbedJob, metrics: dict[str, Any]) -> str:
+    """Everything that there is to write; a sentence on the report."""
+    out = options.out
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "report.html").unlink(missing_ok=True)
+    columns: dict[str, Any] = {"row": np.concatenate(job.rows)}
+    for name, values in (("z", job.places), ("std", job.std)):
+        columns |= {f"{name}{i + 1}": values[:, i] for i in range(values.shape[1])}
+    columns["log_density"] = job.log_density
+    if options.label is not None:
+        columns["label"] = job.labels
+    frame = pl.DataFrame(columns).fill_nan(None)
+    buffer = BytesIO()
+    frame.write_parquet(buffer)
+    write_aside(out / "embedding.parquet", buffer.getvalue())
+    StreamingGPLVM.of(job.learner, job.table.columns).save(out / "checkpoint")
+    write_json(out / "metrics.json", metrics)
+    try:
+        return f"report: {write_page(out, metrics, job.learner)}"
+    except ImportError as error:
+        return f"no report: {error}"

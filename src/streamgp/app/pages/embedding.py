@@ -1,0 +1,127 @@
+"""What the report of an embedding shows: maps of its rows, of what is known where, and the rows that were unusual."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import streamgp
+from streamgp.app import wording
+from streamgp.app.outputs import write_aside
+from streamgp.latent import LatentLearner
+
+DRAWN = 3_000  # rows of a map
+GRID = 60  # places on each side of the map of uncertainty
+BINS = 200  # of the chart along the stream
+UNUSUAL = 10  # rows listed
+
+
+def write_page(directory: Path, metrics: dict[str, Any], learner: LatentLearner) -> Path:
+    """Write ``report.html`` beside ``embedding.parquet``, and return its path.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib or jinja2 is not installed.
+    """
+    try:
+        from streamgp.app import figures, maps, templating
+    except ImportError as error:
+        raise ImportError('The report needs matplotlib and jinja2: pip install "streamgp[plots]".') from error
+    frame = pl.read_parquet(directory / "embedding.parquet")
+    names = [f"z{i + 1}" for i in range(metrics["components"])]
+    shown = frame[:: max(1, -(-len(frame) // DRAWN))]
+    places = shown.select(names[:2] if len(names) > 1 else ["row", "z1"]).to_numpy()
+    axes = names[:2] if len(names) > 1 else ["row of the file", "z1"]
+    groups, legend, others = _groups(maps, shown, metrics["label"])
+    page = templating.render(
+        "embedding.html",
+        m=metrics,
+        version=streamgp.__version__,
+        palette=figures.PALETTE,
+        headline=_headline(metrics),
+        axes=axes,
+        drawn=len(shown),
+        scatter_chart=maps.scatter([(colour, places[rows]) for colour, rows in groups], axes),
+        legend=legend,
+        others=others,
+        uncertainty_chart=_uncertainty(maps, learner, places, axes) if len(names) == 2 else None,
+        density_chart=_density(figures, frame, metrics),
+        unusual=frame.drop_nulls("log_density").sort("log_density")[:UNUSUAL].to_dicts(),
+    )
+    write_aside(directory / "report.html", page)
+    return directory / "report.html"
+
+
+def _headline(metrics: dict[str, Any]) -> str:
+    rows, entries = wording.plural(metrics["rows"], "row"), wording.plural(len(metrics["features"]), "number")
+    into = "one coordinate" if metrics["components"] == 1 else f"{metrics['components']} coordinates"
+    error = metrics["neighbour_error"]
+    told = "" if error is None else f"; {wording.share(1.0 - error['embedding'])} lie next to a row of their label"
+    return f"{rows} of {entries} each in {into}{told}."
+
+
+def _groups(maps: Any, shown: pl.DataFrame, label: str | None) -> tuple[list, list, int]:
+    """Rows by colour: by their label, or shaded by it where it is a number of many values; and the legend."""
+    if label is None:
+        return [("model", np.arange(len(shown)))], [], 0
+    labels = shown["label"].to_numpy()
+    there = np.unique(labels[labels != ""])
+    numbers = shown["label"].cast(pl.Float64, strict=False).to_numpy()
+    if len(there) > len(maps.COLOURS) and np.isfinite(numbers[labels != ""]).all():
+        return _shaded(maps, numbers)
+    by_size = sorted(there.tolist(), key=lambda name: -np.sum(labels == name))
+    named = sorted(by_size[: len(maps.COLOURS)], key=_by_number)
+    rest = np.flatnonzero(~np.isin(labels, named))
+    groups = [("others", rest)] * bool(len(rest))
+    groups += [(colour, np.flatnonzero(labels == name)) for colour, name in zip(maps.COLOURS, named, strict=False)]
+    legend = [{"colour": colour, "name": name} for colour, name in zip(maps.COLOURS, named, strict=False)]
+    return groups, legend, len(rest)
+
+
+def _by_number(name: str) -> tuple[float, str]:
+    try:
+        return float(name), name
+    except ValueError:
+        return np.inf, name
+
+
+def _shaded(maps: Any, numbers: np.ndarray) -> tuple[list, list, int]:
+    """A number of many values: five colours for as many fifths of the rows."""
+    finite = np.isfinite(numbers)
+    ends = np.quantile(numbers[finite], np.linspace(0.0, 1.0, len(maps.SHADES) + 1))
+    which = np.clip(np.searchsorted(ends, numbers, side="right") - 1, 0, len(maps.SHADES) - 1)
+    rest = np.flatnonzero(~finite)
+    groups = [("others", rest)] * bool(len(rest))
+    groups += [(colour, np.flatnonzero(finite & (which == i))) for i, colour in enumerate(maps.SHADES)]
+    legend = [
+        {"colour": colour, "name": f"{wording.number(low)} to {wording.number(high)}"}
+        for colour, low, high in zip(maps.SHADES, ends[:-1], ends[1:], strict=True)
+    ]
+    return groups, legend, len(rest)
+
+
+def _uncertainty(maps: Any, learner: LatentLearner, places: np.ndarray, axes: list[str]) -> str:
+    """Standard deviation of a row at each place, in units of the noise."""
+    low, high = np.quantile(places, (0.005, 0.995), axis=0)
+    room = 0.3 * np.maximum(high - low, 1e-12)
+    x, y = (np.linspace(low[i] - room[i], high[i] + room[i], GRID) for i in (0, 1))
+    grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    _, var = learner.reconstruct(grid)
+    noise = learner.experts[learner.leading]["noise_var"]
+    return maps.uncertainty(x, y, np.sqrt(var[:, 0] / noise).reshape(GRID, GRID), places, axes)
+
+
+def _density(figures: Any, frame: pl.DataFrame, metrics: dict[str, Any]) -> str | None:
+    """Mean log density of neighbouring rows along the stream."""
+    later = frame.drop_nulls("log_density")
+    if not len(later):
+        return None
+    every = max(1, -(-len(frame) // BINS))
+    bins = later.group_by(pl.col("row") // every, maintain_order=True).agg(
+        pl.col("row").mean().alias("at"), pl.col("log_density").mean()
+    )
+    last = float(frame["row"][-1])
+    scored = float(later["row"][0])
+    return figures.along(bins, "at", "log_density", figures.Rows(float(frame["row"][0]), last, scored))
