@@ -20,6 +20,12 @@ from streamgp.latent import LENGTHSCALES, LatentLearner, LatentSpec, Placed, fit
 WARMUP_SHARES = {"mnist": 0.05, "mnist-t10k": 0.05}  # of the rows; of other data sets a tenth, as in the paper
 FIRST_ROWS = {"mnist-3000": 3_000}  # of the shuffled ones
 STREAMS_ONLY = ("mnist", "mnist-t10k")  # where methods that look at all rows at once would take hours
+VARIANTS: dict[str, dict[str, int]] = {
+    "one start": {"n_starts": 1},
+    "ten starts": {"n_starts": 10},
+    "row by row": {"batch_size": 1},
+}
+ONE_BY_ONE = 6_000  # rows at most that are learnt row by row
 MISSING = 0.3
 KERNEL_VARIANCES = tuple(2.0**k for k in range(-10, 11))  # of kernel PCA
 SEARCH_ROWS = 1_000  # on which the best of them is chosen, by the labels
@@ -116,12 +122,10 @@ def ours(some: Images) -> Iterator[tuple[str, Score]]:
     yield "best expert, by the labels", {"error": min(some.error(places[:, i]) for i in range(places.shape[1]))}
     yield "placed again at the end", {"error": some.error(whole.learner.place(some.X).places[:, k])}
     yield "copy of the nearest row", {"error": some.error(copied(some, whole))}
-    for name, changes in (("one start", {"n_starts": 1}), ("ten starts", {"n_starts": 10})):
-        other = embedded(some, **changes)
-        yield name, {"error": some.error(other.places[:, other.learner.leading]), "seconds": other.seconds}
-    if len(some.X) <= 6_000:
-        single = embedded(some, batch_size=1)
-        yield "row by row", {"error": some.error(single.places[:, single.learner.leading]), "seconds": single.seconds}
+    for name, changes in VARIANTS.items():
+        if changes.get("batch_size") != 1 or len(some.X) <= ONE_BY_ONE:
+            other = embedded(some, **changes)
+            yield name, {"error": some.error(other.places[:, other.learner.leading]), "seconds": other.seconds}
 
 
 def with_gaps(some: Images) -> Iterator[tuple[str, Score]]:
