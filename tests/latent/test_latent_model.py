@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
 from streamgp.bases import Fourier
-from streamgp.dynamics import random_walk, static
+from streamgp.dynamics import mean_reverting, random_walk, static
 from streamgp.ensemble import Expert
-from streamgp.latent import LatentEnsemble, fit_places, principal_places
+from streamgp.latent import LENGTHSCALES, LatentEnsemble, fit_places, principal_places
 from streamgp.weights import BMA, fixed_share
 
 F, D, E, K = 10, 2, 4, 3
@@ -142,3 +142,35 @@ def test_weights_move_to_the_expert_that_fits():
     Y = Phi @ (np.sqrt(2.5) * rng.normal(size=(F, E))) + np.sqrt(0.05) * rng.normal(size=(200, E))
     state, _ = model.learn(model.init(), jnp.asarray(Y), jnp.asarray(np.stack([x] * K)))
     assert int(np.argmax(model.log_weights(state))) == 2
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_weights_follow_a_stream_whose_kernel_scale_changes(seed):
+    rng = np.random.default_rng(seed)
+    scales, rows, outputs = LENGTHSCALES, 250, 16
+    unit = np.array([[0.0] * D, [1.0] * D])
+    bases = [
+        Fourier(
+            Fourier.from_data(unit, num_features=60, start=1.0, key=jax.random.key(i)).frequencies, jnp.full(D, scale)
+        )
+        for i, scale in enumerate(scales)
+    ]
+    each = [Expert(basis, jnp.asarray(1.0), jnp.asarray(0.05), mean_reverting(0.99)) for basis in bases]
+    model = LatentEnsemble(jax.tree.map(lambda *a: jnp.stack(a), *each), fixed_share(len(scales), 0.01), outputs)
+
+    def exact(x: np.ndarray, lengthscale: float) -> np.ndarray:  # from the kernel, not from anybody's features
+        squares = np.square(x[:, None] - x).sum(axis=2)
+        cov = np.exp(-0.5 * squares / lengthscale**2) + 1e-8 * np.eye(len(x))
+        return np.linalg.cholesky(cov) @ rng.normal(size=(len(x), outputs))
+
+    x = rng.normal(size=(2 * rows, D))
+    Y = np.concatenate([exact(x[:rows], scales[5]), exact(x[rows:], scales[1])])
+    Y += np.sqrt(0.05) * rng.normal(size=Y.shape)
+    state, leading = model.init(), []
+    for first in range(0, 2 * rows, 50):
+        block = slice(first, first + 50)
+        state, _ = model.learn(state, jnp.asarray(Y[block]), jnp.asarray(np.stack([x[block]] * len(scales))))
+        leading.append(int(np.argmax(model.log_weights(state))))
+    # Next to the right one there are experts that are hardly worse.
+    assert all(abs(k - 5) <= 1 for k in leading[:5])
+    assert all(abs(k - 1) <= 1 for k in leading[6:])
