@@ -1,4 +1,4 @@
-"""The tables of docs/reproduction.md and docs/local.md, from the runs of `streamgp reproduce` that are kept here.
+"""The tables of docs/reproduction.md, local.md and latent.md, from the runs of `streamgp reproduce` that are kept here.
 
 ``streamgp reproduce NAME --data DIR --out benchmarks/results/reproductions/NAME.json`` makes the runs; then
 ``python benchmarks/reproductions.py`` renders the page.
@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "reproductions"
 PAGE = HERE.parent / "docs" / "reproduction.md"
 LOCAL = HERE.parent / "docs" / "local.md"
+LATENT = HERE.parent / "docs" / "latent.md"
 
 
 def outcome(reproduction: Reproduction, stored: dict) -> Outcome:
@@ -69,6 +70,23 @@ def local_table(found: Outcome) -> str:
     return "\n".join(lines)
 
 
+def latent_table(found: Outcome) -> str:
+    """Median error of every method on every data set, and how long it took."""
+    sets = list(dict.fromkeys(one.data for one in found.shown))
+    names = [f"{DATASETS[data].title}, {found.of(data)[0]['rows']:,} rows" for data in sets]
+    lines = [f"| error in percent (seconds) | {' | '.join(names)} |", "|---" * (len(sets) + 1) + "|"]
+    for model, scores in found.of(sets[0])[0]["models"].items():
+        cells = []
+        for data in sets:
+            error = np.median(found.values(data, model, "error"))
+            cell = f"{error:.1f}"
+            if "seconds" in scores:
+                cell += f" ({np.median(found.values(data, model, 'seconds')):.2g})"
+            cells.append(cell)
+        lines.append(f"| {model} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Render what there is, and let go of what the tables do not need."""
     text = PAGE.read_text()
@@ -93,6 +111,8 @@ def main() -> None:
         parts.append(f"<details><summary>All scores</summary>\n\n{markdown(scores_table(found))}\n\n</details>")
         if name == "wgpr-tables":
             LOCAL.write_text(put(LOCAL.read_text(), name, local_table(found)))
+        if name == "ie-gplvm":
+            LATENT.write_text(put(LATENT.read_text(), name, latent_table(found)))
         text = put(text, name, "\n\n".join(parts))
     PAGE.write_text(text)
 
