@@ -1,4 +1,4 @@
-"""The tables of docs/reproduction.md, local.md and latent.md, from the runs of `streamgp reproduce` that are kept here.
+"""The tables of docs/reproduction.md, local.md and latent.md, from runs of `streamgp reproduce` that are kept here.
 
 ``streamgp reproduce NAME --data DIR --out benchmarks/results/reproductions/NAME.json`` makes the runs; then
 ``python benchmarks/reproductions.py`` renders the page.
