@@ -117,24 +117,26 @@ def _all_of(learner: LatentLearner, rows: np.ndarray) -> None:
 
 
 def variational(data: str, directory: Path) -> dict[str, Any]:
-    """GPy's model of all rows beside ours in the stream, in one process: errors in percent, and seconds."""
+    """GPy's model of all rows beside ours in the stream, in one process: errors in percent, and seconds of the processor."""
     from GPy.models import BayesianGPLVM  # pyright: ignore[reportMissingImports]
 
     X, labels = load(data, directory, keep_constant=True)
     some = Images(X, labels, len(X) // 10, 0)
+    began = time.process_time()  # of the processor: these runs take so long that others come between
     with jax.enable_x64(True):
         ours = embedded(some)
+    our_seconds = time.process_time() - began
     np.random.seed(0)  # noqa: NPY002, the package has no generator of its own
     centred = X - X.mean(axis=0)
-    began = time.perf_counter()
+    began = time.process_time()
     model = BayesianGPLVM(centred / centred.std(), 2, num_inducing=INDUCING)
     model.optimize(max_iters=STEPS)
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     return {
         "rows": len(X),
-        "ours": {"error": some.error(ours.places[:, ours.learner.leading]), "seconds": ours.seconds},
+        "ours": {"error": some.error(ours.places[:, ours.learner.leading]), "seconds": our_seconds},
         "variational": {"error": some.error(np.asarray(model.X.mean)), "seconds": seconds},
-        "times_as_long": seconds / ours.seconds,
+        "times_as_long": seconds / our_seconds,
     }
 
 
@@ -143,7 +145,8 @@ def main() -> None:
     directory = Path(words[0]) if words else None
     if "--gpy" in sys.argv:
         if directory is not None and installed("GPy"):
-            print_json(data={data: in_fresh_process(variational, data, directory) for data in ("oil-flow", "usps")})
+            for data in ("oil-flow", "usps"):
+                print_json(data={data: in_fresh_process(variational, data, directory)})
         return
     print_json(data={"stream": in_fresh_process(stream, directory), "batches": in_fresh_process(batches, directory)})
 

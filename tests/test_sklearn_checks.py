@@ -9,10 +9,11 @@ from sklearn.utils.estimator_checks import (
     check_estimators_pickle,
     check_fit2d_1sample,
     check_methods_subset_invariance,
+    check_transformer_general,
     parametrize_with_checks,
 )
 
-from streamgp import SplittingGPRegressor, StreamingGPClassifier, StreamingGPRegressor
+from streamgp import SplittingGPRegressor, StreamingGPClassifier, StreamingGPLVM, StreamingGPRegressor
 
 # What scikit-learn itself says when a check does not apply, or about an estimator that warns of nothing.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -42,3 +43,8 @@ def test_default_model(check: Callable[[str, Any], None]):
 @pytest.mark.parametrize("check", [check_estimators_pickle, check_fit2d_1sample, check_methods_subset_invariance])
 def test_local_models(check: Callable[[str, Any], None]):
     check("SplittingGPRegressor", SplittingGPRegressor(warmup=10, num_inducing=4, batch_size=10, steps=2))
+
+
+@pytest.mark.parametrize("check", [check_estimators_pickle, check_fit2d_1sample, check_transformer_general])
+def test_latent_variables(check: Callable[[str, Any], None]):
+    check("StreamingGPLVM", StreamingGPLVM(warmup=20, n_features=20))
