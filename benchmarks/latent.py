@@ -117,7 +117,7 @@ def _all_of(learner: LatentLearner, rows: np.ndarray) -> None:
 
 
 def variational(data: str, directory: Path) -> dict[str, Any]:
-    """GPy's model of all rows beside ours in the stream, in one process: errors in percent, and seconds of the processor."""
+    """GPy's model of all rows beside ours in the stream, in one process: errors in percent, CPU seconds."""
     from GPy.models import BayesianGPLVM  # pyright: ignore[reportMissingImports]
 
     X, labels = load(data, directory, keep_constant=True)
