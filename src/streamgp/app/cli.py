@@ -266,7 +266,7 @@ Examples:
 
 - `streamgp embed digits.csv --label digit` — embedding/report.html shows the map, coloured by the column digit
 
-- `streamgp embed sensors.parquet --out map --components 3` — empty cells may be there: rows are placed by the others
+- `streamgp embed sensors.parquet --standardise --out map` — volts and degrees; empty cells may be there
 
 - `streamgp embed line.csv --dynamics 'walk 1e-4' --switch 0.001` — a process that drifts: old rows are forgotten
 
@@ -282,6 +282,12 @@ def embed(
     ] = None,
     label: Annotated[str | None, typer.Option(help="Column to colour the map by; the model does not see it.")] = None,
     components: Annotated[int, typer.Option(min=1, help="Coordinates of the map.")] = 2,
+    standardise: Annotated[
+        bool,
+        typer.Option(
+            "--standardise", help="Divide each column by its standard deviation in the warm-up: for different units."
+        ),
+    ] = False,
     warmup: Annotated[
         int | None,
         typer.Option(min=2, help="Rows of the warm-up. Default: 500, or a tenth of a shorter file, at least 100."),
@@ -311,7 +317,9 @@ def embed(
         from streamgp.latent import LatentSpec
 
         try:
-            spec = LatentSpec(n_components=components, dynamics=dynamics, switch=switch, seed=seed)
+            spec = LatentSpec(
+                n_components=components, standardise=standardise, dynamics=dynamics, switch=switch, seed=seed
+            )
         except ValueError as error:
             raise RunError(str(error)) from error
         options = EmbedOptions(

@@ -15,7 +15,7 @@ from streamgp.app.interrupt import Interrupt, Stop
 from streamgp.app.outputs import RunError, write_aside, write_json
 from streamgp.app.pages.embedding import write_page
 from streamgp.app.wording import plural
-from streamgp.data import DataError
+from streamgp.data import DataError, cells
 from streamgp.data.readers import OnBadRow
 from streamgp.data.tables import Part, Table
 from streamgp.estimators import StreamingGPLVM, warmup_of
@@ -25,6 +25,8 @@ from streamgp.progress import Bar, progress_bar
 
 FILES = ("embedding.parquet", "metrics.json", "report.html", "checkpoint")
 SHORT_FILE = 5_000  # rows that are read before the length of the warm-up is chosen
+MOST_CLASSES = 30  # numbers of more different values are no labels of groups
+DOMINANT = 0.9  # share of the variance of all columns of which a warning tells
 SCORED = 5_000  # rows, the last ones, on which the labels of neighbours are compared
 
 
@@ -60,14 +62,16 @@ def embed(options: EmbedOptions) -> Outcome:
     Raises
     ------
     RunError, DataError, OSError
-        If it cannot start, or its results cannot be written. Once there are rows, an error in the data, or Ctrl-C,
-        ends it with what there is.
+        If it cannot start, or its results cannot be written. Once the first thousand rows are read, an error in the
+        data, or Ctrl-C, ends it with what there is.
     """
     out = options.out
     if out.exists() and not out.is_dir():
         raise RunError(f"--out: expected a directory, got the file {out}; name another one")
     if any((out / name).exists() for name in FILES) and not options.overwrite:
         raise RunError(f"{out} already holds an embedding: add --overwrite, or name another --out")
+    if options.label is not None and options.label in (options.features or ()):
+        raise RunError(f"--label: expected a column that is not among --features, got {options.label!r}")
     with Table(
         options.data,
         features=options.features,
@@ -84,7 +88,7 @@ class EmbedJob:
     """A file that is being embedded.
 
     Of every row it keeps the places under all experts, which lead only at the end, and their standard deviations, in
-    single precision: 112 bytes for two coordinates.
+    single precision: 112 bytes for two coordinates; and which of its cells are there, a bit each.
     """
 
     def __init__(self, options: EmbedOptions, table: Table) -> None:
@@ -92,7 +96,7 @@ class EmbedJob:
         self.learner: LatentLearner
         self.seconds = {"read": 0.0, "warmup": 0.0, "stream": 0.0}
         self.rows: list[np.ndarray] = []
-        self.entries: list[np.ndarray] = []  # how many are there, of each row
+        self.seen: list[np.ndarray] = []  # which cells are there, one bit each
         self.labels: list[str] = []
         self.said: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # places, their std, log densities
 
@@ -115,11 +119,13 @@ class EmbedJob:
             if not self.rows:
                 raise DataError(f"{self.table.name}: no usable row: every one was skipped as bad")
             if not self.learner.warmed_up:
+                start = perf_counter()
                 self._keep(self.learner.begin())
+                self.seconds["warmup"] += perf_counter() - start
             self.learner.settle()
         rows = len(self.places)  # after an interruption, less than were read
         self.rows = [np.concatenate(self.rows)[:rows]]
-        self.entries = [self._entries[:rows]]
+        self.seen = [np.concatenate(self.seen)[:rows]]
         del self.labels[rows:]
         if interrupted:
             stopped = f"interrupted after {plural(rows, 'row')}"
@@ -139,11 +145,12 @@ class EmbedJob:
     @property
     def log_density(self) -> np.ndarray:
         """Of every row before it was learnt, in the units of the data; NaN in the warm-up."""
-        return np.concatenate([one for _, _, one in self.said]) - self._entries * np.log(self.learner.scale)
+        return np.concatenate([one for _, _, one in self.said]) - self.learner.log_volume(self._seen)
 
     @property
-    def _entries(self) -> np.ndarray:
-        return np.concatenate(self.entries)
+    def _seen(self) -> np.ndarray:
+        bits = np.concatenate(self.seen)
+        return np.unpackbits(bits, axis=1, count=len(self.table.columns)).astype(bool)
 
     def _parts(self, interrupt: Interrupt) -> Iterator[Part]:
         """The parts of the file; the learner is there with the first of them."""
@@ -160,7 +167,9 @@ class EmbedJob:
         count = sum(len(part.rows) for part in first)
         warmup = self.options.warmup or warmup_of(SHORT_FILE if self.options.data == "-" else count)
         try:
-            self.learner = LatentLearner(replace(self.options.spec, warmup=warmup), len(self.table.columns))
+            most = max(self.options.spec.max_neighbours, 2 * warmup)
+            spec = replace(self.options.spec, warmup=warmup, max_neighbours=most)
+            self.learner = LatentLearner(spec, len(self.table.columns))
         except (ModuleNotFoundError, ValueError) as missing:
             raise RunError(str(missing)) from missing
         yield from first
@@ -181,7 +190,7 @@ class EmbedJob:
 
     def _learn(self, part: Part, bar: Bar, interrupt: Interrupt) -> None:
         self.rows.append(part.rows)
-        self.entries.append(np.sum(~np.isnan(part.X), axis=1))
+        self.seen.append(np.packbits(~np.isnan(part.X), axis=1))
         self.labels += part.labels or []
         began, warm = perf_counter(), self.learner.warmed_up
         for placed in self.learner.learn(part.X):
@@ -194,8 +203,9 @@ class EmbedJob:
 
     def _keep(self, placed: Placed) -> None:
         places, precision = placed.found.places, placed.found.precision
-        known = np.isfinite(precision).all()
-        var = np.einsum("nkii->nki", np.linalg.inv(precision)) if known else np.full_like(places, np.nan)
+        var = np.full(places.shape, np.nan)
+        known = np.isfinite(precision).all(axis=(2, 3))
+        var[known] = np.einsum("nii->ni", np.linalg.inv(precision[known]))
         self.said.append((places.astype(np.float32), np.sqrt(var).astype(np.float32), placed.log_density))
 
     def _metrics(self, stopped: str | None) -> dict[str, Any]:
@@ -203,15 +213,17 @@ class EmbedJob:
         rows = len(self.places)
         streamed = rows - learner.spec.warmup
         later = self.log_density[np.isfinite(self.log_density)]
-        missing = rows * len(table.columns) - int(self._entries.sum())
+        seen = self._seen
         return {
             "data": "standard input" if options.data == "-" else Path(options.data).name,
             "rows": rows,
             "warmup": min(learner.spec.warmup, rows),
             "features": table.columns,
             "label": options.label,
+            "label_is_a_number": self._label_is_a_number,
             "components": learner.spec.n_components,
-            "missing_cells": missing,
+            "standardise": options.spec.standardise,
+            "missing_cells": int(np.sum(~seen)),
             "leading": learner.leading,
             "experts": learner.experts,
             "log_density": float(later.mean()) if len(later) else None,
@@ -221,13 +233,30 @@ class EmbedJob:
             "skipped_rows": table.skipped_rows,
             "interrupted": stopped is not None,
             "stopped": stopped,
-            "warnings": [f"column '{name}' was left out: {why}" for name, why in table.dropped.items()],
+            "warnings": self._warnings(),
             "command": options.command,
         }
 
+    @property
+    def _label_is_a_number(self) -> bool:
+        """Whether the labels are numbers of so many values that neighbours need not have the same."""
+        there = {label for label in self.labels if label}
+        return len(there) > MOST_CLASSES and np.isfinite(cells.numbers(sorted(there))).all().item()
+
+    def _warnings(self) -> list[str]:
+        said = [f"column '{name}' was left out: {why}" for name, why in self.table.dropped.items()]
+        share = np.square(self.learner.spread) / np.square(self.learner.spread).sum()
+        largest = int(np.argmax(share))
+        if not self.options.spec.standardise and len(share) > 1 and share[largest] > DOMINANT:
+            said.append(
+                f"column '{self.table.columns[largest]}' has {share[largest]:.0%} of the variance of all columns in "
+                f"the warm-up, so the map is of it above all; --standardise gives every column the same say"
+            )
+        return said
+
     def _neighbour_error(self) -> dict[str, float | int] | None:
         """Of the last rows that have a label: in the embedding, in two principal components, in all entries."""
-        if self.options.label is None:
+        if self.options.label is None or self._label_is_a_number:
             return None
         remembered = len(self.learner.neighbours)
         labels = np.asarray(self.labels)[-min(SCORED, remembered) :]

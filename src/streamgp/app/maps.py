@@ -45,12 +45,11 @@ def uncertainty(x: np.ndarray, y: np.ndarray, std: np.ndarray, places: np.ndarra
     def draw(ax: Axes) -> None:
         # See-through where all is known, so that it suits a light and a dark page.
         shade = LinearSegmentedColormap.from_list("shade", [(0.52, 0.29, 0.61, a) for a in (0.0, 0.95)])
-        ax.pcolormesh(
-            x, y, std, cmap=shade, vmin=1.0, vmax=max(1.1, float(std.max())), shading="gouraud", rasterized=True
-        )
+        extent = (float(x[0]), float(x[-1]), float(y[0]), float(y[-1]))
+        most = max(1.1, float(std.max()))
+        shown = ax.imshow(std, shade, origin="lower", aspect="auto", extent=extent, vmin=1.0, vmax=most)
+        shown.set_interpolation("bilinear")
         _dots(ax, places, "ink", 1.6)
-        ax.set_xlim(x[0], x[-1])
-        ax.set_ylim(y[0], y[-1])
         _ticks(ax, names[0])
 
     return _wide_and_narrow("uncertainty", "Uncertainty in the latent space", draw)

@@ -12,10 +12,12 @@ from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
 from streamgp import checkpoint
+from streamgp.data.cells import LARGEST
 from streamgp.latent import LatentLearner, LatentSpec
 from streamgp.progress import progress_bar
 
 WARMUP = 500
+_AS_NUMBERS: Any = {"dtype": "float64", "ensure_all_finite": "allow-nan"}
 SHORT = 5_000  # rows; a shorter data set gives a tenth of them, or 100, to the warm-up
 
 
@@ -26,7 +28,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     process prior, plus noise. Seven kernels of different lengthscales learn side by side, each with places of its
     own, and gain weight by how well they explain the rows that come; those of the leading one are given out. A row
     costs the same however many came before, but for the search of its neighbours, which grows with their logarithm.
-    Rows are centred by the means of the warm-up and divided by one number for all entries.
+    Rows are centred by the means of the warm-up and divided by one number for all entries, or standardised.
 
     Entries that are NaN are missing: a row is placed by those that are there.
 
@@ -37,6 +39,9 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     warmup
         Rows that are gathered and placed by a fit of all of them before the first is placed on its own. Default: 500,
         or in `fit` of fewer than 5,000 rows a tenth, at least 100.
+    standardise
+        Whether each entry is divided by its own standard deviation in the warm-up: for entries of different units.
+        Without, large entries count for more, as is right for the pixels of an image.
     n_features
         Random Fourier features of each kernel.
     dynamics
@@ -63,7 +68,8 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     weights_ : ndarray (7,)
         Of the experts, for the next row.
     experts_ : list of dict
-        Lengthscale, prior and noise variance (in units of the data, squared) and weight of each.
+        Lengthscale, prior and noise variance (in units of the data, squared, or of standardised entries) and weight
+        of each.
     rows_ : int
         Rows so far.
     n_features_in_, feature_names_in_
@@ -100,6 +106,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         n_components: int = 2,
         *,
         warmup: int | None = None,
+        standardise: bool = False,
         n_features: int = 100,
         dynamics: str = "static",
         switch: float = 0.0,
@@ -110,6 +117,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     ) -> None:
         self.n_components = n_components
         self.warmup = warmup
+        self.standardise = standardise
         self.n_features = n_features
         self.dynamics = dynamics
         self.switch = switch
@@ -129,12 +137,13 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             If `X` is no table of numbers, holds infinity, or a row in which nothing is there; nothing is forgotten
             then.
         """
-        X = self._check(X, reset=True)
-        learner = self._new_learner(X.shape[1], warmup_of(len(X)))
-        self._learn(learner, X)
+        rows = self._checked(check_array(X, **_AS_NUMBERS, estimator=self))
+        learner = self._new_learner(rows.shape[1], warmup_of(len(rows)))
+        self._learn(learner, rows)
         if not learner.warmed_up:
             learner.begin()
         learner.settle()
+        validate_data(self, X, skip_check_array=True)  # remembers the names of the columns
         self._learner = learner
         return self
 
@@ -146,11 +155,13 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         ValueError
             As in `fit`; what was learnt stays as it is.
         """
-        begun = self.__sklearn_is_fitted__()
-        X = self._check(X, reset=not begun)
-        if not begun:
-            self._learner = self._new_learner(X.shape[1], WARMUP)
-        self._learn(self._learner, X)
+        if not self.__sklearn_is_fitted__():
+            rows = self._checked(check_array(X, **_AS_NUMBERS, estimator=self))
+            self._learner = self._new_learner(rows.shape[1], WARMUP)
+            validate_data(self, X, skip_check_array=True)
+        else:
+            rows = self._check(X)
+        self._learn(self._learner, rows)
         return self
 
     # Using
@@ -177,7 +188,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         ValueError
             As in `fit`.
         """
-        learner, X = self._ready(), self._check(X, reset=False)
+        learner, X = self._ready(), self._check(X)
         k, found = learner.leading, learner.place(X)
         if not return_std:
             return found.places[:, k]
@@ -208,8 +219,8 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """
         learner = self._ready()
         Z = check_array(Z, dtype="float64", input_name="Z")
-        if Z.shape[1] != self.n_components:
-            raise ValueError(f"Z: expected places of {self.n_components} coordinates, got {Z.shape[1]}")
+        if Z.shape[1] != learner.spec.n_components:
+            raise ValueError(f"Z: expected places of {learner.spec.n_components} coordinates, got {Z.shape[1]}")
         mean, var = learner.reconstruct(Z)
         if not return_std:
             return mean
@@ -237,7 +248,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         ValueError
             As in `fit`.
         """
-        learner, X = self._ready(), self._check(X, reset=False)
+        learner, X = self._ready(), self._check(X)
         k, found, gaps = learner.leading, learner.place(X), np.isnan(X)
         mean, var = learner.reconstruct(found.places[:, k], found.precision[:, k])
         filled = np.where(gaps, mean, X)
@@ -255,9 +266,9 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         ValueError
             As in `fit`.
         """
-        learner, X = self._ready(), self._check(X, reset=False)
+        learner, X = self._ready(), self._check(X)
         log_density = logsumexp(learner.place(X).log_density + learner.log_weights, axis=1)
-        return log_density - np.sum(~np.isnan(X), axis=1) * np.log(learner.scale)
+        return log_density - learner.log_volume(~np.isnan(X))
 
     # What has been learnt
 
@@ -299,7 +310,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(self._unfitted())
         tree = {
-            "params": self.get_params(),
+            "params": self.get_params() | {"random_state": self._learner.spec.seed},
             "learner": self._learner.to_tree(),
             "feature_names": list(getattr(self, "feature_names_in_", [])),
         }
@@ -345,7 +356,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_components
+        return self._learner.spec.n_components
 
     def _unfitted(self) -> str:
         return f"This {type(self).__name__} has not seen any row yet: call partial_fit or fit before this."
@@ -361,11 +372,20 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             )
         return self._learner
 
-    def _check(self, X: Any, reset: bool) -> np.ndarray:
-        X = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+    def _check(self, X: Any) -> np.ndarray:
+        """Rows of the columns that were there from the start."""
+        return self._checked(validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan"))
+
+    def _checked(self, X: Any) -> np.ndarray:
         empty = np.flatnonzero(np.isnan(X).all(axis=1))
         if len(empty):
             raise ValueError(f"X: expected a number in every row, but row {empty[0]} has none; remove such rows")
+        if (np.abs(X) > LARGEST).any():  # not where it is NaN
+            row, column = np.argwhere(np.abs(X) > LARGEST)[0]
+            raise ValueError(
+                f"X: expected numbers of at most {LARGEST:g}, got {X[row, column]:g} in row {row}, column {column}; "
+                f"remove such rows, or put NaN there"
+            )
         return X
 
     def _new_learner(self, num_entries: int, default_warmup: int) -> LatentLearner:

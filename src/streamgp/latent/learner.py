@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.special import logsumexp
 
 from streamgp.data.pieces import joined
@@ -21,6 +21,11 @@ from streamgp.serialise import decode, encode, register
 from streamgp.weights import BMA, fixed_share
 
 MORE_STARTS = 10  # times, for rows with gaps: their neighbours are found as if the mean stood there
+DOUBT = 100.0  # entries as which the variances count that are believed in, when they are compared with errors
+MOST_MISFIT = (
+    10.0  # mean squared error of a row in units of the variance, of which one that is off by more has no more
+)
+UNEVEN = 1.05  # so much more often than some entry was there rows may have come before gains differ by entry
 SHARE = 10  # a batch is at most one in so many of the rows before it
 
 
@@ -37,6 +42,7 @@ class LatentSpec:
 
     n_components: int = 2
     warmup: int = 500
+    standardise: bool = False
     lengthscales: tuple[float, ...] = LENGTHSCALES
     n_features: int = 100
     dynamics: str = "static"
@@ -47,6 +53,8 @@ class LatentSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.seed, Integral) or not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed: expected a whole number from 0 to 2^63 - 1, got {self.seed!r}")
         for name in ("n_components", "warmup", "n_features", "batch_size", "n_starts", "max_neighbours"):
             value = getattr(self, name)
             if not isinstance(value, Integral) or value < 1:
@@ -98,8 +106,13 @@ class LatentLearner:
         self.model: LatentEnsemble | None = None
         self.state: LatentState
         self.mean: np.ndarray
-        self.scale: float
+        self.spread: np.ndarray  # standard deviation of each entry in the warm-up
+        self.scale: np.ndarray  # of each entry; the same number for all, unless they are standardised
         self.neighbours = Neighbours(num_entries, spec.max_neighbours)
+        self.fitted: np.ndarray  # log joint density of the warm-up under each expert
+        # Of the rows after the warm-up, under each expert: squared errors in units of their variances, and how many.
+        self.misfit: np.ndarray
+        self.scored = 0.0
         # Of the warm-up, or of a batch that is not full, and that batch's places (n, k, d).
         self._waiting = np.zeros((0, num_entries))
         self._waiting_places: np.ndarray
@@ -117,8 +130,10 @@ class LatentLearner:
 
     @property
     def leading(self) -> int:
-        """The expert with the greatest weight."""
-        return int(np.argmax(self.log_weights))
+        """The expert with the greatest weight; as long as weights are equal, that which explains the warm-up best."""
+        weights = self.log_weights
+        first = weights >= weights.max() - 1e-9
+        return int(np.argmax(np.where(first, self.fitted, -np.inf)))
 
     @property
     def log_weights(self) -> Float[np.ndarray, " k"]:
@@ -129,14 +144,22 @@ class LatentLearner:
 
     @property
     def experts(self) -> list[dict[str, float]]:
-        """Lengthscale, prior and noise variance (in the units of the data, squared) and weight of each."""
+        """Lengthscale, prior and noise variance and weight of each.
+
+        Variances are in the units of the data, squared, or of standardised entries.
+        """
         assert self.model is not None
         experts, weights = self.model.experts, np.exp(self.log_weights)
-        prior, noise = (np.asarray(var) * self.scale**2 for var in (experts.prior_var, experts.noise_var))
+        unit = 1.0 if self.spec.standardise else self.scale[0] ** 2
+        prior, noise = (np.asarray(var) * unit for var in (experts.prior_var, experts.noise_var))
         return [
             {"lengthscale": scale, "prior_var": float(v), "noise_var": float(s2), "weight": float(weight)}
             for scale, v, s2, weight in zip(self.spec.lengthscales, prior, noise, weights, strict=True)
         ]
+
+    def log_volume(self, seen: Bool[np.ndarray, "n e"]) -> Float[np.ndarray, " n"]:
+        """What is to be taken from log densities of rows in standard units, of which these entries are there."""
+        return (seen & ~np.isnan(self.mean)) @ np.log(self.scale)
 
     @property
     def neighbours_places(self) -> Float[np.ndarray, "n k d"]:
@@ -159,15 +182,27 @@ class LatentLearner:
         """End the warm-up with the rows that there are."""
         spec, Y = self.spec, self._waiting
         seen = ~np.isnan(Y)
-        self.mean = np.where(seen, Y, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+        with np.errstate(invalid="ignore"):  # of an entry that was never there the mean is not known: NaN
+            self.mean = np.where(seen, Y, 0.0).sum(axis=0) / seen.sum(axis=0)
         centred = np.where(seen, Y - self.mean, 0.0)  # what is missing is taken to be the mean
-        self.scale = float(np.sqrt(np.square(centred).sum() / max(seen.sum(), 1))) or 1.0
+        self.spread = np.sqrt(np.square(centred).sum(axis=0) / np.maximum(seen.sum(axis=0), 1))
+        self.scale = np.full(self.num_entries, np.sqrt(np.square(centred).sum() / max(seen.sum(), 1)) or 1.0)
+        if spec.standardise:  # an entry that stood still may move later
+            self.scale = np.where(self.spread > 0.0, self.spread, self.scale)
         scaled = filled_in(centred / self.scale, seen, spec.n_components)
         with jax.enable_x64(True):
             start, key = principal_places(scaled, spec.n_components), jax.random.key(spec.seed)
             dynamics = parse(spec.dynamics)
             fits = [
-                fit_places(scale, scaled, start, dynamics, jax.random.fold_in(key, i), spec.n_features)
+                fit_places(
+                    scale,
+                    scaled,
+                    start,
+                    dynamics,
+                    jax.random.fold_in(key, i),
+                    spec.n_features,
+                    there=float(seen.sum(axis=1).mean()),
+                )
                 for i, scale in enumerate(spec.lengthscales)
             ]
             experts: Any = jax.tree.map(lambda *a: jnp.stack(a), *[fit.expert for fit in fits])
@@ -175,13 +210,16 @@ class LatentLearner:
             self.model = LatentEnsemble(experts, rule, self.num_entries)
             places = np.stack([np.asarray(fit.places) for fit in fits], axis=1)
             start = self.model.init()
-            learnt, _ = self.model.learn(start, jnp.asarray(scaled), jnp.asarray(places.swapaxes(0, 1)))
+            observed = None if seen.all() else jnp.asarray(seen)
+            learnt, _ = self.model.learn(start, jnp.asarray(scaled), jnp.asarray(places.swapaxes(0, 1)), observed)
         # Places were fitted with all rows in sight: what these say of the experts is not a prediction.
-        self.state = LatentState(learnt.belief, start.rule, learnt.rows)
+        self.state = LatentState(learnt.belief, start.rule, learnt.rows, learnt.seen)
+        self.fitted = np.array([fit.log_joint for fit in fits])
+        self.misfit, self.scored = np.zeros(len(fits)), 0.0
         self._waiting, self._waiting_places = self._waiting[:0], places[:0]
         self._places = np.zeros((0, *places.shape[1:]))
         self._remember(scaled, places)
-        log_joint = np.broadcast_to([fit.log_joint / len(Y) for fit in fits], places.shape[:2])
+        log_joint = np.broadcast_to(self.fitted / len(Y), places.shape[:2])
         found = Found(places, log_joint, np.full((*places.shape, spec.n_components), np.nan))
         return Placed(found, np.broadcast_to(self.log_weights, places.shape[:2]))
 
@@ -200,10 +238,12 @@ class LatentLearner:
     ) -> tuple[Float[np.ndarray, "n e"], Float[np.ndarray, "n e"]]:
         """Mean and variance of rows at places of the leading expert, in the units of the data.
 
-        With a `precision`, of rows whose places are no better known than that.
+        With a `precision`, of rows whose places are no better known than that. Variances are stretched by how far the
+        rows after the warm-up have been off. Of an entry that was never there nothing is known: NaN.
         """
         assert self.model is not None
-        k, size = jnp.asarray(self.leading), self.spec.batch_size
+        leading, size = self.leading, self.spec.batch_size
+        k, stretch = jnp.asarray(leading), (DOUBT + self.misfit[leading]) / (DOUBT + self.scored)
         parts = []
         for first in range(0, len(places), size):
             rows = slice(first, first + size)
@@ -214,7 +254,7 @@ class LatentLearner:
                 mean, var = self.model.reconstruct(self.state, k, *map(jnp.asarray, filled))
             parts.append((np.asarray(mean)[:n], np.asarray(var)[:n]))
         mean, var = joined(parts)
-        return self.mean + self.scale * mean, self.scale**2 * var
+        return self.mean + self.scale * mean, self.scale**2 * stretch * var
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Left to themselves, JAX's arrays would come out of a pickle or a copy in float32.
@@ -223,10 +263,10 @@ class LatentLearner:
     def to_tree(self) -> dict[str, Any]:
         """Everything that a checkpoint needs; the graph of the neighbours is built again from their rows."""
         tree = {"spec": self.spec, "num_entries": self.num_entries, "waiting": self._waiting, "model": self.model}
-        if not self.warmed_up:
-            return tree
-        kept = {"mean": self.mean, "scale": self.scale, "state": self.state, "waiting_places": self._waiting_places}
-        return tree | kept | {"neighbours": self.neighbours.rows, "places": self.neighbours_places}
+        if self.warmed_up:
+            tree |= {name: getattr(self, name) for name in _KEPT}
+            tree |= {"neighbours": self.neighbours.rows, "places": self.neighbours_places}
+        return tree
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> "LatentLearner":
@@ -234,8 +274,8 @@ class LatentLearner:
         learner = cls(tree["spec"], tree["num_entries"])
         learner._waiting, learner.model = tree["waiting"], tree["model"]
         if learner.warmed_up:
-            learner.mean, learner.scale, learner.state = tree["mean"], tree["scale"], tree["state"]
-            learner._waiting_places = tree["waiting_places"]
+            for name in _KEPT:
+                setattr(learner, name, tree[name])
             learner._places = tree["places"][:0]
             learner._remember(tree["neighbours"], tree["places"])
         return learner
@@ -290,20 +330,28 @@ class LatentLearner:
 
     def _learn_batch(self) -> None:
         assert self.model is not None
-        n = len(self._waiting)
-        padding = self.spec.batch_size - n
-        Y, seen = self._scaled(np.pad(self._waiting, ((0, padding), (0, 0))))
-        places = np.pad(self._waiting_places, ((0, padding), (0, 0), (0, 0)))
+        n, size = len(self._waiting), self.spec.batch_size
+        new = np.isnan(self.mean) & ~np.isnan(self._waiting).all(axis=0)
+        if new.any():  # entries that come for the first time
+            self.mean = np.where(new, np.nanmean(np.where(new, self._waiting, 0.0), axis=0), self.mean)
+        Y, seen = self._scaled(np.pad(self._waiting, ((0, size - n), (0, 0))))
+        places = np.pad(self._waiting_places, ((0, size - n), (0, 0), (0, 0)))
+        most = (int(self.state.rows) + 1.0) / (np.asarray(self.state.seen).min() + 1.0)
         with jax.enable_x64(True):
             x = jnp.asarray(places.swapaxes(0, 1))
+            filled = Y
             if not seen.all():  # the neighbours of later rows are found by what was likely here
                 k = self.leading
                 mean, _ = self.model.reconstruct(self.state, jnp.asarray(k), x[k])
-                Y = np.where(seen, Y, np.asarray(mean))
-            observed = None if seen.all() else jnp.asarray(seen)
-            self.state, _ = self.model.learn(self.state, jnp.asarray(Y), x, observed, jnp.arange(len(Y)) < n)
+                filled = np.where(seen, Y, np.asarray(mean))
+            observed = None if seen.all() and most < UNEVEN else jnp.asarray(seen)
+            state, learnt = self.model.learn(self.state, jnp.asarray(Y), x, observed, jnp.arange(size) < n)
+        free = np.maximum(seen[:n].sum(axis=1) - self.spec.n_components, 0)  # a place takes up some of a row's errors
+        self.state = state
+        self.misfit = self.misfit + np.minimum(np.asarray(learnt.misfit)[:n], MOST_MISFIT * free[:, None]).sum(axis=0)
+        self.scored += float(free.sum())
         self._waiting, self._waiting_places = self._waiting[:0], self._waiting_places[:0]
-        self._remember(Y[:n], places[:n])
+        self._remember(filled[:n], places[:n])
 
     def _remember(self, Y: np.ndarray, places: np.ndarray) -> None:
         count = len(self.neighbours)
@@ -315,6 +363,10 @@ class LatentLearner:
             more = np.zeros((count + 2 * len(places), *self._places.shape[1:]))
             self._places = np.concatenate([self._places[:count], more])
         self._places[count : count + len(places)] = places
+
+
+# What a learner has after its warm-up, beside its model and its neighbours.
+_KEPT = ("mean", "spread", "scale", "fitted", "state", "misfit", "scored", "_waiting_places")
 
 
 def _put_together(node: Any, arrays: dict[str, np.ndarray]) -> LatentLearner:

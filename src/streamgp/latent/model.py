@@ -11,25 +11,33 @@ from streamgp.core import AnyArray
 from streamgp.ensemble import Expert
 from streamgp.filtering import FilterState, Noise, predict_rows, prior_state, update_block
 from streamgp.latent.embedding import Found, complete_rows, embed, observed_rows
-from streamgp.linalg import solve_small
+from streamgp.linalg import add_diagonal, solve_small, symmetrise
 from streamgp.serialise import register
 from streamgp.weights.rules import WeightRule, along
 
 
 @register
 class LatentState(eqx.Module):
-    """What is believed about the weights of every expert, the state of the rule, and how many rows were learnt."""
+    """What is believed about the weights of every expert, the state of the rule, and how many rows were learnt.
+
+    `seen` counts for each entry in how many of them it was there.
+    """
 
     belief: FilterState
     rule: Any
     rows: Array
+    seen: Float[Array, " e"]
 
 
 class Learnt(NamedTuple):
-    """Of every row, from what was known before it: log densities at each expert's place, and log weights."""
+    """Of every row, from what was known before it: log densities at each expert's place, and log weights.
+
+    `misfit` is the sum of its squared errors in units of their variances.
+    """
 
     log_density: Float[Array, "n k"]
     log_weights: Float[Array, "n k"]
+    misfit: Float[Array, "n k"]
 
 
 @register
@@ -52,7 +60,7 @@ class LatentEnsemble(eqx.Module):
         """Nothing learnt."""
         belief = prior_state(self.experts.basis.num_features, self.num_outputs, self.experts.prior_var)
         equal = jnp.full(self.num_experts, -jnp.log(self.num_experts))
-        return LatentState(belief, self.rule.init(equal), jnp.zeros((), int))
+        return LatentState(belief, self.rule.init(equal), jnp.zeros((), int), jnp.zeros(self.num_outputs))
 
     @eqx.filter_jit
     def embed(
@@ -66,7 +74,7 @@ class LatentEnsemble(eqx.Module):
 
         def one(job: tuple[Expert, FilterState, Array]) -> Found:
             expert, belief, starts = job
-            # The next row: a walk adds its step to the covariance, which hardly matters to the place.
+            belief = _moved(expert, belief)
             rows = complete_rows(belief, Y) if observed is None else observed_rows(belief, Y, observed)
             return embed(expert.basis, belief, expert.noise_var, rows, starts)
 
@@ -83,28 +91,33 @@ class LatentEnsemble(eqx.Module):
     ) -> tuple[LatentState, Learnt]:
         """Learn rows at given places, exactly as one after the other.
 
-        Where entries are missing, a row is learnt with what the block's start predicts in their place: that leaves
-        the mean of their weights as it is, though all outputs share a covariance, which then is too small for them.
+        Where entries are missing, or `observed` is given because some were before, the outputs have not seen the same
+        rows, and one covariance for all is an approximation: that of an output which was there in a share of the rows
+        is taken to be greater by the inverse of that share, but never above the prior.
         """
         mask = jnp.ones(len(Y), bool) if mask is None else mask
         tau = jnp.cumsum(mask).astype(Y.dtype)
+        seen = mask[:, None] & (jnp.ones_like(Y, bool) if observed is None else observed)
 
-        def one(job: tuple[Expert, FilterState, Array]) -> tuple[FilterState, Array]:
+        def one(job: tuple[Expert, FilterState, Array]) -> tuple[FilterState, tuple[Array, Array]]:
             expert, belief, x = job
             noise = Noise(expert.prior_var, expert.noise_var)
             Phi = jnp.where(mask[:, None], expert.basis(x), 0.0)
-            seen = jnp.ones_like(Y, dtype=bool) if observed is None else observed
-            filled = Y if observed is None else jnp.where(observed, Y, Phi @ belief.mean)
-            belief, (ahead, var) = update_block(belief, Phi, Phi @ Phi.T, filled, mask, tau, expert.dynamics, noise)
-            var = var[:, None]
-            each = -0.5 * (jnp.square(filled - ahead) / var + jnp.log(2.0 * jnp.pi * var))
-            return belief, jnp.sum(jnp.where(seen, each, 0.0), axis=1)
+            if observed is None:
+                belief, (ahead, var) = update_block(belief, Phi, Phi @ Phi.T, Y, mask, tau, expert.dynamics, noise)
+                var = var[:, None]
+            else:
+                belief, (ahead, var) = _by_rows(expert, belief, Phi, Y, seen, mask, state)
+            squares = jnp.square(Y - ahead) / var
+            density = jnp.where(seen, -0.5 * (squares + jnp.log(2.0 * jnp.pi * var)), 0.0)
+            return belief, (jnp.sum(density, axis=1), jnp.sum(jnp.where(seen, squares, 0.0), axis=1))
 
-        belief, log_density = jax.lax.map(one, (self.experts, state.belief, places))
+        belief, (log_density, misfit) = jax.lax.map(one, (self.experts, state.belief, places))
         log_density = log_density.T
         rule, known = along(self.rule, state.rule, log_density, mask)
         before = jax.vmap(self.rule.predict)(known)
-        return LatentState(belief, rule, state.rows + jnp.sum(mask)), Learnt(log_density, before)
+        counts = state.rows + jnp.sum(mask), state.seen + jnp.sum(seen, axis=0)
+        return LatentState(belief, rule, *counts), Learnt(log_density, before, misfit.T)
 
     @eqx.filter_jit
     def reconstruct(
@@ -120,8 +133,10 @@ class LatentEnsemble(eqx.Module):
         """
         one, belief = jax.tree.map(lambda a: a[expert], (self.experts, state.belief))
         noise = Noise(one.prior_var, one.noise_var)
-        mean, var = predict_rows(belief, one.basis(places), jnp.ones(len(places), places.dtype), one.dynamics, noise)
-        spread = jnp.broadcast_to(var[:, None], mean.shape)
+        Phi = one.basis(places)
+        mean, var = predict_rows(belief, Phi, jnp.ones(len(places), places.dtype), one.dynamics, noise)
+        explained = (var - one.noise_var)[:, None]
+        spread = explained * _ratio(state.rows, state.seen, explained, one, Phi) + one.noise_var
         if precision is not None:
             slopes = jax.vmap(jax.jacfwd(lambda x: one.basis(x[None])[0] @ belief.mean))(places)  # (n, e, d)
             solved = jax.vmap(lambda slope: solve_small(precision, slope), in_axes=1, out_axes=1)(slopes)
@@ -131,3 +146,50 @@ class LatentEnsemble(eqx.Module):
     def log_weights(self, state: LatentState) -> Float[Array, " k"]:
         """For the next row."""
         return self.rule.predict(state.rule)
+
+
+def _moved(expert: Expert, belief: FilterState) -> FilterState:
+    """The belief about the next row."""
+    one = jnp.ones((), belief.mean.dtype)
+    a, b = expert.dynamics.shrinkage(one), expert.dynamics.spread(one) * expert.prior_var
+    return FilterState(a * belief.mean, add_diagonal(a * a * belief.cov, b))
+
+
+def _ratio(
+    rows: Array, seen: Float[Array, " e"], explained: Float[AnyArray, "*n one"], expert: Expert, Phi: AnyArray
+) -> Float[AnyArray, "*n e"]:
+    """By how much the variance of each output is greater than that of one that was always there."""
+    prior = expert.prior_var * jnp.sum(Phi * Phi, axis=-1)[..., None]
+    most = jnp.maximum(prior / jnp.maximum(explained, jnp.finfo(Phi.dtype).tiny), 1.0)
+    share = (rows + 1.0) / (seen + 1.0)
+    return jnp.minimum(share.reshape((1,) * (most.ndim - 1) + share.shape), most)
+
+
+def _by_rows(
+    expert: Expert,
+    belief: FilterState,
+    Phi: Float[Array, "n f"],
+    Y: Float[Array, "n e"],
+    seen: Bool[Array, "n e"],
+    mask: Bool[Array, " n"],
+    state: LatentState,
+) -> tuple[FilterState, tuple[Float[AnyArray, "n e"], Float[AnyArray, "n e"]]]:
+    """Learn one row after the other, each output with a gain of its own; the predictions of each, and variances."""
+
+    def step(carry: tuple, row: tuple) -> tuple:
+        belief, rows, counts = carry
+        phi, y, there, counted = row
+        moved = _moved(expert, belief)
+        gain = moved.cov @ phi
+        explained = phi @ gain
+        ratio = _ratio(rows, counts, explained[None], expert, phi)
+        ahead, var = phi @ moved.mean, ratio * explained + expert.noise_var
+        told = jnp.where(there, ratio * (y - ahead) / var, 0.0)
+        mean = moved.mean + gain[:, None] * told[None]
+        cov = moved.cov - gain[:, None] * gain[None] / (explained + expert.noise_var)
+        belief = jax.tree.map(lambda new, old: jnp.where(counted, new, old), FilterState(mean, cov), belief)
+        return (belief, rows + counted, counts + there), (ahead, var)
+
+    start = (belief, state.rows.astype(Y.dtype), state.seen)
+    (belief, *_), said = jax.lax.scan(step, start, (Phi, jnp.where(seen, Y, 0.0), seen, mask))
+    return FilterState(belief.mean, symmetrise(belief.cov)), said

@@ -51,15 +51,20 @@ class Neighbours:
             rows = kept[dropped:]
         first = len(self)
         # One thread: the graph depends on the order of the rows alone.
-        self._index.add(np.arange(first, first + len(rows)), np.ascontiguousarray(rows, np.float32), threads=1)
+        self._index.add(np.arange(first, first + len(rows)), _single(rows), threads=1)
         return dropped
 
     def search(self, rows: Float[np.ndarray, "n e"], count: int) -> Int[np.ndarray, "n c"]:
         """The numbers of the nearest rows, nearest first; where there are too few, the nearest comes again."""
         few = min(count, len(self))
-        found = self._index.search(np.ascontiguousarray(rows, np.float32), few, threads=1)
+        found = self._index.search(_single(rows), few, threads=1)
         keys = np.asarray(found.keys).reshape(len(rows), few).astype(np.int64)
         return np.concatenate([keys, np.repeat(keys[:, :1], count - few, axis=1)], axis=1)
+
+
+def _single(rows: np.ndarray) -> np.ndarray:
+    """In single precision, in which the square of what is greater would have no number."""
+    return np.ascontiguousarray(np.clip(rows, -1e15, 1e15), np.float32)
 
 
 def _index(num_entries: int) -> Any:

@@ -65,8 +65,12 @@ def fit_places(
     key: Key[Array, ""],
     num_features: int = FEATURES,
     steps: int = STEPS,
+    there: float | None = None,
 ) -> Fitted:
-    """Maximise log p(Y | X) + log N(X; 0, I) over the places X, the prior variance and the noise variance."""
+    """Maximise log p(Y | X) + log N(X; 0, I) over the places X, the prior variance and the noise variance.
+
+    `there` is how many entries of a row there are in the mean, if some were missing and have been filled in.
+    """
     n, d = start.shape
     drawn = Fourier.from_data(np.array([[0.0] * d, [1.0] * d]), num_features=num_features, start=1.0, key=key)
     basis = Fourier(drawn.frequencies, jnp.full(d, lengthscale))
@@ -80,12 +84,13 @@ def fit_places(
     def objective(flat: np.ndarray) -> tuple[Array, Array]:
         return _loss_and_gradient(jnp.asarray(flat), basis, targets, padding)
 
-    noise_var = 0.5 * float(np.mean(np.square(Y)))
+    noise_var = max(0.5 * float(np.mean(np.square(Y))), float(np.exp(_NOISE_VAR[0])))
     flat = np.concatenate([start.ravel(), np.log([2.0 * noise_var, noise_var])])
     limits = [(-np.inf, np.inf)] * start.size + [_PRIOR_VAR, _NOISE_VAR]
     found = search(objective, flat, limits, steps)
-    # Each place was fitted to D entries: d of them are taken up by that, and their noise is not seen.
-    noise_var = np.exp(found.x[-1]) * Y.shape[1] / max(Y.shape[1] - d, 1)
+    # What was filled in has no noise, and of the entries that were there each place takes up d.
+    there = Y.shape[1] if there is None else there
+    noise_var = np.exp(found.x[-1]) * Y.shape[1] / max(there - d, 1.0)
     expert = Expert(basis, jnp.exp(jnp.asarray(found.x[-2])), jnp.asarray(noise_var), dynamics)
     return Fitted(expert, jnp.asarray(found.x[:-2].reshape(n, d)), -float(found.fun) * n)
 

@@ -34,7 +34,7 @@ def write_page(directory: Path, metrics: dict[str, Any], learner: LatentLearner)
     shown = frame[:: max(1, -(-len(frame) // DRAWN))]
     places = shown.select(names[:2] if len(names) > 1 else ["row", "z1"]).to_numpy()
     axes = names[:2] if len(names) > 1 else ["row of the file", "z1"]
-    groups, legend, others = _groups(maps, shown, metrics["label"])
+    groups, legend, others = _groups(maps, shown, metrics)
     page = templating.render(
         "embedding.html",
         m=metrics,
@@ -62,15 +62,14 @@ def _headline(metrics: dict[str, Any]) -> str:
     return f"{rows} of {entries} each in {into}{told}."
 
 
-def _groups(maps: Any, shown: pl.DataFrame, label: str | None) -> tuple[list, list, int]:
+def _groups(maps: Any, shown: pl.DataFrame, metrics: dict[str, Any]) -> tuple[list, list, int]:
     """Rows by colour: by their label, or shaded by it where it is a number of many values; and the legend."""
-    if label is None:
+    if metrics["label"] is None:
         return [("model", np.arange(len(shown)))], [], 0
     labels = shown["label"].to_numpy()
+    if metrics["label_is_a_number"]:
+        return _shaded(maps, shown["label"].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy())
     there = np.unique(labels[labels != ""])
-    numbers = shown["label"].cast(pl.Float64, strict=False).to_numpy()
-    if len(there) > len(maps.COLOURS) and np.isfinite(numbers[labels != ""]).all():
-        return _shaded(maps, numbers)
     by_size = sorted(there.tolist(), key=lambda name: -np.sum(labels == name))
     named = sorted(by_size[: len(maps.COLOURS)], key=_by_number)
     rest = np.flatnonzero(~np.isin(labels, named))
@@ -103,14 +102,14 @@ def _shaded(maps: Any, numbers: np.ndarray) -> tuple[list, list, int]:
 
 
 def _uncertainty(maps: Any, learner: LatentLearner, places: np.ndarray, axes: list[str]) -> str:
-    """Standard deviation of a row at each place, in units of the noise."""
+    """Standard deviation of a row at each place, in units of the least."""
     low, high = np.quantile(places, (0.005, 0.995), axis=0)
     room = 0.3 * np.maximum(high - low, 1e-12)
     x, y = (np.linspace(low[i] - room[i], high[i] + room[i], GRID) for i in (0, 1))
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     _, var = learner.reconstruct(grid)
-    noise = learner.experts[learner.leading]["noise_var"]
-    return maps.uncertainty(x, y, np.sqrt(var[:, 0] / noise).reshape(GRID, GRID), places, axes)
+    std = np.sqrt(np.nanmean(var, axis=1)).reshape(GRID, GRID)
+    return maps.uncertainty(x, y, std / std.min(), places, axes)
 
 
 def _density(figures: Any, frame: pl.DataFrame, metrics: dict[str, Any]) -> str | None:
