@@ -78,7 +78,7 @@ def test_placing_learns_nothing():
     learner.settle()
     before = learner.log_weights.copy()
     first = learner.place(Y[60:75])
-    assert_allclose(learner.place(Y[60:75]).places, first.places)
+    assert_allclose(learner.place(Y[60:75]).found.places, first.found.places)
     assert np.array_equal(before, learner.log_weights)
     assert learner.rows == len(learner.neighbours) == 60
 
@@ -89,7 +89,7 @@ def test_missing_entries_move_a_place_little_and_are_filled_in():
     holes = Y[80:].copy()
     holes[np.arange(10), np.arange(10) % 6] = np.nan
     k = learner.leading
-    whole, part = (learner.place(rows).places[:, k] for rows in (Y[80:], holes))
+    whole, part = (learner.place(rows).found.places[:, k] for rows in (Y[80:], holes))
     assert np.median(np.linalg.norm(whole - part, axis=1)) < 0.1
     filled, var = learner.reconstruct(part)
     gone = np.isnan(holes)
@@ -143,7 +143,7 @@ def test_rows_without_gaps_do_not_care_for_those_with():
     learner, _ = learnt(SMALL, Y[:80], 80)
     mixed = Y[80:88].copy()
     mixed[[1, 4], 0] = np.nan
-    whole, alone, both = learner.place(Y[80:88]), learner.place(mixed[1:2]), learner.place(mixed)
+    whole, alone, both = (learner.place(some).found for some in (Y[80:88], mixed[1:2], mixed))
     rest = [0, 2, 3, 5, 6, 7]
     for found, expected, rows in ((both, whole, rest), (both, alone, [1])):
         for one, other in zip(found, expected, strict=True):

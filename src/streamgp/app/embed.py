@@ -88,7 +88,7 @@ class EmbedJob:
     """A file that is being embedded.
 
     Of every row it keeps the places under all experts, which lead only at the end, and their standard deviations, in
-    single precision: 112 bytes for two coordinates; and which of its cells are there, a bit each.
+    single precision: 112 bytes for two coordinates.
     """
 
     def __init__(self, options: EmbedOptions, table: Table) -> None:
@@ -96,7 +96,7 @@ class EmbedJob:
         self.learner: LatentLearner
         self.seconds = {"read": 0.0, "warmup": 0.0, "stream": 0.0}
         self.rows: list[np.ndarray] = []
-        self.seen: list[np.ndarray] = []  # which cells are there, one bit each
+        self.missing: list[np.ndarray] = []  # how many cells of each row
         self.labels: list[str] = []
         self.said: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # places, their std, log densities
 
@@ -125,7 +125,7 @@ class EmbedJob:
             self.learner.settle()
         rows = len(self.places)  # after an interruption, less than were read
         self.rows = [np.concatenate(self.rows)[:rows]]
-        self.seen = [np.concatenate(self.seen)[:rows]]
+        self.missing = [np.concatenate(self.missing)[:rows]]
         del self.labels[rows:]
         if interrupted:
             stopped = f"interrupted after {plural(rows, 'row')}"
@@ -145,12 +145,7 @@ class EmbedJob:
     @property
     def log_density(self) -> np.ndarray:
         """Of every row before it was learnt, in the units of the data; NaN in the warm-up."""
-        return np.concatenate([one for _, _, one in self.said]) - self.learner.log_volume(self._seen)
-
-    @property
-    def _seen(self) -> np.ndarray:
-        bits = np.concatenate(self.seen)
-        return np.unpackbits(bits, axis=1, count=len(self.table.columns)).astype(bool)
+        return np.concatenate([one for _, _, one in self.said])
 
     def _parts(self, interrupt: Interrupt) -> Iterator[Part]:
         """The parts of the file; the learner is there with the first of them."""
@@ -190,7 +185,7 @@ class EmbedJob:
 
     def _learn(self, part: Part, bar: Bar, interrupt: Interrupt) -> None:
         self.rows.append(part.rows)
-        self.seen.append(np.packbits(~np.isnan(part.X), axis=1))
+        self.missing.append(np.isnan(part.X).sum(axis=1))
         self.labels += part.labels or []
         began, warm = perf_counter(), self.learner.warmed_up
         for placed in self.learner.learn(part.X):
@@ -213,7 +208,6 @@ class EmbedJob:
         rows = len(self.places)
         streamed = rows - learner.spec.warmup
         later = self.log_density[np.isfinite(self.log_density)]
-        seen = self._seen
         return {
             "data": "standard input" if options.data == "-" else Path(options.data).name,
             "rows": rows,
@@ -223,7 +217,7 @@ class EmbedJob:
             "label_is_a_number": self._label_is_a_number,
             "components": learner.spec.n_components,
             "standardise": options.spec.standardise,
-            "missing_cells": int(np.sum(~seen)),
+            "missing_cells": int(np.sum(self.missing)),
             "leading": learner.leading,
             "experts": learner.experts,
             "log_density": float(later.mean()) if len(later) else None,

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_array, check_random_state
@@ -189,7 +188,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             As in `fit`.
         """
         learner, X = self._ready(), self._check(X)
-        k, found = learner.leading, learner.place(X)
+        k, found = learner.leading, learner.place(X).found
         if not return_std:
             return found.places[:, k]
         var = np.linalg.inv(found.precision[:, k])
@@ -249,7 +248,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             As in `fit`.
         """
         learner, X = self._ready(), self._check(X)
-        k, found, gaps = learner.leading, learner.place(X), np.isnan(X)
+        k, found, gaps = learner.leading, learner.place(X).found, np.isnan(X)
         mean, var = learner.reconstruct(found.places[:, k], found.precision[:, k])
         filled = np.where(gaps, mean, X)
         return (filled, np.where(gaps, np.sqrt(var), 0.0)) if return_std else filled
@@ -267,8 +266,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             As in `fit`.
         """
         learner, X = self._ready(), self._check(X)
-        log_density = logsumexp(learner.place(X).log_density + learner.log_weights, axis=1)
-        return log_density - learner.log_volume(~np.isnan(X))
+        return learner.place(X).log_density
 
     # What has been learnt
 

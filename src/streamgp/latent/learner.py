@@ -21,11 +21,9 @@ from streamgp.serialise import decode, encode, register
 from streamgp.weights import BMA, fixed_share
 
 MORE_STARTS = 10  # times, for rows with gaps: their neighbours are found as if the mean stood there
-DOUBT = 100.0  # entries as which the variances count that are believed in, when they are compared with errors
-MOST_MISFIT = (
-    10.0  # mean squared error of a row in units of the variance, of which one that is off by more has no more
-)
+DOUBT = 10.0  # errors as which the variances count that are believed in, when they are compared with errors
 UNEVEN = 1.05  # so much more often than some entry was there rows may have come before gains differ by entry
+SELDOM = 4.0  # times as often as some entry the most frequent one was there, where that one places no row
 SHARE = 10  # a batch is at most one in so many of the rows before it
 
 
@@ -80,16 +78,19 @@ class Placed(NamedTuple):
         their log joint densities, and NaN for the precision.
     log_weights
         Of the experts (n, k).
+    log_volume
+        What is to be taken from log densities, which are of rows in standard units, for those of the data (n,).
     """
 
     found: Found
     log_weights: Float[np.ndarray, "n k"]
+    log_volume: Float[np.ndarray, " n"]
 
     @property
     def log_density(self) -> Float[np.ndarray, " n"]:
-        """Of rows in standard units, mixed over the experts; NaN in the warm-up."""
+        """Of rows in the units of the data, mixed over the experts; NaN in the warm-up."""
         with np.errstate(invalid="ignore"):
-            return np.asarray(logsumexp(self.found.log_density + self.log_weights, axis=1))
+            return np.asarray(logsumexp(self.found.log_density + self.log_weights, axis=1)) - self.log_volume
 
 
 class LatentLearner:
@@ -110,9 +111,9 @@ class LatentLearner:
         self.scale: np.ndarray  # of each entry; the same number for all, unless they are standardised
         self.neighbours = Neighbours(num_entries, spec.max_neighbours)
         self.fitted: np.ndarray  # log joint density of the warm-up under each expert
-        # Of the rows after the warm-up, under each expert: squared errors in units of their variances, and how many.
+        # Of the rows after the warm-up, as in `Learnt`.
         self.misfit: np.ndarray
-        self.scored = 0.0
+        self.scored: np.ndarray
         # Of the warm-up, or of a batch that is not full, and that batch's places (n, k, d).
         self._waiting = np.zeros((0, num_entries))
         self._waiting_places: np.ndarray
@@ -157,9 +158,11 @@ class LatentLearner:
             for scale, v, s2, weight in zip(self.spec.lengthscales, prior, noise, weights, strict=True)
         ]
 
-    def log_volume(self, seen: Bool[np.ndarray, "n e"]) -> Float[np.ndarray, " n"]:
-        """What is to be taken from log densities of rows in standard units, of which these entries are there."""
-        return (seen & ~np.isnan(self.mean)) @ np.log(self.scale)
+    @property
+    def _placing(self) -> Bool[np.ndarray, " e"]:
+        """Which entries rows are placed by: not those that were there too seldom to know what they say of a place."""
+        seen = np.asarray(self.state.seen)
+        return seen.max() + 1.0 <= SELDOM * (seen + 1.0)
 
     @property
     def neighbours_places(self) -> Float[np.ndarray, "n k d"]:
@@ -215,31 +218,32 @@ class LatentLearner:
         # Places were fitted with all rows in sight: what these say of the experts is not a prediction.
         self.state = LatentState(learnt.belief, start.rule, learnt.rows, learnt.seen)
         self.fitted = np.array([fit.log_joint for fit in fits])
-        self.misfit, self.scored = np.zeros(len(fits)), 0.0
+        self.misfit, self.scored = np.zeros((len(fits), self.num_entries)), np.zeros(self.num_entries)
         self._waiting, self._waiting_places = self._waiting[:0], places[:0]
         self._places = np.zeros((0, *places.shape[1:]))
         self._remember(scaled, places)
         log_joint = np.broadcast_to(self.fitted / len(Y), places.shape[:2])
         found = Found(places, log_joint, np.full((*places.shape, spec.n_components), np.nan))
-        return Placed(found, np.broadcast_to(self.log_weights, places.shape[:2]))
+        return Placed(found, np.broadcast_to(self.log_weights, places.shape[:2]), np.full(len(Y), np.nan))
 
     def settle(self) -> None:
         """Learn the rows of a batch that is not full as well."""
         if self.warmed_up and len(self._waiting):
             self._learn_batch()
 
-    def place(self, Y: Float[np.ndarray, "n e"]) -> Found:
-        """Where rows are under every expert (n, k, d), without learning them."""
+    def place(self, Y: Float[np.ndarray, "n e"]) -> Placed:
+        """Where rows are, without learning them."""
         size = self.spec.batch_size
-        return joined([self._find(Y[first : first + size]) for first in range(0, len(Y), size)])
+        return joined([self._placed(Y[first : first + size]) for first in range(0, len(Y), size)])
 
     def reconstruct(
         self, places: Float[np.ndarray, "n d"], precision: Float[np.ndarray, "n d d"] | None = None
     ) -> tuple[Float[np.ndarray, "n e"], Float[np.ndarray, "n e"]]:
         """Mean and variance of rows at places of the leading expert, in the units of the data.
 
-        With a `precision`, of rows whose places are no better known than that. Variances are stretched by how far the
-        rows after the warm-up have been off. Of an entry that was never there nothing is known: NaN.
+        With a `precision`, of rows whose places are no better known than that. Variances of entries are stretched by
+        how far those of the rows after the warm-up have been off. Of an entry that was never there nothing is known:
+        NaN.
         """
         assert self.model is not None
         leading, size = self.leading, self.spec.batch_size
@@ -289,13 +293,17 @@ class LatentLearner:
 
     def _take(self, rows: np.ndarray) -> Placed:
         """Place rows of one batch; learn it once it is full."""
-        found = self._find(rows)
-        known = np.broadcast_to(self.log_weights, found.log_joint.shape)
+        placed = self._placed(rows)
         self._waiting = np.concatenate([self._waiting, rows])
-        self._waiting_places = np.concatenate([self._waiting_places, found.places])
+        self._waiting_places = np.concatenate([self._waiting_places, placed.found.places])
         if len(self._waiting) == self._batch:
             self._learn_batch()
-        return Placed(found, known)
+        return placed
+
+    def _placed(self, rows: np.ndarray) -> Placed:
+        found = self._find(rows)
+        volume = (~np.isnan(rows) & self._placing) @ np.log(self.scale)
+        return Placed(found, np.broadcast_to(self.log_weights, found.log_joint.shape), volume)
 
     def _find(self, rows: np.ndarray) -> Found:
         """Where at most a batch of rows is, (n, k, d)."""
@@ -313,6 +321,8 @@ class LatentLearner:
         # Filled up to a whole batch, or one row: two programs of each kind.
         missing = 0 if n == 1 else self.spec.batch_size - n
         Y, seen = self._scaled(np.concatenate([rows, np.repeat(rows[:1], missing, axis=0)]))
+        if not self._placing.all():
+            seen = np.where((seen & self._placing).any(axis=1, keepdims=True), seen & self._placing, seen)
         complete = bool(seen.all())
         nearest = self.neighbours.search(Y, self.spec.n_starts * (1 if complete else MORE_STARTS))
         starts = self._places[nearest].transpose(2, 0, 1, 3)
@@ -346,10 +356,9 @@ class LatentLearner:
                 filled = np.where(seen, Y, np.asarray(mean))
             observed = None if seen.all() and most < UNEVEN else jnp.asarray(seen)
             state, learnt = self.model.learn(self.state, jnp.asarray(Y), x, observed, jnp.arange(size) < n)
-        free = np.maximum(seen[:n].sum(axis=1) - self.spec.n_components, 0)  # a place takes up some of a row's errors
         self.state = state
-        self.misfit = self.misfit + np.minimum(np.asarray(learnt.misfit)[:n], MOST_MISFIT * free[:, None]).sum(axis=0)
-        self.scored += float(free.sum())
+        self.misfit = self.misfit + np.asarray(learnt.misfit)
+        self.scored = self.scored + np.asarray(learnt.scored)
         self._waiting, self._waiting_places = self._waiting[:0], self._waiting_places[:0]
         self._remember(filled[:n], places[:n])
 

@@ -15,6 +15,8 @@ from streamgp.linalg import add_diagonal, solve_small, symmetrise
 from streamgp.serialise import register
 from streamgp.weights.rules import WeightRule, along
 
+MOST_MISFIT = 100.0  # mean squared error of a row in units of the variance; one that is off by more counts as this
+
 
 @register
 class LatentState(eqx.Module):
@@ -32,12 +34,13 @@ class LatentState(eqx.Module):
 class Learnt(NamedTuple):
     """Of every row, from what was known before it: log densities at each expert's place, and log weights.
 
-    `misfit` is the sum of its squared errors in units of their variances.
+    Of every entry, from all rows: the squared errors in units of their variances, and as how many errors they count.
     """
 
     log_density: Float[Array, "n k"]
     log_weights: Float[Array, "n k"]
-    misfit: Float[Array, "n k"]
+    misfit: Float[Array, "k e"]
+    scored: Float[Array, " e"]
 
 
 @register
@@ -98,6 +101,10 @@ class LatentEnsemble(eqx.Module):
         mask = jnp.ones(len(Y), bool) if mask is None else mask
         tau = jnp.cumsum(mask).astype(Y.dtype)
         seen = mask[:, None] & (jnp.ones_like(Y, bool) if observed is None else observed)
+        count = jnp.sum(seen, axis=1).astype(Y.dtype)
+        # A place takes up some of its row's errors.
+        free = jnp.maximum(count - places.shape[2], 0.0)
+        errors = jnp.where(seen, (free / jnp.maximum(count, 1.0))[:, None], 0.0)
 
         def one(job: tuple[Expert, FilterState, Array]) -> tuple[FilterState, tuple[Array, Array]]:
             expert, belief, x = job
@@ -110,14 +117,16 @@ class LatentEnsemble(eqx.Module):
                 belief, (ahead, var) = _by_rows(expert, belief, Phi, Y, seen, mask, state)
             squares = jnp.square(Y - ahead) / var
             density = jnp.where(seen, -0.5 * (squares + jnp.log(2.0 * jnp.pi * var)), 0.0)
-            return belief, (jnp.sum(density, axis=1), jnp.sum(jnp.where(seen, squares, 0.0), axis=1))
+            squares = jnp.where(seen & (free > 0.0)[:, None], squares, 0.0)
+            most = MOST_MISFIT * free / jnp.maximum(jnp.sum(squares, axis=1), 1.0)  # a glitch is no measure of errors
+            return belief, (jnp.sum(density, axis=1), jnp.minimum(most, 1.0) @ squares)
 
         belief, (log_density, misfit) = jax.lax.map(one, (self.experts, state.belief, places))
         log_density = log_density.T
         rule, known = along(self.rule, state.rule, log_density, mask)
         before = jax.vmap(self.rule.predict)(known)
         counts = state.rows + jnp.sum(mask), state.seen + jnp.sum(seen, axis=0)
-        return LatentState(belief, rule, *counts), Learnt(log_density, before, misfit.T)
+        return LatentState(belief, rule, *counts), Learnt(log_density, before, misfit, jnp.sum(errors, axis=0))
 
     @eqx.filter_jit
     def reconstruct(

@@ -120,7 +120,7 @@ def ours(some: Images) -> Iterator[tuple[str, Score]]:
     alike = aligned(places, some.warmup, whole.best_of_warmup)
     yield "the paper's rule, aligned", {"error": some.error(alike[rows, whole.chosen])}
     yield "best expert, by the labels", {"error": min(some.error(places[:, i]) for i in range(places.shape[1]))}
-    yield "placed again at the end", {"error": some.error(whole.learner.place(some.X).places[:, k])}
+    yield "placed again at the end", {"error": some.error(whole.learner.place(some.X).found.places[:, k])}
     yield "copy of the nearest row", {"error": some.error(copied(some, whole))}
     for name, changes in VARIANTS.items():
         if changes.get("batch_size") != 1 or len(some.X) <= ONE_BY_ONE:
@@ -135,7 +135,7 @@ def with_gaps(some: Images) -> Iterator[tuple[str, Score]]:
     one = embedded(holes)
     k = one.learner.leading
     later = slice(some.warmup, None)
-    found = one.learner.place(holes.X[later])
+    found = one.learner.place(holes.X[later]).found
     mean, var = one.learner.reconstruct(found.places[:, k], found.precision[:, k])
     missed = (some.X[later] - mean)[gone[later]]
     std = np.sqrt(var)[gone[later]]
