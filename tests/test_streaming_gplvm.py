@@ -65,7 +65,10 @@ def test_rows_of_a_batch_that_is_not_full_are_counted_and_learnt_later():
 
 def test_rows_are_explained_by_their_places(fitted):
     Z, std = fitted.transform(ROWS[120:], return_std=True)
-    assert Z.shape == std.shape == (30, 2) and (std > 0.0).all() and (std < 1.0).all()
+    assert Z.shape == std.shape == (30, 2)
+    place = fitted._learner.place(ROWS[120:]).found
+    cov = np.linalg.inv(place.precision[:, fitted.leading_])
+    assert_allclose(std**2, np.stack([cov[:, 0, 0], cov[:, 1, 1]], axis=1), rtol=1e-9)
     assert_allclose(fitted.transform(ROWS[120:]), Z)
     mean, spread = fitted.inverse_transform(Z, return_std=True)
     assert mean.shape == spread.shape == (30, 6)
@@ -93,6 +96,17 @@ def test_what_is_new_has_a_low_density(fitted):
     assert np.median(usual) > np.median(strange) + 5.0
     other = StreamingGPLVM(**SMALL).fit(1024.0 * ROWS[:120])
     assert_allclose(other.score_samples(1024.0 * ROWS[120:]), usual - 6.0 * np.log(1024.0), rtol=1e-9)
+
+
+def test_standardised_columns_have_the_same_say_whatever_their_units():
+    units = np.array([1.0, 1024.0, 1.0, 0.25, 64.0, 1.0])
+    same = StreamingGPLVM(**SMALL, standardise=True).fit(ROWS[:60])
+    other = StreamingGPLVM(**SMALL, standardise=True).fit(ROWS[:60] * units)
+    assert_allclose(other.transform(ROWS[100:] * units), same.transform(ROWS[100:]), rtol=1e-6, atol=1e-6)
+    usual = same.score_samples(ROWS[100:])
+    assert_allclose(other.score_samples(ROWS[100:] * units), usual - np.log(units).sum(), rtol=1e-6)
+    mean, std = (a / units for a in other.inverse_transform(np.zeros((1, 2)), return_std=True))
+    assert_allclose((mean, std), same.inverse_transform(np.zeros((1, 2)), return_std=True), rtol=1e-5)
 
 
 def test_data_frames_and_names(fitted):
@@ -129,7 +143,11 @@ def test_bad_rows_leave_everything_as_it_was(fitted):
             fitted.partial_fit(rows)
         with pytest.raises(ValueError, match=message):
             fitted.transform(rows)
-    assert fitted.rows_ == 120
+    wide = np.concatenate([empty, empty], axis=1)
+    for rows in (wide, np.concatenate([endless, endless], axis=1), 1e120 * np.ones((5, 9))):
+        with pytest.raises(ValueError, match=r"row 1 has none|infinity|at most 1e\+100, got 1e\+120 in row 0"):
+            fitted.fit(rows)
+    assert fitted.rows_ == 120 and fitted.n_features_in_ == 6
     assert np.array_equal(fitted.transform(ROWS[:3]), before)
 
 

@@ -94,3 +94,27 @@ def test_small_systems_are_solved(d):
     A = A @ A.transpose(0, 2, 1) + 0.1 * np.eye(d)
     b = rng.normal(size=(6, d))
     assert_allclose(solve_small(A, b), np.linalg.solve(A, b[:, :, None])[:, :, 0], rtol=1e-8)
+
+
+def test_log_density_is_the_integral_over_places_where_a_row_tells_its_place():
+    rng = np.random.default_rng(8)
+    basis, state, *_ = problem()
+    wide = FilterState(jnp.asarray(rng.normal(size=(state.mean.shape[0], 30))), 1e-4 * state.cov)
+    x = rng.normal(size=(5, D))
+    Y = np.asarray(basis(jnp.asarray(x))) @ np.asarray(wide.mean) + np.sqrt(NOISE) * rng.normal(size=(5, 30))
+    rows = complete_rows(wide, jnp.asarray(Y))
+    found = embed(basis, wide, jnp.asarray(NOISE), rows, jnp.asarray(x)[:, None, :])
+    assert_allclose(found.precision, log_joint(basis, wide, jnp.asarray(NOISE), rows, found.places).curvature)
+    std = np.sqrt(np.stack([np.diag(np.linalg.inv(each)) for each in np.asarray(found.precision)]))
+    steps = np.linspace(-6.0, 6.0, 61)
+    offsets = np.stack(np.meshgrid(*[steps] * D), axis=-1).reshape(-1, D)
+    for i in range(5):
+        at = np.asarray(found.places[i]) + offsets * std[i]
+        one = jax.tree.map(lambda a, i=i: a[i : i + 1] if a.ndim != 2 or len(a) == 5 else a, rows)
+        many = Rows(*(jnp.repeat(a, len(at), axis=0) if len(a) == 1 else a for a in one))
+        value = np.asarray(log_joint(basis, wide, jnp.asarray(NOISE), many, jnp.asarray(at)).value)
+        cell = np.prod((steps[1] - steps[0]) * std[i])
+        assert_allclose(found.log_density[i], np.logaddexp.reduce(value) + np.log(cell), atol=0.5)
+        mass = np.exp(value - np.logaddexp.reduce(value))
+        spread = np.sqrt(mass @ (at - mass @ at) ** 2)
+        assert_allclose(std[i], spread, rtol=0.2)

@@ -148,3 +148,38 @@ def test_rows_without_gaps_do_not_care_for_those_with():
     for found, expected, rows in ((both, whole, rest), (both, alone, [1])):
         for one, other in zip(found, expected, strict=True):
             assert_allclose(one[rows], other[rows if len(other) > 1 else [0]], rtol=1e-6, atol=1e-8)
+
+
+def test_after_the_warm_up_no_expert_has_gained_and_the_one_that_fits_best_leads():
+    learner, _ = learnt(replace(SMALL, warmup=60), circle(60), 60)
+    assert_allclose(learner.log_weights, -np.log(2.0))
+    assert learner.leading == int(np.argmax(learner.fitted)) and learner.fitted[0] != learner.fitted[1]
+
+
+def test_an_entry_that_comes_late_is_learnt_and_one_that_never_comes_is_not_made_up():
+    Y = circle(300)
+    Y[:150, 2] = np.nan
+    Y[:, 2] += 50.0
+    Y[:, 4] = np.nan
+    learner, _ = learnt(SMALL, Y, 300)
+    learner.settle()
+    clean = circle(300)[240:]
+    holes = clean.copy()
+    holes[:, [2, 4]] = np.nan
+    found, k = learner.place(holes).found, learner.leading
+    mean, var = learner.reconstruct(found.places[:, k], found.precision[:, k])
+    error = mean[:, 2] - clean[:, 2] - 50.0
+    assert np.sqrt(np.mean(error**2)) < 0.3 * clean[:, 2].std()
+    assert np.mean(np.abs(error) < 1.645 * np.sqrt(var[:, 2])) > 0.75
+    assert np.isnan(mean[:, 4]).all() and np.isfinite(mean[:, [0, 1, 2, 3, 5]]).all()
+
+
+def test_bands_follow_the_errors_of_each_entry():
+    rng = np.random.default_rng(6)
+    noise = np.array([0.01, 0.01, 0.01, 0.01, 0.01, 0.1])
+    Y = circle(400) + noise * rng.normal(size=(400, 6))
+    learner, _ = learnt(SMALL, Y[:300], 300)
+    places = learner.place(Y[300:]).found.places[:, learner.leading]
+    mean, var = learner.reconstruct(places)
+    held = np.mean(np.abs(Y[300:] - mean) < 1.645 * np.sqrt(var), axis=0)
+    assert (held > 0.75).all() and 0.8 < held.mean() < 0.97

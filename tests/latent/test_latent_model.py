@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
 from streamgp.bases import Fourier
-from streamgp.dynamics import mean_reverting, random_walk, static
+from streamgp.dynamics import Dynamics, mean_reverting, random_walk, static
 from streamgp.ensemble import Expert
 from streamgp.latent import LENGTHSCALES, LatentEnsemble, fit_places, principal_places
 from streamgp.weights import BMA, fixed_share
@@ -91,21 +92,71 @@ def test_log_densities_are_those_of_a_dense_gaussian():
     assert_allclose(model.log_weights(state), total - np.logaddexp.reduce(total), rtol=1e-9, atol=1e-9)
 
 
-def test_missing_entries_leave_the_mean_of_their_weights_and_count_for_nothing():
+@pytest.mark.parametrize("moving", [False, True])
+def test_rows_without_gaps_are_learnt_alike_by_blocks_and_by_rows(moving):
+    Y, places = data(40)
+    model = build(moving)
+    block, told = model.learn(model.init(), jnp.asarray(Y), jnp.asarray(places))
+    rows, said = model.learn(model.init(), jnp.asarray(Y), jnp.asarray(places), jnp.ones(Y.shape, bool))
+    for one, other in zip(jax.tree.leaves((block, told)), jax.tree.leaves((rows, said)), strict=True):
+        assert_allclose(one, other, rtol=1e-8, atol=1e-10)
+
+
+def test_an_entry_that_is_missing_counts_for_nothing_and_only_decays():
     Y, places = data(30)
-    model = build()
+    model = replace(build(), experts=replace_dynamics(mean_reverting(0.9)))
     state, _ = model.learn(model.init(), jnp.asarray(Y[:29]), jnp.asarray(places[:, :29]))
     seen = np.array([[True, False, True, False]])
-    holes = np.where(seen, Y[29:], np.nan)
     row = jnp.asarray(places[:, 29:])
-    after, info = model.learn(state, jnp.asarray(holes), row, jnp.asarray(seen))
-    assert_allclose(after.belief.mean[:, :, 1], state.belief.mean[:, :, 1], rtol=1e-9, atol=1e-12)
+    after, info = model.learn(state, jnp.asarray(np.where(seen, Y[29:], np.nan)), row, jnp.asarray(seen))
+    assert_allclose(after.belief.mean[:, :, 1], 0.9 * state.belief.mean[:, :, 1], rtol=1e-9, atol=1e-12)
     whole, _ = model.learn(state, jnp.asarray(Y[29:]), row)
     assert_allclose(after.belief.mean[:, :, 0], whole.belief.mean[:, :, 0], rtol=1e-9)
-    mean, var = zip(*(model.reconstruct(state, jnp.asarray(k), row[k]) for k in range(len(row))), strict=True)
-    var = np.stack(var)[:, 0]
-    each = -0.5 * ((Y[29] - np.stack(mean)[:, 0]) ** 2 / var + np.log(2.0 * np.pi * var))
+    mean, var = (
+        np.stack(each)
+        for each in zip(*(model.reconstruct(state, jnp.asarray(k), row[k]) for k in range(len(row))), strict=True)
+    )
+    each = -0.5 * ((Y[29] - mean[:, 0]) ** 2 / var[:, 0] + np.log(2.0 * np.pi * var[:, 0]))
     assert_allclose(info.log_density[0], each[:, [0, 2]].sum(axis=1), rtol=1e-9)
+    assert after.seen.tolist() == [30.0, 29.0, 30.0, 29.0]
+
+
+def replace_dynamics(dynamics: Dynamics) -> Expert:
+    """The experts with other dynamics."""
+    many = jax.tree.map(lambda a: jnp.repeat(a[None], K), dynamics)
+    return eqx.tree_at(lambda expert: expert.dynamics, experts(), many)
+
+
+@pytest.mark.parametrize("pattern", ["at random", "late"])
+def test_outputs_with_gaps_are_learnt_nearly_as_if_each_had_a_belief_of_its_own(pattern):
+    rng = np.random.default_rng(5)
+    model = build()
+    x = rng.normal(size=(400, D))
+    expert = jax.tree.map(lambda a: a[1], model.experts)
+    Phi = np.asarray(expert.basis(jnp.asarray(x)))
+    truth = np.sqrt(float(expert.prior_var)) * rng.normal(size=(F, E))
+    Y = Phi @ truth + np.sqrt(0.05) * rng.normal(size=(400, E))
+    seen = rng.random((400, E)) < 0.4 if pattern == "at random" else np.ones((400, E), bool)
+    if pattern == "late":
+        seen[:200, 2] = False
+    places = jnp.asarray(np.stack([x] * K))
+    state = model.init()
+    for i in range(0, 400, 50):
+        rows = slice(i, i + 50)
+        state, _ = model.learn(state, jnp.asarray(Y[rows]), places[:, rows], jnp.asarray(seen[rows]))
+    exact = np.stack(
+        [
+            np.linalg.solve(
+                Phi[there].T @ Phi[there] + 0.05 / float(expert.prior_var) * np.eye(F), Phi[there].T @ Y[there, j]
+            )
+            for j, there in enumerate(seen.T)
+        ],
+        axis=1,
+    )
+    test = np.asarray(expert.basis(jnp.asarray(rng.normal(size=(500, D)))))
+    ours, best = (np.sqrt(np.mean((test @ (w - truth)) ** 2, axis=0)) for w in (state.belief.mean[1], exact))
+    spread = np.sqrt(np.mean((test @ truth) ** 2, axis=0))
+    assert (ours < best + (0.2 if pattern == "at random" else 0.03) * spread).all()
 
 
 def test_places_of_the_warm_up_gain_and_are_near_the_truth():
