@@ -183,3 +183,9 @@ def test_bands_follow_the_errors_of_each_entry():
     mean, var = learner.reconstruct(places)
     held = np.mean(np.abs(Y[300:] - mean) < 1.645 * np.sqrt(var), axis=0)
     assert (held > 0.75).all() and 0.8 < held.mean() < 0.97
+
+
+def test_a_row_that_is_unlike_everything_stays_on_the_map():
+    learner, _ = learnt(SMALL, circle(), 90)
+    found = learner.place(1e6 * circle(9)).found
+    assert (np.abs(found.places) <= 10.0).all() and np.isfinite(found.log_density).all()

@@ -50,6 +50,8 @@ def uncertainty(x: np.ndarray, y: np.ndarray, std: np.ndarray, places: np.ndarra
         shown = ax.imshow(std, shade, origin="lower", aspect="auto", extent=extent, vmin=1.0, vmax=most)
         shown.set_interpolation("bilinear")
         _dots(ax, places, "ink", 1.6)
+        ax.set_xlim(x[0], x[-1])
+        ax.set_ylim(y[0], y[-1])
         _ticks(ax, names[0])
 
     return _wide_and_narrow("uncertainty", "Uncertainty in the latent space", draw)

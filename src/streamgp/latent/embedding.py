@@ -18,6 +18,7 @@ from streamgp.filtering import FilterState
 from streamgp.linalg import solve_small
 
 STEPS = 50  # at most; most rows need some ten
+FARTHEST = 10.0  # standard deviations of the prior; a row that is unlike everything would go on for ever
 _SMALL_GAIN = 1e-6  # nats by which no row gains any more
 _DAMPING = (1e-6, 1e-2, 1e8)  # least, first, most: of the curvature
 
@@ -136,7 +137,7 @@ def embed(
         count, x, now, damping, moving = carry
         diagonal = jnp.einsum("nii->ni", now.curvature)
         damped = now.curvature + jnp.einsum("ni,ij->nij", damping[:, None] * diagonal, jnp.eye(x.shape[1]))
-        candidate = x + solve_small(damped, now.gradient)
+        candidate = jnp.clip(x + solve_small(damped, now.gradient), -FARTHEST, FARTHEST)
         then = log_joint(basis, belief, noise_var, rows, candidate)
         gain = then.value - now.value
         # Not where it is not a number; and where a row has ended hangs on no other row.
