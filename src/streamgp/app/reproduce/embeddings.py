@@ -153,7 +153,7 @@ def with_gaps(some: Images) -> Iterator[tuple[str, Score]]:
     yield (
         "PCA of means in their place",
         {
-            "error": some.error(PCA(2).fit_transform(filled)),
+            "error": some.error(PCA(2, random_state=some.seed).fit_transform(filled)),
             "fill_rmse": float(np.sqrt(np.mean(np.square((some.X - filled)[later][gone[later]])))),
         },
     )
@@ -200,8 +200,8 @@ def umap_of(some: Images, rows: int | None) -> np.ndarray:
 def rivals(some: Images, every: bool) -> Iterator[tuple[str, Score]]:
     """Methods of others, most of them fitted on all rows; UMAP is missing where it is not installed."""
     methods: dict[str, Callable[[], np.ndarray]] = {
-        "PCA": lambda: PCA(2).fit_transform(some.X),
-        "PCA of the warm-up": lambda: PCA(2).fit(some.X[: some.warmup]).transform(some.X),
+        "PCA": lambda: PCA(2, random_state=some.seed).fit_transform(some.X),
+        "PCA of the warm-up": lambda: PCA(2, random_state=some.seed).fit(some.X[: some.warmup]).transform(some.X),
         "IncrementalPCA": lambda: IncrementalPCA(2, batch_size=64).fit_transform(some.X),
         "UMAP of the warm-up": lambda: umap_of(some, some.warmup),
         "UMAP of all rows": lambda: umap_of(some, None),
