@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,17 @@ from typer.testing import CliRunner, Result
 from streamgp import StreamingGPLVM
 from streamgp.app import cli, embed
 from streamgp.app.interrupt import Interrupt, Stop
+from streamgp.latent import fit_places
 
 ROWS, WARMUP = 150, 40
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_steps():
+    """What is written is the same after few steps of the warm-up's fits."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("streamgp.latent.learner.fit_places", partial(fit_places, steps=30))
+        yield
 
 
 def invoke(*words: object, stdin: bytes | None = None) -> Result:
