@@ -24,7 +24,7 @@ import safetensors.numpy
 
 from streamgp.serialise import CheckpointError, decode, encode, register, registry
 
-__all__ = ["CheckpointError", "load", "register", "registry", "save"]
+__all__ = ["CheckpointError", "load", "load_of", "register", "registry", "save"]
 
 _FORMAT = "streamgp-checkpoint"
 _FORMAT_VERSION = 1
@@ -129,6 +129,22 @@ def load(
             f"{directory}: cannot load this checkpoint (written by streamgp {version}; "
             f"this is {_own_version()}): {error}"
         ) from error
+
+
+def load_of(directory: str | Path, cls: type) -> dict[str, Any]:
+    """The tree of a checkpoint that `save` wrote with the name of this class as the ``kind`` in its `meta`.
+
+    Raises
+    ------
+    CheckpointError
+        As `load` does, and if the checkpoint is of another kind.
+    """
+    tree, meta = load(directory)
+    if meta.get("kind") != cls.__name__:
+        raise CheckpointError(
+            f"{directory}: expected a checkpoint of a {cls.__name__}, got one of {meta.get('kind')!r}"
+        )
+    return tree
 
 
 def _read_manifest(directory: Path) -> dict[str, Any]:

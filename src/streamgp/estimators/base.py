@@ -112,11 +112,7 @@ class StreamEstimator(BaseEstimator):
         CheckpointError
             If the checkpoint is damaged or not of this kind; the message says what is wrong.
         """
-        tree, meta = checkpoint.load(path)
-        if meta.get("kind") != cls.__name__:
-            raise checkpoint.CheckpointError(
-                f"{path}: expected a checkpoint of a {cls.__name__}, got one of {meta.get('kind')!r}"
-            )
+        tree = checkpoint.load_of(path, cls)
         estimator = cls(**tree["params"])
         estimator._learner = StreamLearner.from_tree(tree["learner"])
         estimator._single = tree["single"]

@@ -136,7 +136,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             If `X` is no table of numbers, holds infinity, or a row in which nothing is there; nothing is forgotten
             then.
         """
-        rows = self._checked(check_array(X, **_AS_NUMBERS, estimator=self))
+        rows = self._first(X)
         learner = self._new_learner(rows.shape[1], warmup_of(len(rows)))
         self._learn(learner, rows)
         if not learner.warmed_up:
@@ -155,7 +155,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             As in `fit`; what was learnt stays as it is.
         """
         if not self.__sklearn_is_fitted__():
-            rows = self._checked(check_array(X, **_AS_NUMBERS, estimator=self))
+            rows = self._first(X)
             self._learner = self._new_learner(rows.shape[1], WARMUP)
             validate_data(self, X, skip_check_array=True)
         else:
@@ -334,11 +334,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         CheckpointError
             If the checkpoint is damaged or not of this kind; the message says what is wrong.
         """
-        tree, meta = checkpoint.load(path)
-        if meta.get("kind") != cls.__name__:
-            raise checkpoint.CheckpointError(
-                f"{path}: expected a checkpoint of a {cls.__name__}, got one of {meta.get('kind')!r}"
-            )
+        tree = checkpoint.load_of(path, cls)
         estimator = cls.of(LatentLearner.from_tree(tree["learner"]), tree["feature_names"])
         return estimator.set_params(**tree["params"])
 
@@ -369,6 +365,10 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 f"warm-up: go on with partial_fit, or choose a shorter warmup."
             )
         return self._learner
+
+    def _first(self, X: Any) -> np.ndarray:
+        """Rows of any columns; what the estimator knows of its own stays as it is."""
+        return self._checked(check_array(X, **_AS_NUMBERS, estimator=self))
 
     def _check(self, X: Any) -> np.ndarray:
         """Rows of the columns that were there from the start."""

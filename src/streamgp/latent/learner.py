@@ -321,8 +321,8 @@ class LatentLearner:
         # Filled up to a whole batch, or one row: two programs of each kind.
         missing = 0 if n == 1 else self.spec.batch_size - n
         Y, seen = self._scaled(np.concatenate([rows, np.repeat(rows[:1], missing, axis=0)]))
-        if not self._placing.all():
-            seen = np.where((seen & self._placing).any(axis=1, keepdims=True), seen & self._placing, seen)
+        told = seen & self._placing
+        seen = np.where(told.any(axis=1, keepdims=True), told, seen)
         complete = bool(seen.all())
         nearest = self.neighbours.search(Y, self.spec.n_starts * (1 if complete else MORE_STARTS))
         starts = self._places[nearest].transpose(2, 0, 1, 3)
