@@ -42,6 +42,7 @@ PRESETS: dict[str, Spec] = {
             rule="auto",
             most_features=800,
             without_lags=True,
+            robust=True,
         ),
         Spec("e-doebe", dynamics=("static", "walk 0.0001", _WALK), rule="e-doebe"),
         Spec("oebe"),
@@ -69,6 +70,7 @@ GENERALISED_DEFAULT = Spec(
     dynamics=("static", _WALK, "walk 0.1"),
     rule="auto",
     most_features=400,
+    robust=True,
 )
 
 
@@ -89,6 +91,7 @@ def make_spec(
     switch: float | None = None,
     q_absolute: bool = False,
     warmup_posterior: str = "condition",
+    robust: bool | None = None,
     lags: Any = None,
     horizon: int | None = None,
 ) -> Spec:
@@ -157,6 +160,8 @@ def make_spec(
     if horizon is not None:
         changes["horizon"] = whole_number("horizon", horizon)
     changes["warmup_posterior"] = _known("warmup_posterior", warmup_posterior, ("condition", "prior"))
+    if robust is not None:
+        changes["robust"] = bool(robust)
     spec = replace(spec, **changes)
     copies = len(spec.dynamics) * len(spec.noise)
     if spec.rule == "e-doebe" and spec.delta * copies > 1.0:

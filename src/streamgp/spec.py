@@ -60,6 +60,9 @@ class Spec:
     warmup_posterior
         ``condition``: after the fit the experts learn the warm-up rows; ``prior``: they start again from the
         prior, as in the papers.
+    robust
+        Glitches are set aside: a row that a filter finds absurd is learnt with its noise raised, and the warm-up is
+        screened for outliers before the fit. The papers' models have it off.
     lags
         Which targets before a row are among its inputs, in rows back, ascending.
     without_lags
@@ -96,6 +99,7 @@ class Spec:
     transition: tuple[tuple[float, ...], ...] | None = None
     q_absolute: bool = False
     warmup_posterior: str = "condition"
+    robust: bool = False
     lags: tuple[int, ...] = ()
     without_lags: bool = False
     horizon: int = 0

@@ -177,6 +177,13 @@ def run(
     warmup_posterior: Annotated[
         Start, typer.Option(help="After the fit: learn the warm-up rows, or restart from the prior.")
     ] = Start.condition,
+    robust: Annotated[
+        bool | None,
+        typer.Option(
+            "--robust/--no-robust",
+            help="Set glitches aside: absurd rows are predicted, flagged and hardly learnt. Default: as the model.",
+        ),
+    ] = None,
     q_absolute: Annotated[
         bool,
         typer.Option(
@@ -227,6 +234,7 @@ def run(
                 switch=switch,
                 q_absolute=q_absolute,
                 warmup_posterior=warmup_posterior.value,
+                robust=robust,
                 lags=_whole_numbers("--lags", lags),
                 horizon=horizon,
             )

@@ -22,7 +22,7 @@ SHORT_WARMUP = 50  # below it a fifth of a short data set teaches too little
 # Parameters of every estimator that describe its model.
 _SHARED = (
     *("bases", "features_per_basis", "dynamics", "weights"),
-    *("delta", "share", "switch", "warmup_posterior"),
+    *("delta", "share", "switch", "warmup_posterior", "robust"),
 )
 
 
@@ -46,6 +46,7 @@ class StreamEstimator(BaseEstimator):
         share: float | None = None,
         switch: float | None = None,
         warmup_posterior: str = "condition",
+        robust: bool | None = None,
         on_bad_row: str = "raise",
         random_state: Any = 0,
     ) -> None:
@@ -59,6 +60,7 @@ class StreamEstimator(BaseEstimator):
         self.share = share
         self.switch = switch
         self.warmup_posterior = warmup_posterior
+        self.robust = robust
         self.on_bad_row = on_bad_row
         self.random_state = random_state
 

@@ -23,8 +23,8 @@ class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
 
     Parameters
     ----------
-    model, warmup, bases, features_per_basis, dynamics, weights, delta, share, switch, warmup_posterior, on_bad_row, \
-random_state
+    model, warmup, bases, features_per_basis, dynamics, weights, delta, share, switch, warmup_posterior, robust, \
+on_bad_row, random_state
         As in `StreamingGPRegressor`. The default model is one of its own; online learners of many kernels have the
         softmax loss.
 

@@ -23,8 +23,8 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
 
     Parameters
     ----------
-    model, warmup, bases, features_per_basis, dynamics, weights, delta, share, switch, warmup_posterior, on_bad_row, \
-random_state
+    model, warmup, bases, features_per_basis, dynamics, weights, delta, share, switch, warmup_posterior, robust, \
+on_bad_row, random_state
         As in `StreamingGPRegressor`. The default model is one of its own.
     likelihood
         ``negative-binomial``, whose excess over the Poisson variance is learnt in the warm-up (and may be next to
@@ -60,6 +60,7 @@ random_state
         share: float | None = None,
         switch: float | None = None,
         warmup_posterior: str = "condition",
+        robust: bool | None = None,
         on_bad_row: str = "raise",
         random_state: Any = 0,
     ) -> None:
@@ -74,6 +75,7 @@ random_state
             share=share,
             switch=switch,
             warmup_posterior=warmup_posterior,
+            robust=robust,
             on_bad_row=on_bad_row,
             random_state=random_state,
         )

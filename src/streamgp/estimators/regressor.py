@@ -59,6 +59,10 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
     warmup_posterior
         ``condition`` (default): after the fit, experts learn the warm-up rows. ``prior``: they restart from the
         prior, as in the papers.
+    robust
+        Whether glitches are set aside: a row that a filter finds absurd is learnt with its noise raised, five in a
+        row are a change and learnt as any others; the warm-up is screened for outliers. None: as the preset has it,
+        which is on for ``default`` and off for the papers' models.
     lags
         Past targets as further inputs, in rows back: ``(1, 2, 24)``, or an int for that one lag. They count the rows
         that were learnt, and must be shorter than the warm-up. `predict` takes every row as the next one, so its
@@ -111,6 +115,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         share: float | None = None,
         switch: float | None = None,
         warmup_posterior: str = "condition",
+        robust: bool | None = None,
         lags: Any = None,
         horizon: int | None = None,
         on_bad_row: str = "raise",
@@ -127,6 +132,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
             share=share,
             switch=switch,
             warmup_posterior=warmup_posterior,
+            robust=robust,
             on_bad_row=on_bad_row,
             random_state=random_state,
         )
