@@ -13,6 +13,19 @@ from streamgp.arrays import AnyArray as AnyArray
 from streamgp.arrays import namespace as namespace
 
 
+def trimmed(weights: Float[AnyArray, "*n k"], trim: float) -> Float[AnyArray, "*n k"]:
+    """Weights less `trim` over their number, those that had no more at zero; they sum to one again.
+
+    Every expert keeps some weight, lest it be lost for good. In a mean over hundreds of experts those remainders let
+    the worst of them speak. What they say does not depend on rounding, since the weights move steadily.
+    """
+    if trim == 0.0:
+        return weights
+    xp = namespace(weights)
+    left = xp.maximum(weights - trim / weights.shape[-1], 0.0)
+    return left / left.sum(-1, keepdims=True)
+
+
 class Predictive(eqx.Module):
     """A mixture for every row, of Gaussians or Student's t: the distribution of the next target, noise included.
 
@@ -25,12 +38,16 @@ class Predictive(eqx.Module):
         Mean and variance of each component and output, in the units of the target.
     dof
         Degrees of freedom of each component, at least 5; infinite for a Gaussian. None: all are Gaussians.
+    trim
+        Mean and variance leave out of each weight as much as `trim` over the number of components, so that components
+        of next to no weight have no part in them, however far out. Density and quantiles are of the whole mixture.
     """
 
     log_weights: Float[AnyArray, "n k"]
     loc: Float[AnyArray, "n k e"]
     var: Float[AnyArray, "n k e"]
     dof: Float[AnyArray, "n k"] | None = None
+    trim: float = eqx.field(static=True, default=0.0)
 
     @property
     def weights(self) -> Float[AnyArray, "n k"]:
@@ -39,14 +56,14 @@ class Predictive(eqx.Module):
 
     @property
     def mean(self) -> Float[AnyArray, "n e"]:
-        """Mean of the mixture."""
-        return (self.weights[:, :, None] * self.loc).sum(1)
+        """Mean of the mixture, without components of next to no weight where `trim` says so."""
+        return (trimmed(self.weights, self.trim)[:, :, None] * self.loc).sum(1)
 
     @property
     def variance(self) -> Float[AnyArray, "n e"]:
-        """Variance of the mixture: within components plus between their means."""
+        """Variance of the same components: within them plus between their means."""
         spread = self.loc - self.mean[:, None, :]
-        return (self.weights[:, :, None] * (self.var + spread * spread)).sum(1)
+        return (trimmed(self.weights, self.trim)[:, :, None] * (self.var + spread * spread)).sum(1)
 
     @property
     def std(self) -> Float[AnyArray, "n e"]:
@@ -139,12 +156,18 @@ class Info(NamedTuple):
         None where a single rule weighs the experts.
     weights
         Of each row, how much each expert counted, where the prediction is no mixture with a component for each.
+    flagged
+        True where a row was an outlier to most of the weight, and hardly learnt. None for a model that has no guard.
+    sick
+        Of each row and filter, whether its numbers were not finite, so that it was left out. None if not looked for.
     """
 
     predictive: Any
     outside: Bool[AnyArray, " n"]
     rules: Float[AnyArray, "n r"] | None = None
     weights: Float[AnyArray, "n w"] | None = None
+    flagged: Bool[AnyArray, " n"] | None = None
+    sick: Bool[AnyArray, "n f"] | None = None
 
 
 @runtime_checkable

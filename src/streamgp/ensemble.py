@@ -23,8 +23,8 @@ from streamgp.engine import compiled, host, sharding
 from streamgp.engine.blocks import Group, alike, by_group, in_blocks, num_features, stack
 from streamgp.engine.clock import advance, elapsed
 from streamgp.engine.sharding import Spread
-from streamgp.filtering import Noise, prior_state
-from streamgp.judging import Judged, Waiting, judge, with_noise
+from streamgp.filtering import Noise, Predicted, prior_state
+from streamgp.judging import Judged, Waiting, judge, only_finite, with_noise
 from streamgp.noise import CONSTANT_NOISE, NoiseKinds, NoiseState
 from streamgp.serialise import register
 from streamgp.weights import WeightRule
@@ -85,6 +85,7 @@ class Ensemble(eqx.Module):
     num_inputs: int = eqx.field(static=True)
     num_outputs: int = eqx.field(static=True)
     noise: NoiseKinds = CONSTANT_NOISE
+    guarded: bool = eqx.field(static=True, default=False)
 
     @property
     def num_experts(self) -> int:
@@ -102,7 +103,7 @@ class Ensemble(eqx.Module):
         if host.serves(self.log_prior, *prior_vars):
             prior_vars = host.on_host(prior_vars)  # in NumPy nothing is compiled
         filters = [
-            prior_state(num_features(group), self.num_outputs, prior_var)
+            prior_state(num_features(group), self.num_outputs, prior_var, self.guarded)
             for group, prior_var in zip(self.groups, prior_vars, strict=True)
         ]
         nothing = np.full((), np.nan, self.time_unit.dtype)
@@ -127,30 +128,50 @@ class Ensemble(eqx.Module):
         return (sharding, sharding.spread(filters, devices)) if len(devices) > 1 else (None, filters)
 
     def predict(
-        self, state: EnsembleState, X: Float[AnyArray, "n d"], times: Float[AnyArray, " n"] | None = None
+        self,
+        state: EnsembleState,
+        X: Float[AnyArray, "n d"],
+        times: Float[AnyArray, " n"] | None = None,
+        extra: Float[AnyArray, " n"] | None = None,
     ) -> Predictive:
-        """Predict each row as if it were the next one; with a horizon, as the one so many rows after the last."""
+        """Predict each row as if it were the next one; with a horizon, as the one so many rows after the last.
+
+        The noise of a row may have an `extra` variance.
+        """
         engine, filters = self._engine(state, X)
         if engine is None:
-            return self._predict_compiled(state, X, times)
+            return self._predict_compiled(state, X, times, extra)
         X, last_time, times = host.on_host((X, state.last_time, times))
         tau = elapsed(self.time_unit, last_time, X, times, _horizon(state))
         parts = engine.predict_groups(self.groups, filters, X, tau)
-        return self._mix(state.weights, state.noise, parts, tau)
+        return self._mix(state.weights, state.noise, parts, tau, extra)
 
     @eqx.filter_jit
-    def _predict_compiled(self, state: EnsembleState, X: AnyArray, times: AnyArray | None) -> Predictive:
+    def _predict_compiled(
+        self, state: EnsembleState, X: AnyArray, times: AnyArray | None, extra: AnyArray | None
+    ) -> Predictive:
         tau = elapsed(self.time_unit, state.last_time, X, times, _horizon(state))
         platform = jax.default_backend()
         groups = zip(self.groups, state.gathered().filters, strict=True)
         parts = [compiled.predict_group(group, beliefs, X, tau, platform) for group, beliefs in groups]
-        return self._mix(state.weights, state.noise, parts, tau)
+        return self._mix(state.weights, state.noise, parts, tau, extra)
 
     @eqx.filter_jit
-    def _mix(self, weights: Any, noise: NoiseState | None, parts: list, tau: AnyArray) -> Predictive:
+    def _mix(
+        self,
+        weights: Any,
+        noise: NoiseState | None,
+        parts: list[Predicted],
+        tau: AnyArray,
+        extra: AnyArray | None,
+    ) -> Predictive:
         for_all = jax.tree.map(lambda a: jnp.asarray(a)[None], noise)
-        loc, var, dof = with_noise(self.noise, for_all, *self._collect(parts), tau)
-        return Predictive(jnp.broadcast_to(self.rule.predict(weights)[None], loc.shape[:2]), loc, var, dof)
+        loc, var, _ = self._collect(parts)
+        if extra is not None:
+            var = var + jnp.asarray(extra)[:, None, None]
+        loc, var, dof = with_noise(self.noise, for_all, loc, var, tau)
+        log_weights = jnp.broadcast_to(self.rule.predict(weights)[None], loc.shape[:2])
+        return Predictive(*only_finite(log_weights, loc, var), dof)
 
     def update(
         self,
@@ -160,10 +181,12 @@ class Ensemble(eqx.Module):
         mask: Bool[AnyArray, " n"] | None = None,
         times: Float[AnyArray, " n"] | None = None,
         later: Float[AnyArray, "n d"] | None = None,
+        extra: Float[AnyArray, " n"] | None = None,
     ) -> tuple[EnsembleState, Info]:
         """Learn from the rows in order and return the one-step-ahead prediction of each.
 
-        Rows with a false `mask` change nothing; their entry in the returned prediction is NaN.
+        Rows with a false `mask` change nothing; their entry in the returned prediction is NaN. The noise of a row
+        may have an `extra` variance, with which it is predicted and learnt.
 
         A state with a horizon h needs for each row the inputs of the row that is h rows `later`. What is returned is
         then the forecast of each of those, as `predict` gives it once the row itself is learnt. It is by such
@@ -174,11 +197,11 @@ class Ensemble(eqx.Module):
         mask = jnp.ones(X.shape[0], bool) if mask is None else mask
         engine, filters = self._engine(state, X, y)
         if engine is None:
-            return self._update_compiled(state, X, y, mask, times, later)
-        X, y, seen, last_time, times = host.on_host((X, y, mask, state.last_time, times))
+            return self._update_compiled(state, X, y, mask, times, later, extra)
+        X, y, seen, last_time, times, extra = host.on_host((X, y, mask, state.last_time, times, extra))
         clock, last_time = advance(self.time_unit, last_time, seen, times)
         live = np.asarray(self._live(state.weights))
-        blocks = in_blocks(X, y, seen, clock, later, _horizon(state))
+        blocks = in_blocks(X, y, seen, clock, later, _horizon(state), extra)
         alive = by_group(live, self.order, self._shapes)
         filters, parts, outside = engine.update_groups(self.groups, filters, blocks, alive)
         learnt, info = self._learn_weights(
@@ -196,9 +219,10 @@ class Ensemble(eqx.Module):
         mask: AnyArray,
         times: AnyArray | None,
         later: Any = None,
+        extra: AnyArray | None = None,
     ) -> tuple[EnsembleState, Info]:
         clock, last_time = advance(self.time_unit, state.last_time, mask, times)
-        blocks = in_blocks(X, y, mask, clock, later, _horizon(state))
+        blocks = in_blocks(X, y, mask, clock, later, _horizon(state), extra)
         live: list = [None] * len(self.groups)
         if self.rule.shuts_down:
             live = by_group(self._live(state.weights), self.order, self._shapes)
@@ -225,19 +249,25 @@ class Ensemble(eqx.Module):
     ) -> tuple[Judged, Info]:
         """Weigh every row's predictions by what the rows before it taught, and learn from its own."""
         n = y.shape[0]
-        loc, var = self._collect([_join(loc, var, n) for loc, var in parts])
-        learnt, predictive, rules = judge(
-            self.rule, self.noise, judged, loc, var, y, mask, jnp.diff(clock, prepend=0.0)
+        loc, var, is_outlier = self._collect([_join(part, n) for part in parts])
+        learnt, predictive, rules, flagged = judge(
+            self.rule, self.noise, judged, loc, var, y, mask, jnp.diff(clock, prepend=0.0), is_outlier
         )
-        return learnt, Info(predictive, jnp.asarray(outside[:n] & mask), rules)
+        sick = ~jnp.isfinite(var).all(2) & mask[:, None]
+        flagged = None if flagged is None else flagged & mask
+        return learnt, Info(predictive, jnp.asarray(outside[:n] & mask), rules, None, flagged, sick)
 
-    def _collect(self, parts: list) -> tuple[Float[Array, "n k e"], Float[Array, "n k e"]]:
+    def _collect(
+        self, parts: list[Predicted]
+    ) -> tuple[Float[Array, "n k e"], Float[Array, "n k e"], Bool[Array, "n k"] | None]:
         """Predictions of all groups, [G, R, n, E] and [G, R, n], as [n, K, E] in the order given by the user."""
-        loc = jnp.concatenate([p[0].reshape(-1, *p[0].shape[2:]) for p in parts])
-        var = jnp.concatenate([p[1].reshape(-1, p[1].shape[2]) for p in parts])
         back = np.argsort(np.asarray(self.order))
-        loc = jnp.moveaxis(loc[back], 0, 1)
-        return loc, jnp.broadcast_to(var[back].T[:, :, None], loc.shape)
+
+        def in_order(*each: AnyArray) -> Array:
+            return jnp.moveaxis(jnp.concatenate([a.reshape(-1, *a.shape[2:]) for a in each])[back], 0, 1)
+
+        loc, var, is_outlier = jax.tree.map(in_order, *parts)
+        return loc, jnp.broadcast_to(var[:, :, None], loc.shape), is_outlier
 
 
 def _horizon(state: EnsembleState) -> int:
@@ -248,10 +278,9 @@ def _arrays(state: EnsembleState) -> list:
     return [a for beliefs in state.filters for a in (beliefs.mean, beliefs.cov)]
 
 
-def _join(loc: Float[Array, "g r m b e"], var: Float[Array, "g r m b"], n: int) -> tuple:
+def _join(part: Predicted, n: int) -> Predicted:
     """Blocks as rows again, without the filling."""
-    g, r, _, _, e = loc.shape
-    return loc.reshape(g, r, -1, e)[:, :, :n], var.reshape(g, r, -1)[:, :, :n]
+    return jax.tree.map(lambda a: a.reshape(*a.shape[:2], -1, *a.shape[4:])[:, :, :n], part)
 
 
 def ensemble(
@@ -262,6 +291,7 @@ def ensemble(
     log_prior: Any = None,
     time_unit: float = 1.0,
     kinds: NoiseKinds = CONSTANT_NOISE,
+    guarded: bool = False,
 ) -> Ensemble:
     """Group experts by shape into one model.
 
@@ -280,6 +310,8 @@ def ensemble(
     kinds
         Kinds of noise, constant by default. Each of `experts` then stands for one expert of each kind, side by side:
         the rule and `log_prior` count them all.
+    guarded
+        Whether every filter has a guard against outliers (see `streamgp.guard`).
     """
     if not experts:
         raise ValueError("ensemble: expected at least one expert, got none")
@@ -302,4 +334,5 @@ def ensemble(
         num_inputs=experts[0].basis.num_inputs,
         num_outputs=num_outputs,
         noise=kinds,
+        guarded=guarded,
     )

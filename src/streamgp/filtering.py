@@ -14,16 +14,21 @@ from jaxtyping import Bool, Float
 
 from streamgp.core import AnyArray, namespace
 from streamgp.dynamics import Dynamics
-from streamgp.linalg import add_diagonal, cholesky, solve_lower, symmetrise
+from streamgp.guard import Guard, bounded, learn
+from streamgp.linalg import add_diagonal, cholesky, jittered, solve_lower, symmetrise
 from streamgp.serialise import register
 
 
 @register
 class FilterState(eqx.Module):
-    """Gaussian belief over the weights: mean of each output, one covariance for all of them."""
+    """Gaussian belief over the weights: mean of each output, one covariance for all of them.
+
+    With a `guard`, outliers among the rows are hardly learnt.
+    """
 
     mean: Float[AnyArray, "*batch f e"]
     cov: Float[AnyArray, "*batch f f"]
+    guard: Guard | None = None
 
 
 @register
@@ -32,6 +37,22 @@ class Noise(NamedTuple):
 
     prior_var: Float[AnyArray, ""]
     noise_var: Float[AnyArray, ""]
+
+
+class Predicted(NamedTuple):
+    """What a filter predicted of rows before it learnt them.
+
+    Attributes
+    ----------
+    loc, var
+        Mean and variance of each row's target or, where there were later rows, of theirs.
+    is_outlier
+        Which of the rows learnt were outliers; None without a guard.
+    """
+
+    loc: Float[AnyArray, "*batch n e"]
+    var: Float[AnyArray, "*batch n"]
+    is_outlier: Bool[AnyArray, "*batch n"] | None
 
 
 class Later(NamedTuple):
@@ -45,13 +66,16 @@ class Later(NamedTuple):
     tau: Float[AnyArray, "*batch n"]
 
 
-def prior_state(num_features: int, num_outputs: int, prior_var: Float[AnyArray, "*batch"]) -> FilterState:
+def prior_state(
+    num_features: int, num_outputs: int, prior_var: Float[AnyArray, "*batch"], guarded: bool = False
+) -> FilterState:
     """The belief before any row, N(0, v I), of one expert or of a stack."""
     xp, dtype = namespace(prior_var), prior_var.dtype
     lead = (1,) * prior_var.ndim
     mean = xp.zeros((*prior_var.shape, num_features, num_outputs), dtype)
     eye = xp.eye(num_features, dtype=dtype).reshape(*lead, num_features, num_features)
-    return FilterState(mean, prior_var[..., None, None] * eye)
+    guard = jax.tree.map(lambda a: xp.asarray(a, dtype), Guard.start(prior_var.shape, num_outputs))
+    return FilterState(mean, prior_var[..., None, None] * eye, guard if guarded else None)
 
 
 def predict_rows(
@@ -74,10 +98,11 @@ def update_block(
     dynamics: Dynamics,
     noise: Noise,
     later: Later | None = None,
-) -> tuple[FilterState, tuple[Float[AnyArray, "n e"], Float[AnyArray, " n"]]]:
-    """Learn from a block; return the new belief and the one-step-ahead mean and variance of each row.
+    extra: Float[AnyArray, " n"] | None = None,
+) -> tuple[FilterState, Predicted]:
+    """Learn from a block; return the new belief and what was predicted of each row.
 
-    Where there are `later` rows, mean and variance are theirs.
+    A belief whose numbers are no longer finite starts again from the prior.
 
     Parameters
     ----------
@@ -86,26 +111,72 @@ def update_block(
     tau
         Time from the last row before the block to each row, not decreasing; a row that is left out repeats
         the time before it.
+    later
+        Rows to predict in place of those.
+    extra
+        Variance that the noise of each row has in addition.
     """
     a, b = dynamics.block(tau)
     b = b * noise.prior_var
     y = jnp.where(mask[:, None], y, 0.0)
     cross = Phi @ state.cov
     K = add_diagonal(a[:, None] * a[None] * (cross @ Phi.T) + b * gram, noise.noise_var)
-    L = cholesky(K)
+    if extra is not None:
+        K = K + jnp.diag(extra)
     prior = a[:, None] * (Phi @ state.mean)
     residual = y - prior
+    guard, variance, is_outlier = state.guard, None, None
+    if guard is None:
+        L = cholesky(K)
+    else:
+        L, residual, variance, is_outlier, guard = _guarded(guard, K, residual, mask)
     C = (a[-1] * a)[:, None] * cross + b[-1][:, None] * Phi
     solved = solve_lower(L, jnp.concatenate([C, residual], axis=1))
     W, z = solved[:, : Phi.shape[1]], solved[:, Phi.shape[1] :]
     scale = jnp.diagonal(L)
     mean = a[-1] * state.mean + W.T @ z
     cov = symmetrise(add_diagonal(a[-1] * a[-1] * state.cov - W.T @ W, b[-1, -1]))
+    new = _restarted(FilterState(mean, cov, guard), noise.prior_var)
     if later is not None:
-        return FilterState(mean, cov), _forecast(state, cross, a, L, z, tau, dynamics, noise, later)
+        return new, Predicted(*_forecast(state, cross, a, L, z, tau, dynamics, noise, later), is_outlier)
     # Equal to y - scale z, but row i of it takes no part of y_i, not even in its rounding.
     ahead = prior + (L - jnp.diag(scale)) @ z
-    return FilterState(mean, cov), (ahead, scale * scale)
+    return new, Predicted(ahead, scale * scale if variance is None else variance, is_outlier)
+
+
+def _guarded(
+    guard: Guard, K: Float[AnyArray, "n n"], residual: Float[AnyArray, "n e"], mask: Bool[AnyArray, " n"]
+) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray, Guard]:
+    """The factor of a block's covariance with the noise of outliers raised, and what goes with it.
+
+    Returns the factor, the residuals (of outliers far out, shortened), the variance of every row before its noise
+    was raised, which rows are outliers, and what the guard remembers.
+    """
+
+    def eliminate(carry: tuple, i: AnyArray) -> tuple:
+        guard, left, residual = carry
+        variance, innovation = left[i, i], residual[i]
+        learnt, found, raised = learn(guard, innovation / jnp.sqrt(variance))
+        guard = jax.tree.map(lambda a, b: jnp.where(mask[i], a, b), learnt, guard)
+        found = found & mask[i]
+        used, shortened = bounded(jnp.where(found, raised, 1.0))
+        pivot = jnp.sqrt(variance * used)
+        column = jnp.where(jnp.arange(len(mask)) > i, left[:, i], 0.0) / pivot
+        step = innovation * shortened / pivot
+        left, residual = left - column[:, None] * column[None], residual - column[:, None] * step[None]
+        return (guard, left, residual), (column.at[i].set(pivot), variance, found, (1.0 - shortened) * innovation)
+
+    (guard, _, _), (columns, variance, is_outlier, beyond) = jax.lax.scan(
+        eliminate, (guard, jittered(K), residual), jnp.arange(len(mask))
+    )
+    return columns.T, residual - beyond, variance, is_outlier, guard
+
+
+def _restarted(state: FilterState, prior_var: Float[AnyArray, ""]) -> FilterState:
+    """The belief, or the prior where a number of it is not finite."""
+    prior = prior_state(*state.mean.shape, prior_var, state.guard is not None)
+    sound = jnp.isfinite(state.mean).all() & jnp.isfinite(state.cov).all()
+    return jax.tree.map(lambda a, b: jnp.where(sound, a, b), state, prior)
 
 
 def _forecast(
@@ -142,11 +213,12 @@ def update_blocks(
     dynamics: Dynamics,
     noise: Noise,
     later: Later | None = None,
-) -> tuple[FilterState, tuple[Float[AnyArray, "m n e"], Float[AnyArray, "m n"]]]:
+    extra: Float[AnyArray, "m n"] | None = None,
+) -> tuple[FilterState, Predicted]:
     """`update_block` over consecutive blocks; `tau` counts from the end of the block before."""
 
     def step(state: FilterState, block: tuple) -> tuple:
-        Phi, gram, y, mask, tau, later = block
-        return update_block(state, Phi, gram, y, mask, tau, dynamics, noise, later)
+        Phi, gram, y, mask, tau, later, extra = block
+        return update_block(state, Phi, gram, y, mask, tau, dynamics, noise, later, extra)
 
-    return jax.lax.scan(step, state, (Phi, gram, y, mask, tau, later))
+    return jax.lax.scan(step, state, (Phi, gram, y, mask, tau, later, extra))

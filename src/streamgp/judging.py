@@ -15,10 +15,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.arrays import AnyArray
-from streamgp.core import Predictive
+from streamgp.core import Predictive, namespace
 from streamgp.noise import NoiseKinds, NoiseState
 from streamgp.serialise import register
-from streamgp.weights import Mixture, WeightRule, along
+from streamgp.weights import Mixture, WeightRule, along, trust
 
 
 @register
@@ -66,7 +66,8 @@ def judge(
     y: Float[AnyArray, "n e"],
     mask: Bool[AnyArray, " n"],
     gap: Float[AnyArray, " n"],
-) -> tuple[Judged, Predictive, Float[Array, "n r"] | None]:
+    is_outlier: Bool[AnyArray, "n f"] | None = None,
+) -> tuple[Judged, Predictive, Float[Array, "n r"] | None, Bool[Array, " n"] | None]:
     """Learn from consecutive rows.
 
     Parameters
@@ -77,12 +78,15 @@ def judge(
         Targets; rows with a false `mask` are not there.
     gap
         Time from the row before to each row.
+    is_outlier
+        Which filters take each row for an outlier; None where none has a guard.
 
     Returns
     -------
-    state, predictive, rules
-        What the rows have taught; what all experts made of `loc` and `var`, weighed by what was known then; and how
-        much each of several weight rules counted. Known are the rows before, and to a forecast its own row too.
+    state, predictive, rules, flagged
+        What the rows have taught; what all experts made of `loc` and `var`, weighed by what was known then; how
+        much each of several weight rules counted; and which rows are outliers to most of the weight (None where none
+        has a guard). Known are the rows before, and to a forecast its own row too.
     """
     weights, noise, waiting = state
     due, judged, table, noises, last = (loc, var), mask, _Timetable.of(mask), None, None
@@ -95,7 +99,7 @@ def judge(
         if waiting is not None and waiting.noise is not None:
             fallen = jnp.where(judged[:, None, None], error, 0.0)
             last = table.fallen_due(waiting.noise.error, fallen)
-        noise, noises = kinds.update_rows(noise, error, due[1], gap, judged, last)
+        noise, noises = kinds.update_rows(noise, error, due[1], gap, judged, last, is_outlier)
     noises_due = noises
     if waiting is not None:
         noises = _after_each(noises, noise)
@@ -106,12 +110,39 @@ def judge(
     # The errors of h forecasts that overlap are much the same error: together they count as one row.
     overlap = 1 if waiting is None else waiting.horizon
     log_density = Predictive(jnp.zeros(loc.shape[:2]), *experts_due).component_log_density(y) / overlap
-    weights, known = along(rule, weights, log_density, judged)
+    log_density, flagged = judged_density(log_density), None
+    if is_outlier is not None:
+        is_outlier = jnp.repeat(jnp.asarray(is_outlier), len(kinds.discounts), axis=1)
+    weights, known = along(rule, weights, log_density, judged, is_outlier)
+    if is_outlier is not None:
+        flagged = jax.vmap(lambda w, outlier: trust(rule.predict(w), outlier))(known, is_outlier) < 0.5
     if waiting is not None:
         known = _after_each(known, weights)
     rules = jnp.exp(known.log_weights) if isinstance(rule, Mixture) else None
+    log_weights, loc, var = only_finite(jax.vmap(rule.predict)(known), loc, var)
     loc = jnp.where(mask[:, None, None], loc, jnp.nan)
-    return Judged(weights, noise, waiting), Predictive(jax.vmap(rule.predict)(known), loc, var, dof), rules
+    return Judged(weights, noise, waiting), Predictive(log_weights, loc, var, dof), rules, flagged
+
+
+def judged_density(log_density: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:
+    """Log densities in which an expert that says nothing finite counts like the worst of the others."""
+    xp = namespace(log_density)
+    missing = xp.isnan(log_density)
+    worst = xp.where(missing, xp.inf, log_density).min(-1, keepdims=True)
+    return xp.where(missing, xp.where(worst < xp.inf, worst, 0.0), log_density)
+
+
+def only_finite(
+    log_weights: Float[AnyArray, "n k"], loc: Float[AnyArray, "n k e"], var: Float[AnyArray, "n k e"]
+) -> tuple[Float[AnyArray, "n k"], Float[AnyArray, "n k e"], Float[AnyArray, "n k e"]]:
+    """Predictions in which experts whose numbers are not finite have no weight."""
+    xp = namespace(loc, var, log_weights)
+    sound = (xp.isfinite(loc) & xp.isfinite(var)).all(-1)
+    loc, var = xp.where(sound[..., None], loc, 0.0), xp.where(sound[..., None], var, 1.0)
+    left = xp.where(sound, log_weights, -xp.inf)
+    total = xp.log(xp.exp(left).sum(-1, keepdims=True))
+    renormalised = xp.where(xp.isfinite(total), left - total, log_weights)
+    return xp.where(sound.all(-1, keepdims=True), log_weights, renormalised), loc, var
 
 
 def with_noise(

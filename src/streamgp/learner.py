@@ -31,6 +31,8 @@ from streamgp.warmup_multikernel import make_multikernel
 from streamgp.warmup_sparse import described, make_sparse
 from streamgp.weights import Mixture
 
+# Of the weights, over the number of experts: twice what the slowest of the rules that share keeps for each.
+TRIM = 0.05
 _Stretch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -100,6 +102,7 @@ class StreamLearner:
         self._work_starts = warmup + max(spec.horizon - 1, 0)  # the first row that the fitted ensemble predicts
         self.rows = 0
         self.outside_rows = 0
+        self.flagged_rows = 0
         self.experts: list[FittedExpert] = []
         # The warm-up's rows so far, (X, y, times) of each stretch; the arrays are never written to.
         self._kept: list[_Stretch] | None = [(np.zeros((0, num_inputs)), np.zeros((0, num_outputs)), np.zeros(0))]
@@ -237,7 +240,9 @@ class StreamLearner:
             next(self.learn(x[None], y[None], self._stamp(time)))
             return
         x = self._lags.widen_next(x[None], self._targets.mean)[0]
-        self.outside_rows += self._row_by_row().learn(x, y, time)
+        outside, flagged = self._row_by_row().learn(x, y, time)
+        self.outside_rows += outside
+        self.flagged_rows += flagged
         self._lags = self._lags.learn(y[None])
         self.rows += 1
 
@@ -248,7 +253,8 @@ class StreamLearner:
         if not self._singly:
             with jax.enable_x64(True):
                 if self._rowwise is None:
-                    self._rowwise = RowWise(self._model, self._inputs, self._targets)
+                    trim = TRIM if self.spec.robust else 0.0
+                    self._rowwise = RowWise(self._model, self._inputs, self._targets, trim)
                 self._rowwise.load(self._state.gathered())
             self._singly = True
         assert self._rowwise is not None
@@ -328,7 +334,7 @@ class StreamLearner:
                 if self.spec.horizon:  # what is known of the last row is more by now
                     made = [jax.tree.map(lambda a: a[:-1], made[0]), self._last_forecast()]
             (predictive, rules), self._forecasts = self._forecasts.exchange(made)
-        return Info(predictive, info.outside, rules, info.weights)
+        return info._replace(predictive=predictive, rules=rules)
 
     def _last_forecast(self) -> tuple[AnyPredictive, np.ndarray | None]:
         """From the last row learnt, and the weights of the rules."""
@@ -352,6 +358,7 @@ class StreamLearner:
             parts.append(info._replace(predictive=self._in_units(info.predictive, n)))
             if self.warm:
                 self.outside_rows += int(info.outside.sum())
+                self.flagged_rows += 0 if info.flagged is None else int(info.flagged.sum())
         return joined(parts)
 
     def _rebuild(self) -> None:
@@ -417,6 +424,7 @@ class StreamLearner:
             np.asarray(self._targets.mean) + scale * np.asarray(predictive.loc)[:n],
             np.square(scale) * np.asarray(predictive.var)[:n],
             None if predictive.dof is None else np.asarray(predictive.dof)[:n],
+            TRIM if self.spec.robust else 0.0,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -437,6 +445,7 @@ class StreamLearner:
             "num_classes": self.num_classes,
             "rows": self.rows,
             "outside_rows": self.outside_rows,
+            "flagged_rows": self.flagged_rows,
             "experts": [asdict(expert) for expert in self.experts],
             "kept": None if self._kept is None else joined(self._kept),
             "inputs": self._inputs,
@@ -457,6 +466,7 @@ class StreamLearner:
         learner = cls(Spec(**tree["spec"]), **settings)
         learner.rows = tree["rows"]
         learner.outside_rows = tree["outside_rows"]
+        learner.flagged_rows = tree.get("flagged_rows", 0)  # younger than some checkpoints
         learner.experts = [FittedExpert(**expert) for expert in tree["experts"]]
         learner._kept = None if tree["kept"] is None else [tree["kept"]]
         learner._inputs, learner._targets = tree["inputs"], tree["targets"]

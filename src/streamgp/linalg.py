@@ -22,17 +22,20 @@ def add_diagonal(A: Float[AnyArray, "n n"], value: Float[AnyArray, ""] | float) 
     return A + value * namespace(A).eye(A.shape[0], dtype=A.dtype)
 
 
-def cholesky(A: Float[AnyArray, "n n"]) -> Any:
-    """Lower Cholesky factor of a symmetric matrix, positive definite up to round-off.
+def jittered(A: Float[AnyArray, "n n"]) -> Any:
+    """`A` with the one jitter rule: each diagonal entry grows by n eps of itself, as much as rounding may have taken.
 
-    The one jitter rule: each diagonal entry grows by n eps of itself, as much as rounding may have taken from it
-    (Higham 2002, Theorem 10.7), so that a matrix that is singular to working precision still has a factor.
+    So a matrix that is singular to working precision still has a factor (Higham 2002, Theorem 10.7).
     """
-    n, xp = A.shape[0], namespace(A)
-    jitter = n * jnp.finfo(A.dtype).eps * xp.diagonal(A)
-    if xp is np:
-        return np.linalg.cholesky(A + np.diag(jitter))
-    return jnp.linalg.cholesky(A + jnp.diag(jitter), symmetrize_input=False)
+    xp = namespace(A)
+    return A + xp.diag(A.shape[0] * jnp.finfo(A.dtype).eps * xp.diagonal(A))
+
+
+def cholesky(A: Float[AnyArray, "n n"]) -> Any:
+    """Lower Cholesky factor of a symmetric matrix, positive definite up to round-off: see `jittered`."""
+    if namespace(A) is np:
+        return np.linalg.cholesky(jittered(A))
+    return jnp.linalg.cholesky(jittered(A), symmetrize_input=False)
 
 
 def solve_lower(L: Float[AnyArray, "n n"], B: Float[AnyArray, "n m"]) -> Any:

@@ -32,6 +32,7 @@ CONSTANT = "constant"
 PRIOR_ROWS = 10.0
 # The variance stays above this share of the filter's own: after thousands of rows without any error it would not.
 LEAST_FACTOR = 1e-12
+MOST_LEARNT = 4.0  # times the expected square: as much of an outlier enters the level of the noise
 
 
 @register
@@ -115,14 +116,26 @@ class NoiseKinds(eqx.Module):
         error: Float[AnyArray, "k e"],
         var: Float[AnyArray, "k e"],
         gap: Float[AnyArray, ""],
+        is_outlier: Bool[AnyArray, " k"] | None = None,
     ) -> NoiseState:
-        """Learn from the filters' errors in a row, and from the variances that they expected."""
+        """Learn from the filters' errors in a row, and from the variances that they expected.
+
+        An outlier is not held to be noise: of its square `MOST_LEARNT` times what was expected enters at most, and
+        nothing of it lasts. An error that is not finite teaches nothing.
+        """
         discount = np.asarray([1.0 if d is None else d for d in self.discounts])
         half = np.asarray([0.0 if d is None else 0.5 for d in self.discounts])
         fresh = error[:, None] - self._left_over(gap)[None, :, None] * state.error[:, None]
+        xp = namespace(state.rate, error)
+        square, level = fresh * fresh / var[:, None], state.rate / state.shape[:, None]
+        if is_outlier is not None:
+            square = xp.where(is_outlier[:, None, None], xp.minimum(square, MOST_LEARNT * level), square)
+            error = xp.where(is_outlier[:, None], state.error, error)
+        square = xp.where(xp.isfinite(square), square, level)
+        error = xp.where(xp.isfinite(error), error, 0.0)
         shape = discount * state.shape + half
-        rate = discount[None, :, None] * state.rate + half[None, :, None] * fresh * fresh / var[:, None]
-        return NoiseState(shape, namespace(rate).maximum(rate, LEAST_FACTOR * shape[None, :, None]), error)
+        rate = discount[None, :, None] * state.rate + half[None, :, None] * square
+        return NoiseState(shape, xp.maximum(rate, LEAST_FACTOR * shape[None, :, None]), error)
 
     def update_rows(
         self,
@@ -132,6 +145,7 @@ class NoiseKinds(eqx.Module):
         gap: Float[AnyArray, " n"],
         mask: Bool[AnyArray, " n"],
         known: Float[AnyArray, "n k e"] | None = None,
+        is_outlier: Bool[AnyArray, "n k"] | None = None,
     ) -> tuple[NoiseState, NoiseState]:
         """Learn from consecutive rows; return the new state, and the state before each row, stacked.
 
@@ -139,11 +153,12 @@ class NoiseKinds(eqx.Module):
         """
 
         def step(state: NoiseState, row: tuple) -> tuple[NoiseState, NoiseState]:
-            error, var, gap, keep, known = row
-            new = self.update(state if known is None else state._replace(error=known), error, var, gap)
+            error, var, gap, keep, known, is_outlier = row
+            before = state if known is None else state._replace(error=known)
+            new = self.update(before, error, var, gap, is_outlier)
             return jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, state), state
 
-        return jax.lax.scan(step, jax.tree.map(jnp.asarray, state), (error, var, gap, mask, known))
+        return jax.lax.scan(step, jax.tree.map(jnp.asarray, state), (error, var, gap, mask, known, is_outlier))
 
 
 CONSTANT_NOISE = NoiseKinds((None,), (0.0,))

@@ -8,13 +8,16 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp import student_t
+from streamgp.core import trimmed
 from streamgp.data.standardise import Standardiser, standardise
 from streamgp.engine.blocks import num_features
 from streamgp.engine.host import on_host
 from streamgp.engine.rowfilter import Ahead, RowFilter
 from streamgp.ensemble import Ensemble, EnsembleState
 from streamgp.filtering import FilterState
+from streamgp.judging import judged_density, only_finite
 from streamgp.noise import NoiseState
+from streamgp.weights import along
 
 
 class RowWise:
@@ -24,8 +27,8 @@ class RowWise:
     to be called inside `jax.enable_x64`.
     """
 
-    def __init__(self, model: Ensemble, inputs: Standardiser, targets: Standardiser) -> None:
-        self._model = model
+    def __init__(self, model: Ensemble, inputs: Standardiser, targets: Standardiser, trim: float = 0.0) -> None:
+        self._model, self._trim = model, trim
         self._inputs = np.asarray(inputs.mean), inputs.scale
         self._targets = np.asarray(targets.mean), targets.scale
         self._unit = float(model.time_unit)
@@ -38,11 +41,12 @@ class RowWise:
         order = np.split(np.asarray(model.order), ends)
         self._back = np.argsort(np.concatenate([order[i] for members in self._alike for i in members]))
         self._one = model.num_experts == 1 and not model.noise.adapt
+        self._copies = len(model.noise.discounts)
 
         self._bases = [on_host(group.basis) for group in model.groups]
 
-        def learn_weights(weights: Any, log_density: jax.Array) -> tuple[Any, jax.Array]:
-            weights = model.rule.update(weights, log_density)
+        def learn_weights(weights: Any, log_density: jax.Array, is_outlier: Any) -> tuple[Any, jax.Array]:
+            weights, _ = along(model.rule, weights, log_density[None], None, is_outlier)
             return weights, model.rule.predict(weights)
 
         self._learn_weights = jax.jit(learn_weights)
@@ -58,45 +62,62 @@ class RowWise:
         self._weights, self._noise = state.weights, on_host(state.noise)
         self.log_weights: np.ndarray | jax.Array = np.asarray(self._model.rule.predict(state.weights))
         self.last_time = float(state.last_time)
-        self._seen: tuple[np.ndarray, float, list[Ahead]] | None = None
+        self._seen: tuple[np.ndarray, tuple[float, float], list[Ahead]] | None = None
         self._is_outside = False
 
     def predict(
-        self, x: Float[np.ndarray, " d"], time: float = np.nan
+        self, x: Float[np.ndarray, " d"], time: float = np.nan, extra: float = 0.0
     ) -> tuple[Float[np.ndarray, " e"], Float[np.ndarray, " e"]]:
         """Mean and standard deviation of the mixture for the row `x`, in the units of the targets."""
-        ahead = self._ahead(x, time)
+        ahead = self._ahead(x, time, extra)
         center, scale = self._targets
         if self._one:
             mean, variance = ahead[0].loc[0, 0], ahead[0].var[0]
         else:
             loc, var, _ = self._experts(*self._collect(ahead), np.asarray(self._elapsed(time)))
-            weights = np.exp(np.asarray(self.log_weights))
+            log_weights, loc, var = only_finite(np.asarray(self.log_weights), loc, var)
+            weights = trimmed(np.exp(log_weights), self._trim)
             mean = weights @ loc
             variance = weights @ (var + np.square(loc - mean))
         return center + scale * mean, scale * np.sqrt(variance)
 
-    def learn(self, x: Float[np.ndarray, " d"], y: Float[np.ndarray, " e"], time: float = np.nan) -> bool:
-        """Learn one row; returns whether it lay outside the region that some basis was built for."""
-        ahead = self._ahead(x, time)
+    def learn(
+        self, x: Float[np.ndarray, " d"], y: Float[np.ndarray, " e"], time: float = np.nan, extra: float = 0.0
+    ) -> tuple[bool, bool]:
+        """Learn one row.
+
+        Returns whether it lay outside the region that some basis was built for, and whether it was an outlier to
+        most of the weight.
+        """
+        ahead = self._ahead(x, time, extra)
         center, scale = self._targets
         y = (y - center) / scale
-        if not self._one:
+        found = [filter.learn(a, y) for filter, a in zip(self._filters, ahead, strict=True)]
+        is_outlier, flagged = None, False
+        if found[0] is not None:
+            is_outlier = np.concatenate([np.ravel(f) for f in found])[self._back]
+        if self._one:
+            flagged = is_outlier is not None and bool(is_outlier[0])
+        else:
             filters = self._collect(ahead)
             gap = np.asarray(self._elapsed(time))
             loc, var, dof = self._experts(*filters, gap)
-            log_density = student_t.log_density(y - loc, var, None if dof is None else dof[:, None]).sum(-1)
-            if self._noise is not None:
-                self._noise = self._model.noise.update(self._noise, y - filters[0], filters[1], gap)
+            with np.errstate(over="ignore", invalid="ignore"):
+                log_density = student_t.log_density(y - loc, var, None if dof is None else dof[:, None]).sum(-1)
+                if self._noise is not None:
+                    noise = self._model.noise
+                    self._noise = noise.update(self._noise, y - filters[0], filters[1], gap, is_outlier)
+            each = None if is_outlier is None else np.repeat(is_outlier, self._copies)
+            flagged = each is not None and bool(np.exp(np.asarray(self.log_weights)) @ each > 0.5)
             with jax.enable_x64(True):
-                # Not waited for: JAX works on the weights while the filters learn.
-                self._weights, self.log_weights = self._learn_weights(self._weights, log_density)
-        for filter, a in zip(self._filters, ahead, strict=True):
-            filter.learn(a, y)
+                rows = None if each is None else each[None]
+                self._weights, self.log_weights = self._learn_weights(
+                    self._weights, judged_density(log_density), rows
+                )
         if not np.isnan(time):
             self.last_time = time if np.isnan(self.last_time) else max(self.last_time, time)
         self._seen = None
-        return self._is_outside
+        return self._is_outside, flagged
 
     def _collect(self, ahead: list[Ahead]) -> tuple[Float[np.ndarray, "k e"], Float[np.ndarray, "k e"]]:
         """Mean and variance of all filters in the user's order."""
@@ -119,17 +140,18 @@ class RowWise:
         filters: dict[int, FilterState] = {}
         for filter, members in zip(self._filters, self._alike, strict=True):
             joined = filter.settle()
-            cuts = np.cumsum([len(self._model.groups[i].noise.prior_var) for i in members])[:-1]
-            separate = zip(members, np.split(joined.mean, cuts), np.split(joined.cov, cuts), strict=True)
-            filters |= {i: FilterState(*belief) for i, *belief in separate}
+            ends = np.cumsum([len(self._model.groups[i].noise.prior_var) for i in members])
+            for i, end in zip(members, ends, strict=True):
+                part = slice(end - len(self._model.groups[i].noise.prior_var), end)
+                filters[i] = jax.tree.map(lambda a, part=part: a[part], joined)
         self._seen = None
         in_order = tuple(filters[i] for i in range(len(filters)))
         return EnsembleState(in_order, self._weights, jnp.asarray(self.last_time), self._noise)
 
-    def _ahead(self, x: np.ndarray, time: float) -> list[Ahead]:
+    def _ahead(self, x: np.ndarray, time: float, extra: float) -> list[Ahead]:
         """What every expert says of a row; kept for the lesson that follows the prediction of the same row."""
-        tau = self._elapsed(time)
-        if self._seen is not None and self._seen[1] == tau and (self._seen[0] == x).all():
+        when = self._elapsed(time), extra
+        if self._seen is not None and self._seen[1] == when and (self._seen[0] == x).all():
             return self._seen[2]
         row = standardise(x, *self._inputs)[None]
         with jax.enable_x64(True), np.errstate(all="ignore"):  # JAX's setting for a user's own basis
@@ -137,10 +159,10 @@ class RowWise:
             # By the class: a method bound to a module is a module of its own, which takes tens of microseconds.
             self._is_outside = any(type(basis).outside(basis, row).any() for basis in self._bases)
         ahead = [
-            filter.predict(phis[members[0]] if len(members) == 1 else self._stacked(phis, members), tau)
+            filter.predict(phis[members[0]] if len(members) == 1 else self._stacked(phis, members), *when)
             for filter, members in zip(self._filters, self._alike, strict=True)
         ]
-        self._seen = (x.copy(), tau, ahead)
+        self._seen = (x.copy(), when, ahead)
         return ahead
 
     def _stacked(self, phis: list[np.ndarray], members: list[int]) -> np.ndarray:

@@ -100,7 +100,8 @@ def fit_ensemble(
                 table.append(FittedExpert(full, label, name, noise, fit.basis.num_features, fit.gain))
                 groups.append(number)
     rule = spec.make_rule(groups)
-    return ensemble(experts, rule, num_outputs=y.shape[1], time_unit=time_unit, kinds=kinds), table
+    model = ensemble(experts, rule, num_outputs=y.shape[1], time_unit=time_unit, kinds=kinds, guarded=spec.robust)
+    return model, table
 
 
 def dynamics_of(

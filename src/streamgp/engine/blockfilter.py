@@ -7,13 +7,15 @@ downdate (syrk), in place, need no more.
 
 from collections.abc import Callable
 
+import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from streamgp.core import AnyArray
 from streamgp.dynamics import Dynamics
 from streamgp.engine.blas import Matrices, Number, address
-from streamgp.filtering import Later, Noise
+from streamgp.filtering import FilterState, Later, Noise, Predicted, prior_state
+from streamgp.guard import BlockGuard
 from streamgp.linalg import mirror_upper, nearest_semidefinite
 
 TOLERATED = 1e-3  # share of the noise by which rounding may make a variance too small
@@ -21,31 +23,37 @@ LARGE = 200  # features from which on a block's work outweighs the calls, so tha
 
 
 def update_blocks(
-    mean: Float[np.ndarray, "g r f e"],
-    cov: Float[np.ndarray, "g r f f"],
+    beliefs: FilterState,
     Phi: Float[np.ndarray, "g m n f"],
     gram: Float[np.ndarray, "g m n n"] | None,
     y: Float[np.ndarray, "m n e"],
+    mask: Bool[np.ndarray, "m n"],
     tau: Float[np.ndarray, "m n"],
     dynamics: Dynamics,
     noise: Noise,
     later: Later | None = None,
-) -> tuple[Float[np.ndarray, "g r m n e"], Float[np.ndarray, "g r m n"]]:
+    extra: Float[np.ndarray, "m n"] | None = None,
+) -> Predicted:
     """Let G x R experts over G bases learn from consecutive blocks; return their predictions of the rows.
 
     What `streamgp.filtering.update_blocks` does for each expert.
 
     Parameters
     ----------
-    mean, cov
-        The beliefs, overwritten with the new ones.
+    beliefs
+        Of every expert (G, R), overwritten with the new ones.
     Phi, gram, y
         Features, their Gram matrices (None if all weights are static) and targets, with zeros in the rows left out.
+    mask
+        False in the rows left out.
     dynamics, noise
         Of every expert (G, R), with NumPy arrays.
     later
         Rows to forecast in place of those: features (G, m, B, F) and so on.
+    extra
+        Variance that the noise of each row has in addition.
     """
+    mean, cov, guard = np.asarray(beliefs.mean), np.asarray(beliefs.cov), beliefs.guard
     (G, m, B, F), R, E = Phi.shape, mean.shape[1], y.shape[2]
     v, s2 = (np.asarray(a)[..., None, None] for a in noise)
     reverts = bool((np.asarray(dynamics.decay) < 1.0).any())
@@ -59,6 +67,7 @@ def update_blocks(
     at = [(address(cov[expert]), address(work[expert])) for expert in experts]
     jitter = 1.0 + B * np.finfo(np.float64).eps  # the rule of linalg.cholesky
     loc, var = np.empty((G, R, m, B, E)), np.empty((G, R, m, B))
+    is_outlier = None if guard is None else np.zeros((G, R, m, B), bool)
     last_tau = None
     a, b = np.ones((G, R, B)), np.zeros((G, R, B, B))
     end, grown = np.ones((G, R, 1, 1)), np.zeros((G, R, 1))
@@ -91,7 +100,7 @@ def update_blocks(
                 K += b * gram[:, None, i]
                 cross += b[..., -1, :, None] * P
             diagonal = K.reshape(G, R, -1)[..., :: B + 1]
-            diagonal += s2[..., 0]
+            diagonal += s2[..., 0] if extra is None else s2[..., 0] + extra[i]
             diagonal *= jitter
             L = _cholesky(K)
             scale = L.reshape(G, R, -1)[..., :: B + 1]
@@ -103,6 +112,12 @@ def update_blocks(
         np.subtract(y[i], ahead, out=z)
         for number, (_, work_at) in enumerate(at):
             blas.solve(address(L) + number * L.itemsize * B * B, work_at)
+        np.square(scale, out=var[:, :, i])
+        if guard is not None and is_outlier is not None:
+            learnt = BlockGuard(guard).learn(L, z, np.flatnonzero(mask[i]))
+            if learnt is not None:
+                changed, is_outlier[:, :, i], mapping = learnt
+                cross[changed], V[changed] = mapping @ cross[changed], mapping @ V[changed]
         if reverts:
             mean *= end
         mean += np.matmul(cross.swapaxes(-1, -2), z)
@@ -118,15 +133,26 @@ def update_blocks(
             cov.reshape(G, R, -1)[..., :: F + 1] += grown
         if forecast is not None:
             forecast.finish(V, z, loc[:, :, i], var[:, :, i])
-            continue
-        np.square(scale, out=var[:, :, i])
-        # prior + (L - diag L) z: row i takes no part of y_i, not even in its rounding.
-        scale[:] = 0.0
-        np.add(ahead, np.matmul(L, z), out=loc[:, :, i])
+        else:
+            # prior + (L - diag L) z: row i takes no part of y_i, not even in its rounding.
+            scale[:] = 0.0
+            np.add(ahead, np.matmul(L, z), out=loc[:, :, i])
+        if ill.any() or not np.isfinite(mean).all():
+            restart(beliefs, v[..., 0, 0])
     if large:
         for matrix in cov.reshape(-1, F, F):
             mirror_upper(matrix)  # BLAS' lower triangle
-    return loc, var
+    return Predicted(loc, var, is_outlier)
+
+
+def restart(beliefs: FilterState, prior_var: Float[np.ndarray, "g r"]) -> None:
+    """Let experts with a number that is not finite start again from their prior, in place."""
+    sound = np.isfinite(beliefs.mean).all((-2, -1)) & np.isfinite(beliefs.cov).all((-2, -1))
+    if sound.all():
+        return
+    prior = prior_state(*beliefs.mean.shape[-2:], prior_var, beliefs.guard is not None)
+    for ours, theirs in zip(jax.tree.leaves(beliefs), jax.tree.leaves(prior), strict=True):
+        ours[~sound] = theirs[~sound]
 
 
 class _Forecast:

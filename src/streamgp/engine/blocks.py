@@ -37,7 +37,8 @@ class LaterRows(eqx.Module):
 class Blocks(eqx.Module):
     """Rows of a stream, m blocks of b; the last one filled up with rows that the mask leaves out.
 
-    Where there are `later` rows, the filters forecast those instead of telling the one-step-ahead predictions.
+    Where there are `later` rows, the filters forecast those instead of telling the one-step-ahead predictions. The
+    noise of a row may have an `extra` variance.
     """
 
     X: Float[AnyArray, "m b d"]
@@ -45,6 +46,7 @@ class Blocks(eqx.Module):
     mask: Bool[AnyArray, "m b"]
     tau: Float[AnyArray, "m b"]
     later: LaterRows | None = None
+    extra: Float[AnyArray, "m b"] | None = None
 
 
 def in_blocks(
@@ -54,6 +56,7 @@ def in_blocks(
     clock: AnyArray,
     later: AnyArray | None = None,
     horizon: int = 0,
+    extra: AnyArray | None = None,
     length: int = BLOCK,
 ) -> Blocks:
     """Cut rows into blocks of this `length`; `clock` is the time since the row before the first.
@@ -65,7 +68,8 @@ def in_blocks(
     y = namespace(mask, y).where(mask[:, None], y, 0.0)
     tau = _taus(clock, size, padding)
     to_come = None if later is None else LaterRows(_split(later, size, padding), tau + horizon)
-    return Blocks(_split(X, size, padding), _split(y, size, padding), _split(mask, size, padding), tau, to_come)
+    rows = (_split(a, size, padding) for a in (X, y, mask))
+    return Blocks(*rows, tau, to_come, None if extra is None else _split(extra, size, padding))
 
 
 def features(basis: Basis, blocks: Blocks) -> tuple[Float[AnyArray, "m b f"], Bool[AnyArray, " rows"]]:

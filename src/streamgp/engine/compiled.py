@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 from streamgp.core import AnyArray
 from streamgp.dynamics import Dynamics
 from streamgp.engine.blocks import Blocks, Group, features, later_features
-from streamgp.filtering import FilterState, Later, Noise, predict_rows, update_blocks
+from streamgp.filtering import FilterState, Later, Noise, Predicted, predict_rows, update_blocks
 
 
 def _each(platform: str) -> Callable[[Callable[[tuple], Any], tuple], Any]:
@@ -24,7 +24,7 @@ def _each(platform: str) -> Callable[[Callable[[tuple], Any], tuple], Any]:
 
 def predict_group(
     group: Group, beliefs: FilterState, X: Float[AnyArray, "n d"], tau: Float[AnyArray, " n"], platform: str
-) -> tuple[Float[Array, "g r n e"], Float[Array, "g r n"]]:
+) -> Predicted:
     """Mean and variance of every row by every expert, each row as if it came `tau` after the last one learnt.
 
     `platform` is that of the device that will run it, as JAX calls it.
@@ -36,12 +36,12 @@ def predict_group(
         Phi = basis(X)
         return each(lambda a: predict_rows(a[0], Phi, tau, a[1], a[2]), tuple(experts))
 
-    return each(one_basis, (group.basis, beliefs, group.dynamics, group.noise))
+    return Predicted(*each(one_basis, (group.basis, beliefs, group.dynamics, group.noise)), None)
 
 
 def update_group(
     group: Group, beliefs: FilterState, blocks: Blocks, live: Bool[Array, "g r"] | None, platform: str
-) -> tuple[FilterState, tuple[Float[Array, "g r m b e"], Float[Array, "g r m b"]], Bool[Array, " rows"]]:
+) -> tuple[FilterState, Predicted, Bool[Array, " rows"]]:
     """Run the experts over the blocks, on a device of this `platform`.
 
     Returns the new beliefs, mean and variance of every row (where there are later ones, of each of those), and the
@@ -69,10 +69,11 @@ def update_group(
 
         def run(belief: FilterState, dynamics: Dynamics, noise: Noise) -> tuple:
             rows = (blocks.y, blocks.mask, blocks.tau)
-            return update_blocks(belief, Phi, gram, *rows, dynamics, noise, later)
+            return update_blocks(belief, Phi, gram, *rows, dynamics, noise, later, blocks.extra)
 
         def skip(belief: FilterState, *_: Any) -> tuple:
-            return belief, (jnp.zeros_like(blocks.y), jnp.ones_like(blocks.tau))
+            none = None if belief.guard is None else jnp.zeros_like(blocks.mask)
+            return belief, Predicted(jnp.zeros_like(blocks.y), jnp.ones_like(blocks.tau), none)
 
         def one_expert(args: tuple) -> tuple:
             *work, live = args

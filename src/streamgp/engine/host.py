@@ -24,7 +24,7 @@ from streamgp.dynamics import Dynamics
 from streamgp.engine import blockfilter
 from streamgp.engine.blockfilter import LARGE
 from streamgp.engine.blocks import Blocks, Group, features, later_features, member
-from streamgp.filtering import FilterState, Later, Noise
+from streamgp.filtering import FilterState, Later, Noise, Predicted
 
 
 def serves(*arrays: Any) -> bool:
@@ -38,7 +38,7 @@ def serves(*arrays: Any) -> bool:
 
 def update_groups(
     groups: Sequence[Group], beliefs: Sequence[FilterState], blocks: Blocks, live: Sequence[np.ndarray]
-) -> tuple[list[FilterState], list[tuple], Bool[np.ndarray, " rows"]]:
+) -> tuple[list[FilterState], list[Predicted], Bool[np.ndarray, " rows"]]:
     """`compiled.update_group` for every group; experts that are not `live` are not touched."""
     flags = np.zeros(blocks.mask.size, bool)
     m = blocks.mask.shape[0]
@@ -46,25 +46,27 @@ def update_groups(
     used = m - int(np.argmax(np.any(np.asarray(blocks.mask)[::-1], axis=1)))
     blocks = jax.tree.map(lambda a: a[:used], blocks)
     y, tau = np.asarray(blocks.y), np.asarray(blocks.tau)
+    rows = y, np.asarray(blocks.mask), tau, None if blocks.extra is None else np.asarray(blocks.extra)
     states, parts, waiting = [], [], []
     later_tau = None if blocks.later is None else np.asarray(blocks.later.tau)
     with one_blas_thread():
         for group, belief, alive in zip(groups, beliefs, live, strict=True):
-            mean, cov = np.array(belief.mean), np.array(belief.cov)
+            belief = jax.tree.map(np.array, belief)
             loc, var = (np.full((*alive.shape, m, *a.shape[1:]), value) for a, value in ((y, 0.0), (tau, 1.0)))
+            part = Predicted(loc, var, None if belief.guard is None else np.zeros(var.shape, bool))
             basis, noise, dynamics = on_host((group.basis, group.noise, group.dynamics))
             moves = _moves(dynamics)
             ready: dict[int, Future] = {}
-            for which in _bundles(alive, mean.shape[2]):
+            for which in _bundles(alive, belief.mean.shape[2]):
                 bases = range(which[0].start, which[0].stop)
                 for g in bases:
                     if g not in ready:
                         ready[g] = _pool().submit(_features, member(basis, g), blocks, moves, flags)
-                job = partial(_run, [ready[g] for g in bases], mean[which], cov[which], y, tau, later_tau)
-                found = loc[which][:, :, :used], var[which][:, :, :used]
-                waiting.append(_pool().submit(job, member(dynamics, which), Noise(*member(noise, which)), *found))
-            states.append(FilterState(mean, cov))
-            parts.append((loc, var))
+                job = partial(_run, [ready[g] for g in bases], member(belief, which), rows, later_tau)
+                found = Predicted(*(None if a is None else a[which][:, :, :used] for a in part))
+                waiting.append(_pool().submit(job, member(dynamics, which), Noise(*member(noise, which)), found))
+            states.append(belief)
+            parts.append(part)
         for job in waiting:
             job.result()
     return states, parts, flags
@@ -72,7 +74,7 @@ def update_groups(
 
 def predict_groups(
     groups: Sequence[Group], beliefs: Sequence[FilterState], X: Float[AnyArray, "n d"], tau: Float[AnyArray, " n"]
-) -> list[tuple]:
+) -> list[Predicted]:
     """`compiled.predict_group` for every group."""
     X, tau = np.asarray(X), np.asarray(tau)
     parts = []
@@ -87,7 +89,7 @@ def predict_groups(
                 loc[g, r], var[g, r] = blockfilter.predict_rows(
                     mean[g, r], cov[g, r], Phi, tau, member(dynamics, (g, r)), Noise(*member(noise, (g, r)))
                 )
-        parts.append((loc, var))
+        parts.append(Predicted(loc, var, None))
     return parts
 
 
@@ -109,21 +111,22 @@ def _shares(n: int) -> list[slice]:
 
 def _run(
     prepared: Sequence[Future],
-    mean: np.ndarray,
-    cov: np.ndarray,
-    y: np.ndarray,
-    tau: np.ndarray,
+    beliefs: FilterState,
+    rows: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None],
     later_tau: np.ndarray | None,
     dynamics: Dynamics,
     noise: Noise,
-    loc: np.ndarray,
-    var: np.ndarray,
+    into: Predicted,
 ) -> None:
     Phi, gram, theirs, between = zip(*(future.result() for future in prepared), strict=True)
     moves = _moves(dynamics)
     grams = _stack(gram) if moves else None
     later = None if later_tau is None else Later(_stack(theirs), _stack(between) if moves else None, later_tau)
-    loc[:], var[:] = blockfilter.update_blocks(mean, cov, _stack(Phi), grams, y, tau, dynamics, noise, later)
+    y, mask, tau, extra = rows
+    said = blockfilter.update_blocks(beliefs, _stack(Phi), grams, y, mask, tau, dynamics, noise, later, extra)
+    for whole, found in zip(into, said, strict=True):
+        if whole is not None:
+            whole[:] = found
 
 
 def _moves(dynamics: Dynamics) -> bool:

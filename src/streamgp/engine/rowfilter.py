@@ -8,11 +8,12 @@ matrix product. The numbers are those of `streamgp.filtering.update_block` with 
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from streamgp.dynamics import Dynamics
 from streamgp.engine.blockfilter import TOLERATED, mend
 from streamgp.filtering import FilterState, Noise
+from streamgp.guard import Guard, bounded, learn
 
 PENDING = 32  # rows in the buffer at most; a row costs O(F^2 + PENDING F)
 LEAST_DECAY = 1e-3  # of weights since the buffer was empty, before it is folded in
@@ -42,6 +43,7 @@ class RowFilter:
         # Each output's mean as a row, so that a product with phi reads it in order.
         self.mean = np.array(np.swapaxes(np.asarray(beliefs.mean), -1, -2), order="C")
         self.cov = np.array(beliefs.cov)
+        self.guard = None if beliefs.guard is None else Guard(*(np.array(a) for a in beliefs.guard))
         self.dynamics = Dynamics(np.asarray(dynamics.decay), np.asarray(dynamics.diffusion))
         self.prior_var, self.noise_var = np.asarray(noise.prior_var), np.asarray(noise.noise_var)
         self._least_var = (1.0 - TOLERATED) * self.noise_var
@@ -55,8 +57,11 @@ class RowFilter:
         self.decay = np.ones(self.cov.shape[:2])
         self.spread = np.zeros(self.cov.shape[:2])
 
-    def predict(self, phi: Float[np.ndarray, "*g f"], tau: float) -> Ahead:
-        """Predict a row `tau` after the last one learnt; the same features serve all if `phi` is a single row."""
+    def predict(self, phi: Float[np.ndarray, "*g f"], tau: float, extra: float = 0.0) -> Ahead:
+        """Predict a row `tau` after the last one learnt; the same features serve all if `phi` is a single row.
+
+        `extra` is variance that the noise of the row has in addition.
+        """
         if tau != self._tau:
             time = np.full(self.cov.shape[:2], tau)
             # By the class: a method bound to a module is a module of its own, which takes its time.
@@ -66,7 +71,7 @@ class RowFilter:
         shrink, grown = self._per_step
         row = phi[..., None, :]
         column = row[..., None]
-        for mended in (False, True):  # once more if a covariance was found ill
+        for attempt in range(3):  # again if a covariance was found ill
             decay, spread = self.decay * shrink, self.spread * (shrink * shrink) + grown
             gain = (self.cov @ column)[..., 0]
             if self.count:
@@ -74,26 +79,45 @@ class RowFilter:
                 gain -= (np.swapaxes(waiting @ column, -1, -2) @ waiting)[:, :, 0]
             gain *= (decay * decay)[..., None]
             gain += spread[..., None] * row
-            var = np.vecdot(gain, row) + self.noise_var
-            ill = var < self._least_var
-            if mended or not ill.any():
+            var = np.vecdot(gain, row) + (self.noise_var + extra)
+            ill = ~(var >= self._least_var)  # NaN is ill, too
+            if attempt == 2 or not ill.any():
                 break
             self._fold()
             for expert in zip(*np.nonzero(ill), strict=True):
-                mend(self.cov[expert])
+                if attempt == 0:
+                    mend(self.cov[expert])
+                else:
+                    self._restart(expert)
         loc = (self.mean @ column)[..., 0] * shrink[..., None]
         return Ahead(loc, var, gain, shrink, decay, spread)
 
-    def learn(self, ahead: Ahead, y: Float[np.ndarray, " e"]) -> None:
-        """Learn the target of the row that `ahead` predicts."""
-        step = ((y - ahead.loc) / ahead.var[..., None])[..., None]
+    def learn(self, ahead: Ahead, y: Float[np.ndarray, " e"]) -> Bool[np.ndarray, "g r"] | None:
+        """Learn the target of the row that `ahead` predicts; returns which experts take it for an outlier."""
+        error, var, is_outlier = y - ahead.loc, ahead.var, None
+        if self.guard is not None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.guard, is_outlier, raised = learn(self.guard, error / np.sqrt(var)[..., None])
+            if is_outlier.any():
+                used, shortened = bounded(raised)
+                error, var = error * shortened[..., None], var * used
+        step = (error / var[..., None])[..., None]
         self.mean *= ahead.shrink[..., None, None]
         self.mean += step * ahead.gain[:, :, None, :]
         self.decay, self.spread = ahead.decay, ahead.spread
-        self.pending[:, :, self.count] = ahead.gain / (np.sqrt(ahead.var) * ahead.decay)[..., None]
+        self.pending[:, :, self.count] = ahead.gain / (np.sqrt(var) * ahead.decay)[..., None]
         self.count += 1
         if self.count == PENDING or self.decay.min() < LEAST_DECAY:
             self._fold()
+        return is_outlier
+
+    def _restart(self, expert: tuple[int, ...]) -> None:
+        """Let an expert whose numbers are beyond repair start again from its prior."""
+        self.mean[expert] = 0.0
+        self.cov[expert] = self.prior_var[expert] * np.eye(self.cov.shape[-1])
+        if self.guard is not None:
+            for ours, start in zip(self.guard, Guard.start((), self.mean.shape[2]), strict=True):
+                ours[expert] = start
 
     def _fold(self) -> None:
         """Empty the buffer into the covariances."""
@@ -108,4 +132,5 @@ class RowFilter:
         """Fold the buffer into the covariances, and return the beliefs."""
         if self.count:
             self._fold()
-        return FilterState(np.array(np.swapaxes(self.mean, -1, -2), order="C"), self.cov.copy())
+        guard = None if self.guard is None else Guard(*(a.copy() for a in self.guard))
+        return FilterState(np.array(np.swapaxes(self.mean, -1, -2), order="C"), self.cov.copy(), guard)

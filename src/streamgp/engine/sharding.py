@@ -48,8 +48,7 @@ class Spread(eqx.Module):
 
         Where several processes hold them, all have to call it.
         """
-        mean, cov = (a[np.asarray(self.places)] for a in _fetch((self.padded.mean, self.padded.cov)))
-        return FilterState(mean, cov)
+        return jax.tree.map(lambda a: a[np.asarray(self.places)], _fetch(self.padded))
 
     stored = gathered  # what a checkpoint holds: it may be resumed on other devices
 
@@ -69,7 +68,7 @@ def spread(filters: Sequence[FilterState | Spread], devices: Sequence[Any]) -> t
         return jax.make_array_from_callback(padded.shape, sharding, lambda part: padded[part])
 
     return tuple(
-        Spread(FilterState(lay_out(beliefs.mean, at), lay_out(beliefs.cov, at)), at, mesh)
+        Spread(jax.tree.map(lambda a, at=at: lay_out(a, at), beliefs), at, mesh)
         for beliefs, at in zip(plain, places, strict=True)
     )
 
@@ -162,7 +161,7 @@ def _padded(tree: Any, places: tuple[int, ...], mesh: Mesh) -> Any:
 
 
 def _without_padding(parts: Sequence[tuple], places: Sequence[tuple[int, ...]]) -> list[tuple]:
-    return [tuple(a[np.asarray(at)] for a in part) for part, at in zip(parts, places, strict=True)]
+    return [jax.tree.map(lambda a, at=at: a[np.asarray(at)], part) for part, at in zip(parts, places, strict=True)]
 
 
 def _unpack(beliefs: Sequence[Spread]) -> tuple[tuple, tuple, Mesh]:

@@ -111,7 +111,7 @@ class LatentEnsemble(eqx.Module):
             noise = Noise(expert.prior_var, expert.noise_var)
             Phi = jnp.where(mask[:, None], expert.basis(x), 0.0)
             if observed is None:
-                belief, (ahead, var) = update_block(belief, Phi, Phi @ Phi.T, Y, mask, tau, expert.dynamics, noise)
+                belief, (ahead, var, _) = update_block(belief, Phi, Phi @ Phi.T, Y, mask, tau, expert.dynamics, noise)
                 var = var[:, None]
             else:
                 belief, (ahead, var) = _by_rows(expert, belief, Phi, Y, seen, mask, state)

@@ -5,7 +5,19 @@ next row (they have not seen its target), `update` takes in every expert's log d
 """
 
 from streamgp.weights.mixture import Mixture, MixtureState, auto, mixture
-from streamgp.weights.rules import BMA, DMA, Markov, Share, SoftBayes, WeightRule, along, fixed_share, markov, share
+from streamgp.weights.rules import (
+    BMA,
+    DMA,
+    Markov,
+    Share,
+    SoftBayes,
+    WeightRule,
+    along,
+    fixed_share,
+    markov,
+    share,
+    trust,
+)
 from streamgp.weights.stacking import ExponentiatedGradient, NewtonState, NewtonStep
 
 __all__ = [
@@ -26,4 +38,5 @@ __all__ = [
     "markov",
     "mixture",
     "share",
+    "trust",
 ]

@@ -16,6 +16,8 @@ from jaxtyping import Array, Bool, Float, Int
 from streamgp.arrays import AnyArray
 from streamgp.serialise import register
 
+LEAST = -1e100  # of log densities that are multiplied: zero times infinity would be no number
+
 
 @runtime_checkable
 class WeightRule(Protocol):
@@ -43,20 +45,31 @@ class WeightRule(Protocol):
 
 
 def along(
-    rule: WeightRule, state: Any, log_density: Float[AnyArray, "n k"], mask: Bool[AnyArray, " n"] | None = None
+    rule: WeightRule,
+    state: Any,
+    log_density: Float[AnyArray, "n k"],
+    mask: Bool[AnyArray, " n"] | None = None,
+    is_outlier: Bool[AnyArray, "n k"] | None = None,
 ) -> tuple[Any, Any]:
     """Let a rule learn consecutive rows; return its state after all, and those before each of them.
 
-    Rows with a false `mask` are passed over.
+    Rows with a false `mask` are passed over, and a row counts by its `trust`.
     """
     mask = jnp.ones(len(log_density), bool) if mask is None else mask
 
-    def learn(state: Any, row: tuple[Array, Array]) -> tuple[Any, Any]:
-        density, keep = row
+    def learn(state: Any, row: tuple) -> tuple[Any, Any]:
+        density, keep, outlier = row
+        if outlier is not None:
+            density = trust(rule.predict(state), outlier) * jnp.maximum(relative(rule.predict(state), density), LEAST)
         new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), rule.update(state, density), state)
         return new, state
 
-    return jax.lax.scan(learn, state, (jnp.asarray(log_density), jnp.asarray(mask)))
+    return jax.lax.scan(learn, state, (jnp.asarray(log_density), jnp.asarray(mask), is_outlier))
+
+
+def trust(log_weights: Float[Array, " k"], is_outlier: Bool[AnyArray, " k"]) -> Float[Array, ""]:
+    """The weight of the experts that do not take a row for an outlier: as much the row tells about the experts."""
+    return jnp.maximum(1.0 - jnp.exp(log_weights) @ jnp.where(is_outlier, 1.0, 0.0), 0.0)
 
 
 def relative(log_weights: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:

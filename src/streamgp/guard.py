@@ -1,0 +1,201 @@
+"""What keeps a filter from learning a glitch: outliers enter with their noise raised, a change is learnt as it is.
+
+A row whose squared standardised innovation q is more than c^2 times what the filter has lately been used to is an
+outlier. Its noise is raised until it is just c^2: the step that the filter then makes falls as the innovation
+grows, which is the outlier-robust filter of Duran-Martin et al. (2024, "Outlier-robust Kalman filtering through
+generalised Bayes"), with a threshold below which nothing changes. The fifth such row in succession is a change, and
+is learnt like any other (West and Harrison 1997, chapter 11, tell the two apart by such runs).
+
+Streams differ in what an outlier is worth. After a glitch the next row is ordinary; after the first row of a burst or
+of a step the next one is off to the same side, since its forerunner was set aside. How often that was so moves c
+between 4 and 8.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from streamgp.arrays import AnyArray, namespace
+from streamgp.serialise import register
+
+LEAST_THRESHOLD, LARGEST_THRESHOLD = 4.0, 8.0  # c, in standard deviations
+LEVEL_MEMORY = 0.9  # discount of the level of the squared innovations
+MOST_LEARNT = 16.0  # times the level: as much of a row beyond the threshold enters the level
+RUN_MEMORY = 0.8  # discount of the share of rows beyond: the fifth in succession finds it above a half
+CHANGE = 0.5
+AGREEMENT_MEMORY = 0.9  # discount of the share of outliers that the row after confirmed
+CONFIRMED = 0.25  # part of the outlier that the next innovation has to repeat to confirm it
+FULL_AGREEMENT = 0.3  # share of confirmed outliers from which on the threshold is largest
+MOST_RAISED = 1e8  # times its variance: a row further out enters as one that is so far out
+
+
+@register
+class Guard(NamedTuple):
+    """What a filter remembers of its innovations.
+
+    Attributes
+    ----------
+    level
+        Discounted mean of the squared standardised innovations of each output; 1 at the start.
+    run
+        Discounted share of rows beyond the threshold.
+    agreement
+        Discounted share of outliers that the row after them confirmed.
+    last
+        The standardised innovation of the last row, if it was an outlier; else zero.
+    """
+
+    level: Float[AnyArray, "*batch e"]
+    run: Float[AnyArray, "*batch"]
+    agreement: Float[AnyArray, "*batch"]
+    last: Float[AnyArray, "*batch e"]
+
+    @classmethod
+    def start(cls, batch: tuple[int, ...], num_outputs: int) -> "Guard":
+        """Before the first row."""
+        none = np.zeros(batch)
+        return cls(np.ones((*batch, num_outputs)), none, none.copy(), np.zeros((*batch, num_outputs)))
+
+
+def threshold(agreement: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch"]:
+    """c^2, from the share of outliers that were confirmed."""
+    xp = namespace(agreement)
+    more = LARGEST_THRESHOLD**2 - LEAST_THRESHOLD**2
+    return LEAST_THRESHOLD**2 + more * xp.minimum(agreement / FULL_AGREEMENT, 1.0)
+
+
+def excess(
+    level: Float[AnyArray, "*batch e"], limit: Float[AnyArray, "*batch"], z: Float[AnyArray, "*batch e"]
+) -> Float[AnyArray, "*batch"]:
+    """The largest squared innovation over the largest that is still ordinary."""
+    return (z * z / namespace(z).maximum(level, 1.0)).max(-1) / limit
+
+
+def learn(guard: Guard, z: Float[AnyArray, "*batch e"]) -> tuple[Guard, Bool[AnyArray, "*batch"], AnyArray]:
+    """Take in a row's standardised innovations.
+
+    Returns
+    -------
+    guard, is_outlier, raised
+        The new memory; which filters take the row for an outlier; and the factor on its variance, 1 for others.
+    """
+    xp = namespace(z)
+    size = (guard.last * guard.last).sum(-1)
+    confirmed = (z * guard.last).sum(-1) > CONFIRMED * size
+    moved = AGREEMENT_MEMORY * guard.agreement + (1.0 - AGREEMENT_MEMORY) * confirmed
+    agreement = xp.where(size > 0.0, moved, guard.agreement)
+    x = excess(guard.level, threshold(agreement), z)
+    beyond = x > 1.0
+    is_outlier = beyond & (guard.run <= CHANGE)
+    entering = xp.where(beyond[..., None], xp.minimum(z * z, MOST_LEARNT * xp.maximum(guard.level, 1.0)), z * z)
+    level = LEVEL_MEMORY * guard.level + (1.0 - LEVEL_MEMORY) * entering
+    run = RUN_MEMORY * guard.run + (1.0 - RUN_MEMORY) * beyond
+    last = xp.where(is_outlier[..., None], z, 0.0)
+    return Guard(level, run, agreement, last), is_outlier, xp.where(is_outlier, x, 1.0)
+
+
+def bounded(raised: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """The factor on the variance of a row that is used, and the one on its innovation that goes with it."""
+    xp = namespace(raised)
+    used = xp.minimum(raised, MOST_RAISED)
+    return used, xp.sqrt(used / raised)
+
+
+@cache
+def _discounts(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of the rows before each row, and after the last one, in the level (rows + 1, rows); of the start."""
+    i, j = np.arange(rows + 1)[:, None], np.arange(rows)[None]
+    earlier = np.where(j < i, (1.0 - LEVEL_MEMORY) * LEVEL_MEMORY ** np.maximum(i - 1 - j, 0), 0.0)
+    return earlier, LEVEL_MEMORY ** np.arange(rows + 1)
+
+
+def _levels(guard: Guard, z: Float[np.ndarray, "*batch n e"]) -> Float[np.ndarray, "*batch m e"]:
+    """The level before each of some rows, and after them, as long as none is beyond the threshold."""
+    earlier, start = _discounts(z.shape[-2])
+    return earlier @ (z * z) + start[:, None] * guard.level[..., None, :]
+
+
+class BlockGuard:
+    """The guards of a stack of filters along blocks of rows, in place on NumPy arrays.
+
+    Parameters
+    ----------
+    guard
+        Of every filter (G, R); its arrays are overwritten.
+    """
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    def learn(
+        self, L: Float[np.ndarray, "g r n n"], z: Float[np.ndarray, "g r n e"], rows: np.ndarray
+    ) -> tuple[np.ndarray, Bool[np.ndarray, "g r n"], Float[np.ndarray, "g r n n"]] | None:
+        """Take in a block: `L` is the factor of its targets' covariance, `z` = L^-1 (targets - prior mean).
+
+        Where no filter finds an outlier among its `rows`, nothing changes. In the others the noise of outliers is
+        raised: `L` and `z` are overwritten.
+
+        Returns
+        -------
+        changed, is_outlier, mapping
+            None if there was no outlier; else the filters (flat) that found some, the rows that each takes for one,
+            and L_new^-1 L_old of the changed ones, by which all else that was solved with `L` has to be multiplied.
+        """
+        guard, seen = self._guard, z[:, :, rows]
+        with np.errstate(over="ignore", invalid="ignore"):
+            levels = _levels(guard, seen)
+            x = excess(levels[:, :, :-1], threshold(guard.agreement)[..., None], seen)
+            special = (x > 1.0).any(-1) | guard.last.any(-1)
+            plain = ~special
+            guard.level[plain] = levels[plain, -1]
+            guard.run[plain] *= RUN_MEMORY ** len(rows)
+            return None if plain.all() else self._one_by_one(special, L, z, rows)
+
+    def _one_by_one(self, special: np.ndarray, L: np.ndarray, z: np.ndarray, rows: np.ndarray) -> tuple | None:
+        """Those filters that have an outlier, or had one in the row before: from one such row to the next."""
+        some = Guard(*(a[special] for a in self._guard))
+        factor, white = L[special], z[special]
+        is_outlier = np.zeros(white.shape[:2], bool)
+        at = 0
+        while at < len(rows):
+            seen = white[:, rows[at:]]
+            levels = _levels(some, seen)
+            ends = (excess(levels[:, :-1], threshold(some.agreement)[:, None], seen) > 1.0).any(0)
+            ends[0] |= some.last.any()
+            ordinary = int(np.argmax(ends)) if ends.any() else len(ends)
+            some = some._replace(level=levels[:, ordinary], run=some.run * RUN_MEMORY**ordinary)
+            at += ordinary
+            if at == len(rows):
+                break
+            row = rows[at]
+            some, found, raised = learn(some, white[:, row])
+            if found.any():
+                is_outlier[found, row] = True
+                _raise(factor, white, row, found, raised)
+            at += 1
+        for whole, part in zip(self._guard, some, strict=True):
+            whole[special] = part
+        everywhere = np.zeros((*special.shape, is_outlier.shape[1]), bool)
+        everywhere[special] = is_outlier
+        changed = everywhere.any(-1)
+        if not changed.any():
+            return None
+        mine = is_outlier.any(-1)
+        mapping = np.linalg.solve(factor[mine], L[changed])
+        L[changed], z[changed] = factor[mine], white[mine]
+        return changed, everywhere, mapping
+
+
+def _raise(L: np.ndarray, z: np.ndarray, row: int, found: np.ndarray, raised: np.ndarray) -> None:
+    """Raise the noise of a row in the filters that found it an outlier; the rows after it are solved anew."""
+    used, shortened = bounded(raised[found])
+    lower = L[found, row:, row:]
+    residual = lower @ z[found, row:]
+    residual[:, 0] *= shortened[:, None]
+    K = lower @ lower.swapaxes(-1, -2)
+    K[:, 0, 0] *= used
+    new = np.linalg.cholesky(K)
+    L[found, row:, row:] = new
+    z[found, row:] = np.linalg.solve(new, residual)
