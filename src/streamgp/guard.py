@@ -8,7 +8,7 @@ is learnt like any other (West and Harrison 1997, chapter 11, tell the two apart
 
 Streams differ in what an outlier is worth. After a glitch the next row is ordinary; after the first row of a burst or
 of a step the next one is off to the same side, since its forerunner was set aside. How often that was so moves c
-between 4 and 8.
+between 4 and 6.
 """
 
 from functools import cache
@@ -20,14 +20,15 @@ from jaxtyping import Bool, Float
 from streamgp.arrays import AnyArray, namespace
 from streamgp.serialise import register
 
-LEAST_THRESHOLD, LARGEST_THRESHOLD = 4.0, 8.0  # c, in standard deviations
-LEVEL_MEMORY = 0.9  # discount of the level of the squared innovations
-MOST_LEARNT = 16.0  # times the level: as much of a row beyond the threshold enters the level
+LEAST_THRESHOLD, LARGEST_THRESHOLD = 4.0, 6.0  # c, in standard deviations
+LEVEL_MEMORY = 0.98  # discount of the level of the squared innovations
+FLOOR = 0.1  # of the level: a filter that expects far too much has one near zero, which a few rows cannot tell
+MOST_LEARNT = 4.0  # times the level: as much of a row beyond the threshold enters it
 RUN_MEMORY = 0.8  # discount of the share of rows beyond: the fifth in succession finds it above a half
 CHANGE = 0.5
-AGREEMENT_MEMORY = 0.9  # discount of the share of outliers that the row after confirmed
-CONFIRMED = 0.25  # part of the outlier that the next innovation has to repeat to confirm it
-FULL_AGREEMENT = 0.3  # share of confirmed outliers from which on the threshold is largest
+AGREEMENT_MEMORY = 0.95  # discount of the share of outliers that the row after confirmed
+CONFIRMED = 0.6  # part of the outlier that the next innovation has to repeat to confirm it
+NO_AGREEMENT, FULL_AGREEMENT = 0.1, 0.4  # shares of confirmed outliers between which the threshold rises
 MOST_RAISED = 1e8  # times its variance: a row further out enters as one that is so far out
 
 
@@ -38,7 +39,7 @@ class Guard(NamedTuple):
     Attributes
     ----------
     level
-        Discounted mean of the squared standardised innovations of each output; 1 at the start.
+        Discounted mean of the squared standardised innovations of each output, 1 at the start.
     run
         Discounted share of rows beyond the threshold.
     agreement
@@ -63,14 +64,15 @@ def threshold(agreement: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch"]
     """c^2, from the share of outliers that were confirmed."""
     xp = namespace(agreement)
     more = LARGEST_THRESHOLD**2 - LEAST_THRESHOLD**2
-    return LEAST_THRESHOLD**2 + more * xp.minimum(agreement / FULL_AGREEMENT, 1.0)
+    part = (agreement - NO_AGREEMENT) / (FULL_AGREEMENT - NO_AGREEMENT)
+    return LEAST_THRESHOLD**2 + more * xp.clip(part, 0.0, 1.0)
 
 
 def excess(
     level: Float[AnyArray, "*batch e"], limit: Float[AnyArray, "*batch"], z: Float[AnyArray, "*batch e"]
 ) -> Float[AnyArray, "*batch"]:
     """The largest squared innovation over the largest that is still ordinary."""
-    return (z * z / namespace(z).maximum(level, 1.0)).max(-1) / limit
+    return (z * z / namespace(z).maximum(level, FLOOR)).max(-1) / limit
 
 
 def learn(guard: Guard, z: Float[AnyArray, "*batch e"]) -> tuple[Guard, Bool[AnyArray, "*batch"], AnyArray]:
@@ -89,7 +91,7 @@ def learn(guard: Guard, z: Float[AnyArray, "*batch e"]) -> tuple[Guard, Bool[Any
     x = excess(guard.level, threshold(agreement), z)
     beyond = x > 1.0
     is_outlier = beyond & (guard.run <= CHANGE)
-    entering = xp.where(beyond[..., None], xp.minimum(z * z, MOST_LEARNT * xp.maximum(guard.level, 1.0)), z * z)
+    entering = xp.where(beyond[..., None], xp.minimum(z * z, MOST_LEARNT * xp.maximum(guard.level, FLOOR)), z * z)
     level = LEVEL_MEMORY * guard.level + (1.0 - LEVEL_MEMORY) * entering
     run = RUN_MEMORY * guard.run + (1.0 - RUN_MEMORY) * beyond
     last = xp.where(is_outlier[..., None], z, 0.0)
@@ -131,7 +133,7 @@ class BlockGuard:
 
     def learn(
         self, L: Float[np.ndarray, "g r n n"], z: Float[np.ndarray, "g r n e"], rows: np.ndarray
-    ) -> tuple[np.ndarray, Bool[np.ndarray, "g r n"], Float[np.ndarray, "g r n n"]] | None:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
         """Take in a block: `L` is the factor of its targets' covariance, `z` = L^-1 (targets - prior mean).
 
         Where no filter finds an outlier among its `rows`, nothing changes. In the others the noise of outliers is
@@ -139,9 +141,10 @@ class BlockGuard:
 
         Returns
         -------
-        changed, is_outlier, mapping
-            None if there was no outlier; else the filters (flat) that found some, the rows that each takes for one,
-            and L_new^-1 L_old of the changed ones, by which all else that was solved with `L` has to be multiplied.
+        changed, is_outlier, variance, mapping
+            None if there was no outlier; else which filters found some, the rows that each filter takes for one, and
+            of the changed filters the variance of every row before its noise was raised, and L_new^-1 L_old, by which
+            all else that was solved with `L` has to be multiplied.
         """
         guard, seen = self._guard, z[:, :, rows]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -157,7 +160,7 @@ class BlockGuard:
         """Those filters that have an outlier, or had one in the row before: from one such row to the next."""
         some = Guard(*(a[special] for a in self._guard))
         factor, white = L[special], z[special]
-        is_outlier = np.zeros(white.shape[:2], bool)
+        is_outlier, used = np.zeros(white.shape[:2], bool), np.ones(white.shape[:2])
         at = 0
         while at < len(rows):
             seen = white[:, rows[at:]]
@@ -173,7 +176,7 @@ class BlockGuard:
             some, found, raised = learn(some, white[:, row])
             if found.any():
                 is_outlier[found, row] = True
-                _raise(factor, white, row, found, raised)
+                used[found, row] = _raise(factor, white, row, found, raised)
             at += 1
         for whole, part in zip(self._guard, some, strict=True):
             whole[special] = part
@@ -185,11 +188,15 @@ class BlockGuard:
         mine = is_outlier.any(-1)
         mapping = np.linalg.solve(factor[mine], L[changed])
         L[changed], z[changed] = factor[mine], white[mine]
-        return changed, everywhere, mapping
+        variance = np.square(np.diagonal(factor, axis1=-2, axis2=-1)) / used
+        return changed, everywhere, variance[mine], mapping
 
 
-def _raise(L: np.ndarray, z: np.ndarray, row: int, found: np.ndarray, raised: np.ndarray) -> None:
-    """Raise the noise of a row in the filters that found it an outlier; the rows after it are solved anew."""
+def _raise(L: np.ndarray, z: np.ndarray, row: int, found: np.ndarray, raised: np.ndarray) -> np.ndarray:
+    """Raise the noise of a row in the filters that found it an outlier; the rows after it are solved anew.
+
+    Returns the factor on the row's variance in each of those.
+    """
     used, shortened = bounded(raised[found])
     lower = L[found, row:, row:]
     residual = lower @ z[found, row:]
@@ -199,3 +206,4 @@ def _raise(L: np.ndarray, z: np.ndarray, row: int, found: np.ndarray, raised: np
     new = np.linalg.cholesky(K)
     L[found, row:, row:] = new
     z[found, row:] = np.linalg.solve(new, residual)
+    return used

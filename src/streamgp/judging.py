@@ -97,7 +97,8 @@ def judge(
     if noise is not None:
         error = y[:, None, :] - due[0]
         if waiting is not None and waiting.noise is not None:
-            fallen = jnp.where(judged[:, None, None], error, 0.0)
+            counted = judged[:, None] if is_outlier is None else judged[:, None] & ~jnp.asarray(is_outlier)
+            fallen = jnp.where(counted[:, :, None], error, 0.0)
             last = table.fallen_due(waiting.noise.error, fallen)
         noise, noises = kinds.update_rows(noise, error, due[1], gap, judged, last, is_outlier)
     noises_due = noises

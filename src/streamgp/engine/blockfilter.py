@@ -116,7 +116,7 @@ def update_blocks(
         if guard is not None and is_outlier is not None:
             learnt = BlockGuard(guard).learn(L, z, np.flatnonzero(mask[i]))
             if learnt is not None:
-                changed, is_outlier[:, :, i], mapping = learnt
+                changed, is_outlier[:, :, i], var[:, :, i][changed], mapping = learnt
                 cross[changed], V[changed] = mapping @ cross[changed], mapping @ V[changed]
         if reverts:
             mean *= end
