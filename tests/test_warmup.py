@@ -33,7 +33,7 @@ def fit(spec: Spec, X: np.ndarray, y: np.ndarray, **options: object) -> tuple[En
 def names_kept(monkeypatch: pytest.MonkeyPatch, spec: Spec, gains: dict[float, float]) -> list[str]:
     """The names of the experts, where a start's fits always end with these gains."""
 
-    def fake(basis: Basis, X: object, y: object, start: float, trainable: object) -> Fit:
+    def fake(basis: Basis, X: object, y: object, start: float, *_: object) -> Fit:
         return Fit(basis, 1.0, 0.1, 0.0, gains[start], start, 1)
 
     monkeypatch.setattr(warmup, "fit_basis", fake)
@@ -63,7 +63,7 @@ def test_with_lags_a_basis_may_serve_twice_and_shares_its_features(monkeypatch: 
 
 def test_the_second_of_the_two_looks_at_no_lag(monkeypatch: pytest.MonkeyPatch):
     spec = Spec("twice", bases=("fourier",), features_per_basis=4, most_features=8, lags=(3,), without_lags=True)
-    monkeypatch.setattr(warmup, "fit_basis", lambda basis, X, y, start, _: Fit(basis, 1.0, 0.1, 0.0, 1.0, start, 1))
+    monkeypatch.setattr(warmup, "fit_basis", lambda basis, X, y, start, *_: Fit(basis, 1.0, 0.1, 0.0, 1.0, start, 1))
     X, y = rows(inputs=4)
     model, _ = fit(spec, X, y)
     looks = [np.asarray(group.basis(jnp.asarray(X)))[0] for group in model.groups]
@@ -73,7 +73,7 @@ def test_the_second_of_the_two_looks_at_no_lag(monkeypatch: pytest.MonkeyPatch):
 
 def test_without_other_inputs_lags_serve_once(monkeypatch: pytest.MonkeyPatch):
     spec = Spec("twice", bases=("fourier",), features_per_basis=4, most_features=12, lags=(1, 2), without_lags=True)
-    monkeypatch.setattr(warmup, "fit_basis", lambda basis, X, y, start, _: Fit(basis, 1.0, 0.1, 0.0, 1.0, start, 1))
+    monkeypatch.setattr(warmup, "fit_basis", lambda basis, X, y, start, *_: Fit(basis, 1.0, 0.1, 0.0, 1.0, start, 1))
     assert len(fit(spec, *rows(inputs=2))[1]) == 3
 
 
@@ -105,7 +105,7 @@ def test_dynamics_never_outpace_the_target(monkeypatch: pytest.MonkeyPatch, v: f
     """Per row it adds q v to the variance of the function, at most q times the target's variance, which is 1."""
     X, y = rows()
 
-    def at_v(basis: Basis, X: Array, y: Array, start: float, trainable: tuple[str, ...]) -> Fit:
+    def at_v(basis: Basis, X: Array, y: Array, start: float, *_: object) -> Fit:
         return replace(fit_basis(basis, X, y, start, ()), prior_var=v)
 
     monkeypatch.setattr(warmup, "fit_basis", at_v)

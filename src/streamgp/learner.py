@@ -16,6 +16,7 @@ from streamgp.data.horizon import Forecasts, Origins
 from streamgp.data.lags import LaggedTargets
 from streamgp.data.pieces import COMPILED, PIECES, joined, pieces
 from streamgp.data.standardise import Standardiser
+from streamgp.engine.host import one_blas_thread
 from streamgp.ensemble import Ensemble
 from streamgp.generalised import GeneralisedEnsemble
 from streamgp.likelihoods import AnyPredictive
@@ -389,14 +390,17 @@ class StreamLearner:
             unit = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
         inputs, targets = self._inputs.transform(X), np.asarray((y - self._targets.mean) / self._targets.scale)
         settings = {"seed": self.seed, "time_unit": unit, "progress": self.progress}
-        if self.spec.learner in SPARSE:
-            self._model, self.experts = make_sparse(self.spec, inputs, targets, seed=self.seed)
-        elif self.spec.learner is not None:
-            self._model, self.experts = make_multikernel(self.spec, inputs, targets, self.num_classes, seed=self.seed)
-        elif self.spec.task == "regression":
-            self._model, self.experts = fit_ensemble(self.spec, inputs, targets, **settings)
-        else:
-            self._model, self.experts = fit_generalised(self.spec, inputs, y[:, 0], self.num_classes, **settings)
+        # Centres and factors made outside of the fits, too, are to be the same whatever threads BLAS may have.
+        with one_blas_thread():
+            if self.spec.learner in SPARSE:
+                made = make_sparse(self.spec, inputs, targets, seed=self.seed)
+            elif self.spec.learner is not None:
+                made = make_multikernel(self.spec, inputs, targets, self.num_classes, seed=self.seed)
+            elif self.spec.task == "regression":
+                made = fit_ensemble(self.spec, inputs, targets, **settings)
+            else:
+                made = fit_generalised(self.spec, inputs, y[:, 0], self.num_classes, **settings)
+            self._model, self.experts = jax.block_until_ready(made)
 
     def _piece(self, X: np.ndarray, times: np.ndarray | None, size: int) -> dict[str, Any]:
         """Standardised rows and their times, padded to `size` rows."""

@@ -30,6 +30,7 @@ MOST_REVERTED = 10.0  # variance of a function that nobody has seen for long, in
 PROVISIONAL_LENGTHSCALES = (0.5, 1.0, 2.0)
 PROVISIONAL_NOISE = (0.25, 0.02)
 PROVISIONAL_FEATURES = 100
+ASIDE = 1e-3  # scale of a part of next to no variance: below the noise's floor, but with a slope to come back by
 CONCATENATION = "concatenation"  # the family that is built from other families' fits
 # Its random key, and that of the samples, among the keys that number families and starts.
 _CONCATENATION_KEY = 10
@@ -188,8 +189,11 @@ def _fit_inputs(
         key = jax.random.fold_in(jax.random.key(seed), _CONCATENATION_KEY)
         job = Job(CONCATENATION, CONCATENATION, basis, 1.0, tuple(basis.trainable), key)
         (fit,) = _fit([job], rows, targets)
+        least = max(best[part].gain for part in PARTS) - FLAT_GAIN
+        if fit.gain < least:  # it went astray, for a part alone does better
+            (fit,) = _fit([replace(job, **_best_part_alone(best, basis))], rows, targets)
         report(len(jobs) + 1, todo)
-        if spec.rule == "Q" or fit.gain >= FLAT_GAIN:
+        if spec.rule == "Q" or fit.gain >= max(FLAT_GAIN, least):
             kept.append((job, fit))
     named = [(job.label, fit) for job, fit in kept]
     if spec.n_samples > 1:
@@ -237,9 +241,16 @@ def _concatenation(best: dict[str, Fit], X: np.ndarray, seed: int) -> Concatenat
     return Concatenation.of(bases, [best[part].prior_var for part in PARTS])
 
 
+def _best_part_alone(best: dict[str, Fit], basis: Concatenation) -> dict[str, Any]:
+    """Where a concatenation has all but the evidence of its best part: no search from there ends below it."""
+    alone = max(PARTS, key=lambda part: best[part].gain)
+    scales = [float(np.sqrt(best[part].prior_var)) if part == alone else ASIDE for part in PARTS]
+    return {"basis": replace(basis, scales=jnp.asarray(scales)), "noise_var": best[alone].noise_var}
+
+
 def _fit(jobs: Sequence["Job"], X: Array, y: Array, report: Callable[[int], None] = lambda done: None) -> list[Fit]:
     def run(job: Job) -> Fit:
-        return fit_basis(job.basis, X, y, job.start, job.trainable)
+        return fit_basis(job.basis, X, y, job.start, job.trainable, job.noise_var)
 
     return side_by_side(run, jobs, X.dtype == np.float64, report)
 
@@ -253,8 +264,9 @@ def side_by_side(
     """`work` on each item, two at a time; `report` is told how many are done."""
 
     def run(item: Any) -> _Result:
-        with jax.enable_x64(x64):  # the setting belongs to a thread
-            return work(item)
+        # The setting belongs to a thread. Results that JAX has only promised would be worked out after the context.
+        with jax.enable_x64(x64):
+            return jax.block_until_ready(work(item))
 
     results: list[_Result] = []
     with one_blas_thread(), ThreadPoolExecutor(max_workers=2) as pool:
@@ -278,6 +290,7 @@ class Job:
     start: float
     trainable: tuple[str, ...]
     key: Key[Array, ""]
+    noise_var: float = INITIAL_NOISE_VAR
 
 
 def _with_lengthscale(basis: Basis, lengthscale: Any) -> Basis:
