@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles.latent_targets import Gaussian
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from oracles.latent_targets import Gaussian
 from streamgp.bases import Nystrom
 from streamgp.bases.centres import k_means
 from streamgp.engine.host import one_blas_thread

@@ -10,7 +10,7 @@ import pytest
 from jaxtyping import Array
 
 from streamgp import warmup
-from streamgp.bases import Basis
+from streamgp.bases import Basis, Concatenation
 from streamgp.ensemble import Ensemble
 from streamgp.evidence import Fit, fit_basis
 from streamgp.learner import StreamLearner
@@ -280,3 +280,38 @@ def check_odd_data(kind: str, bases: list[str]) -> None:
     if kind in ("a constant target", "the same row over and over"):
         np.testing.assert_allclose(learner.predict(X[:3]).mean[:, 0], y[:3], rtol=1e-2)
         assert learner.constant_targets == [y[0]]
+
+
+def test_a_concatenation_that_went_astray_starts_again_from_its_best_part(monkeypatch: pytest.MonkeyPatch):
+    found: list[Fit] = []
+
+    def astray(basis: Basis, X: Array, y: Array, start: float, *options: Any) -> Fit:
+        fitted = fit_basis(basis, X, y, start, *options)
+        if isinstance(basis, Concatenation):
+            at_start = fit_basis(basis, X, y, start, (), *options[1:])
+            found.append(at_start)
+            fitted = fitted if len(found) > 1 else replace(fitted, gain=best[-1] - 0.1)
+        else:
+            best.append(max([fitted.gain, *best]))
+        return fitted
+
+    best: list[float] = []
+    monkeypatch.setattr(warmup, "fit_basis", astray)
+    _, table = fit(make_spec("oebe", bases=["concatenation"], features_per_basis=6), *rows())
+    assert len(found) == 2
+    assert found[1].gain > best[-1] - 0.01
+    assert [expert.gain >= best[-1] - 0.01 for expert in table] == [True]
+
+
+def test_a_concatenation_that_stays_below_its_parts_is_dropped(monkeypatch: pytest.MonkeyPatch):
+    def worse(basis: Basis, X: Array, y: Array, start: float, *options: Any) -> Fit:
+        gain = 1.0 if isinstance(basis, Concatenation) else 1.1
+        return Fit(basis, 1.0, 0.1, 0.0, gain, start, 1)
+
+    monkeypatch.setattr(warmup, "fit_basis", worse)
+    _, table = fit(make_spec("oebe", bases=["linear", "concatenation"], features_per_basis=6), *rows())
+    assert [expert.name for expert in table] == ["linear"]
+
+
+def test_a_fit_without_a_number_is_no_expert(monkeypatch: pytest.MonkeyPatch):
+    assert names_kept(monkeypatch, FOURIER, {0.1: -np.inf, 1.0: 1.0, 10.0: 0.8}) == ["fourier 1", "fourier 10"]

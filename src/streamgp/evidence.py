@@ -157,7 +157,7 @@ def fit_at(
     start: float,
     steps: int,
 ) -> Fit:
-    """`basis` with the hyperparameters at `flat`, where the loss is `value`; all of it there, not still on its way."""
+    """`basis` with the hyperparameters at `flat`, where the loss is `value`; all of it is there, not on its way."""
     _, unravel = ravel_pytree(unconstrain(basis, trainable))
     null = -0.5 * float(jnp.sum(jnp.log(2 * jnp.pi * jnp.mean(y**2, axis=0)) + 1.0)) / y.shape[1]
     moved, v, s2 = _constrain(basis, trainable, unravel(jnp.asarray(flat, y.dtype)))
