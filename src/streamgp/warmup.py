@@ -13,24 +13,33 @@ from jaxtyping import Array, Key
 
 from streamgp.bases import FAMILIES, Basis, Concatenation, Fourier, LeadingInputs, Linear
 from streamgp.bases.concatenation import PARTS
-from streamgp.dynamics import Dynamics, parse, static
+from streamgp.data.standardise import Standardiser
+from streamgp.dynamics import Dynamics, parse
 from streamgp.engine.host import one_blas_thread
 from streamgp.ensemble import Ensemble, Expert, ensemble
 from streamgp.evidence import INITIAL_NOISE_VAR, INITIAL_PRIOR_VAR, Fit, fit_basis
 from streamgp.laplace import laplace_samples
 from streamgp.noise import parse as parse_noise
 from streamgp.spec import Spec
-from streamgp.weights import BMA
+from streamgp.weights import SoftBayes, fixed_share, mixture
 
 # A start whose evidence gains less than this share of its family's best ended on a plateau.
 FLAT_SHARE = 0.05
 FLAT_GAIN = 0.01  # and so does one below this gain, in nats per row: 10 nats over 1,000 rows
 MOST_REVERTED = 10.0  # variance of a function that nobody has seen for long, in that of the target
-# The provisional experts of the warm-up: lengthscales in units of sqrt(D) standard deviations, noise variances.
+# The provisional experts of the warm-up: lengthscales in units of sqrt(D) standard deviations, noise variances to
+# begin with, what the noise does, what the plane does, and the chance per row that another expert is the best.
 PROVISIONAL_LENGTHSCALES = (0.5, 1.0, 2.0)
-PROVISIONAL_NOISE = (0.25, 0.02)
+PROVISIONAL_NOISE_VARS = (1.0, 0.1, 0.01)
+PROVISIONAL_NOISE = ("constant", "adaptive 0.98", "adaptive 0.8", "adaptive 0.9 ar 0.9", "adaptive 0.9 ar 0.99")
+PROVISIONAL_DYNAMICS = ("static", "walk 0.01", "walk 0.1")
+PROVISIONAL_SWITCH = 0.01
+FEW_ROWS_WIDER = 2.5
 PROVISIONAL_FEATURES = 100
 ASIDE = 1e-3  # scale of a part of next to no variance: below the noise's floor, but with a slope to come back by
+# In nats: the most that one row of the warm-up, and all of it, may tell for or against an expert.
+MOST_ROW = 10.0
+MOST_OPINION = 20.0
 CONCATENATION = "concatenation"  # the family that is built from other families' fits
 # Its random key, and that of the samples, among the keys that number families and starts.
 _CONCATENATION_KEY = 10
@@ -51,19 +60,49 @@ class FittedExpert:
 
 
 def provisional_ensemble(num_inputs: int, num_outputs: int, seed: int) -> Ensemble:
-    """Experts with default hyperparameters, which predict the warm-up rows before anything has been fitted."""
-    bases: list[Basis] = [Linear(num_inputs)]
+    """Experts with default hyperparameters, which predict the warm-up rows before anything has been fitted.
+
+    Their noise finds its level by itself, and the plane also moves: that covers walks and slow drifts.
+    """
+    experts = provisional_experts(num_inputs, seed)
+    kinds = parse_noise(PROVISIONAL_NOISE)
+    # One expert at a time, or a blend: where the noise depends on the inputs, several levels together are what fits.
+    k = len(experts) * len(kinds.discounts)
+    rule = mixture({"fixed share": fixed_share(k, PROVISIONAL_SWITCH), "Soft-Bayes": SoftBayes()})
+    return ensemble(experts, rule, num_outputs=num_outputs, kinds=kinds)
+
+
+def provisional_experts(num_inputs: int, seed: int) -> list[Expert]:
+    """Those of `provisional_ensemble`, without the kinds of noise."""
+    plane = Linear(num_inputs)
+    waves: list[Basis] = []
     box = np.stack([np.zeros(num_inputs), np.ones(num_inputs)])
     for i, scale in enumerate(PROVISIONAL_LENGTHSCALES):
         key = jax.random.fold_in(jax.random.key(seed), i)
         start = scale * float(np.sqrt(num_inputs))
-        bases.append(Fourier.from_data(box, num_features=PROVISIONAL_FEATURES, start=start, key=key))
-    experts = [
-        Expert(basis, jnp.asarray(1.0), jnp.asarray(noise), static())
-        for basis in bases
-        for noise in PROVISIONAL_NOISE
+        waves.append(Fourier.from_data(box, num_features=PROVISIONAL_FEATURES, start=start, key=key))
+    pairs = [(plane, name) for name in PROVISIONAL_DYNAMICS] + [(basis, "static") for basis in waves]
+    return [
+        Expert(basis, jnp.asarray(1.0), jnp.asarray(noise_var), parse(name), f"provisional {_name(basis)}: {name}")
+        for basis, name in pairs
+        for noise_var in PROVISIONAL_NOISE_VARS
     ]
-    return ensemble(experts, BMA(), num_outputs=num_outputs)
+
+
+def provisional_scale(targets: Standardiser) -> Standardiser:
+    """Of few rows, a wider scale than they have: what they say of it is Student's t with as many degrees of freedom.
+
+    Where all are the same there is no scale yet but the number itself.
+    """
+    n, mean = float(targets.count), np.asarray(targets.mean)
+    scale = np.where(targets.m2 > 0.0, targets.scale, np.maximum(np.abs(mean), 1.0))
+    if n > 1.0:
+        scale = scale * (1.0 + FEW_ROWS_WIDER / (n - 1.0))
+    return replace(targets, m2=n * np.square(scale))
+
+
+def _name(basis: Basis) -> str:
+    return next(name for name, family in FAMILIES.items() if isinstance(basis, family))
 
 
 def fit_ensemble(
@@ -74,6 +113,7 @@ def fit_ensemble(
     seed: int,
     time_unit: float,
     progress: Callable[[int, int], None] | None = None,
+    rival: Expert | None = None,
 ) -> tuple[Ensemble, list[FittedExpert]]:
     """Fit the experts of `spec` to standardised warm-up rows and build the ensemble, weights at their prior.
 
@@ -87,6 +127,8 @@ def fit_ensemble(
         The length of one time step, for streams with time stamps.
     progress
         Called with the number of fits done and to do.
+    rival
+        One of `provisional_experts` that joins them, with every kind of noise.
     """
     fits = _fit_all(spec, X, y, seed, progress)
     kinds = parse_noise(spec.noise)
@@ -100,8 +142,30 @@ def fit_ensemble(
                 full = f"{title} {noise}" if len(kinds.names) > 1 else title
                 table.append(FittedExpert(full, label, name, noise, fit.basis.num_features, fit.gain))
                 groups.append(number)
+    if rival is not None:
+        experts.append(rival)
+        label, dynamics_name = rival.name.split(": ")
+        for noise in kinds.names:
+            full = f"{rival.name} {noise}" if len(kinds.names) > 1 else rival.name
+            table.append(FittedExpert(full, label, dynamics_name, noise, rival.basis.num_features, 0.0))
+            groups.append(len(fits))
     rule = spec.make_rule(groups)
     return ensemble(experts, rule, num_outputs=y.shape[1], time_unit=time_unit, kinds=kinds), table
+
+
+def opinion(log_density: np.ndarray, table: Sequence[FittedExpert]) -> np.ndarray:
+    """What rows of the warm-up say of the experts that were fitted to them, as log weights up to a constant.
+
+    `log_density` (n, K) are their one-step-ahead predictions of those rows. The hyperparameters have seen the rows,
+    and neighbours in time share their errors: n rows count as sqrt(n). Trees are cut out of the targets
+    themselves, and rank no higher than the best of the others. No expert starts out more than `MOST_OPINION` behind.
+    """
+    against_best = np.nan_to_num(log_density - log_density.max(axis=1, keepdims=True), nan=-MOST_ROW)
+    score = np.maximum(against_best, -MOST_ROW).sum(axis=0) / np.sqrt(max(len(log_density), 1))
+    grown = np.array([expert.basis.startswith("trees") for expert in table])
+    if not grown.all():
+        score[grown] = np.minimum(score[grown], score[~grown].max())
+    return np.maximum(score - score.max(), -MOST_OPINION)
 
 
 def dynamics_of(
