@@ -263,7 +263,10 @@ def test_a_relation_that_starts_after_a_barren_warm_up_is_found():
     learner = StreamLearner(spec, num_inputs=2, warmup=100)
     mean = np.concatenate([info.predictive.mean[:, 0] for info in learner.learn(X, y[:, None])])
     starts = {f"fourier {start} unfitted" for start in ("0.1", "1", "10")}
-    assert {expert.basis for expert in learner.experts} == {"linear", "linear unfitted"} | starts
+    assert {expert.basis for expert in learner.experts if not expert.basis.startswith("provisional")} == {
+        "linear",
+        "linear unfitted",
+    } | starts
     # A line explains a seventh of the variance at best.
     assert np.mean((mean - y)[400:] ** 2) < 0.2 * np.var(y[400:])
 

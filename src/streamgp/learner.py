@@ -177,7 +177,7 @@ class StreamLearner:
         """How much each of several weight rules counts for the next row, by name; empty where there is one."""
         with jax.enable_x64(True):
             self._settle()
-        rule = getattr(self._model, "rule", None)
+        rule = getattr(self._model, "rule", None) if self.experts else None
         return rule.by_name(self._state.weights) if isinstance(rule, Mixture) else {}
 
     @property
@@ -358,7 +358,8 @@ class StreamLearner:
                 self._state, piece["X"], jnp.asarray(target), jnp.asarray(mask), piece["times"], ahead
             )
             info = jax.tree.map(lambda a, n=n: np.asarray(a)[:n], info)
-            parts.append(info._replace(predictive=self._in_units(info.predictive, n)))
+            rules = info.rules if self.experts else None  # of the provisional model nobody asks
+            parts.append(info._replace(predictive=self._in_units(info.predictive, n), rules=rules))
             if self.warm:
                 self.outside_rows += int(info.outside.sum())
         return joined(parts)

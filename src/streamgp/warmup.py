@@ -34,7 +34,7 @@ PROVISIONAL_NOISE_VARS = (1.0, 0.1, 0.01)
 PROVISIONAL_NOISE = ("constant", "adaptive 0.98", "adaptive 0.8", "adaptive 0.9 ar 0.9", "adaptive 0.9 ar 0.99")
 PROVISIONAL_DYNAMICS = ("static", "walk 0.01", "walk 0.1")
 PROVISIONAL_SWITCH = 0.01
-FEW_ROWS_WIDER = 2.5
+FEW_ROWS_WIDER = 6.0  # two rows: seven times as wide; four: twice; eight: by a third
 PROVISIONAL_FEATURES = 100
 ASIDE = 1e-3  # scale of a part of next to no variance: below the noise's floor, but with a slope to come back by
 # In nats: the most that one row of the warm-up, and all of it, may tell for or against an expert.
@@ -97,7 +97,7 @@ def provisional_scale(targets: Standardiser) -> Standardiser:
     n, mean = float(targets.count), np.asarray(targets.mean)
     scale = np.where(targets.m2 > 0.0, targets.scale, np.maximum(np.abs(mean), 1.0))
     if n > 1.0:
-        scale = scale * (1.0 + FEW_ROWS_WIDER / (n - 1.0))
+        scale = scale * (1.0 + FEW_ROWS_WIDER * (n - 1.0) ** -1.5)
     return replace(targets, m2=n * np.square(scale))
 
 
