@@ -1,15 +1,18 @@
 """The evidence against golden numbers, dense densities and autodiff; the fit against known hyperparameters."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 from scipy.stats import multivariate_normal, norm
 
 from streamgp.bases import FAMILIES, Fourier, HilbertSpace, Linear
-from streamgp.evidence import fit_basis, log_evidence
+from streamgp.evidence import MOST_RATIO, fit_basis, limits, log_evidence, loss, unconstrain
+from streamgp.hyperparameters import search
 
 GOLDEN = np.load(Path(__file__).parent / "golden" / "marglik.npz")
 
@@ -144,3 +147,20 @@ def test_only_what_is_named_is_trained():
     fit = fit_basis(basis, jnp.asarray(X), jnp.asarray(np.sin(3 * X)), trainable=("lengthscale",))
     np.testing.assert_array_equal(fit.basis.centres, basis.centres)
     assert not np.allclose(fit.basis.lengthscale, basis.lengthscale)
+
+
+def test_the_prior_never_outdoes_the_noise_by_more_than_a_covariance_can_hold():
+    """A straight line by waves of a thousand times the data's width: the evidence asks for all that it can get."""
+    rng = np.random.default_rng(0)
+    X = jnp.asarray(rng.normal(size=(60, 2)))
+    y = X @ jnp.array([[1.0], [2.0]]) / 5.0**0.5
+    drawn = Fourier.from_data(X, num_features=20, start=1.0, key=jax.random.key(0))
+    basis = replace(drawn, lengthscale=jnp.full(2, 1e4))
+    both = jax.value_and_grad(lambda flat: loss(flat, basis, (), X, y))
+    start = ravel_pytree(unconstrain(basis, (), 1e6, 1e-3))[0]
+    s2, v = np.exp(search(lambda flat: both(jnp.asarray(flat)), start, limits(basis, ()), 50).x)
+    ratio = v * float(jnp.mean(jnp.sum(basis(X) ** 2, axis=1))) / s2
+    assert 0.5 * MOST_RATIO < ratio < 1.2 * MOST_RATIO
+    plain = -float(log_evidence(basis(X), y, jnp.asarray(v / 2), jnp.asarray(s2))) / 60
+    flat = ravel_pytree(unconstrain(basis, (), v / 2, s2))[0]
+    assert float(loss(flat, basis, (), X, y)) == pytest.approx(plain, rel=1e-9)  # within, nothing is changed

@@ -79,7 +79,7 @@ class Fit:
     Attributes
     ----------
     gain
-        Log evidence per row and output above that of pure noise, in nats.
+        Log evidence per row and output above that of pure noise, in nats; minus infinity where it is no number.
     """
 
     basis: Basis
@@ -97,6 +97,10 @@ INITIAL_NOISE_VAR = 0.25  # of standardised targets (Waxman and Djuric 2024, 4.1
 NOISE_FLOOR = 1e-4
 MAX_STEPS = 200
 _NOISE_BOUNDS = (np.log(NOISE_FLOOR), np.log(1e2))
+# The most that the prior variance of the function may be of the noise variance, in the mean of the rows: what lies
+# beyond leaves a covariance few digits, and evidence that still rises there is mostly that of rounding.
+MOST_RATIO = 1e10
+_STIFFNESS = 10.0  # nats per row and squared nat beyond: evidence rises by half a nat per nat at most
 
 
 def unconstrain(
@@ -129,10 +133,16 @@ def limits(basis: Basis, trainable: tuple[str, ...]) -> Float[np.ndarray, "p 2"]
 def loss(
     flat: Float[Array, " p"], basis: Basis, trainable: tuple[str, ...], X: Float[Array, "n d"], y: Float[Array, "n e"]
 ) -> Float[Array, ""]:
-    """Negative log evidence per row and output, in the coordinates of `unconstrain`, flattened."""
+    """Negative log evidence per row and output, in the coordinates of `unconstrain`, flattened.
+
+    Beyond `MOST_RATIO` it rises steeply.
+    """
     _, unravel = ravel_pytree(unconstrain(basis, trainable))
     moved, v, s2 = _constrain(basis, trainable, unravel(flat))
-    return -log_evidence(moved(X), y, v, s2) / y.size
+    Phi = moved(X)
+    size = jnp.maximum(jnp.mean(jnp.sum(Phi * Phi, axis=1)), jnp.finfo(Phi.dtype).tiny)
+    beyond = jnp.log(v * size / (s2 * MOST_RATIO))
+    return -log_evidence(Phi, y, v, s2) / y.size + _STIFFNESS * jnp.square(jnp.maximum(beyond, 0.0))
 
 
 _loss_and_gradient = eqx.filter_jit(jax.value_and_grad(loss))
@@ -147,11 +157,12 @@ def fit_at(
     start: float,
     steps: int,
 ) -> Fit:
-    """`basis` with the hyperparameters at `flat`, where the loss is `value`."""
+    """`basis` with the hyperparameters at `flat`, where the loss is `value`; all of it is there, not on its way."""
     _, unravel = ravel_pytree(unconstrain(basis, trainable))
     null = -0.5 * float(jnp.sum(jnp.log(2 * jnp.pi * jnp.mean(y**2, axis=0)) + 1.0)) / y.shape[1]
     moved, v, s2 = _constrain(basis, trainable, unravel(jnp.asarray(flat, y.dtype)))
-    return Fit(moved.precomputed(), float(v), float(s2), -value * y.size, -value - null, start, steps)
+    ready = jax.block_until_ready(moved.precomputed())
+    return Fit(ready, float(v), float(s2), -value * y.size, -value - null, start, steps)
 
 
 def fit_basis(
@@ -160,6 +171,7 @@ def fit_basis(
     y: Float[Array, "n e"],
     start: float = 1.0,
     trainable: tuple[str, ...] | None = None,
+    noise_var: float = INITIAL_NOISE_VAR,
 ) -> Fit:
     """Maximise the evidence over v, s2 and the basis' own hyperparameters, from where `basis` stands, by L-BFGS-B.
 
@@ -167,9 +179,11 @@ def fit_basis(
     ----------
     trainable
         The hyperparameters of the basis to move; all of its `trainable` ones by default.
+    noise_var
+        Where s2 sets out from; v sets out from 1.
     """
     trainable = tuple(basis.trainable) if trainable is None else trainable
-    flat, _ = ravel_pytree(unconstrain(basis, trainable))
+    flat, _ = ravel_pytree(unconstrain(basis, trainable, noise_var=noise_var))
     found = hyperparameters.search(
         lambda flat: _loss_and_gradient(jnp.asarray(flat), basis, trainable, X, y),
         flat,

@@ -19,6 +19,8 @@ _FROM = {"positive": jnp.exp, "real": lambda a: a}
 # Guards against overflow, never active at a sensible optimum of standardised data (in logs).
 _BOUNDS = {"positive": (np.log(1e-4), np.log(1e6)), "real": (-np.inf, np.inf)}
 PRIOR_BOUNDS = (np.log(1e-8), np.log(1e8))
+_HUGE = 1e10  # what a search is told where the value is not a number
+_ABNORMAL = 2  # SciPy's status of a line search that failed
 
 
 def unconstrain(model: Basis | Likelihood, names: tuple[str, ...]) -> dict[str, Array]:
@@ -41,17 +43,31 @@ def limits(model: Basis | Likelihood, names: tuple[str, ...]) -> dict[str, Float
 def search(
     objective: Callable[[np.ndarray], tuple[Array, Array]], start: Any, bounds: Any, most_steps: int
 ) -> OptimizeResult:
-    """The least value of a function that comes with its gradient, by L-BFGS-B."""
+    """The least value of a function that comes with its gradient, by L-BFGS-B.
+
+    Where a value is no number the search turns back. One that ends abnormally gives the best point that it has seen;
+    where there is none, not even the start, the value is infinite.
+    """
+    start = np.asarray(start, dtype=np.float64)
+    best, where = np.inf, start
 
     def evaluate(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = objective(flat)
-        return float(value), np.asarray(gradient, dtype=np.float64)
+        nonlocal best, where
+        value, gradient = (np.asarray(a, dtype=np.float64) for a in objective(flat))
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return _HUGE, np.zeros_like(flat)
+        if value < best:
+            best, where = float(value), flat.copy()
+        return float(value), gradient
 
-    return minimize(
+    found = minimize(
         evaluate,
-        np.asarray(start, dtype=np.float64),
+        start,
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
         options={"maxiter": most_steps, "ftol": 1e-7, "gtol": 1e-5, "maxcor": 20},
     )
+    if found.status == _ABNORMAL or not found.fun < _HUGE:
+        found.fun, found.x = best, where
+    return found

@@ -223,7 +223,8 @@ def fit_likelihood(
 
     def objective(flat: np.ndarray) -> tuple[Array, Array]:
         nonlocal mode
-        (value, (_, mode)), gradient = _loss(jnp.asarray(flat), basis, likelihood, trainable, X, y, mode, shift)
+        (value, (_, found)), gradient = _loss(jnp.asarray(flat), basis, likelihood, trainable, X, y, mode, shift)
+        mode = jnp.where(jnp.isfinite(found).all(), found, mode)  # from which the next search for it sets out
         return value, gradient
 
     most = min(2.0 * np.log(MOST_LATENT_STD) - np.log(max(size, 1e-8)), PRIOR_BOUNDS[1])
@@ -236,9 +237,8 @@ def fit_likelihood(
     (_, (log_evidence, _)), _ = _loss(jnp.asarray(found.x), basis, likelihood, trainable, X, y, mode, shift)
     moved, prior_var, likelihood_moved = _at(unravel(jnp.asarray(found.x, flat.dtype)), basis, likelihood, trainable)
     gain = (float(log_evidence) - _null_log_evidence(likelihood, y, shift)) / len(y)
-    return LaplaceFit(
-        moved.precomputed(), float(prior_var), likelihood_moved, float(log_evidence), gain, start, int(found.nit)
-    )
+    ready, likelihood_moved = jax.block_until_ready((moved.precomputed(), likelihood_moved))
+    return LaplaceFit(ready, float(prior_var), likelihood_moved, float(log_evidence), gain, start, int(found.nit))
 
 
 def _hyperparameters(

@@ -16,16 +16,25 @@ from streamgp.data.horizon import Forecasts, Origins
 from streamgp.data.lags import LaggedTargets
 from streamgp.data.pieces import COMPILED, PIECES, joined, pieces
 from streamgp.data.standardise import Standardiser
-from streamgp.ensemble import Ensemble
+from streamgp.engine.host import one_blas_thread
+from streamgp.ensemble import Ensemble, Expert
 from streamgp.generalised import GeneralisedEnsemble
 from streamgp.likelihoods import AnyPredictive
 from streamgp.multikernel import MultiKernel
 from streamgp.rowwise import RowWise
+from streamgp.screening import screen
 from streamgp.serialise import decode, encode
 from streamgp.sparse import METHODS as SPARSE
 from streamgp.sparse import LocalGPs
 from streamgp.spec import Spec
-from streamgp.warmup import FittedExpert, fit_ensemble, provisional_ensemble
+from streamgp.warmup import (
+    FittedExpert,
+    fit_ensemble,
+    opinion,
+    provisional_ensemble,
+    provisional_experts,
+    provisional_scale,
+)
 from streamgp.warmup_generalised import fit_generalised, provisional_generalised, with_class
 from streamgp.warmup_multikernel import make_multikernel
 from streamgp.warmup_sparse import described, make_sparse
@@ -171,7 +180,7 @@ class StreamLearner:
         """How much each of several weight rules counts for the next row, by name; empty where there is one."""
         with jax.enable_x64(True):
             self._settle()
-        rule = getattr(self._model, "rule", None)
+        rule = getattr(self._model, "rule", None) if self.experts else None
         return rule.by_name(self._state.weights) if isinstance(rule, Mixture) else {}
 
     @property
@@ -306,7 +315,7 @@ class StreamLearner:
         """Experts for the rows of the warm-up; what is assumed of labels and counts depends on the targets so far."""
         width = self.num_inputs + self.num_outputs * len(self.spec.lags)
         if self.spec.task == "regression":
-            return provisional_ensemble(width, self.num_outputs, self.seed)
+            return provisional_ensemble(width, self.num_outputs, self.seed, self.spec.robust)
         targets = y[:, 0] / np.exp(X[:, -1]) if self.spec.exposure else y[:, 0]
         return provisional_generalised(self.spec, targets, self.num_classes, width, self.seed)
 
@@ -355,7 +364,8 @@ class StreamLearner:
                 self._state, piece["X"], jnp.asarray(target), jnp.asarray(mask), piece["times"], ahead
             )
             info = jax.tree.map(lambda a, n=n: np.asarray(a)[:n], info)
-            parts.append(info._replace(predictive=self._in_units(info.predictive, n)))
+            rules = info.rules if self.experts else None  # of the provisional model nobody asks
+            parts.append(info._replace(predictive=self._in_units(info.predictive, n), rules=rules))
             if self.warm:
                 self.outside_rows += int(info.outside.sum())
                 self.flagged_rows += 0 if info.flagged is None else int(info.flagged.sum())
@@ -366,44 +376,84 @@ class StreamLearner:
         assert self._kept is not None
         X, y, times = stretch = joined(self._kept)
         self._kept = [stretch]
+        ends = self.rows == self.warmup
+        rival, usual = self._rival() if ends else None, y
         if self.spec.task == "regression":
-            self._targets = Standardiser.empty(self.num_outputs).update(y)
+            if self.spec.robust:  # glitches are to set no scale, and nothing is to be fitted to them
+                with one_blas_thread():
+                    usual, _ = screen(X, y, self.seed)
+            self._targets = Standardiser.empty(self.num_outputs).update(usual)
+            if not ends:
+                self._targets = provisional_scale(self._targets)
+                self._model = replace(self._model, time_unit=jnp.asarray(self._time_unit(times)))
         else:
             self._model = self._provisional(X, y)
         # The first rows' lags are missing still, but now there is a mean to stand in for them.
         h = self.spec.horizon
-        X = LaggedTargets.empty(self.spec.lags, self.num_outputs).widen(X, y, self._targets.mean, own=h > 0)
-        self._inputs = self._standardiser(X)
+        lags = LaggedTargets.empty(self.spec.lags, self.num_outputs)
+        widened, X = (lags.widen(X, each, self._targets.mean, own=h > 0) for each in (usual, y))
+        self._inputs = self._standardiser(widened)
         self._origins = Origins.empty(h, X.shape[1]).paired(X)[1]
-        ends = self.rows == self.warmup
         if ends:
-            self._fit(X[: self.rows - h], y[h:], times)
+            self._fit(widened[: self.rows - h], usual[h:], times, rival)
         prior = self._state = self._model.init(jax.random.key(self.seed), h)
+        info = None
         if self.rows > h and (not ends or self.spec.warmup_posterior == "condition"):
-            self._update(X[: self.rows - h], y[h:], times if self.timed else None, X[h:])
+            info = self._update(X[: self.rows - h], y[h:], times if self.timed else None, X[h:])
         if ends:
             last_time = jnp.asarray(times[-1]) if self.timed else prior.last_time
             self._state = replace(self._state, last_time=last_time)
             if self.spec.learner is None:
-                # The fit has seen these rows: they may shape the beliefs, but not the race of the experts.
-                self._state = replace(self._state, weights=prior.weights)
+                # The fit has seen these rows: they may shape the beliefs, but of the race of the experts they tell
+                # little.
+                weights = prior.weights if info is None else self._first_weights(info, y[h:])
+                self._state = replace(self._state, weights=weights)
             self._kept = None
 
-    def _fit(self, X: np.ndarray, y: np.ndarray, times: np.ndarray) -> None:
-        unit = 1.0
-        if self.timed:
-            gaps = np.diff(times)
-            unit = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
+    def _rival(self) -> Expert | None:
+        """The provisional filter that did best in the warm-up: it goes on beside those that are fitted."""
+        if not self._weighs_warmup or self.spec.rule == "Q":  # a user's matrix counts the others alone
+            return None
+        experts = provisional_experts(self._model.num_inputs, self.seed)
+        return experts[int(self.weights.reshape(len(experts), -1).sum(axis=1).argmax())]
+
+    def _first_weights(self, info: Info, y: np.ndarray) -> Any:
+        """The state of the weight rule after the warm-up, whose later half tells which experts are no good at all."""
+        prior = self._model.log_prior
+        if not self._weighs_warmup:
+            return self._model.rule.init(prior)
+        h = self.spec.horizon  # so many rows after the one that it was made at a forecast falls due
+        n = (len(y) - h) // 2
+        latest: Predictive = jax.tree.map(lambda a: a[len(y) - h - n : len(y) - h], info.predictive)
+        told = opinion(latest.component_log_density(y[len(y) - n :]) / max(h, 1), self.experts)
+        return self._model.rule.init(jax.nn.log_softmax(prior + told))
+
+    @property
+    def _weighs_warmup(self) -> bool:
+        """Whether the warm-up's rows say how the race of the experts begins; not in the papers' models."""
+        spec = self.spec
+        ensemble = spec.task == "regression" and spec.learner is None
+        return spec.robust and ensemble and spec.warmup_posterior == "condition"
+
+    def _time_unit(self, times: np.ndarray) -> float:
+        """The usual time from one row to the next."""
+        gaps = np.diff(times)
+        return float(np.median(gaps[gaps > 0])) if self.timed and (gaps > 0).any() else 1.0
+
+    def _fit(self, X: np.ndarray, y: np.ndarray, times: np.ndarray, rival: Expert | None) -> None:
         inputs, targets = self._inputs.transform(X), np.asarray((y - self._targets.mean) / self._targets.scale)
-        settings = {"seed": self.seed, "time_unit": unit, "progress": self.progress}
-        if self.spec.learner in SPARSE:
-            self._model, self.experts = make_sparse(self.spec, inputs, targets, seed=self.seed)
-        elif self.spec.learner is not None:
-            self._model, self.experts = make_multikernel(self.spec, inputs, targets, self.num_classes, seed=self.seed)
-        elif self.spec.task == "regression":
-            self._model, self.experts = fit_ensemble(self.spec, inputs, targets, **settings)
-        else:
-            self._model, self.experts = fit_generalised(self.spec, inputs, y[:, 0], self.num_classes, **settings)
+        settings = {"seed": self.seed, "time_unit": self._time_unit(times), "progress": self.progress}
+        # Centres and factors made outside of the fits, too, are to be the same whatever threads BLAS may have.
+        with one_blas_thread():
+            if self.spec.learner in SPARSE:
+                made = make_sparse(self.spec, inputs, targets, seed=self.seed)
+            elif self.spec.learner is not None:
+                made = make_multikernel(self.spec, inputs, targets, self.num_classes, seed=self.seed)
+            elif self.spec.task == "regression":
+                made = fit_ensemble(self.spec, inputs, targets, rival=rival, **settings)
+            else:
+                made = fit_generalised(self.spec, inputs, y[:, 0], self.num_classes, **settings)
+            self._model, self.experts = jax.block_until_ready(made)
 
     def _piece(self, X: np.ndarray, times: np.ndarray | None, size: int) -> dict[str, Any]:
         """Standardised rows and their times, padded to `size` rows."""

@@ -13,23 +13,33 @@ from jaxtyping import Array, Key
 
 from streamgp.bases import FAMILIES, Basis, Concatenation, Fourier, LeadingInputs, Linear
 from streamgp.bases.concatenation import PARTS
-from streamgp.dynamics import Dynamics, parse, static
+from streamgp.data.standardise import Standardiser
+from streamgp.dynamics import Dynamics, parse
 from streamgp.engine.host import one_blas_thread
 from streamgp.ensemble import Ensemble, Expert, ensemble
 from streamgp.evidence import INITIAL_NOISE_VAR, INITIAL_PRIOR_VAR, Fit, fit_basis
 from streamgp.laplace import laplace_samples
 from streamgp.noise import parse as parse_noise
 from streamgp.spec import Spec
-from streamgp.weights import BMA
+from streamgp.weights import SoftBayes, fixed_share, mixture
 
 # A start whose evidence gains less than this share of its family's best ended on a plateau.
 FLAT_SHARE = 0.05
 FLAT_GAIN = 0.01  # and so does one below this gain, in nats per row: 10 nats over 1,000 rows
 MOST_REVERTED = 10.0  # variance of a function that nobody has seen for long, in that of the target
-# The provisional experts of the warm-up: lengthscales in units of sqrt(D) standard deviations, noise variances.
+# The provisional experts of the warm-up: lengthscales in units of sqrt(D) standard deviations, noise variances to
+# begin with, what the noise does, what the plane does, and the chance per row that another expert is the best.
 PROVISIONAL_LENGTHSCALES = (0.5, 1.0, 2.0)
-PROVISIONAL_NOISE = (0.25, 0.02)
+PROVISIONAL_NOISE_VARS = (1.0, 0.1, 0.01)
+PROVISIONAL_NOISE = ("constant", "adaptive 0.98", "adaptive 0.8", "adaptive 0.9 ar 0.9", "adaptive 0.9 ar 0.99")
+PROVISIONAL_DYNAMICS = ("static", "walk 0.01", "walk 0.1")
+PROVISIONAL_SWITCH = 0.01
+FEW_ROWS_WIDER = 6.0  # two rows: seven times as wide; four: twice; eight: by a third
 PROVISIONAL_FEATURES = 100
+ASIDE = 1e-3  # scale of a part of next to no variance: below the noise's floor, but with a slope to come back by
+# In nats: the most that one row of the warm-up, and all of it, may tell for or against an expert.
+MOST_ROW = 10.0
+MOST_OPINION = 20.0
 CONCATENATION = "concatenation"  # the family that is built from other families' fits
 # Its random key, and that of the samples, among the keys that number families and starts.
 _CONCATENATION_KEY = 10
@@ -49,20 +59,50 @@ class FittedExpert:
     gain: float
 
 
-def provisional_ensemble(num_inputs: int, num_outputs: int, seed: int) -> Ensemble:
-    """Experts with default hyperparameters, which predict the warm-up rows before anything has been fitted."""
-    bases: list[Basis] = [Linear(num_inputs)]
+def provisional_ensemble(num_inputs: int, num_outputs: int, seed: int, guarded: bool = False) -> Ensemble:
+    """Experts with default hyperparameters, which predict the warm-up rows before anything has been fitted.
+
+    Their noise finds its level by itself, and the plane also moves: that covers walks and slow drifts.
+    """
+    experts = provisional_experts(num_inputs, seed)
+    kinds = parse_noise(PROVISIONAL_NOISE)
+    # One expert at a time, or a blend: where the noise depends on the inputs, several levels together are what fits.
+    k = len(experts) * len(kinds.discounts)
+    rule = mixture({"fixed share": fixed_share(k, PROVISIONAL_SWITCH), "Soft-Bayes": SoftBayes()})
+    return ensemble(experts, rule, num_outputs=num_outputs, kinds=kinds, guarded=guarded)
+
+
+def provisional_experts(num_inputs: int, seed: int) -> list[Expert]:
+    """Those of `provisional_ensemble`, without the kinds of noise."""
+    plane = Linear(num_inputs)
+    waves: list[Basis] = []
     box = np.stack([np.zeros(num_inputs), np.ones(num_inputs)])
     for i, scale in enumerate(PROVISIONAL_LENGTHSCALES):
         key = jax.random.fold_in(jax.random.key(seed), i)
         start = scale * float(np.sqrt(num_inputs))
-        bases.append(Fourier.from_data(box, num_features=PROVISIONAL_FEATURES, start=start, key=key))
-    experts = [
-        Expert(basis, jnp.asarray(1.0), jnp.asarray(noise), static())
-        for basis in bases
-        for noise in PROVISIONAL_NOISE
+        waves.append(Fourier.from_data(box, num_features=PROVISIONAL_FEATURES, start=start, key=key))
+    pairs = [(plane, name) for name in PROVISIONAL_DYNAMICS] + [(basis, "static") for basis in waves]
+    return [
+        Expert(basis, jnp.asarray(1.0), jnp.asarray(noise_var), parse(name), f"provisional {_name(basis)}: {name}")
+        for basis, name in pairs
+        for noise_var in PROVISIONAL_NOISE_VARS
     ]
-    return ensemble(experts, BMA(), num_outputs=num_outputs)
+
+
+def provisional_scale(targets: Standardiser) -> Standardiser:
+    """Of few rows, a wider scale than they have: what they say of it is Student's t with as many degrees of freedom.
+
+    Where all are the same there is no scale yet but the number itself.
+    """
+    n, mean = float(targets.count), np.asarray(targets.mean)
+    scale = np.where(targets.m2 > 0.0, targets.scale, np.maximum(np.abs(mean), 1.0))
+    if n > 1.0:
+        scale = scale * (1.0 + FEW_ROWS_WIDER * (n - 1.0) ** -1.5)
+    return replace(targets, m2=n * np.square(scale))
+
+
+def _name(basis: Basis) -> str:
+    return next(name for name, family in FAMILIES.items() if isinstance(basis, family))
 
 
 def fit_ensemble(
@@ -73,6 +113,7 @@ def fit_ensemble(
     seed: int,
     time_unit: float,
     progress: Callable[[int, int], None] | None = None,
+    rival: Expert | None = None,
 ) -> tuple[Ensemble, list[FittedExpert]]:
     """Fit the experts of `spec` to standardised warm-up rows and build the ensemble, weights at their prior.
 
@@ -86,6 +127,8 @@ def fit_ensemble(
         The length of one time step, for streams with time stamps.
     progress
         Called with the number of fits done and to do.
+    rival
+        One of `provisional_experts` that joins them, with every kind of noise.
     """
     fits = _fit_all(spec, X, y, seed, progress)
     kinds = parse_noise(spec.noise)
@@ -99,9 +142,31 @@ def fit_ensemble(
                 full = f"{title} {noise}" if len(kinds.names) > 1 else title
                 table.append(FittedExpert(full, label, name, noise, fit.basis.num_features, fit.gain))
                 groups.append(number)
+    if rival is not None:
+        experts.append(rival)
+        label, dynamics_name = rival.name.split(": ")
+        for noise in kinds.names:
+            full = f"{rival.name} {noise}" if len(kinds.names) > 1 else rival.name
+            table.append(FittedExpert(full, label, dynamics_name, noise, rival.basis.num_features, 0.0))
+            groups.append(len(fits))
     rule = spec.make_rule(groups)
     model = ensemble(experts, rule, num_outputs=y.shape[1], time_unit=time_unit, kinds=kinds, guarded=spec.robust)
     return model, table
+
+
+def opinion(log_density: np.ndarray, table: Sequence[FittedExpert]) -> np.ndarray:
+    """What rows of the warm-up say of the experts that were fitted to them, as log weights up to a constant.
+
+    `log_density` (n, K) are their one-step-ahead predictions of those rows. The hyperparameters have seen the rows,
+    and neighbours in time share their errors: n rows count as sqrt(n). Trees are cut out of the targets
+    themselves, and rank no higher than the best of the others. No expert starts out more than `MOST_OPINION` behind.
+    """
+    against_best = np.nan_to_num(log_density - log_density.max(axis=1, keepdims=True), nan=-MOST_ROW)
+    score = np.maximum(against_best, -MOST_ROW).sum(axis=0) / np.sqrt(max(len(log_density), 1))
+    grown = np.array([expert.basis.startswith("trees") for expert in table])
+    if not grown.all():
+        score[grown] = np.minimum(score[grown], score[~grown].max())
+    return np.maximum(score - score.max(), -MOST_OPINION)
 
 
 def dynamics_of(
@@ -189,8 +254,11 @@ def _fit_inputs(
         key = jax.random.fold_in(jax.random.key(seed), _CONCATENATION_KEY)
         job = Job(CONCATENATION, CONCATENATION, basis, 1.0, tuple(basis.trainable), key)
         (fit,) = _fit([job], rows, targets)
+        least = max(best[part].gain for part in PARTS) - FLAT_GAIN
+        if fit.gain < least:  # it went astray, for a part alone does better
+            (fit,) = _fit([replace(job, **_best_part_alone(best, basis))], rows, targets)
         report(len(jobs) + 1, todo)
-        if spec.rule == "Q" or fit.gain >= FLAT_GAIN:
+        if spec.rule == "Q" or fit.gain >= max(FLAT_GAIN, least):
             kept.append((job, fit))
     named = [(job.label, fit) for job, fit in kept]
     if spec.n_samples > 1:
@@ -238,9 +306,16 @@ def _concatenation(best: dict[str, Fit], X: np.ndarray, seed: int) -> Concatenat
     return Concatenation.of(bases, [best[part].prior_var for part in PARTS])
 
 
+def _best_part_alone(best: dict[str, Fit], basis: Concatenation) -> dict[str, Any]:
+    """Where a concatenation has all but the evidence of its best part: no search from there ends below it."""
+    alone = max(PARTS, key=lambda part: best[part].gain)
+    scales = [float(np.sqrt(best[part].prior_var)) if part == alone else ASIDE for part in PARTS]
+    return {"basis": replace(basis, scales=jnp.asarray(scales)), "noise_var": best[alone].noise_var}
+
+
 def _fit(jobs: Sequence["Job"], X: Array, y: Array, report: Callable[[int], None] = lambda done: None) -> list[Fit]:
     def run(job: Job) -> Fit:
-        return fit_basis(job.basis, X, y, job.start, job.trainable)
+        return fit_basis(job.basis, X, y, job.start, job.trainable, job.noise_var)
 
     return side_by_side(run, jobs, X.dtype == np.float64, report)
 
@@ -254,8 +329,9 @@ def side_by_side(
     """`work` on each item, two at a time; `report` is told how many are done."""
 
     def run(item: Any) -> _Result:
-        with jax.enable_x64(x64):  # the setting belongs to a thread
-            return work(item)
+        # The setting belongs to a thread. Results that JAX has only promised would be worked out after the context.
+        with jax.enable_x64(x64):
+            return jax.block_until_ready(work(item))
 
     results: list[_Result] = []
     with one_blas_thread(), ThreadPoolExecutor(max_workers=2) as pool:
@@ -279,6 +355,7 @@ class Job:
     start: float
     trainable: tuple[str, ...]
     key: Key[Array, ""]
+    noise_var: float = INITIAL_NOISE_VAR
 
 
 def _with_lengthscale(basis: Basis, lengthscale: Any) -> Basis:

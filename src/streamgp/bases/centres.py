@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
 
 from streamgp.bases.base import numpy_generator
 from streamgp.core import AnyArray, namespace
@@ -15,7 +16,8 @@ def k_means(X: Any, num_centres: int, key: Key[Array, ""]) -> Float[Array, "f d"
     """`num_centres` centres of the rows `X`, or one for each distinct row if those are fewer."""
     clusters = min(num_centres, len(np.unique(X, axis=0)))
     seed = int(numpy_generator(key).integers(2**32, dtype=np.uint32))
-    return jnp.asarray(KMeans(clusters, random_state=seed).fit(X).cluster_centers_)
+    with threadpool_limits(1, user_api="openmp"):  # sums over rows would be rounded as the threads cut them
+        return jnp.asarray(KMeans(clusters, random_state=seed).fit(X).cluster_centers_)
 
 
 def bumps(

@@ -20,7 +20,6 @@ _NOISE_VAR = (np.log(1e-6), np.log(1e3))
 EXACT_STEPS = 100
 _KERNEL = SquaredExponential()
 _RANK = 1e-12  # conditional variance, in shares of the prior one, of a point that is known already
-_HUGE = 1e10  # what a search is told where the bound is not a number: it turns back
 
 
 class Prior(NamedTuple):
@@ -113,7 +112,7 @@ def improved(
     d, inducing = batch.X.shape[1], np.zeros(0) if Z is None else np.ravel(Z)
 
     def objective(flat: np.ndarray) -> tuple[Array, Array]:
-        return _finite(*_loss_and_gradient(jnp.asarray(flat), prior, batch, site, alpha))
+        return _loss_and_gradient(jnp.asarray(flat), prior, batch, site, alpha)
 
     start = np.concatenate([*(np.ravel(np.log(leaf)) for leaf in jax.tree.leaves(hyper)), inducing])
     limits = [_LENGTHSCALE] * d + [_VARIANCE, _NOISE_VAR] + [(-np.inf, np.inf)] * inducing.size
@@ -126,13 +125,6 @@ def exact_hyper(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"]) -> Hyp
     batch = Batch(Z, jnp.asarray(y), jnp.ones(len(X), bool))
     prior, site = first_prior(X.shape[1]), no_site(Z, y.shape[1])
     return improved(prior, first_hyper(X, y), None, batch, site, EXACT_STEPS)[0]
-
-
-def _finite(value: Array, gradient: Array) -> tuple[Array, Array]:
-    """What a search is told: of something that is no number, to turn back."""
-    if np.isfinite(value) and np.isfinite(gradient).all():
-        return value, gradient
-    return jnp.full_like(value, _HUGE), jnp.zeros_like(gradient)
 
 
 def _split(flat: Float[Array, " p"], X: Float[Array, "n d"]) -> tuple[Hyper, Float[Array, "m d"]]:

@@ -1,0 +1,107 @@
+"""What is the same in every process: BLAS' threads, whatever other threads do, and results that are there in time."""
+
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from oracles.latent_targets import Gaussian
+from streamgp.bases import Nystrom
+from streamgp.bases.centres import k_means
+from streamgp.engine.host import one_blas_thread
+from streamgp.evidence import fit_basis
+from streamgp.laplace_evidence import fit_likelihood
+from streamgp.learner import StreamLearner
+from streamgp.presets import make_spec
+from streamgp.warmup import side_by_side
+
+
+def blas_threads() -> set[int]:
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_the_last_of_several_threads_gives_blas_its_threads_back():
+    before = blas_threads()
+    inside, over = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with one_blas_thread():
+            inside.set()
+            over.wait(60)
+
+    thread = threading.Thread(target=other)
+    with one_blas_thread():
+        thread.start()
+        inside.wait(60)
+    while_the_other_works = blas_threads()
+    over.set()
+    thread.join()
+    assert (while_the_other_works, blas_threads()) == ({1}, before)
+
+
+def test_models_fitted_in_two_threads_leave_blas_its_threads():
+    before = blas_threads()
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)), rng.normal(size=(40, 1))
+    spec = make_spec("oebe", bases=["linear", "nystrom"], features_per_basis=4)
+
+    def work() -> None:
+        list(StreamLearner(spec, num_inputs=2, warmup=30).learn(X, y))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert blas_threads() == before
+
+
+def test_an_error_inside_gives_blas_its_threads_back():
+    before = blas_threads()
+    with pytest.raises(KeyError), one_blas_thread(), one_blas_thread():
+        raise KeyError
+    assert blas_threads() == before
+
+
+def test_nothing_leaves_side_by_side_before_it_is_there():
+    slow = jax.jit(lambda a: jax.lax.fori_loop(0, 30, lambda _, b: jnp.tanh(b @ a), a))
+    a = jnp.ones((300, 300))
+    for result in side_by_side(slow, [a, a, a], True):
+        assert result.is_ready()
+
+
+@pytest.fixture
+def slow_factors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The factor that a fit works out at its end takes long enough to be missed."""
+    factor = Nystrom.precomputed
+    slow = jax.jit(lambda a: jax.lax.fori_loop(0, 30, lambda _, b: jnp.tanh(b @ b), jnp.full((300, 300), a)).sum())
+
+    def precomputed(self: Nystrom) -> Nystrom:
+        ready = factor(self)
+        return Nystrom(ready.centres, ready.lengthscale, ready.whitening + 0.0 * slow(ready.lengthscale[0]))
+
+    monkeypatch.setattr(Nystrom, "precomputed", precomputed)
+
+
+@pytest.mark.usefixtures("slow_factors")
+def test_a_fit_is_there_when_it_is_returned():
+    rng = np.random.default_rng(0)
+    X, y = jnp.asarray(rng.normal(size=(20, 1))), jnp.asarray(rng.normal(size=(20, 1)))
+    basis = Nystrom(X[:5], jnp.ones(1))
+    fit = fit_basis(basis, X, y)
+    assert isinstance(fit.basis, Nystrom) and isinstance(fit.basis.whitening, jax.Array)
+    assert fit.basis.whitening.is_ready()
+    labels = fit_likelihood(basis, Gaussian(jnp.asarray(0.25)), X, y[:, 0])
+    assert labels.basis.whitening.is_ready()  # type: ignore[attr-defined]
+
+
+def test_centres_do_not_depend_on_the_number_of_threads():
+    X = np.random.default_rng(0).normal(size=(2_000, 3))
+    found = []
+    for threads in (1, 2, 4):
+        with threadpool_limits(threads):
+            found.append(np.asarray(k_means(X, 20, jax.random.key(0))))
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
