@@ -112,6 +112,7 @@ class StreamLearner:
         self.rows = 0
         self.outside_rows = 0
         self.flagged_rows = 0
+        self.restarted: frozenset[int] = frozenset()  # filters that have had to start again
         self.experts: list[FittedExpert] = []
         # The warm-up's rows so far, (X, y, times) of each stretch; the arrays are never written to.
         self._kept: list[_Stretch] | None = [(np.zeros((0, num_inputs)), np.zeros((0, num_outputs)), np.zeros(0))]
@@ -249,10 +250,11 @@ class StreamLearner:
             next(self.learn(x[None], y[None], self._stamp(time)))
             return
         x = self._lags.widen_next(x[None], self._targets.mean)[0]
+        predicted = self._row_by_row().predict(x, time)[0] if self._lags.lags else y
         outside, flagged = self._row_by_row().learn(x, y, time)
         self.outside_rows += outside
         self.flagged_rows += flagged
-        self._lags = self._lags.learn(y[None])
+        self._lags = self._lags.learn((predicted if flagged else y)[None])
         self.rows += 1
 
     def _stamp(self, time: float) -> np.ndarray | None:
@@ -285,11 +287,37 @@ class StreamLearner:
             self._settle()
         before = dict(vars(self))
         try:
-            return self._advance(X, y, times)
+            info = self._advance(X, y, times, y)
+            if self._lags.lags and info.flagged is not None and info.flagged.any():
+                vars(self).update(before)
+                info = self._learn_without_glitches(X, y, times)
+            return info
         except BaseException:
             # A fit that fails or is interrupted must not leave the stretch half learnt.
             vars(self).update(before)
             raise
+
+    def _learn_without_glitches(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
+        """Learn rows some of which are outliers: as lags of the rows after them, what was predicted stands for them.
+
+        Which rows are outliers depends on the lags, so that a batch is learnt anew for each that is found in it.
+        """
+        parts = []
+        for at in range(0, len(X), COMPILED[0]):
+            rows = slice(at, at + COMPILED[0])
+            before, past = dict(vars(self)), y[rows].copy()
+            known = np.zeros(len(past), bool)
+            while True:
+                info = self._advance(X[rows], y[rows], None if times is None else times[rows], past)
+                found = np.flatnonzero(info.flagged & ~known)
+                if not len(found):
+                    break
+                vars(self).update(before)
+                known[found[0]] = True
+                with jax.enable_x64(True):
+                    past[found[0]] = np.asarray(info.predictive.mean)[found[0]]
+            parts.append(info)
+        return joined(parts)
 
     def _learn_new_class(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
         """Learn a row with a label that no row had before, which was predicted among the classes known so far."""
@@ -324,18 +352,19 @@ class StreamLearner:
         columns = X * np.r_[np.ones(X.shape[1] - 1), 0.0] if self.spec.exposure else X
         return Standardiser.empty(X.shape[1]).update(columns)
 
-    def _advance(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
+    def _advance(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None, past: np.ndarray) -> Info:
+        """Learn rows; `past` are their targets as the rows after them are to see them."""
         with jax.enable_x64(True):
             if self._kept is not None:
                 stretch = (X.copy(), y.copy(), np.zeros(len(X)) if times is None else times.copy())
                 self._kept = [*self._kept, stretch]
-            inputs = self._lags.widen(X, y, self._targets.mean, own=self.spec.horizon > 0)
+            inputs = self._lags.widen(X, past, self._targets.mean, own=self.spec.horizon > 0)
             pairs, self._origins = self._origins.paired(inputs)
             if self.rows < self.spec.horizon:  # no inputs go with these targets
                 info = Info(self._predict(inputs), np.zeros(len(X), bool))
             else:
                 info = self._update(pairs, y, times, inputs)
-            self._lags = self._lags.learn(y)
+            self._lags = self._lags.learn(past)
             self.rows += len(X)
             made = [(info.predictive, info.rules)]
             if self._kept is not None and (self.rows == self.warmup or self.rows.bit_count() == 1):
@@ -369,6 +398,8 @@ class StreamLearner:
             if self.warm:
                 self.outside_rows += int(info.outside.sum())
                 self.flagged_rows += 0 if info.flagged is None else int(info.flagged.sum())
+                if info.sick is not None and info.sick.any():
+                    self.restarted = self.restarted | frozenset(np.flatnonzero(info.sick.any(0)).tolist())
         return joined(parts)
 
     def _rebuild(self) -> None:
@@ -496,6 +527,7 @@ class StreamLearner:
             "rows": self.rows,
             "outside_rows": self.outside_rows,
             "flagged_rows": self.flagged_rows,
+            "restarted": sorted(self.restarted),
             "experts": [asdict(expert) for expert in self.experts],
             "kept": None if self._kept is None else joined(self._kept),
             "inputs": self._inputs,
@@ -517,6 +549,7 @@ class StreamLearner:
         learner.rows = tree["rows"]
         learner.outside_rows = tree["outside_rows"]
         learner.flagged_rows = tree.get("flagged_rows", 0)  # younger than some checkpoints
+        learner.restarted = frozenset(tree.get("restarted", ()))
         learner.experts = [FittedExpert(**expert) for expert in tree["experts"]]
         learner._kept = None if tree["kept"] is None else [tree["kept"]]
         learner._inputs, learner._targets = tree["inputs"], tree["targets"]

@@ -75,6 +75,17 @@ class NoiseKinds(eqx.Module):
             CONSTANT if d is None else f"adaptive {d!r}" + (f" ar {rho!r}" if rho else "") for d, rho in pairs
         )
 
+    def for_outputs(self, num_outputs: int) -> "NoiseKinds":
+        """The same kinds where there are several outputs: a constant level of the noise is learnt for each of them.
+
+        A filter has one noise variance for all outputs. Learning a constant one from all rows alike is exact.
+        """
+        if num_outputs == 1:
+            return self
+        discounts = tuple(1.0 if d is None else d for d in self.discounts)
+        pairs = tuple(dict.fromkeys(zip(discounts, self.correlations, strict=True)))
+        return NoiseKinds(tuple(d for d, _ in pairs), tuple(rho for _, rho in pairs))
+
     def init(self, num_filters: int, num_outputs: int) -> NoiseState:
         """The filter's own variance, as if from the rows that the memory holds (`PRIOR_ROWS` where it is endless)."""
         rows = [PRIOR_ROWS if d in (None, 1.0) else 1.0 / (1.0 - d) for d in self.discounts]

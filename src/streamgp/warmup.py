@@ -131,7 +131,7 @@ def fit_ensemble(
         One of `provisional_experts` that joins them, with every kind of noise.
     """
     fits = _fit_all(spec, X, y, seed, progress)
-    kinds = parse_noise(spec.noise)
+    kinds = parse_noise(spec.noise).for_outputs(y.shape[1])
     experts: list[Expert] = []
     table: list[FittedExpert] = []
     groups: list[int] = []
