@@ -29,7 +29,6 @@ SELDOM = 4.0  # times as often as some entry the most frequent one was there, wh
 SHARE = 10  # a batch is at most one in so many of the rows before it
 MEMORY = 500.0  # rows over which errors are averaged, where the model is robust
 WRONG = 25.0  # mean squared error, in units of the variance, from which on variances are not believed in
-_ROUNDING = 8 * np.finfo(float).eps
 
 
 @register
@@ -213,7 +212,7 @@ class LatentLearner:
         centred = np.where(seen, Y - self.mean, 0.0)  # what is missing is taken to be the mean
         self.spread = np.sqrt(np.square(centred).sum(axis=0) / np.maximum(seen.sum(axis=0), 1))
         # An entry that stood still may move later; what rounding has left of it is no measure.
-        still = self.spread <= _ROUNDING * np.abs(np.nan_to_num(self.mean))
+        still = self.spread <= len(Y) * np.finfo(float).eps * np.abs(np.nan_to_num(self.mean))
         typical = np.sqrt(np.square(centred[:, ~still]).sum() / max(seen.sum(), 1)) or 1.0
         self.scale = np.full(self.num_entries, typical)
         if spec.standardise:
