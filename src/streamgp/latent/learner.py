@@ -1,10 +1,11 @@
 """Latent variable models from the first row on: a warm-up, then blocks of rows that are placed and learnt."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -438,12 +439,13 @@ class LatentLearner:
         if not wrong.any():
             return
         factor = np.where(wrong, level, 1.0)
-        experts, belief = self.model.experts, self.state.belief
         with jax.enable_x64(True):
             more = jnp.asarray(factor)
-            experts = replace(experts, prior_var=more * experts.prior_var, noise_var=more * experts.noise_var)
-            belief = replace(belief, cov=more[:, None, None] * belief.cov)
-        self.model, self.state = replace(self.model, experts=experts), replace(self.state, belief=belief)
+            self.model, self.state = eqx.tree_at(
+                lambda one: (one[0].experts.prior_var, one[0].experts.noise_var, one[1].belief.cov),
+                (self.model, self.state),
+                replace_fn=lambda a: a * more.reshape(-1, *[1] * (a.ndim - 1)),
+            )
         self.misfit = self.misfit / factor[:, None]
 
     def _remember(self, Y: np.ndarray, places: np.ndarray) -> None:

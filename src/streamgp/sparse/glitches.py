@@ -1,7 +1,7 @@
 """Targets that are absurd by what was expected of them: one alone is a glitch, five in a row are a change.
 
 A glitch enters its batch drawn in towards its expectation, the more the further out it lies (a redescending
-influence, Duran-Martin et al. 2024). A batch is learnt when it is full: all rows of a change are known as such by then.
+influence, Duran-Martin et al. 2024). A batch is learnt when it is full; a change shows by then.
 """
 
 import equinox as eqx
