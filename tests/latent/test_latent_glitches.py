@@ -90,10 +90,8 @@ def test_a_column_with_another_level_is_learnt_from_its_fifth_row_on():
     later = LATER + 50.0 * (np.arange(5) == 3)
     first = np.abs(expected(learner, later)[0][:, 3]).mean()
     learnt(Y[154:], learner=learner)
-    print(learner.glitches, first)
     plain = learnt(Y, learner=LatentLearner(LatentSpec(**vars(SMALL) | {"robust": False}), 5))
     robust, without = (np.abs(expected(model, later)[0][:, 3]).mean() for model in (learner, plain))
-    print(robust, without)
     assert robust < 1.1 * without + 0.02 and robust < 0.5 * first
 
 

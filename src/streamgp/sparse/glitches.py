@@ -44,7 +44,9 @@ class Guard(eqx.Module):
         """The guard after a target of which a mean and a variance were expected, and the target drawn in."""
         squares, level = jnp.square(y - mean) / var, jnp.maximum(self.level, 1.0)
         excess = jnp.maximum(jnp.max(squares / level) / FAR**2, 1.0)
-        told = jnp.where(excess > 1.0, mean + (y - mean) / excess, y)
+        # Of few digits: the same from programs that round differently, since searches would make much of it.
+        drawn = (mean + (y - mean) / excess).astype(jnp.float32).astype(y.dtype)
+        told = jnp.where(excess > 1.0, drawn, y)
         after = _MEMORY * self.level + (1.0 - _MEMORY) * jnp.minimum(squares, _MOST * level)
         return Guard(after, self.run), told
 
