@@ -342,7 +342,7 @@ class LatentLearner:
             else:
                 change = absurd & (self.off + 1 >= glitches.CHANGE)
             absurd &= ~change
-        odd = absurd.any(axis=1)
+        odd = np.asarray(absurd.any(axis=1))
         if odd.any():
             left = np.where(absurd, np.nan, rows)
             again = self._find(left[odd])

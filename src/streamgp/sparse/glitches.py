@@ -62,8 +62,8 @@ def drawn_in(
     """`Guard.judged` of rows in their order; those with a false `mask` are passed over."""
 
     def one(guard: Guard, row: tuple[Array, ...]) -> tuple[Guard, Array]:
-        *row, keep = row
-        after, told = guard.judged(*row)
+        *target, keep = row
+        after, told = guard.judged(*target)
         return jax.tree.map(lambda a, b: jnp.where(keep, a, b), after, guard), told
 
     return jax.lax.scan(one, guard, (mean, var, y, mask))

@@ -167,9 +167,10 @@ class LocalGPs(eqx.Module):
             targets, real = np.zeros((len(padded), self.num_outputs)), np.arange(len(padded)) < n
             targets[:n] = y[rows]
             if self.combination == "stream" and int(state.models.count):
-                log_weights, guard, made, drawn = _learn_weights(
+                log_weights, judged, made, drawn = _learn_weights(
                     state.models, padded, targets, real, log_weights, guard if self.robust else None
                 )
+                guard = judged or guard
             else:
                 made = self._combined(state.models, padded, log_weights)
                 if self.robust:
