@@ -57,7 +57,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Rows that are remembered for this. When there are more, the older half is forgotten.
     robust
         Whether a cell that is absurd beside the rest of its row is taken to be missing, unless it is the fifth such
-        in its column, row after row; and whether variances grow where errors have been far greater of late.
+        in its column, row after row; and whether bands follow the errors of late, however large.
     random_state
         Seed of the features.
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,7 +28,6 @@ UNEVEN = 1.05  # so much more often than some entry was there rows may have come
 SELDOM = 4.0  # times as often as some entry the most frequent one was there, where that one places no row
 SHARE = 10  # a batch is at most one in so many of the rows before it
 MEMORY = 500.0  # rows over which errors are averaged, where the model is robust
-WRONG = 25.0  # mean squared error, in units of the variance, from which on variances are not believed in
 
 
 @register
@@ -418,8 +416,6 @@ class LatentLearner:
             kept, self._glitches_learnt = np.exp(-n / MEMORY), self.glitches
             self.misfit, self.scored = kept * self.misfit + new * glitches.FAR**2, kept * self.scored + new
         self.misfit, self.scored = self.misfit + misfit, self.scored + scored
-        if self.spec.robust:
-            self._mend()
         self._waiting, self._waiting_places = self._waiting[:0], self._waiting_places[:0]
         self._remember(filled[:n], places[:n])
 
@@ -427,26 +423,6 @@ class LatentLearner:
     def _level(self) -> Float[np.ndarray, " k"]:
         """Mean squared error of the experts in units of their variances."""
         return np.mean((DOUBT + self.misfit) / (DOUBT + self.scored), axis=1)
-
-    def _mend(self) -> None:
-        """Experts that are far too sure, such as after a warm-up in which nothing moved, take all they know for less.
-
-        Prior, noise and what is known are stretched alike, so that expectations stay.
-        """
-        assert self.model is not None
-        level = self._level
-        wrong = level > WRONG
-        if not wrong.any():
-            return
-        factor = np.where(wrong, level, 1.0)
-        with jax.enable_x64(True):
-            more = jnp.asarray(factor)
-            self.model, self.state = eqx.tree_at(
-                lambda one: (one[0].experts.prior_var, one[0].experts.noise_var, one[1].belief.cov),
-                (self.model, self.state),
-                replace_fn=lambda a: a * more.reshape(-1, *[1] * (a.ndim - 1)),
-            )
-        self.misfit = self.misfit / factor[:, None]
 
     def _remember(self, Y: np.ndarray, places: np.ndarray) -> None:
         count = len(self.neighbours)
