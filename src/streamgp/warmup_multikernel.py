@@ -80,7 +80,7 @@ def make_multikernel(
                 refine = spec.learner == "sfg-mkl-r"
                 learner = SFG(bank, graph, loss, _rate(), falling(), radius=RADIUS, refine=refine)
     table = [FittedExpert(name, name, spec.dynamics[0], spec.noise[0], features, np.nan) for name in names]
-    return MultiKernel(learner, tuple(names), dim, float(np.sqrt(dim))), table
+    return MultiKernel(learner, tuple(names), dim, float(np.sqrt(dim)), spec.robust), table
 
 
 def _rate() -> Any:

@@ -28,6 +28,7 @@ def from_spec(spec: Spec, num_inputs: int, num_outputs: int, hyper: Hyper | None
         combination=spec.combination,
         learning=Learning(spec.steps, spec.alpha),
         hyper=hyper,
+        robust=spec.robust,
     )
 
 

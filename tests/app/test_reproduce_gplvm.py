@@ -36,7 +36,8 @@ def test_alignment_finds_turns_stretches_and_moves():
 
 
 def said(places: np.ndarray, log_joint: np.ndarray, log_weights: np.ndarray) -> Placed:
-    return Placed(Found(places, log_joint, np.zeros((*places.shape, 2))), log_weights, np.zeros(len(places)))
+    found, zero = Found(places, log_joint, np.zeros((*places.shape, 2))), np.zeros(len(places))
+    return Placed(found, log_weights, zero, np.zeros((len(places), 3), bool), zero)
 
 
 def test_the_rule_of_the_paper_takes_the_expert_that_explains_and_weighs_most():

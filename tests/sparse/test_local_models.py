@@ -220,7 +220,7 @@ def test_weights_by_past_predictions_are_those_of_fixed_share_by_hand(several):
         after = weights * density[:, t] / (weights @ density[:, t])
         weights = (1.0 - combining.SWITCH) * after + combining.SWITCH * (1.0 - after) / 5.0
     models = LocalModels(state.models.each, state.models.count)
-    log_weights, told = combining.learn_weights(
+    log_weights, _, told, _ = combining.learn_weights(
         models, jnp.asarray(X), jnp.asarray(y), jnp.ones(60, bool), combining.first_weights(6)
     )
     assert_allclose(told.weights, used, rtol=1e-6, atol=1e-9)

@@ -326,7 +326,12 @@ def embed(
 
         try:
             spec = LatentSpec(
-                n_components=components, standardise=standardise, dynamics=dynamics, switch=switch, seed=seed
+                n_components=components,
+                standardise=standardise,
+                dynamics=dynamics,
+                switch=switch,
+                seed=seed,
+                robust=True,
             )
         except ValueError as error:
             raise RunError(str(error)) from error

@@ -55,6 +55,9 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Rows with gaps have ten times as many.
     max_neighbours
         Rows that are remembered for this. When there are more, the older half is forgotten.
+    robust
+        Whether a cell that is absurd beside the rest of its row is taken to be missing, unless it is the fifth such
+        in its column, row after row; and whether bands follow the errors of late, however large.
     random_state
         Seed of the features.
 
@@ -71,6 +74,8 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         of each.
     rows_ : int
         Rows so far.
+    glitches_ : ndarray (D,)
+        Of each column, how many cells were taken for glitches.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -112,6 +117,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         batch_size: int = 64,
         n_starts: int = 5,
         max_neighbours: int = 100_000,
+        robust: bool = True,
         random_state: Any = 0,
     ) -> None:
         self.n_components = n_components
@@ -123,6 +129,7 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.batch_size = batch_size
         self.n_starts = n_starts
         self.max_neighbours = max_neighbours
+        self.robust = robust
         self.random_state = random_state
 
     # Learning
@@ -297,6 +304,11 @@ class StreamingGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(self._unfitted())
         return self._learner.rows
+
+    @property
+    def glitches_(self) -> np.ndarray:
+        """How many cells of each column were taken for glitches."""
+        return self._ready().glitches.copy()
 
     # Keeping
 

@@ -1,5 +1,6 @@
 """Regression on a stream by local Gaussian processes."""
 
+from dataclasses import replace
 from typing import Any
 
 from streamgp.estimators.regressor import StreamingGPRegressor
@@ -39,6 +40,9 @@ class SplittingGPRegressor(StreamingGPRegressor):
         Optimiser steps of a batch, 30 unless given; 0 keeps hyperparameters as they are.
     alpha
         0, unless given, for variational free energy, up to 1 for power expectation propagation.
+    robust
+        Whether a target far beyond what was expected of it is drawn in before its batch is learnt, unless it is one
+        of five such in a row. On, unless given; in `StreamingGPRegressor` with the same models it is off.
     lags, on_bad_row, random_state
         As in `StreamingGPRegressor`.
 
@@ -72,11 +76,14 @@ class SplittingGPRegressor(StreamingGPRegressor):
         combination: str | None = None,
         steps: int | None = None,
         alpha: float | None = None,
+        robust: bool = True,
         lags: Any = None,
         on_bad_row: str = "raise",
         random_state: Any = 0,
     ) -> None:
-        super().__init__(model, warmup=warmup, lags=lags, on_bad_row=on_bad_row, random_state=random_state)
+        super().__init__(
+            model, warmup=warmup, robust=robust, lags=lags, on_bad_row=on_bad_row, random_state=random_state
+        )
         self.num_inducing = num_inducing
         self.batch_size = batch_size
         self.max_models = max_models
@@ -95,4 +102,5 @@ class SplittingGPRegressor(StreamingGPRegressor):
 
     def _make_spec(self, **more: Any) -> Spec:
         names = ("num_inducing", "batch_size", "max_models", "threshold", "combination", "steps", "alpha", "lags")
-        return make_sparse_spec(self.model, **{name: getattr(self, name) for name in names})
+        spec = make_sparse_spec(self.model, **{name: getattr(self, name) for name in names})
+        return replace(spec, robust=bool(self.robust))

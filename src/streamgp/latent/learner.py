@@ -13,6 +13,8 @@ from scipy.special import logsumexp
 
 from streamgp.data.pieces import joined
 from streamgp.dynamics import parse
+from streamgp.engine.host import one_blas_thread
+from streamgp.latent import glitches
 from streamgp.latent.embedding import Found
 from streamgp.latent.model import LatentEnsemble, LatentState
 from streamgp.latent.neighbours import Neighbours
@@ -25,6 +27,7 @@ DOUBT = 10.0  # errors as which the variances count that are believed in, when t
 UNEVEN = 1.05  # so much more often than some entry was there rows may have come before gains differ by entry
 SELDOM = 4.0  # times as often as some entry the most frequent one was there, where that one places no row
 SHARE = 10  # a batch is at most one in so many of the rows before it
+MEMORY = 500.0  # rows over which errors are averaged, where the model is robust
 
 
 @register
@@ -49,6 +52,7 @@ class LatentSpec:
     n_starts: int = 5
     max_neighbours: int = 100_000
     seed: int = 0
+    robust: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.seed, Integral) or not 0 <= self.seed < 2**63:
@@ -80,17 +84,24 @@ class Placed(NamedTuple):
         Of the experts (n, k).
     log_volume
         What is to be taken from log densities, which are of rows in standard units, for those of the data (n,).
+    glitches
+        Cells that are taken to be missing because they are absurd.
+    log_glitches
+        Their log density at the place of the row (n,).
     """
 
     found: Found
     log_weights: Float[np.ndarray, "n k"]
     log_volume: Float[np.ndarray, " n"]
+    glitches: Bool[np.ndarray, "n e"]
+    log_glitches: Float[np.ndarray, " n"]
 
     @property
     def log_density(self) -> Float[np.ndarray, " n"]:
         """Of rows in the units of the data, mixed over the experts; NaN in the warm-up."""
         with np.errstate(invalid="ignore"):
-            return np.asarray(logsumexp(self.found.log_density + self.log_weights, axis=1)) - self.log_volume
+            mixed = np.asarray(logsumexp(self.found.log_density + self.log_weights, axis=1))
+            return mixed - self.log_volume + self.log_glitches
 
 
 class LatentLearner:
@@ -114,6 +125,10 @@ class LatentLearner:
         # Of the rows after the warm-up, as in `Learnt`.
         self.misfit: np.ndarray
         self.scored: np.ndarray
+        # Of each entry, how many cells were taken for glitches, and how many rows in a row it has been off.
+        self.glitches = np.zeros(num_entries, int)
+        self.off = np.zeros(num_entries, int)
+        self._glitches_learnt = np.zeros(num_entries, int)  # those that bands know of
         # Of the warm-up, or of a batch that is not full, and that batch's places (n, k, d).
         self._waiting = np.zeros((0, num_entries))
         self._waiting_places: np.ndarray
@@ -183,15 +198,24 @@ class LatentLearner:
 
     def begin(self) -> Placed:
         """End the warm-up with the rows that there are."""
+        with one_blas_thread():
+            return self._begin()
+
+    def _begin(self) -> Placed:
         spec, Y = self.spec, self._waiting
-        seen = ~np.isnan(Y)
+        absurd = glitches.off_in_the_warm_up(Y) if spec.robust else np.zeros(Y.shape, bool)
+        self.glitches = self._glitches_learnt = absurd.sum(axis=0)
+        seen = ~np.isnan(Y) & ~absurd
         with np.errstate(invalid="ignore"):  # of an entry that was never there the mean is not known: NaN
             self.mean = np.where(seen, Y, 0.0).sum(axis=0) / seen.sum(axis=0)
         centred = np.where(seen, Y - self.mean, 0.0)  # what is missing is taken to be the mean
         self.spread = np.sqrt(np.square(centred).sum(axis=0) / np.maximum(seen.sum(axis=0), 1))
-        self.scale = np.full(self.num_entries, np.sqrt(np.square(centred).sum() / max(seen.sum(), 1)) or 1.0)
-        if spec.standardise:  # an entry that stood still may move later
-            self.scale = np.where(self.spread > 0.0, self.spread, self.scale)
+        # An entry that stood still may move later; what rounding has left of it is no measure.
+        still = self.spread <= len(Y) * np.finfo(float).eps * np.abs(np.nan_to_num(self.mean))
+        typical = np.sqrt(np.square(centred[:, ~still]).sum() / max(seen.sum(), 1)) or 1.0
+        self.scale = np.full(self.num_entries, typical)
+        if spec.standardise:
+            self.scale = np.where(still, self.scale, self.spread)
         scaled = filled_in(centred / self.scale, seen, spec.n_components)
         with jax.enable_x64(True):
             start, key = principal_places(scaled, spec.n_components), jax.random.key(spec.seed)
@@ -224,7 +248,8 @@ class LatentLearner:
         self._remember(scaled, places)
         log_joint = np.broadcast_to(self.fitted / len(Y), places.shape[:2])
         found = Found(places, log_joint, np.full((*places.shape, spec.n_components), np.nan))
-        return Placed(found, np.broadcast_to(self.log_weights, places.shape[:2]), np.full(len(Y), np.nan))
+        weights = np.broadcast_to(self.log_weights, places.shape[:2])
+        return Placed(found, weights, np.full(len(Y), np.nan), absurd, np.zeros(len(Y)))
 
     def settle(self) -> None:
         """Learn the rows of a batch that is not full as well."""
@@ -232,7 +257,7 @@ class LatentLearner:
             self._learn_batch()
 
     def place(self, Y: Float[np.ndarray, "n e"]) -> Placed:
-        """Where rows are, without learning them."""
+        """Where rows are, without learning them; each is taken to be the next."""
         size = self.spec.batch_size
         return joined([self._placed(Y[first : first + size]) for first in range(0, len(Y), size)])
 
@@ -254,7 +279,7 @@ class LatentLearner:
             given = (places[rows],) if precision is None else (places[rows], precision[rows])
             n = len(given[0])
             filled = [np.concatenate([a, np.repeat(a[:1], size - n, axis=0)]) for a in given]
-            with jax.enable_x64(True):
+            with jax.enable_x64(True), one_blas_thread():
                 mean, var = self.model.reconstruct(self.state, k, *map(jnp.asarray, filled))
             parts.append((np.asarray(mean)[:n], np.asarray(var)[:n]))
         mean, var = joined(parts)
@@ -268,7 +293,7 @@ class LatentLearner:
         """Everything that a checkpoint needs; the graph of the neighbours is built again from their rows."""
         tree = {"spec": self.spec, "num_entries": self.num_entries, "waiting": self._waiting, "model": self.model}
         if self.warmed_up:
-            tree |= {name: getattr(self, name) for name in _KEPT}
+            tree |= {name: getattr(self, name) for name in (*_KEPT, *_COUNTED)}
             tree |= {"neighbours": self.neighbours.rows, "places": self.neighbours_places}
         return tree
 
@@ -280,6 +305,8 @@ class LatentLearner:
         if learner.warmed_up:
             for name in _KEPT:
                 setattr(learner, name, tree[name])
+            for name in _COUNTED:  # checkpoints of earlier versions have none
+                setattr(learner, name, tree.get(name, getattr(learner, name)))
             learner._places = tree["places"][:0]
             learner._remember(tree["neighbours"], tree["places"])
         return learner
@@ -293,17 +320,40 @@ class LatentLearner:
 
     def _take(self, rows: np.ndarray) -> Placed:
         """Place rows of one batch; learn it once it is full."""
-        placed = self._placed(rows)
-        self._waiting = np.concatenate([self._waiting, rows])
+        placed = self._placed(rows, in_order=True)
+        self.glitches = self.glitches + placed.glitches.sum(axis=0)
+        self._waiting = np.concatenate([self._waiting, np.where(placed.glitches, np.nan, rows)])
         self._waiting_places = np.concatenate([self._waiting_places, placed.found.places])
         if len(self._waiting) == self._batch:
             self._learn_batch()
         return placed
 
-    def _placed(self, rows: np.ndarray) -> Placed:
-        found = self._find(rows)
-        volume = (~np.isnan(rows) & self._placing) @ np.log(self.scale)
-        return Placed(found, np.broadcast_to(self.log_weights, found.log_joint.shape), volume)
+    def _placed(self, rows: np.ndarray, in_order: bool = False) -> Placed:
+        """Places of at most a batch of rows, each of which may be the next, or which come in this order."""
+        found, left = self._find(rows), rows
+        absurd, log_absurd = np.zeros(rows.shape, bool), np.zeros(len(rows))
+        if self.spec.robust:
+            absurd = glitches.off(rows, self._expected(found), lambda left: self._expected(self._find(left)))
+            there = ~np.isnan(rows)
+            if in_order:
+                self.off, change = glitches.changed(self.off, there, absurd)
+            else:
+                change = absurd & (self.off + 1 >= glitches.CHANGE)
+            absurd &= ~change
+        odd = np.asarray(absurd.any(axis=1))
+        if odd.any():
+            left = np.where(absurd, np.nan, rows)
+            again = self._find(left[odd])
+            found = Found(*(_put(a, odd, b) for a, b in zip(found, again, strict=True)))
+            log_densities = glitches.errors(rows[odd], *self._expected(again)).log_density
+            log_absurd[odd] = np.where(absurd[odd], log_densities, 0.0).sum(axis=1)
+        volume = (~np.isnan(left) & self._placing) @ np.log(self.scale)
+        weights = np.broadcast_to(self.log_weights, found.log_joint.shape)
+        return Placed(found, weights, volume, absurd, log_absurd)
+
+    def _expected(self, found: Found) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of every cell of rows that were found there."""
+        return self.reconstruct(found.places[:, self.leading], found.precision[:, self.leading])
 
     def _find(self, rows: np.ndarray) -> Found:
         """Where at most a batch of rows is, (n, k, d)."""
@@ -326,7 +376,7 @@ class LatentLearner:
         complete = bool(seen.all())
         nearest = self.neighbours.search(Y, self.spec.n_starts * (1 if complete else MORE_STARTS))
         starts = self._places[nearest].transpose(2, 0, 1, 3)
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), one_blas_thread():
             found = self.model.embed(
                 self.state, jnp.asarray(Y), jnp.asarray(starts), None if complete else jnp.asarray(seen)
             )
@@ -347,7 +397,7 @@ class LatentLearner:
         Y, seen = self._scaled(np.pad(self._waiting, ((0, size - n), (0, 0))))
         places = np.pad(self._waiting_places, ((0, size - n), (0, 0), (0, 0)))
         most = (int(self.state.rows) + 1.0) / (np.asarray(self.state.seen).min() + 1.0)
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), one_blas_thread():
             x = jnp.asarray(places.swapaxes(0, 1))
             filled = Y
             if not seen.all():  # the neighbours of later rows are found by what was likely here
@@ -355,12 +405,24 @@ class LatentLearner:
                 mean, _ = self.model.reconstruct(self.state, jnp.asarray(k), x[k])
                 filled = np.where(seen, Y, np.asarray(mean))
             observed = None if seen.all() and most < UNEVEN else jnp.asarray(seen)
-            state, learnt = self.model.learn(self.state, jnp.asarray(Y), x, observed, jnp.arange(size) < n)
+            level = self._level if self.spec.robust else np.ones(self.model.num_experts)
+            state, learnt = self.model.learn(
+                self.state, jnp.asarray(Y), x, observed, jnp.arange(size) < n, jnp.asarray(np.maximum(level, 1.0))
+            )
         self.state = state
-        self.misfit = self.misfit + np.asarray(learnt.misfit)
-        self.scored = self.scored + np.asarray(learnt.scored)
+        misfit, scored = np.asarray(learnt.misfit), np.asarray(learnt.scored)
+        if self.spec.robust:  # sizes of errors may change; and a glitch counts as an error that is just none
+            new = self.glitches - self._glitches_learnt
+            kept, self._glitches_learnt = np.exp(-n / MEMORY), self.glitches
+            self.misfit, self.scored = kept * self.misfit + new * glitches.FAR**2, kept * self.scored + new
+        self.misfit, self.scored = self.misfit + misfit, self.scored + scored
         self._waiting, self._waiting_places = self._waiting[:0], self._waiting_places[:0]
         self._remember(filled[:n], places[:n])
+
+    @property
+    def _level(self) -> Float[np.ndarray, " k"]:
+        """Mean squared error of the experts in units of their variances."""
+        return np.mean((DOUBT + self.misfit) / (DOUBT + self.scored), axis=1)
 
     def _remember(self, Y: np.ndarray, places: np.ndarray) -> None:
         count = len(self.neighbours)
@@ -376,6 +438,14 @@ class LatentLearner:
 
 # What a learner has after its warm-up, beside its model and its neighbours.
 _KEPT = ("mean", "spread", "scale", "fitted", "state", "misfit", "scored", "_waiting_places")
+_COUNTED = ("glitches", "off", "_glitches_learnt")
+
+
+def _put(array: np.ndarray, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """A copy with other values in some rows."""
+    copy = np.array(array)
+    copy[rows] = values
+    return copy
 
 
 def _put_together(node: Any, arrays: dict[str, np.ndarray]) -> LatentLearner:

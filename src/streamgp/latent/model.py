@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.core import AnyArray
@@ -62,7 +63,7 @@ class LatentEnsemble(eqx.Module):
     def init(self) -> LatentState:
         """Nothing learnt."""
         belief = prior_state(self.experts.basis.num_features, self.num_outputs, self.experts.prior_var)
-        equal = jnp.full(self.num_experts, -jnp.log(self.num_experts))
+        equal = jnp.full(self.num_experts, -np.log(self.num_experts), float)
         return LatentState(belief, self.rule.init(equal), jnp.zeros((), int), jnp.zeros(self.num_outputs))
 
     @eqx.filter_jit
@@ -91,8 +92,12 @@ class LatentEnsemble(eqx.Module):
         places: Float[Array, "k n d"],
         observed: Bool[Array, "n e"] | None = None,
         mask: Bool[Array, " n"] | None = None,
+        level: Float[Array, " k"] | None = None,
     ) -> tuple[LatentState, Learnt]:
         """Learn rows at given places, exactly as one after the other.
+
+        `level` is the mean squared error so far, in units of the variance: above it a row counts as `MOST_MISFIT`
+        times as much at most.
 
         Where entries are missing, or `observed` is given because some were before, the outputs have not seen the same
         rows, and one covariance for all is an approximation: that of an output which was there in a share of the rows
@@ -106,8 +111,10 @@ class LatentEnsemble(eqx.Module):
         free = jnp.maximum(count - places.shape[2], 0.0)
         errors = jnp.where(seen, (free / jnp.maximum(count, 1.0))[:, None], 0.0)
 
-        def one(job: tuple[Expert, FilterState, Array]) -> tuple[FilterState, tuple[Array, Array]]:
-            expert, belief, x = job
+        level = jnp.ones(self.num_experts) if level is None else level
+
+        def one(job: tuple[Expert, FilterState, Array, Array]) -> tuple[FilterState, tuple[Array, Array]]:
+            expert, belief, x, level = job
             noise = Noise(expert.prior_var, expert.noise_var)
             Phi = jnp.where(mask[:, None], expert.basis(x), 0.0)
             if observed is None:
@@ -118,10 +125,12 @@ class LatentEnsemble(eqx.Module):
             squares = jnp.square(Y - ahead) / var
             density = jnp.where(seen, -0.5 * (squares + jnp.log(2.0 * jnp.pi * var)), 0.0)
             squares = jnp.where(seen & (free > 0.0)[:, None], squares, 0.0)
-            most = MOST_MISFIT * free / jnp.maximum(jnp.sum(squares, axis=1), 1.0)  # a glitch is no measure of errors
+            most = (
+                MOST_MISFIT * level * free / jnp.maximum(jnp.sum(squares, axis=1), 1.0)
+            )  # a glitch is no measure of errors
             return belief, (jnp.sum(density, axis=1), jnp.minimum(most, 1.0) @ squares)
 
-        belief, (log_density, misfit) = jax.lax.map(one, (self.experts, state.belief, places))
+        belief, (log_density, misfit) = jax.lax.map(one, (self.experts, state.belief, places, level))
         log_density = log_density.T
         rule, known = along(self.rule, state.rule, log_density, mask)
         before = jax.vmap(self.rule.predict)(known)

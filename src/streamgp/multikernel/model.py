@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from streamgp.core import AnyArray, Info, Predictive
 from streamgp.likelihoods import AnyPredictive, Categorical, LatentPredictive
@@ -15,16 +15,22 @@ from streamgp.multikernel.losses import LogisticLoss
 from streamgp.serialise import register
 
 ERROR_MEMORY = 100  # rows over which the size of the errors is averaged
+FAR = 6.0  # root mean square errors from its prediction beyond which a target is a glitch, and counts as no further
+CHANGE = 5  # rows in a row that are no glitches
 
 
 @register
 class MultiKernelState(eqx.Module):
-    """The learner's state, the mean square of its errors, the rows learnt, the last time stamp."""
+    """The learner's state, the mean square of its errors, the rows learnt, the last time stamp.
+
+    `beyond` is how many rows before the next were too far off to be believed, without a break, of each target.
+    """
 
     learner: Any
     error: Float[Array, " e"]
     rows: Array
     last_time: Float[Array, ""]
+    beyond: Int[Array, " e"]
 
 
 @register
@@ -47,12 +53,16 @@ class MultiKernel(eqx.Module):
         Columns of X.
     input_scale
         What inputs are divided by before kernels see them.
+    robust
+        Whether glitches among targets that are numbers are drawn in towards the predictions before they are learnt,
+        the more the further out they lie. Five in a row are a change, and learnt as they are.
     """
 
     learner: Any
     names: tuple[str, ...] = eqx.field(static=True)
     num_inputs: int = eqx.field(static=True)
     input_scale: float = eqx.field(static=True, default=1.0)
+    robust: bool = eqx.field(static=True, default=False)
 
     @property
     def num_outputs(self) -> int:
@@ -71,7 +81,8 @@ class MultiKernel(eqx.Module):
         learner = self.learner.init(key)
         dtype = jax.tree.leaves(learner)[0].dtype
         nothing = jnp.full((), jnp.nan, dtype)
-        return MultiKernelState(learner, jnp.ones(self.num_outputs, dtype), jnp.zeros((), int), nothing)
+        error, beyond = jnp.ones(self.num_outputs, dtype), jnp.zeros(self.num_outputs, int)
+        return MultiKernelState(learner, error, jnp.zeros((), int), nothing, beyond)
 
     def weights(self, state: MultiKernelState) -> Float[Array, " n"]:
         """How much each kernel counts in the next row: of those drawn, where kernels are drawn."""
@@ -109,12 +120,20 @@ class MultiKernel(eqx.Module):
 
         def one(state: MultiKernelState, row: tuple) -> tuple[MultiKernelState, tuple]:
             learnt, target, keep = row
-            learner, told = self.learner.step(state.learner, learnt, target)
-            error = state.error
-            if not isinstance(self.learner.loss, LogisticLoss):
+            error, beyond = state.error, state.beyond
+            believed, most, numbers = target, jnp.inf, not isinstance(self.learner.loss, LogisticLoss)
+            if self.robust and numbers:
+                expected = self.learner.ahead(state.learner, learnt).f
+                excess = jnp.square(target - expected) / (FAR**2 * error)
+                beyond = jnp.where(excess > 1.0, beyond + 1, 0)
+                glitch = (excess > 1.0) & (beyond < CHANGE)
+                believed = jnp.where(glitch, expected + (target - expected) / excess, target)
+                most = jnp.where(glitch, FAR**2 * error, jnp.inf)
+            learner, told = self.learner.step(state.learner, learnt, believed)
+            if numbers:
                 share = jnp.maximum(1.0 / (state.rows + 2.0), 1.0 / ERROR_MEMORY)
-                error = error + share * (jnp.square(told.f - target) - error)
-            new = MultiKernelState(learner, error, state.rows + 1, state.last_time)
+                error = error + share * (jnp.minimum(jnp.square(told.f - target), most) - error)
+            new = MultiKernelState(learner, error, state.rows + 1, state.last_time, beyond)
             kept = jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, state)
             return kept, (told, state.error)
 

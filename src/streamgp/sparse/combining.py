@@ -7,7 +7,7 @@ nearest models, weighed by the kernel between the row and each one's centre (Ngu
 Wilcox and Yip 2020).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
 from streamgp.core import Predictive
+from streamgp.sparse.glitches import Guard
 from streamgp.sparse.local import LocalModel, LocalModels
 from streamgp.student_t import log_density
 from streamgp.weights import fixed_share
@@ -114,25 +115,31 @@ def learn_weights(
     y: Float[Array, "n e"],
     mask: Bool[Array, " n"],
     log_weights: Float[Array, " j"],
-) -> tuple[Float[Array, " j"], Combined]:
+    guard: Guard | None = None,
+) -> tuple[Float[Array, " j"], Guard | None, Combined, Float[Array, "n e"]]:
     """The weights of ``stream`` after each row's target was seen, and what was predicted before it was.
 
     Fixed share among all models that there is room for; those not born yet are taken to predict what the mixture
-    does, so that they neither gain nor lose (the sleeping experts of Freund, Schapire, Singer and Warmuth 1997).
+    does, so that they neither gain nor lose (the sleeping experts of Freund, Schapire, Singer and Warmuth 1997). With
+    a `guard`, also that one after the rows, and the targets as it draws them in; weights learn from these.
     """
     each = _each(models, X)
     rule = fixed_share(models.capacity, SWITCH if models.capacity > 1 else 0.0)
-    densities = log_density(y[:, None, :] - each.mean, each.var[:, :, None], None).sum(-1)
 
-    def learn(state: Array, row: tuple[Array, Array]) -> tuple[Array, Array]:
-        density, keep = row
-        before = awake(models, rule.predict(state))
-        mixture = logsumexp(jnp.where(each.alive, before + density, -jnp.inf))
-        density = jnp.where(each.alive, density, mixture)
-        return jnp.where(keep, rule.update(state, density), state), before
+    def learn(state: tuple[Array, Guard | None], row: tuple[Array, ...]) -> tuple[Any, tuple[Array, Array]]:
+        (log_weights, guard), (mean, var, y, keep) = state, row
+        before = awake(models, rule.predict(log_weights))
+        told, after = y, guard
+        if guard is not None:
+            mixed = _mixture(_Each(mean[None], var[None], each.alive), before[None]).predictive
+            after, told = guard.judged(mixed.mean[0], mixed.variance[0], y)
+        densities = log_density(told[None] - mean, var[:, None], None).sum(-1)
+        mixture = logsumexp(jnp.where(each.alive, before + densities, -jnp.inf))
+        new = rule.update(log_weights, jnp.where(each.alive, densities, mixture)), after
+        return jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, state), (before, told)
 
-    log_weights, used = jax.lax.scan(learn, log_weights, (densities, mask))
-    return log_weights, _mixture(each, used)
+    (log_weights, guard), (used, told) = jax.lax.scan(learn, (log_weights, guard), (each.mean, each.var, y, mask))
+    return log_weights, guard, _mixture(each, used), told
 
 
 def first_weights(capacity: int) -> Float[Array, " j"]:

@@ -14,6 +14,7 @@ from streamgp.data.pieces import joined
 from streamgp.serialise import register
 from streamgp.sparse import combining
 from streamgp.sparse.combining import Combined
+from streamgp.sparse.glitches import Guard, drawn_in, without_glitches
 from streamgp.sparse.local import LocalModels, empty
 from streamgp.sparse.splitting import Learning, by_distance, one_model, row_by_row, wasserstein
 from streamgp.sparse.vfe import Batch, Hyper
@@ -31,6 +32,10 @@ class LocalState(eqx.Module):
         Rows of the next batch, and how many of them there are.
     log_weights
         Of the models, for the combination ``stream``.
+    pending_told
+        The targets `pending_y`, glitches drawn in to what was expected of them; see `streamgp.sparse.glitches`.
+    guard
+        What is ordinary of late.
     """
 
     models: LocalModels
@@ -41,6 +46,8 @@ class LocalState(eqx.Module):
     rows: Int[Array, ""]
     last_time: Float[Array, ""]
     key: Array
+    pending_told: Float[Array, "b e"]
+    guard: Guard
 
 
 @register
@@ -69,6 +76,8 @@ class LocalGPs(eqx.Module):
         How sparse models learn a batch.
     hyper
         Of ``lgpr``, the hyperparameters of all models.
+    robust
+        Whether glitches among the targets are drawn in before they are learnt.
     """
 
     method: str = eqx.field(static=True)
@@ -81,6 +90,7 @@ class LocalGPs(eqx.Module):
     combination: str = eqx.field(static=True)
     learning: Learning = eqx.field(static=True)
     hyper: Hyper | None = None
+    robust: bool = eqx.field(static=True, default=False)
 
     def init(self, key: Key[Array, ""], horizon: int = 0) -> LocalState:
         """Nothing learnt; `key` decides where inducing inputs start."""
@@ -96,6 +106,8 @@ class LocalGPs(eqx.Module):
             jnp.zeros((), int),
             jnp.full((), jnp.nan),
             jax.random.key_data(key),
+            jnp.zeros((b, e)),
+            Guard.empty(e),
         )
 
     def weights(self, state: LocalState) -> Float[np.ndarray, " j"]:
@@ -148,35 +160,51 @@ class LocalGPs(eqx.Module):
         self, state: LocalState, X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"]
     ) -> tuple[LocalState, Combined]:
         """Predict rows that all fit into the pending batch, and learn that if it is full then."""
-        log_weights, parts = state.log_weights, []
+        log_weights, guard, parts = state.log_weights, state.guard, []
+        told = np.array(y, dtype=float)
         for rows, padded in self._padded(X):
             n = rows.stop - rows.start
+            targets, real = np.zeros((len(padded), self.num_outputs)), np.arange(len(padded)) < n
+            targets[:n] = y[rows]
             if self.combination == "stream" and int(state.models.count):
-                targets = np.zeros((len(padded), self.num_outputs))
-                targets[:n] = y[rows]
-                log_weights, made = _learn_weights(
-                    state.models, padded, targets, np.arange(len(padded)) < n, log_weights
+                log_weights, judged, made, drawn = _learn_weights(
+                    state.models, padded, targets, real, log_weights, guard if self.robust else None
                 )
+                guard = judged or guard
             else:
                 made = self._combined(state.models, padded, log_weights)
+                if self.robust:
+                    predictive = made.predictive
+                    guard, drawn = drawn_in(guard, predictive.mean, predictive.variance, targets, real)
+            if self.robust:
+                told[rows] = np.asarray(drawn)[:n]
             parts.append(_first(made, n))
         start = int(state.pending)
-        pending_X, pending_y = np.array(state.pending_X), np.array(state.pending_y)
-        pending_X[start : start + len(X)], pending_y[start : start + len(X)] = X, y
+        pending = [np.array(a) for a in (state.pending_X, state.pending_y, state.pending_told)]
+        for kept, new in zip(pending, (X, y, told), strict=True):
+            kept[start : start + len(X)] = new
+        pending_X, pending_y, pending_told = map(jnp.asarray, pending)
         state = replace(
             state,
-            pending_X=jnp.asarray(pending_X),
-            pending_y=jnp.asarray(pending_y),
+            pending_X=pending_X,
+            pending_y=pending_y,
+            pending_told=pending_told,
             pending=jnp.asarray(start + len(X)),
             log_weights=log_weights,
+            guard=guard,
             rows=state.rows + len(X),
         )
         if start + len(X) == self.batch_size:
-            state = replace(state, models=self._learnt(state), pending=jnp.zeros((), int))
+            state = self._learnt(state)
         return state, joined(parts)
 
-    def _learnt(self, state: LocalState) -> LocalModels:
-        batch = Batch(state.pending_X, state.pending_y, jnp.ones(self.batch_size, bool))
+    def _learnt(self, state: LocalState) -> LocalState:
+        """After a batch that is full."""
+        guard, y = without_glitches(state.guard, np.asarray(state.pending_y), np.asarray(state.pending_told))
+        batch = Batch(state.pending_X, jnp.asarray(y), jnp.ones(self.batch_size, bool))
+        return replace(state, models=self._taught(state, batch), pending=jnp.zeros((), int), guard=guard)
+
+    def _taught(self, state: LocalState, batch: Batch) -> LocalModels:
         first = int(state.rows) - self.batch_size
         key = jax.random.fold_in(jax.random.wrap_key_data(state.key), first // self.batch_size)
         models = state.models
