@@ -39,7 +39,7 @@ class SplittingGPRegressor(StreamingGPRegressor):
         Optimiser steps of a batch, 30 unless given; 0 keeps hyperparameters as they are.
     alpha
         0, unless given, for variational free energy, up to 1 for power expectation propagation.
-    lags, on_bad_row, random_state
+    lags, missing, random_state
         As in `StreamingGPRegressor`.
 
     Attributes
@@ -73,10 +73,10 @@ class SplittingGPRegressor(StreamingGPRegressor):
         steps: int | None = None,
         alpha: float | None = None,
         lags: Any = None,
-        on_bad_row: str = "raise",
+        missing: str = "impute",
         random_state: Any = 0,
     ) -> None:
-        super().__init__(model, warmup=warmup, lags=lags, on_bad_row=on_bad_row, random_state=random_state)
+        super().__init__(model, warmup=warmup, lags=lags, missing=missing, random_state=random_state)
         self.num_inducing = num_inducing
         self.batch_size = batch_size
         self.max_models = max_models
