@@ -230,7 +230,7 @@ class StreamLearner:
         at = 0
         while at < len(X):
             rows = slice(at, min(len(X), at + self.longest_stretch))
-            unlabelled = ~np.isfinite(y[rows]).all(axis=1)
+            unlabelled = _has_nan(y[rows])
             if unlabelled[0]:
                 rows = slice(at, at + _leading(unlabelled))
                 part = self._pass_over(X[rows], None if times is None else times[rows])
@@ -295,7 +295,7 @@ class StreamLearner:
 
     def _before_gap(self, X: np.ndarray) -> int:
         """How many of the rows come before the stream's first gap; at that one, what columns matter is measured."""
-        gaps = np.isnan(X).any(axis=1)
+        gaps = _has_nan(X)
         if self._gains is None and gaps[0]:
             self._gains = self._measured_gains()
         return len(X) if self._gains is not None else _leading(~gaps)
@@ -603,6 +603,11 @@ class StreamLearner:
             learner._imputer, learner._gains = tree["imputer"], tree["gains"]
             learner.imputed_values = tree["imputed_values"]
         return learner
+
+
+def _has_nan(rows: np.ndarray) -> np.ndarray:
+    """Which rows have a NaN."""
+    return np.asarray(np.isnan(rows).any(axis=1))
 
 
 def _leading(flags: np.ndarray) -> int:

@@ -198,8 +198,8 @@ def run(
     missing: Annotated[
         Missing,
         typer.Option(
-            help="Values that are missing or no numbers: fill them (a row without its target is predicted and teaches "
-            "nothing), skip and count the rows, or stop."
+            help="Values that are missing or no numbers: fill them (a row without its target is predicted, and "
+            "not learnt), skip and count the rows, or stop."
         ),
     ] = Missing.impute,
     out: Annotated[

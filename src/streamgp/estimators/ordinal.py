@@ -60,8 +60,8 @@ missing, random_state
         Raises
         ------
         ValueError
-            On NaN or infinity under ``missing="raise"``, another number of columns, or a grade that is not among those known;
-            the state is then untouched.
+            On NaN or infinity under ``missing="raise"``, another number of columns, or a grade that is not
+            among those known; the state is then untouched.
         """
         first = not self.__sklearn_is_fitted__()
         return self._partial_fit(self._prepare(X, y, times, reset=first, grades=grades))

@@ -74,7 +74,7 @@ def _scored(
             scores = metrics.score(predictive, y, *exposed)
             return scores, metrics.add(scores)
         # The learner never mixes rows with a target and rows without in one stretch.
-        scores = _unlabelled(metrics.score(predictive, np.zeros_like(y), *exposed), y)
+        scores: Any = _unlabelled(metrics.score(predictive, np.zeros_like(y), *exposed), y)
     return scores, metrics.pass_over(scores)
 
 
