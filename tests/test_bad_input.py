@@ -80,7 +80,7 @@ def test_bad_times_are_refused_and_nothing_is_learnt(times: Any, says: str, post
 def test_bad_questions_are_refused(call: Any, says: str):
     X, y = stream()
     with pytest.raises(ValueError, match=says):
-        call(new().partial_fit(X, y))
+        call(new(missing="raise").partial_fit(X, y))
 
 
 def test_predicting_the_past_is_refused():
