@@ -156,7 +156,7 @@ def test_a_run_that_ends_early_fails_after_writing_its_results(data: Path, tmp_p
     lines = data.read_text().splitlines()
     lines[251] = "1,2,3"
     data.write_text("\n".join(lines))
-    result = invoke("run", data, *OPTIONS, "--out", tmp_path / "out")
+    result = invoke("run", data, *OPTIONS, "--missing", "raise", "--out", tmp_path / "out")
     fails(result, "data row 251 (line 252): expected 6 cells, got 3")
     assert result.stderr.count(str(data)) == 1
     assert "On 150 rows" in result.stdout

@@ -198,8 +198,9 @@ def run(
     missing: Annotated[
         Missing,
         typer.Option(
-            help="Values that are missing or no numbers: fill them (a row without its target is predicted, and "
-            "not learnt), skip and count the rows, or stop."
+            metavar="HOW",  # the names themselves would leave the other options no room
+            help="Values that are missing or no numbers: impute (a row without its target is predicted, and not "
+            "learnt), skip and count the rows, or raise an error.",
         ),
     ] = Missing.impute,
     out: Annotated[
@@ -314,8 +315,9 @@ def embed(
     missing: Annotated[
         Missing,
         typer.Option(
-            help="Cells that are no numbers: take them for missing, as empty ones are, skip and count their rows, or "
-            "stop."
+            metavar="HOW",
+            help="Cells that are no numbers: impute (take them for missing, as empty ones are), skip and count their "
+            "rows, or raise an error.",
         ),
     ] = Missing.impute,
     out: Annotated[Path, typer.Option(help="Directory for embedding, metrics, report and checkpoint.")] = Path(
