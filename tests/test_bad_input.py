@@ -31,7 +31,7 @@ BAD_ROWS: dict[str, tuple[Any, Any, str]] = {
 @pytest.mark.parametrize("learnt", [10, 40])
 def test_bad_rows_are_refused_and_nothing_is_learnt(problem: str, learnt: int):
     X, y = stream()
-    model, untouched = new().partial_fit(X[:learnt], y[:learnt]), new().partial_fit(X[:learnt], y[:learnt])
+    model, untouched = (new(missing="raise").partial_fit(X[:learnt], y[:learnt]) for _ in range(2))
     bad_X, bad_y, says = BAD_ROWS[problem]
     times = np.arange(ROWS) if "times" in problem else None
     with pytest.raises(ValueError, match=says) as caught:
@@ -80,7 +80,7 @@ def test_bad_times_are_refused_and_nothing_is_learnt(times: Any, says: str, post
 def test_bad_questions_are_refused(call: Any, says: str):
     X, y = stream()
     with pytest.raises(ValueError, match=says):
-        call(new().partial_fit(X, y))
+        call(new(missing="raise").partial_fit(X, y))
 
 
 def test_predicting_the_past_is_refused():
@@ -97,7 +97,7 @@ def test_predicting_the_past_is_refused():
         ({"warmup": -5}, "^warmup: .*got -5"),
         ({"warmup": 2.5}, "^warmup: .*got 2.5"),
         ({"warmup": "many"}, "^warmup: .*got 'many'"),
-        ({"on_bad_row": "ignore"}, "^on_bad_row: expected 'raise' or 'skip', got 'ignore'"),
+        ({"missing": "ignore"}, "^missing: expected 'impute', 'skip' or 'raise', got 'ignore'"),
         ({"bases": ["forier"]}, "^bases: .*did you mean 'fourier'"),
         ({"model": "e-dobe"}, "^model: .*did you mean 'e-doebe'"),
         ({"delta": "a"}, "^delta: .*got 'a'"),
@@ -122,7 +122,7 @@ def test_skipped_rows_might_as_well_not_have_come(chunk: int):
     good[[0, 7, 30, 31, 60]] = False
     clean.partial_fit(X[good], y[good], times[good])
     X[0, 1], X[7, 0], y[30], y[31], times[60] = np.nan, np.inf, np.nan, -np.inf, np.nan
-    model = new(dynamics=0.01, on_bad_row="skip")
+    model = new(dynamics=0.01, missing="skip")
     for i in range(0, ROWS, chunk):
         rows = slice(i, i + chunk)
         model.partial_fit(X[rows], y[rows], times[rows])
@@ -133,12 +133,12 @@ def test_skipped_rows_might_as_well_not_have_come(chunk: int):
 
 def test_skipping_does_not_hide_other_errors():
     X, y = stream()
-    model = new(on_bad_row="skip").partial_fit(X, y)
+    model = new(missing="skip").partial_fit(X, y)
     with pytest.raises(ValueError, match=WIDTH):
         model.partial_fit(BAD_ROWS["one column more"][0], y)
     with pytest.raises(ValueError, match="expected a row without NaN or infinity, but all 90 have some"):
-        new(on_bad_row="skip").fit(np.full_like(X, np.nan), y)
-    timed = new(on_bad_row="skip").partial_fit(X, y, np.arange(ROWS))
+        new(missing="skip").fit(np.full_like(X, np.nan), y)
+    timed = new(missing="skip").partial_fit(X, y, np.arange(ROWS))
     X[1] = np.nan
     with pytest.raises(ValueError, match=r"got 97\.0 at row 3 after 98\.0"):  # counted among all rows given
         timed.partial_fit(X[:4], y[:4], [96.0, 97.0, 98.0, 97.0])

@@ -170,7 +170,7 @@ class TestUnkindStreams:
 class TestInput:
     def test_bad_rows_leave_everything_as_it_was(self):
         X, y = two_classes()
-        model = StreamingGPClassifier(**LINEAR).partial_fit(X, y)
+        model = StreamingGPClassifier(**LINEAR, missing="raise").partial_fit(X, y)
         before = model.predict_proba(X)
         bad = X[:4].copy()
         bad[2, 1] = np.nan
@@ -181,7 +181,7 @@ class TestInput:
 
     def test_a_label_that_only_skipped_rows_have_is_not_admitted(self):
         X, y = two_classes()
-        model = StreamingGPClassifier(**LINEAR, on_bad_row="skip").partial_fit(X, y)
+        model = StreamingGPClassifier(**LINEAR, missing="skip").partial_fit(X, y)
         bad = X[:3].copy()
         bad[1] = np.nan
         model.partial_fit(bad, ["later", "never", "yes"])
@@ -193,8 +193,8 @@ class TestInput:
         labels = y.astype(object)
         labels[7] = None
         with pytest.raises(ValueError, match="row 7"):
-            StreamingGPClassifier(**LINEAR).partial_fit(X, labels)
-        model = StreamingGPClassifier(**LINEAR, on_bad_row="skip").partial_fit(X, labels)
+            StreamingGPClassifier(**LINEAR, missing="raise").partial_fit(X, labels)
+        model = StreamingGPClassifier(**LINEAR, missing="skip").partial_fit(X, labels)
         assert model.skipped_rows_ == 1
 
     @pytest.mark.parametrize("labels", [[True, False], [3, 5], ["b", "a"], [1.0, 2.0]])

@@ -111,7 +111,7 @@ class TestCounts:
         y[7] = bad
         with pytest.raises(ValueError, match=r"whole numbers.*row 7"):
             StreamingGPCountRegressor(**LINEAR).partial_fit(X, y)
-        model = StreamingGPCountRegressor(**LINEAR, on_bad_row="skip").partial_fit(X, y)
+        model = StreamingGPCountRegressor(**LINEAR, missing="skip").partial_fit(X, y)
         assert (model.rows_, model.skipped_rows_) == (79, 1)
 
     def test_a_stream_of_zeros(self):

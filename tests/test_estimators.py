@@ -216,7 +216,7 @@ def test_rows_to_predict_come_in_any_order():
 def test_kept_and_taken_up_again_bit_for_bit(row: int, how: str, tmp_path: Path):
     X, y = stream()
     spoil = spoilt(X, 5, 0, value=np.nan)
-    options = {"on_bad_row": "skip", "weights": [[0.9, 0.2], [0.1, 0.8]], "dynamics": ("static", 0.01)}
+    options = {"missing": "skip", "weights": [[0.9, 0.2], [0.1, 0.8]], "dynamics": ("static", 0.01)}
     unbroken = new(**options).partial_fit(spoil[:row], y[:row])
     match how:
         case "save":
@@ -310,9 +310,9 @@ def test_evaluate_several_targets():
 def test_evaluate_skips_and_counts():
     X, y = stream()
     clean = evaluate(new(), X[1:], y[1:])
-    model = new(on_bad_row="skip")
+    model = new(missing="skip")
     r = evaluate(model, spoilt(X, 0, 0, value=np.nan), y)
-    np.testing.assert_array_equal(r.mean, clean.mean)
+    np.testing.assert_array_equal(r.mean, np.r_[np.nan, clean.mean])
     assert model.skipped_rows_ == 1
     with pytest.raises(ValueError, match="expected a row without NaN"):
         evaluate(model, np.full((2, 2), np.nan), [1.0, 2.0])

@@ -163,7 +163,7 @@ def test_single_rows_saving_and_skipped_rows(tmp_path: Path):
     whole = regressor().partial_fit(X, y[:, 0])
     holes = np.insert(y[:, 0], [7, 60], np.nan)
     rows = np.insert(X, [7, 60], 0.0, axis=0)
-    singly = regressor(on_bad_row="skip").partial_fit(rows[:70], holes[:70])
+    singly = regressor(missing="skip").partial_fit(rows[:70], holes[:70])
     singly.save(tmp_path / "kept")
     singly = StreamingGPRegressor.load(tmp_path / "kept")
     for x, target in zip(rows[70:], holes[70:], strict=True):

@@ -109,14 +109,14 @@ def test_one_row_calls_mix_with_all_the_others(rows, tmp_path):
 )
 def test_bad_rows_change_nothing(rows, x, y, message):
     X, targets = rows
-    model = new().partial_fit(X[:80], targets[:80])
+    model = new().set_params(missing="raise").partial_fit(X[:80], targets[:80])
     before = model.predict_one(X[0])
     with pytest.raises(ValueError, match=message):
         model.learn_one(x, y)
     assert model.predict_one(X[0]) == before
     assert model.rows_ == 80
     if not np.isfinite([*x, *np.ravel(y)]).all():
-        model.set_params(on_bad_row="skip").learn_one(x, y)
+        model.set_params(missing="skip").learn_one(x, y)
         assert model.skipped_rows_ == 1
         assert model.predict_one(X[0]) == before
 

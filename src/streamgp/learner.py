@@ -13,6 +13,7 @@ import numpy as np
 
 from streamgp.core import Info, Predictive
 from streamgp.data.horizon import Forecasts, Origins
+from streamgp.data.imputation import Filled, Imputer
 from streamgp.data.lags import LaggedTargets
 from streamgp.data.pieces import COMPILED, PIECES, joined, pieces
 from streamgp.data.standardise import Standardiser
@@ -43,6 +44,9 @@ from streamgp.weights import Mixture
 # Of the weights, over the number of experts: twice what the slowest of the rules that share keeps for each.
 TRIM = 0.05
 _Stretch = tuple[np.ndarray, np.ndarray, np.ndarray]
+_PROBES = 1024  # rows that are predicted to find out what the columns matter
+_MEASURED = PIECES[0]  # at row counts that are multiples of it, if anything was missing so far
+_MOST_EXTRA = 4.0  # times the variance of the target in the warm-up, for missing inputs of a row
 
 
 class StreamLearner:
@@ -99,6 +103,11 @@ class StreamLearner:
                 f"known; leave the times out, or make them an input"
             )
         self._lags = LaggedTargets.empty(spec.lags, num_outputs)
+        self._imputer = Imputer.empty(num_inputs - spec.exposure)
+        self._unread: tuple[np.ndarray, ...] = ()  # complete rows that the imputer has yet to learn
+        # Mean squared change of the prediction by a unit of each column; None while nothing was missing.
+        self._gains: np.ndarray | None = None
+        self.imputed_values = 0
         self.spec = spec
         self.num_inputs = num_inputs
         self.num_outputs = num_outputs
@@ -143,7 +152,8 @@ class StreamLearner:
     @property
     def longest_stretch(self) -> int:
         """How many of the coming rows are learnt in one go at most."""
-        return PIECES[0] if self.at_work else self._next_boundary() - self.rows
+        most = PIECES[0] if self.at_work else self._next_boundary() - self.rows
+        return most if self._gains is None else min(most, _MEASURED - self.rows % _MEASURED)
 
     @property
     def _sizes(self) -> tuple[int, ...]:
@@ -199,24 +209,31 @@ class StreamLearner:
         ]
 
     def predict(self, X: np.ndarray, times: np.ndarray | None = None) -> AnyPredictive:
-        """Predict each row as if it were the next one, in the units of the targets.
+        """Predict each row as if it were the next one, in the units of the targets; inputs may be missing (NaN).
 
         With a horizon h, forecast the target h rows after the last one learnt, were each row's inputs those of that.
         """
-        return self._predict(self._lags.widen_next(X, self._targets.mean), times)
+        X, extra = self._filled(X)
+        return self._predict(self._lags.widen_next(X, self._targets.mean), times, extra)
 
-    def _predict(self, X: np.ndarray, times: np.ndarray | None = None) -> AnyPredictive:
+    def _predict(
+        self, X: np.ndarray, times: np.ndarray | None = None, extra: np.ndarray | None = None
+    ) -> AnyPredictive:
         parts = []
         with jax.enable_x64(True):
             self._settle()
             for rows, size in pieces(len(X), self._sizes):
                 piece = self._piece(X[rows], None if times is None else times[rows], size)
-                predictive = self._model.predict(self._state, piece["X"], piece["times"])
+                more = self._more(extra, rows, size)
+                predictive = self._model.predict(self._state, piece["X"], piece["times"], **more)
                 parts.append(self._in_units(predictive, rows.stop - rows.start))
         return joined(parts)
 
     def learn(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None = None) -> Iterator[Info]:
         """Learn from the rows in order, telling of consecutive stretches what was predicted one step ahead.
+
+        Inputs that are missing (NaN) are filled from what came before. A row with a target missing is predicted and
+        nothing else; a stretch holds only such rows, or none.
 
         The number of experts changes at the end of the warm-up, so a stretch never crosses it. Nothing
         happens until the iterator is advanced, and a stretch is learnt when it is given.
@@ -224,6 +241,14 @@ class StreamLearner:
         at = 0
         while at < len(X):
             rows = slice(at, min(len(X), at + self.longest_stretch))
+            unlabelled = _has_nan(y[rows])
+            if unlabelled[0]:
+                rows = slice(at, at + _leading(unlabelled))
+                part = self._pass_over(X[rows], None if times is None else times[rows])
+                at = rows.stop
+                yield part
+                continue
+            rows = slice(at, at + min(_leading(~unlabelled), self._before_gap(X[rows])))
             learn = self._learn_stretch
             if self.spec.task == "classification":
                 new = np.flatnonzero(y[rows, 0] >= self.num_classes)
@@ -237,7 +262,7 @@ class StreamLearner:
 
     def predict_one(self, x: np.ndarray, time: float = np.nan) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation (E,) of one row after the warm-up; `learn_one` of it is then cheap."""
-        if self.spec.horizon or self.spec.learner:
+        if self.spec.horizon or self.spec.learner or np.isnan(x).any():
             predictive = self.predict(x[None], self._stamp(time))
             with jax.enable_x64(True):
                 return np.asarray(predictive.mean[0]), np.asarray(predictive.std[0])
@@ -246,9 +271,10 @@ class StreamLearner:
 
     def learn_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> None:
         """Learn one row after the warm-up; without a horizon, not every covariance is touched each time."""
-        if self.spec.horizon or self.spec.learner:
+        if self.spec.horizon or self.spec.learner or np.isnan(x).any() or np.isnan(y).any():
             next(self.learn(x[None], y[None], self._stamp(time)))
             return
+        self._unread += (x,)
         x = self._lags.widen_next(x[None], self._targets.mean)[0]
         predicted = self._row_by_row().predict(x, time)[0] if self._lags.lags else y
         outside, flagged = self._row_by_row().learn(x, y, time)
@@ -256,6 +282,9 @@ class StreamLearner:
         self.flagged_rows += flagged
         self._lags = self._lags.learn((predicted if flagged else y)[None])
         self.rows += 1
+        if self.rows % PIECES[1] == 0:
+            self._read()
+            self._remeasure()
 
     def _stamp(self, time: float) -> np.ndarray | None:
         return np.array([time]) if self.timed else None
@@ -276,6 +305,95 @@ class StreamLearner:
         if self._singly and self._rowwise:
             self._state = self._rowwise.settle()
             self._singly = False
+
+    # Missing values
+
+    def _before_gap(self, X: np.ndarray) -> int:
+        """How many of the rows come before the stream's first gap; at that one, what columns matter is measured."""
+        gaps = _has_nan(X)
+        if self._gains is None and gaps[0]:
+            self._gains = self._measured_gains()
+        return len(X) if self._gains is not None else _leading(~gaps)
+
+    def _read(self) -> Imputer:
+        """The imputer after all rows that were learnt."""
+        if self._unread:
+            self._imputer = self._learnt(np.stack(self._unread))[1]
+            self._unread = ()
+        return self._imputer
+
+    def _learnt(self, X: np.ndarray) -> tuple[Filled, Imputer]:
+        width = self._imputer.width
+        return self._imputer.learn(X[:, :width], *self._places())
+
+    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and scale of the columns that may have gaps."""
+        width = self._imputer.width
+        return np.asarray(self._inputs.mean)[:width], self._inputs.scale[:width]
+
+    def _filled(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Rows to predict, each as if it were the next one, without gaps; and what variance that adds."""
+        if not np.isnan(X).any():
+            return X, None
+        imputer = self._read()
+        gains = self._measured_gains() if self._gains is None else self._gains
+        return self._joined(X, imputer.fill(X[:, : imputer.width], *self._places()), gains)
+
+    def _filled_and_learnt(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Rows to learn, without gaps, and what variance that adds; the imputer learns them."""
+        self._read()
+        filled, self._imputer = self._learnt(X)
+        self.imputed_values += int(np.isnan(X).sum())
+        return self._joined(X, filled, self._gains)
+
+    def _joined(
+        self, X: np.ndarray, filled: Filled, gains: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        if gains is None or not filled.var.any():
+            return np.concatenate([filled.X, X[:, filled.X.shape[1] :]], axis=1), None
+        extra = np.minimum(filled.var @ gains, _MOST_EXTRA)
+        return np.concatenate([filled.X, X[:, filled.X.shape[1] :]], axis=1), extra
+
+    def _remeasure(self) -> None:
+        """At some row counts, find out again what columns matter to the model."""
+        if self._gains is not None and self.rows % _MEASURED == 0:
+            self._gains = self._measured_gains()
+
+    def _measured_gains(self) -> np.ndarray:
+        """By how much the prediction changes, squared and in standardised units, with each column: see `Imputer`."""
+        imputer = self._read()
+        if not isinstance(self._model, Ensemble) or not self.rows:
+            return np.zeros(imputer.width)
+        base, moved, steps = imputer.probes(_PROBES, self._inputs.scale)
+
+        def mean(X: np.ndarray) -> np.ndarray:
+            wide = self._lags.widen_next(X, self._targets.mean)
+            with jax.enable_x64(True):
+                predictive = self._predict(wide, np.full(len(X), self.last_time) if self.timed else None)
+                return np.asarray(predictive.mean) / np.asarray(self._targets.scale)
+
+        change = mean(moved).reshape(imputer.width, len(base), -1) - mean(base)
+        return np.square(change).mean(axis=(1, 2)) / np.square(steps)
+
+    def _pass_over(self, X: np.ndarray, times: np.ndarray | None) -> Info:
+        """Predict rows without a target, each as if it were the next one; they teach nothing."""
+        n = len(X)
+        self.imputed_values += int(np.isnan(X).sum())
+        if self.spec.horizon:  # the forecast that the next target is to meet
+            predictive, rules = jax.tree.map(lambda a: np.repeat(a[:1], n, axis=0), self._forecasts.parts[0])
+        else:
+            predictive, rules = (
+                self.predict(X, times),
+                np.tile([*self.rules.values()], (n, 1)) if self.rules else None,
+            )
+        weights = np.tile(self.weights, (n, 1)) if isinstance(self._model, MultiKernel | LocalGPs) else None
+        return Info(predictive, np.zeros(n, bool), rules, weights)
+
+    def _more(self, extra: np.ndarray | None, rows: slice, size: int) -> dict[str, Any]:
+        """The rows' additional noise for a model that can take it, padded to `size` rows."""
+        if extra is None or not isinstance(self._model, Ensemble):
+            return {}
+        return {"extra": jnp.asarray(np.pad(extra[rows], (0, size - (rows.stop - rows.start))))}
 
     def _next_boundary(self) -> int:
         """The next row count where something changes: the model is rebuilt, or a horizon ends."""
@@ -358,14 +476,16 @@ class StreamLearner:
             if self._kept is not None:
                 stretch = (X.copy(), y.copy(), np.zeros(len(X)) if times is None else times.copy())
                 self._kept = [*self._kept, stretch]
+            X, extra = self._filled_and_learnt(X)
             inputs = self._lags.widen(X, past, self._targets.mean, own=self.spec.horizon > 0)
             pairs, self._origins = self._origins.paired(inputs)
             if self.rows < self.spec.horizon:  # no inputs go with these targets
                 info = Info(self._predict(inputs), np.zeros(len(X), bool))
             else:
-                info = self._update(pairs, y, times, inputs)
+                info = self._update(pairs, y, times, inputs, None if self.spec.horizon else extra)
             self._lags = self._lags.learn(past)
             self.rows += len(X)
+            self._remeasure()
             made = [(info.predictive, info.rules)]
             if self._kept is not None and (self.rows == self.warmup or self.rows.bit_count() == 1):
                 self._rebuild()
@@ -379,7 +499,9 @@ class StreamLearner:
         rules = np.asarray([[*self.rules.values()]])
         return self._predict(self._origins.inputs[-1:]), rules if rules.size else None
 
-    def _update(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None, later: np.ndarray) -> Info:
+    def _update(
+        self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None, later: np.ndarray, extra: np.ndarray | None
+    ) -> Info:
         """Learn pairs of inputs and targets; with a horizon, forecast from the `later` inputs after each of them."""
         parts = []
         for rows, size in pieces(len(X), self._sizes):
@@ -390,7 +512,13 @@ class StreamLearner:
             mask = np.arange(size) < n
             ahead = self._piece(later[rows], None, size)["X"] if self.spec.horizon else None
             self._state, info = self._model.update(
-                self._state, piece["X"], jnp.asarray(target), jnp.asarray(mask), piece["times"], ahead
+                self._state,
+                piece["X"],
+                jnp.asarray(target),
+                jnp.asarray(mask),
+                piece["times"],
+                ahead,
+                **self._more(extra, rows, size),
             )
             info = jax.tree.map(lambda a, n=n: np.asarray(a)[:n], info)
             rules = info.rules if self.experts else None  # of the provisional model nobody asks
@@ -407,8 +535,10 @@ class StreamLearner:
         assert self._kept is not None
         X, y, times = stretch = joined(self._kept)
         self._kept = [stretch]
+        # What was missing is filled again, by all that is known by now.
+        X, extra = self._joined(X, self._imputer.refill(X[:, : self._imputer.width]), self._gains)
         ends = self.rows == self.warmup
-        rival, usual = self._rival() if ends else None, y
+        incumbent, usual = self._incumbent() if ends else None, y
         if self.spec.task == "regression":
             if self.spec.robust:  # glitches are to set no scale, and nothing is to be fitted to them
                 with one_blas_thread():
@@ -426,11 +556,12 @@ class StreamLearner:
         self._inputs = self._standardiser(widened)
         self._origins = Origins.empty(h, X.shape[1]).paired(X)[1]
         if ends:
-            self._fit(widened[: self.rows - h], usual[h:], times, rival)
+            self._fit(widened[: self.rows - h], usual[h:], times, incumbent)
         prior = self._state = self._model.init(jax.random.key(self.seed), h)
         info = None
         if self.rows > h and (not ends or self.spec.warmup_posterior == "condition"):
-            info = self._update(X[: self.rows - h], y[h:], times if self.timed else None, X[h:])
+            stamps = times if self.timed else None
+            info = self._update(X[: self.rows - h], y[h:], stamps, X[h:], None if h else extra)
         if ends:
             last_time = jnp.asarray(times[-1]) if self.timed else prior.last_time
             self._state = replace(self._state, last_time=last_time)
@@ -440,8 +571,10 @@ class StreamLearner:
                 weights = prior.weights if info is None else self._first_weights(info, y[h:])
                 self._state = replace(self._state, weights=weights)
             self._kept = None
+        if self._gains is not None:
+            self._gains = self._measured_gains()
 
-    def _rival(self) -> Expert | None:
+    def _incumbent(self) -> Expert | None:
         """The provisional filter that did best in the warm-up: it goes on beside those that are fitted."""
         if not self._weighs_warmup or self.spec.rule == "Q":  # a user's matrix counts the others alone
             return None
@@ -471,7 +604,7 @@ class StreamLearner:
         gaps = np.diff(times)
         return float(np.median(gaps[gaps > 0])) if self.timed and (gaps > 0).any() else 1.0
 
-    def _fit(self, X: np.ndarray, y: np.ndarray, times: np.ndarray, rival: Expert | None) -> None:
+    def _fit(self, X: np.ndarray, y: np.ndarray, times: np.ndarray, incumbent: Expert | None) -> None:
         inputs, targets = self._inputs.transform(X), np.asarray((y - self._targets.mean) / self._targets.scale)
         settings = {"seed": self.seed, "time_unit": self._time_unit(times), "progress": self.progress}
         # Centres and factors made outside of the fits, too, are to be the same whatever threads BLAS may have.
@@ -481,7 +614,7 @@ class StreamLearner:
             elif self.spec.learner is not None:
                 made = make_multikernel(self.spec, inputs, targets, self.num_classes, seed=self.seed)
             elif self.spec.task == "regression":
-                made = fit_ensemble(self.spec, inputs, targets, rival=rival, **settings)
+                made = fit_ensemble(self.spec, inputs, targets, incumbent=incumbent, **settings)
             else:
                 made = fit_generalised(self.spec, inputs, y[:, 0], self.num_classes, **settings)
             self._model, self.experts = jax.block_until_ready(made)
@@ -517,6 +650,9 @@ class StreamLearner:
         with jax.enable_x64(True):
             self._settle()
         return {
+            "imputer": self._read(),
+            "gains": self._gains,
+            "imputed_values": self.imputed_values,
             "spec": asdict(self.spec),
             "num_inputs": self.num_inputs,
             "num_outputs": self.num_outputs,
@@ -555,7 +691,20 @@ class StreamLearner:
         learner._inputs, learner._targets = tree["inputs"], tree["targets"]
         learner._lags, learner._origins, learner._forecasts = tree["lags"], tree["origins"], tree["forecasts"]
         learner._model, learner._state = tree["model"], tree["state"]
+        if "imputer" in tree:  # younger than some checkpoints
+            learner._imputer, learner._gains = tree["imputer"], tree["gains"]
+            learner.imputed_values = tree["imputed_values"]
         return learner
+
+
+def _has_nan(rows: np.ndarray) -> np.ndarray:
+    """Which rows have a NaN."""
+    return np.asarray(np.isnan(rows).any(axis=1))
+
+
+def _leading(flags: np.ndarray) -> int:
+    """How many of the flags are set before the first that is not."""
+    return len(flags) if flags.all() else int(np.argmin(flags))
 
 
 def _put_together(node: Any, arrays: dict[str, np.ndarray]) -> StreamLearner:

@@ -1,6 +1,6 @@
 """Rows as users pass them, checked and turned into arrays; every error says what came, where, and what to do."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_consistent_length
@@ -9,20 +9,38 @@ from sklearn.utils.validation import validate_data
 from streamgp.data import cells
 from streamgp.learner import StreamLearner
 
+Missing = Literal["impute", "skip", "raise"]
+MISSING: tuple[Missing, ...] = ("impute", "skip", "raise")
+
+
+def check_missing(missing: str) -> None:
+    """Check what is to be done about values that are missing.
+
+    Raises
+    ------
+    ValueError
+        If there is no such thing.
+    """
+    if missing not in MISSING:
+        raise ValueError(f"missing: expected 'impute', 'skip' or 'raise', got {missing!r}")
+
 
 class Rows(NamedTuple):
-    """Finite rows in the order of the stream.
+    """Rows in the order of the stream.
 
     Attributes
     ----------
     X, y, times
-        Inputs (n, D), targets (n, E) and, where the user gave them, time stamps (n,).
+        Inputs (n, D), targets (n, E) and, where the user gave them, time stamps (n,). Under ``missing="impute"``
+        inputs and targets are NaN where they are missing, and finite otherwise.
     single
         Whether the targets came without an axis of their own.
     skipped
         How many bad rows were left out.
     kept
         Where the others stood among all rows.
+    given
+        How many those were.
     """
 
     X: np.ndarray
@@ -31,17 +49,21 @@ class Rows(NamedTuple):
     single: bool
     skipped: int
     kept: np.ndarray
+    given: int
 
 
-def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLearner | None, skip: bool) -> Rows:
+def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLearner | None) -> Rows:
     """Rows for `learner`, or for a new one, to learn from; of the estimator, only the names of features may change.
+
+    Its parameter `missing` says what becomes of numbers that are NaN, infinite or absurd.
 
     Raises
     ------
     ValueError
-        If something is not a table of numbers of the right width, or times decrease, or, unless `skip` is set, a
-        row holds NaN or infinity.
+        If something is not a table of numbers of the right width, or times decrease or are missing (and are not to be
+        skipped), or, under ``missing="raise"``, a row holds NaN or infinity.
     """
+    check_missing(estimator.missing)
     as_it_is = {"dtype": np.float64, "ensure_all_finite": False}
     separately: Any = ({**as_it_is, "ensure_min_features": _least(estimator)}, {**as_it_is, "ensure_2d": False})
     X, y = validate_data(estimator, X, y, reset=learner is None, validate_separately=separately)
@@ -50,10 +72,17 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
     y = y.reshape(len(X), -1)
     times = _as_times(times, len(X), learner)
     parts = {"X": X, "y": y} | ({} if times is None else {"times": times[:, None]})
-    good = np.logical_and.reduce([_usable(part).all(axis=1) for part in parts.values()])
-    if not skip:
+    if estimator.missing == "impute":
+        X, y = (np.where(_usable(part), part, np.nan) for part in (X, y))
+        if times is not None:
+            _check_finite("times", times[:, None], "give every row its time, or skip such rows with missing='skip'")
+        good = np.ones(len(X), bool)
+    else:
+        good = np.logical_and.reduce([_usable(part).all(axis=1) for part in parts.values()])
+    if estimator.missing == "raise":
         for name, part in parts.items():
-            _check_finite(name, part, "correct or remove such rows, or skip them with on_bad_row='skip'")
+            _check_finite(name, part, "correct or remove such rows, or pass missing='impute' or missing='skip'")
+    given = len(X)
     rows = np.flatnonzero(good)
     if len(rows) < len(X):
         X, y, times = X[rows], y[rows], None if times is None else times[rows]
@@ -66,7 +95,7 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
                 f"times: expected times that never decrease, got {times[back[0]]} at row {rows[back[0]]} after "
                 f"{before[back[0]]}; sort the rows by time"
             )
-    return Rows(X, y, times, single, int((~good).sum()), rows)
+    return Rows(X, y, times, single, int((~good).sum()), rows, given)
 
 
 def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> tuple[np.ndarray, np.ndarray | None]:
@@ -79,7 +108,10 @@ def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> 
         ensure_all_finite=False,
         ensure_min_features=_least(estimator),
     )
-    _check_finite("X", X, "correct or remove such rows")
+    if getattr(estimator, "missing", "raise") == "impute":
+        X = np.where(_usable(X), X, np.nan)
+    else:
+        _check_finite("X", X, "correct or remove such rows, or pass missing='impute'")
     times = _as_times(times, len(X), learner)
     if times is not None:
         _check_finite("times", times[:, None], "give every row its time")
@@ -101,16 +133,20 @@ class NotFiniteError(ValueError):
     """A number is NaN, infinite or without a square where it must not be."""
 
 
-def check_one(x: Any, time: Any, learner: StreamLearner) -> tuple[np.ndarray, float]:
+def check_one(x: Any, time: Any, learner: StreamLearner, missing: str) -> tuple[np.ndarray, float]:
     """One row of a stream after the warm-up, its time NaN on a stream without; checks as few things as are needed."""
     x = np.asarray(x, dtype=np.float64)
     if x.shape != (learner.num_inputs,):
         raise ValueError(f"x: expected one row, shape ({learner.num_inputs},), got shape {x.shape}")
-    if not _usable(x).all():
-        column = int(np.argmin(_usable(x)))
-        raise NotFiniteError(
-            f"x: expected {_expected(x)}, got {x[column]} at column {column}; correct or skip such rows"
-        )
+    usable = _usable(x)
+    if not usable.all():
+        if missing != "impute":
+            column = int(np.argmin(usable))
+            raise NotFiniteError(
+                f"x: expected {_expected(x)}, got {x[column]} at column {column}; correct or skip such rows, or pass "
+                f"missing='impute'"
+            )
+        x = np.where(usable, x, np.nan)
     if time is None and not learner.timed:
         return x, np.nan
     times = _as_times(None if time is None else np.asarray([time]), 1, learner)
@@ -122,14 +158,15 @@ def check_one(x: Any, time: Any, learner: StreamLearner) -> tuple[np.ndarray, fl
     return x, float(times[0])
 
 
-def check_target(y: Any, shape: tuple[int, ...]) -> np.ndarray:
+def check_target(y: Any, shape: tuple[int, ...], missing: str) -> np.ndarray:
     """The target or targets of one row, shape (E,)."""
     y = np.asarray(y, dtype=np.float64)
     if y.shape != shape:
         raise ValueError(f"y: expected shape {shape}, the target of one row, got shape {y.shape}")
-    if not _usable(y).all():
+    usable = _usable(y)
+    if not usable.all() and missing != "impute":
         raise NotFiniteError(f"y: expected {_expected(y)}, got {y}; correct or skip such rows")
-    return y.reshape(-1)
+    return np.where(usable, y, np.nan).reshape(-1)
 
 
 def _as_times(times: Any, rows: int, learner: StreamLearner | None) -> np.ndarray | None:

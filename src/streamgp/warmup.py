@@ -113,7 +113,7 @@ def fit_ensemble(
     seed: int,
     time_unit: float,
     progress: Callable[[int, int], None] | None = None,
-    rival: Expert | None = None,
+    incumbent: Expert | None = None,
 ) -> tuple[Ensemble, list[FittedExpert]]:
     """Fit the experts of `spec` to standardised warm-up rows and build the ensemble, weights at their prior.
 
@@ -127,7 +127,7 @@ def fit_ensemble(
         The length of one time step, for streams with time stamps.
     progress
         Called with the number of fits done and to do.
-    rival
+    incumbent
         One of `provisional_experts` that joins them, with every kind of noise.
     """
     fits = _fit_all(spec, X, y, seed, progress)
@@ -142,12 +142,12 @@ def fit_ensemble(
                 full = f"{title} {noise}" if len(kinds.names) > 1 else title
                 table.append(FittedExpert(full, label, name, noise, fit.basis.num_features, fit.gain))
                 groups.append(number)
-    if rival is not None:
-        experts.append(rival)
-        label, dynamics_name = rival.name.split(": ")
+    if incumbent is not None:
+        experts.append(incumbent)
+        label, dynamics_name = incumbent.name.split(": ")
         for noise in kinds.names:
-            full = f"{rival.name} {noise}" if len(kinds.names) > 1 else rival.name
-            table.append(FittedExpert(full, label, dynamics_name, noise, rival.basis.num_features, 0.0))
+            full = f"{incumbent.name} {noise}" if len(kinds.names) > 1 else incumbent.name
+            table.append(FittedExpert(full, label, dynamics_name, noise, incumbent.basis.num_features, 0.0))
             groups.append(len(fits))
     rule = spec.make_rule(groups)
     model = ensemble(experts, rule, num_outputs=y.shape[1], time_unit=time_unit, kinds=kinds, guarded=spec.robust)

@@ -143,7 +143,7 @@ def test_what_cannot_work_is_one_sentence(data: Path, words: tuple[str, ...], me
         (("--chunk", "0"), "--chunk"),
         (("--max-rows", "-1"), "--max-rows"),
         (("--modle", "linear"), "No such option"),
-        (("--on-bad-row", "ignore"), "--on-bad-row"),
+        (("--missing", "ignore"), "--missing"),
     ],
 )
 def test_an_option_that_is_unknown_or_out_of_range_is_a_usage_error(data: Path, words: tuple[str, ...], message: str):
@@ -156,7 +156,7 @@ def test_a_run_that_ends_early_fails_after_writing_its_results(data: Path, tmp_p
     lines = data.read_text().splitlines()
     lines[251] = "1,2,3"
     data.write_text("\n".join(lines))
-    result = invoke("run", data, *OPTIONS, "--out", tmp_path / "out")
+    result = invoke("run", data, *OPTIONS, "--missing", "raise", "--out", tmp_path / "out")
     fails(result, "data row 251 (line 252): expected 6 cells, got 3")
     assert result.stderr.count(str(data)) == 1
     assert "On 150 rows" in result.stdout
@@ -228,7 +228,7 @@ finally:
 def test_help_and_version():
     assert "Usage" in invoke().output
     assert "demo" in invoke("--help").stdout
-    assert "--on-bad-row" in invoke("run", "--help").stdout
+    assert "--missing" in invoke("run", "--help").stdout
     assert invoke("--version").stdout == f"streamgp {streamgp.__version__}\n"
 
 

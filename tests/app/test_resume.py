@@ -155,7 +155,7 @@ def test_an_interrupted_run_has_skipped_the_bad_rows_before_its_last_one(
     table().with_columns(b=pl.when(bad).then(None).otherwise("b")).write_csv(tmp_path / "data.csv")
     with monkeypatch.context() as patch:
         interrupt_at(patch, 130)
-        outcome = run_linear(tmp_path / "data.csv", on_bad_row="skip", chunk=10)
+        outcome = run_linear(tmp_path / "data.csv", missing="skip", chunk=10)
     rows = outcome.metrics["rows"]
     assert (rows, outcome.metrics["skipped_rows"]) == (130, 2)
     assert outcome.stopped == "interrupted after 130 rows"
@@ -208,11 +208,11 @@ def test_skipped_rows_and_unseen_levels_are_counted_once_however_often_the_run_r
     counted = []
     for rows_written, resume in ((200, False), (200, True), (252, True), (252, True), (ROWS, True)):
         rows[:rows_written].write_csv(data)
-        outcome = run_linear(data, out, on_bad_row="skip", chunk=32, resume=resume)
+        outcome = run_linear(data, out, missing="skip", chunk=32, resume=resume)
         counted.append(outcome.metrics["skipped_rows"])
         assert len(predictions(out)) == outcome.metrics["rows"] == rows_written - counted[-1]
     assert counted == [4, 4, 7, 7, 7]
-    whole = run_linear(data, tmp_path / "whole", on_bad_row="skip", chunk=32).metrics
+    whole = run_linear(data, tmp_path / "whole", missing="skip", chunk=32).metrics
     assert whole["skipped_rows"] == 7
     assert outcome.metrics["warnings"] == whole["warnings"]
     assert any("3 rows with a level" in warning for warning in whole["warnings"])
@@ -228,7 +228,7 @@ def test_skipped_rows_and_unseen_levels_are_counted_once_however_often_the_run_r
         ({"targets": ["z"]}, r"target \['y'\]"),
         ({"features": None}, r"features \['a', 'b', 'wind'\]"),
         ({"time": "stamp"}, "time None"),
-        ({"on_bad_row": "skip"}, "on_bad_row 'raise'"),
+        ({"missing": "skip"}, "missing 'impute'"),
         ({"spec": make_spec("oebe")}, "model 'linear'"),
         ({"spec": make_spec("linear", dynamics=["walk 0.1"])}, "dynamics"),
         ({"spec": make_spec("linear", horizon=2)}, r"horizon 0, but now 2"),

@@ -221,19 +221,19 @@ def test_a_bad_row_ends_the_run_and_is_resumed_from_once_mended(data: Path, tmp_
     cells = lines[251].split(",")
     lines[251] = ",".join([cells[0], cell, *cells[2:]])
     data.write_text("\n".join(lines) + "\n")
-    outcome = run_linear(data, tmp_path / "out")
+    outcome = run_linear(data, tmp_path / "out", missing="raise")
     assert not outcome.interrupted
     assert outcome.stopped is not None
-    assert outcome.stopped.startswith(f"{data}: {message}; correct the row, or skip such rows with")
+    assert outcome.stopped.startswith(f"{data}: {message}; correct the row, or fill the gap or skip such rows with")
     assert outcome.metrics["stopped"] == outcome.stopped
     assert len(predictions(tmp_path / "out")) == 250
-    again = run_linear(data, tmp_path / "out", resume=True)
+    again = run_linear(data, tmp_path / "out", missing="raise", resume=True)
     assert again.stopped == outcome.stopped
-    skipped = run_linear(data, on_bad_row="skip").metrics
+    skipped = run_linear(data, missing="skip").metrics
     assert (skipped["rows"], skipped["skipped_rows"]) == (ROWS - 1, 1)
     assert "skipped 1 bad row" in skipped["warnings"]
     data.write_text(good)
-    assert run_linear(data, tmp_path / "out", resume=True).stopped is None
+    assert run_linear(data, tmp_path / "out", missing="raise", resume=True).stopped is None
     run_linear(data, tmp_path / "whole")
     close(predictions(tmp_path / "out"), predictions(tmp_path / "whole"))
 
@@ -292,7 +292,7 @@ def test_a_file_without_a_usable_row_is_refused_and_leaves_no_run(tmp_path: Path
     data = tmp_path / "data.csv"
     data.write_text(content)
     with pytest.raises(DataError, match=message):
-        run_linear(data, tmp_path / "out", features=["a"], on_bad_row="skip")
+        run_linear(data, tmp_path / "out", features=["a"], missing="skip")
     table().write_csv(data)
     assert run_linear(data, tmp_path / "out").stopped is None
 

@@ -182,7 +182,7 @@ def test_bad_rows_are_skipped_and_counted_on_request(tmp_path: Path, name: str) 
     text, options, _ = BAD_TEXTS[name]
     path = tmp_path / "bad.csv"
     path.write_bytes(text.encode())
-    with open_rows(path, target="y", on_bad_row="skip", **options) as reader:
+    with open_rows(path, target="y", missing="skip", **options) as reader:
         rows = [row for chunk in reader for row in chunk.rows.tolist()]
     assert rows == list(range(len(rows)))
     assert rows
@@ -193,7 +193,7 @@ def test_bad_rows_are_skipped_and_counted_on_request(tmp_path: Path, name: str) 
 def test_times_that_go_back_are_no_bad_rows(tmp_path: Path, name: str) -> None:
     text, options, _ = BAD_TEXTS[name]
     with pytest.raises(DataError, match="never decrease"):
-        drain(io.StringIO(text), on_bad_row="skip", **options)
+        drain(io.StringIO(text), missing="skip", **options)
 
 
 @pytest.mark.parametrize(

@@ -88,9 +88,7 @@ def test_separators_byte_order_marks_and_line_ends(tmp_path: Path, separator: st
 
 
 def test_separator_is_the_one_that_rows_agree_on(tmp_path: Path) -> None:
-    X, *_ = read(
-        write(tmp_path / "t.csv", "temp, C;pressure, bar;y\n1.5;2;3\n4;5;6\n7;8\n9;9;9\n"), on_bad_row="skip"
-    )
+    X, *_ = read(write(tmp_path / "t.csv", "temp, C;pressure, bar;y\n1.5;2;3\n4;5;6\n7;8\n9;9;9\n"), missing="skip")
     np.testing.assert_array_equal(X, [[1.5, 2], [4, 5], [9, 9]])
 
 
@@ -215,7 +213,7 @@ def test_resuming_gives_the_rows_and_counts_of_an_unbroken_reading(
     frame = pl.DataFrame({"wind": wind, "x": x, "y": rng.normal(size=60)})
     {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[kind](path)
 
-    options = {"target": "y", "on_bad_row": "skip", "chunk": 5, "max_rows": 58}
+    options = {"target": "y", "missing": "skip", "chunk": 5, "max_rows": 58}
     with open_rows(path, infer_rows=infer_rows, **options) as reader:
         unbroken = [(chunk, reader.skipped_rows, dict(reader.unseen_levels)) for chunk in reader]
     assert reader.skipped_rows == 3
@@ -239,10 +237,10 @@ def test_resuming_gives_the_rows_and_counts_of_an_unbroken_reading(
 
 def test_max_rows_counts_rows_of_the_file(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", "x,y\n1,1\n,2\n3,3\n4,4\n5,5\n")
-    _, _, _, rows, reader = read(path, on_bad_row="skip", max_rows=4, chunk=2)
+    _, _, _, rows, reader = read(path, missing="skip", max_rows=4, chunk=2)
     assert rows.tolist() == [0, 2, 3]
     assert reader.skipped_rows == 1
-    assert read(path, on_bad_row="skip", max_rows=4, skip_rows=3)[3].tolist() == [3]
+    assert read(path, missing="skip", max_rows=4, skip_rows=3)[3].tolist() == [3]
 
 
 def test_good_rows_before_a_bad_one_are_given_whatever_the_chunk(tmp_path: Path) -> None:
@@ -286,7 +284,7 @@ def test_json_numbers_of_any_length(tmp_path: Path) -> None:
     path = write(tmp_path / "t.jsonl", '{"x": 1, "y": 1}\n{"x": ' + "9" * 400 + ', "y": 2}\n{"x": NaN, "y": 3}\n')
     with pytest.raises(DataError, match=r"data row 2 \(line 2\): column 'x': expected a finite number, got 999"):
         read(path)
-    assert read(path, on_bad_row="skip")[3].tolist() == [0]
+    assert read(path, missing="skip")[3].tolist() == [0]
 
 
 @pytest.mark.parametrize(

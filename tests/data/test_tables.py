@@ -64,7 +64,7 @@ def test_bad_rows_raise_after_the_good_ones_or_are_skipped(tmp_path):
             DataError, match=r"data row 4 \(line 5\): column 'a': expected a finite number or nothing"
         ):
             next(parts)
-    with Table(path, features=["a", "b"], on_bad_row="skip") as table:
+    with Table(path, features=["a", "b"], missing="skip") as table:
         [part] = table
     assert part.rows.tolist() == [0, 1, 2, 4, 7]
     assert_array_equal(part.X[:, 0], [1, np.nan, 5, 4, 8])

@@ -78,7 +78,7 @@ def test_new_labels_are_appended_as_they_come(chunk: int) -> None:
 def test_a_bad_row_adds_no_label() -> None:
     lines = ["x,y", "1,a", "2,b", "?,c", "3,d", "4,a"]
     source = io.StringIO("\n".join(lines))
-    with open_rows(source, target="y", task="auto", infer_rows=2, on_bad_row="skip") as reader:
+    with open_rows(source, target="y", task="auto", infer_rows=2, missing="skip") as reader:
         codes = [float(v) for chunk in reader for v in chunk.y[:, 0]]
     assert names(reader.schema) == ("a", "b", "d")
     assert (codes, reader.skipped_rows) == ([0, 1, 2, 0], 1)

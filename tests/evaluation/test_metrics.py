@@ -157,7 +157,7 @@ def test_without_a_scored_row_there_is_no_score():
     p, y = recorded(outputs=1)
     for result in (score(p, y, ROWS), score(p, y, 10 * ROWS), StreamMetrics(["y0"], 5).result()):
         scores = flat(result)
-        for name in ("rows", "warmup", "scored_rows"):
+        for name in ("rows", "warmup", "scored_rows", "unlabelled_rows"):
             scores.pop(name)
         assert result["scored_rows"] == 0
         assert set(scores.values()) == {None}

@@ -104,7 +104,7 @@ def test_options_of_ensembles_and_other_tasks_are_refused():
 
 def test_bad_rows_leave_everything_as_it_was():
     X, y = stream(130)
-    model = SplittingGPRegressor(**SMALL).partial_fit(X[:110], y[:110])
+    model = SplittingGPRegressor(**SMALL, missing="raise").partial_fit(X[:110], y[:110])
     before = model.predict(X)
     with pytest.raises(ValueError, match="NaN"):
         model.partial_fit(np.where(np.arange(20)[:, None] == 7, np.nan, X[110:]), y[110:])

@@ -26,11 +26,12 @@ app = typer.Typer(
 )
 
 
-class BadRow(StrEnum):
-    """What to do with a row that cannot be used."""
+class Missing(StrEnum):
+    """What to do about values that are missing or of no use."""
 
-    raise_ = "raise"
+    impute = "impute"
     skip = "skip"
+    raise_ = "raise"
 
 
 class Start(StrEnum):
@@ -62,7 +63,7 @@ Examples:
 
 - `streamgp run power.csv --target load --out results` — results/report.html shows how it went
 
-- `streamgp run power.csv.gz --target load --features temp,hour --time stamp --on-bad-row skip`
+- `streamgp run power.csv.gz --target load --features temp,hour --time stamp --missing skip`
 
 - `streamgp run power.csv --target load --lags 1,24,168` — the load one row, 24 and 168 rows ago are inputs too
 
@@ -194,9 +195,14 @@ def run(
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     chunk: Annotated[int, typer.Option(min=1, help="Rows read and learnt at a time: a matter of speed only.")] = 1024,
     max_rows: Annotated[int | None, typer.Option(min=1, help="Stop after this many rows of the file.")] = None,
-    on_bad_row: Annotated[
-        BadRow, typer.Option(help="Stop at rows with missing or infinite numbers, or skip and count them.")
-    ] = BadRow.raise_,
+    missing: Annotated[
+        Missing,
+        typer.Option(
+            metavar="HOW",  # the names themselves would leave the other options no room
+            help="Values that are missing or no numbers: impute (a row without its target is predicted, and not "
+            "learnt), skip and count the rows, or raise an error.",
+        ),
+    ] = Missing.impute,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -258,7 +264,7 @@ def run(
             seed=seed,
             chunk=chunk,
             max_rows=max_rows,
-            on_bad_row=on_bad_row.value,
+            missing=missing.value,
             conformal=conformal,
             out=out,
             resume=resume,
@@ -306,9 +312,14 @@ def embed(
     ] = 0.0,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     max_rows: Annotated[int | None, typer.Option(min=1, help="Stop after this many rows of the file.")] = None,
-    on_bad_row: Annotated[
-        BadRow, typer.Option(help="Stop at rows with cells that are no numbers, or skip and count them.")
-    ] = BadRow.raise_,
+    missing: Annotated[
+        Missing,
+        typer.Option(
+            metavar="HOW",
+            help="Cells that are no numbers: impute (take them for missing, as empty ones are), skip and count their "
+            "rows, or raise an error.",
+        ),
+    ] = Missing.impute,
     out: Annotated[Path, typer.Option(help="Directory for embedding, metrics, report and checkpoint.")] = Path(
         "embedding"
     ),
@@ -343,7 +354,7 @@ def embed(
             features=names(features),
             label=label,
             max_rows=max_rows,
-            on_bad_row=on_bad_row.value,
+            missing=missing.value,
             overwrite=overwrite,
             command=shlex.join(["streamgp", *sys.argv[1:]]),
         )

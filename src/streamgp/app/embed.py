@@ -16,7 +16,7 @@ from streamgp.app.outputs import RunError, write_aside, write_json
 from streamgp.app.pages.embedding import write_page
 from streamgp.app.wording import plural
 from streamgp.data import DataError, cells
-from streamgp.data.readers import OnBadRow
+from streamgp.data.readers import Missing
 from streamgp.data.tables import Part, Table
 from streamgp.estimators import StreamingGPLVM, warmup_of
 from streamgp.evaluation.neighbours import neighbour_error
@@ -41,7 +41,7 @@ class EmbedOptions:
     features: list[str] | None = None
     label: str | None = None
     max_rows: int | None = None
-    on_bad_row: OnBadRow = "raise"
+    missing: Missing = "impute"
     overwrite: bool = False
     command: str = ""
 
@@ -76,7 +76,7 @@ def embed(options: EmbedOptions) -> Outcome:
         options.data,
         features=options.features,
         label=options.label,
-        on_bad_row=options.on_bad_row,
+        missing=options.missing,
         max_rows=options.max_rows,
     ) as table:
         job = EmbedJob(options, table)

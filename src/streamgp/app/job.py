@@ -6,6 +6,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from streamgp import checkpoint
 from streamgp.app import tasks
 from streamgp.app.interrupt import Interrupt, Stop
@@ -13,7 +15,7 @@ from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.wording import plural
 from streamgp.data import Chunk, DataError, RowReader, Schema
 from streamgp.data.lags import lag_names
-from streamgp.data.readers import OnBadRow
+from streamgp.data.readers import Missing
 from streamgp.estimators import expert_table
 from streamgp.evaluation import ClassMetrics, Conformal, prequential, results
 from streamgp.learner import StreamLearner
@@ -45,7 +47,7 @@ class RunOptions:
     seed: int = 0
     chunk: int = 1024
     max_rows: int | None = None
-    on_bad_row: OnBadRow = "raise"
+    missing: Missing = "impute"
     conformal: float | None = None
     out: Path | None = None
     resume: bool = False
@@ -62,7 +64,7 @@ class RunOptions:
             "time": self.time,
             "warmup": self.warmup,
             "seed": self.seed,
-            "on_bad_row": self.on_bad_row,
+            "missing": self.missing,
             "grades": self.grades,
             "exposure_column": self.exposure,
             "conformal": self.conformal,
@@ -203,7 +205,11 @@ class Job:
         began = perf_counter()
         fitted, labels = self.learner.at_work, self.reader.schema.labels
         if isinstance(self.metrics, ClassMetrics) and labels is not None:  # those of this chunk, and no later ones
-            self.metrics.classes = list(labels.names[: max(len(self.metrics.classes), 1 + int(chunk.y.max()))])
+            self.metrics.classes = list(
+                labels.names[
+                    : max(len(self.metrics.classes), 1 + int(np.max(chunk.y, initial=-1, where=np.isfinite(chunk.y))))
+                ]
+            )
         scored = self.metrics.scored_rows
         for part in prequential(self.learner, [(chunk.X, chunk.y, chunk.times)], self.metrics, self.conformal):
             if self.directory is not None:
@@ -281,6 +287,7 @@ class Job:
             "seconds": seconds,
             "rows_per_second": learnt / seconds["stream"] if learnt > 0 and seconds["stream"] > 0 else None,
             "skipped_rows": self.skipped_rows,
+            "imputed_values": self.learner.imputed_values,
             "outside_rows": self.learner.outside_rows,
             "interrupted": stopped is not None,
             "stopped": stopped,
@@ -312,6 +319,10 @@ class Job:
         ]
         if self.skipped_rows:
             said.append(f"skipped {plural(self.skipped_rows, 'bad row')}")
+        if self.learner.imputed_values:
+            said.append(f"filled {plural(self.learner.imputed_values, 'missing input')}")
+        if self.metrics.unlabelled_rows:
+            said.append(f"predicted {plural(self.metrics.unlabelled_rows, 'row')} without a target, and learnt none")
         if self.learner.outside_rows:
             said.append(
                 f"{plural(self.learner.outside_rows, 'row')} outside the range that some basis was built for in "

@@ -86,6 +86,8 @@ def _read_metrics(path: Path) -> dict[str, Any]:
     optional = {
         "task": "regression",
         "skipped_rows": 0,
+        "imputed_values": 0,
+        "unlabelled_rows": 0,
         "outside_rows": 0,
         "interrupted": False,
         "stopped": None,

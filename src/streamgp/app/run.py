@@ -3,6 +3,8 @@
 from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
+
 from streamgp import checkpoint
 from streamgp.app.job import Job, Outcome, RunOptions
 from streamgp.app.outputs import RunDirectory, RunError
@@ -55,7 +57,7 @@ def _open(options: RunOptions, stored: dict[str, Any] | None = None) -> RowReade
         features=options.features,
         time=options.time,
         infer_rows=options.warmup or DEFAULT_WARMUP,
-        on_bad_row=options.on_bad_row,
+        missing=options.missing,
         chunk=options.chunk,
         max_rows=options.max_rows,
         skip_rows=0 if stored is None else stored["next_row"],
@@ -86,9 +88,13 @@ def _warmup_for(options: RunOptions) -> int:
     """`default_warmup` of the file's rows; those of standard input are not known beforehand."""
     if options.data == "-":
         return DEFAULT_WARMUP
-    peek = replace(options, max_rows=min(options.max_rows or SHORT_FILE, SHORT_FILE), on_bad_row="skip")
+    peek = replace(
+        options,
+        max_rows=min(options.max_rows or SHORT_FILE, SHORT_FILE),
+        missing="skip" if options.missing == "raise" else options.missing,
+    )
     with _open(peek) as reader:
-        rows = sum(len(chunk.rows) for chunk in reader)
+        rows = sum(int(np.isfinite(chunk.y).all(axis=1).sum()) for chunk in reader)
     return default_warmup(rows)
 
 
@@ -111,6 +117,8 @@ def _checked(options: RunOptions, tree: dict[str, Any]) -> RunOptions:
     given = options.config
     # An option that is younger than the checkpoint had its default then.
     stored = {**asdict(Spec(tree["config"]["model"])), "conformal": None, **tree["config"]}
+    if "on_bad_row" in stored:
+        stored["missing"] = stored.pop("on_bad_row")  # its name before there was a third way
     for name, before in stored.items():
         now = given.get(name)
         if before != now and not (name == "warmup" and now is None):

@@ -67,7 +67,10 @@ def columns(part: ScoredRows, targets: Sequence[str], labels: Labels | None = No
         return _of_numbers(part, scores, targets)
     assert isinstance(scores, ClassScores | GradeScores)
     names = np.array(labels.names, dtype=object)
-    told: dict[str, np.ndarray] = {"y": names[scores.y], "predicted": names[scores.predicted]}
+    told: dict[str, np.ndarray] = {
+        "y": np.array([*labels.names, None], dtype=object)[scores.y],
+        "predicted": names[scores.predicted],
+    }
     if isinstance(scores, GradeScores):
         mean = scores.probabilities @ labels.values
         told |= {"mean": mean, "std": np.sqrt(scores.probabilities @ labels.values**2 - mean**2)}
@@ -75,12 +78,14 @@ def columns(part: ScoredRows, targets: Sequence[str], labels: Labels | None = No
     told |= {"rps": scores.rps} if isinstance(scores, GradeScores) else {"brier": scores.brier}
     told["log_density"] = scores.log_density
     frequencies = part.running_mean
-    own = np.take_along_axis(frequencies, np.minimum(scores.y, frequencies.shape[1] - 1)[:, None], axis=1)[:, 0]
+    own = np.take_along_axis(frequencies, np.clip(scores.y, 0, frequencies.shape[1] - 1)[:, None], axis=1)[:, 0]
     return told | {
         "last_label": np.array([None, *labels.names], dtype=object)[part.persistence + 1],
         "frequent_label": names[frequencies.argmax(axis=1)],
         # Of a label that was new, the probability that the model's own score has, too.
-        "frequency_log_density": np.where(scores.y < frequencies.shape[1], np.log(own), scores.log_density),
+        "frequency_log_density": np.where(
+            (scores.y >= 0) & (scores.y < frequencies.shape[1]), np.log(own), scores.log_density
+        ),
     }
 
 

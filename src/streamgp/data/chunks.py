@@ -18,8 +18,8 @@ class Chunk(NamedTuple):
     Attributes
     ----------
     X, y
-        Features and targets, all finite; of labels and grades their codes. With an exposure, the last column of X is
-        its log.
+        Features and targets, of labels and grades their codes; all finite, but for what is missing where it is to be
+        filled, which is NaN. With an exposure, the last column of X is its log.
     times
         The time column in its own unit, or in seconds since 1970 where it holds dates.
     rows
@@ -32,27 +32,37 @@ class Chunk(NamedTuple):
     rows: Int64[np.ndarray, " n"]
 
 
-def encode(block: Block, schema: Schema) -> tuple[Chunk, dict[int, str], Schema]:
-    """All rows of a block as numbers, what is wrong with each bad one, and the schema with labels that are new."""
+def encode(block: Block, schema: Schema, impute: bool = False) -> tuple[Chunk, dict[int, str], Schema]:
+    """All rows of a block as numbers, what is wrong with each bad one, and the schema with labels that are new.
+
+    With `impute`, features and targets that are missing, or no numbers that can be used, are NaN and nothing wrong.
+    """
     faults = dict(block.faults)
+    gaps = {} if impute else faults
     X = [np.empty((block.size, 0))]  # all there is of a stream that is predicted from its own past alone
-    X += [_features(feature, block.columns[feature.name], faults) for feature in schema.features]
+    X += [_features(feature, block.columns[feature.name], gaps) for feature in schema.features]
     if schema.exposure is not None:
         X.append(labels.exposures(schema.exposure, block.columns[schema.exposure], faults)[:, None])
     times = None
     if schema.task == "regression":
-        y = [_numbers(name, block.columns[name], faults, what="target column") for name in schema.targets]
+        gaps = {} if impute else faults
+        y = [_numbers(name, block.columns[name], gaps, what="target column") for name in schema.targets]
     if schema.time is not None:
         times = _times(schema.time, schema.time_is_text, block.columns[schema.time], faults)
     if schema.task != "regression":
-        name = schema.targets[0]
+        name, gaps = schema.targets[0], dict(faults) if impute else faults
         if schema.labels is None:
-            y = [labels.counts(name, block.columns[name], faults)]
+            y = [labels.counts(name, block.columns[name], gaps)]
         else:
-            codes, known = schema.labels.codes(name, block.columns[name], faults)
+            codes, known = schema.labels.codes(name, block.columns[name], gaps)
             y, schema = [codes], replace(schema, labels=known)
     rows = np.arange(block.first_row, block.first_row + block.size, dtype=np.int64)
-    return Chunk(np.concatenate(X, axis=1), np.stack(y, axis=1), times, rows), faults, schema
+    inputs, targets = np.concatenate(X, axis=1), np.stack(y, axis=1)
+    if impute:
+        inputs, targets = (np.where(np.abs(part) <= cells.LARGEST, part, np.nan) for part in (inputs, targets))
+        if schema.task != "regression":
+            targets[list(gaps)] = np.nan
+    return Chunk(inputs, targets, times, rows), faults, schema
 
 
 def cut(chunk: Chunk, rows: slice | np.ndarray) -> Chunk:

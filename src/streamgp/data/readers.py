@@ -15,7 +15,7 @@ from streamgp.data.schema import DataError, Schema, check_names, infer_schema
 from streamgp.data.sources import Block, Source, open_source
 from streamgp.data.targets import infer_target
 
-OnBadRow = Literal["raise", "skip"]
+Missing = Literal["impute", "skip", "raise"]
 
 
 def open_rows(
@@ -25,7 +25,7 @@ def open_rows(
     features: str | Sequence[str] | None = None,
     time: str | None = None,
     infer_rows: int = 1000,
-    on_bad_row: OnBadRow = "raise",
+    missing: Missing = "raise",
     chunk: int = 1024,
     max_rows: int | None = None,
     skip_rows: int = 0,
@@ -51,9 +51,10 @@ def open_rows(
         A column of times that never decrease: numbers, or ISO 8601 dates (UTC where no zone is given).
     infer_rows
         How many rows decide the kinds of the columns and the levels of categorical ones.
-    on_bad_row
+    missing
         What to do with a row that is ragged or holds a missing, infinite or unparsable number:
-        raise (after all good rows before it have been given), or skip and count it.
+        ``raise`` (after all good rows before it have been given), or ``skip`` and count it. With ``impute`` such a
+        feature or target is NaN; rows that are ragged, or have no time or exposure, are skipped and counted.
     chunk
         Rows of a chunk.
     max_rows
@@ -79,8 +80,8 @@ def open_rows(
     ValueError
         If an argument is out of its range.
     """
-    if on_bad_row not in ("raise", "skip"):
-        raise ValueError(f"on_bad_row: expected 'raise' or 'skip', got {on_bad_row!r}.")
+    if missing not in ("impute", "skip", "raise"):
+        raise ValueError(f"missing: expected 'impute', 'skip' or 'raise', got {missing!r}.")
     for name, value, least in (
         ("infer_rows", infer_rows, 1),
         ("chunk", chunk, 1),
@@ -109,7 +110,7 @@ def open_rows(
         if skip_rows > start:
             opened.skip(skip_rows - start)
         head = None if head is None or head.size <= skip_rows else head.tail(skip_rows)
-        return RowReader(opened, schema, head, on_bad_row, chunk, max_rows, last_time)
+        return RowReader(opened, schema, head, missing, chunk, max_rows, last_time)
     except BaseException:
         opened.close()
         raise
@@ -190,7 +191,7 @@ class RowReader:
         source: Source,
         schema: Schema,
         head: Block | None,
-        on_bad_row: OnBadRow,
+        missing: Missing,
         chunk: int,
         max_rows: int | None,
         last_time: float | None,
@@ -203,7 +204,7 @@ class RowReader:
         self.unseen_levels = {f.name: 0 for f in schema.features if f.kind == "categorical"}
         self._source = source
         self._head = head
-        self._on_bad_row = on_bad_row
+        self._missing: Missing = missing
         self.chunk = chunk
         self._max_rows = max_rows
         self._last_time = -np.inf if last_time is None else last_time
@@ -281,13 +282,13 @@ class RowReader:
 
     def _encode(self, block: Block) -> tuple[Chunk, DataError | None]:
         """The good rows of a block; up to the first bad one, and its error, where bad rows raise."""
-        encoded, faults, self.schema = encode(block, self.schema)
+        encoded, faults, self.schema = encode(block, self.schema, self._missing == "impute")
         error = None
         bad = sorted(faults)
-        if bad and self._on_bad_row == "raise":
+        if bad and self._missing == "raise":
             error = DataError(
                 f"{self.name}: {block.where(bad[0])}: {faults[bad[0]]}; correct the row, "
-                f"or skip such rows with on_bad_row='skip' (--on-bad-row skip)."
+                f"or fill the gap or skip such rows with missing='impute' or 'skip' (--missing impute or skip)."
             )
             encoded = cut(encoded, slice(None, bad[0]))
         elif bad:

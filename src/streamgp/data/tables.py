@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from streamgp.data import cells
 from streamgp.data.cells import Column
 from streamgp.data.lines import Readable
-from streamgp.data.readers import OnBadRow
+from streamgp.data.readers import Missing
 from streamgp.data.schema import DataError, check_names, infer_schema
 from streamgp.data.sources import Block, open_source
 
@@ -47,9 +47,10 @@ class Table:
         The columns to read; all columns of numbers or of true and false, by default.
     label
         A column of any kind that is passed on beside the numbers.
-    on_bad_row
-        What to do with a row that cannot be read, in which a cell is no number, or none is there: raise (after all
-        good rows before it have been given), or skip and count it.
+    missing
+        What to do with a row that cannot be read, in which a cell is no number, or none is there: ``raise`` (after
+        all good rows before it have been given), or ``skip`` and count it. With ``impute`` a cell that is no number
+        counts as one that is empty; a row without any number is skipped and counted.
     max_rows
         Read only so many rows of the file.
 
@@ -78,13 +79,14 @@ class Table:
         *,
         features: Sequence[str] | None = None,
         label: str | None = None,
-        on_bad_row: OnBadRow = "raise",
+        missing: Missing = "raise",
         max_rows: int | None = None,
     ) -> None:
         self._source = open_source(source)
         self.name = self._source.name
         self.skipped_rows = 0
-        self._label, self._on_bad_row, self._max_rows = label, on_bad_row, max_rows
+        self._label, self._max_rows = label, max_rows
+        self._missing: Missing = missing
         try:
             self._head = self._source.read(self._wanted(INFER_ROWS))
             if not self._head.size:
@@ -142,7 +144,7 @@ class Table:
         for i in np.flatnonzero(np.isnan(X).all(axis=1)).tolist():
             faults.setdefault(i, "expected a number in some column, got none")
         bad = sorted(faults)
-        raises = bool(bad) and self._on_bad_row == "raise"
+        raises = bool(bad) and self._missing == "raise"
         good = np.arange(bad[0]) if raises else np.delete(np.arange(block.size), bad)
         self.skipped_rows += 0 if raises else len(bad)
         if len(good):
@@ -151,7 +153,7 @@ class Table:
         if raises:
             raise DataError(
                 f"{self.name}: {block.where(bad[0])}: {faults[bad[0]]}; correct the row, or skip such rows "
-                f"(--on-bad-row skip)."
+                f"(--missing skip)."
             )
 
     def _numbers(self, name: str, block: Block, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
@@ -159,10 +161,12 @@ class Table:
         column = block.columns[name]
         values = cells.truths(column) if self._kinds[name] == "boolean" else cells.numbers(column)
         for i in np.flatnonzero(~(np.abs(values) <= cells.LARGEST)).tolist():
+            if self._missing == "impute":
+                continue
             if not cells.is_missing(column[i]):
                 expected = "true or false" if self._kinds[name] == "boolean" else "a finite number"
                 faults.setdefault(i, f"column '{name}': expected {expected} or nothing, got {cells.show(column[i])}")
-        return np.array(values, dtype=np.float64)
+        return np.where(np.abs(values) <= cells.LARGEST, values, np.nan)
 
 
 def _labels(column: Column) -> list[str]:

@@ -47,7 +47,7 @@ class StreamEstimator(BaseEstimator):
         switch: float | None = None,
         warmup_posterior: str = "condition",
         robust: bool | None = None,
-        on_bad_row: str = "raise",
+        missing: str = "impute",
         random_state: Any = 0,
     ) -> None:
         self.model = model
@@ -61,7 +61,7 @@ class StreamEstimator(BaseEstimator):
         self.switch = switch
         self.warmup_posterior = warmup_posterior
         self.robust = robust
-        self.on_bad_row = on_bad_row
+        self.missing = missing
         self.random_state = random_state
 
     # What has been learnt
@@ -83,6 +83,12 @@ class StreamEstimator(BaseEstimator):
         """Rows learnt so far."""
         self._check_fitted()
         return self._learner.rows
+
+    @property
+    def imputed_values_(self) -> int:
+        """Inputs that were missing in the rows so far, and filled."""
+        self._check_fitted()
+        return self._learner.imputed_values
 
     @property
     def outside_rows_(self) -> int:
@@ -115,7 +121,10 @@ class StreamEstimator(BaseEstimator):
             If the checkpoint is damaged or not of this kind; the message says what is wrong.
         """
         tree = checkpoint.load_of(path, cls)
-        estimator = cls(**tree["params"])
+        params = dict(tree["params"])
+        if "on_bad_row" in params:  # its name before there was a third way
+            params["missing"] = params.pop("on_bad_row")
+        estimator = cls(**params)
         estimator._learner = StreamLearner.from_tree(tree["learner"])
         estimator._single = tree["single"]
         estimator.skipped_rows_ = tree["skipped_rows"]
@@ -137,6 +146,11 @@ class StreamEstimator(BaseEstimator):
 
     # Inner works
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "impute"
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_learner")
 
@@ -152,10 +166,7 @@ class StreamEstimator(BaseEstimator):
 
     def _check_learn(self, X: Any, y: Any, times: Any, reset: bool) -> Rows:
         """The rows to learn from; nothing but the names of the features changes."""
-        if self.on_bad_row not in ("raise", "skip"):
-            raise ValueError(f"on_bad_row: expected 'raise' or 'skip', got {self.on_bad_row!r}")
-        learner = None if reset else self._learner
-        return check_rows(self, X, y, times, learner=learner, skip=self.on_bad_row == "skip")
+        return check_rows(self, X, y, times, learner=None if reset else self._learner)
 
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool) -> Rows:
         """Rows with targets as the learner takes them; with `reset`, of a stream that begins."""
@@ -218,10 +229,13 @@ def default_warmup(rows: int) -> int:
 
 
 def warmup_for(rows: Rows) -> int:
-    """`default_warmup` of the usable rows, of which there must be one."""
+    """`default_warmup` of the rows that can be learnt, of which there must be one."""
+    labelled = int(np.isfinite(rows.y).all(axis=1).sum())
     if not len(rows.X):
-        raise ValueError(f"X, y: expected a row without NaN or infinity, but all {rows.skipped} have some")
-    return default_warmup(len(rows.X))
+        raise ValueError(f"X, y: expected a row without NaN or infinity, but all {rows.given} have some")
+    if not labelled:
+        raise ValueError(f"y: expected a row with a finite target, but all {rows.given} are without")
+    return default_warmup(labelled)
 
 
 def expert_table(learner: StreamLearner) -> list[dict[str, Any]]:

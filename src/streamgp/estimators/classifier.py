@@ -24,7 +24,7 @@ class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
     Parameters
     ----------
     model, warmup, bases, features_per_basis, dynamics, weights, delta, share, switch, warmup_posterior, robust, \
-on_bad_row, random_state
+missing, random_state
         As in `StreamingGPRegressor`. The default model is one of its own; online learners of many kernels have the
         softmax loss.
 
@@ -32,7 +32,7 @@ on_bad_row, random_state
     ----------
     classes_ : ndarray of shape (K,)
         The labels, in the order of the columns of `predict_proba`: sorted, then those that came later as they came.
-    weights_, experts_, rows_, skipped_rows_, outside_rows_, n_features_in_, feature_names_in_
+    weights_, experts_, rows_, skipped_rows_, imputed_values_, outside_rows_, n_features_in_, feature_names_in_
         As in `StreamingGPRegressor`.
 
     Notes
@@ -71,7 +71,8 @@ on_bad_row, random_state
         Raises
         ------
         ValueError
-            On NaN, infinity, another number of columns, or numbers that are no labels; the state is then untouched.
+            On NaN or infinity under ``missing="raise"``, another number of columns, or numbers that are no labels;
+            the state is then untouched.
         """
         first = not self.__sklearn_is_fitted__()
         return self._partial_fit(self._prepare(X, y, times, reset=first, classes=classes))

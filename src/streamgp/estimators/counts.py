@@ -24,7 +24,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
     Parameters
     ----------
     model, warmup, bases, features_per_basis, dynamics, weights, delta, share, switch, warmup_posterior, robust, \
-on_bad_row, random_state
+missing, random_state
         As in `StreamingGPRegressor`. The default model is one of its own.
     likelihood
         ``negative-binomial``, whose excess over the Poisson variance is learnt in the warm-up (and may be next to
@@ -32,7 +32,7 @@ on_bad_row, random_state
 
     Attributes
     ----------
-    weights_, experts_, rows_, skipped_rows_, outside_rows_, n_features_in_, feature_names_in_
+    weights_, experts_, rows_, skipped_rows_, imputed_values_, outside_rows_, n_features_in_, feature_names_in_
         As in `StreamingGPRegressor`.
 
     Examples
@@ -61,7 +61,7 @@ on_bad_row, random_state
         switch: float | None = None,
         warmup_posterior: str = "condition",
         robust: bool | None = None,
-        on_bad_row: str = "raise",
+        missing: str = "impute",
         random_state: Any = 0,
     ) -> None:
         super().__init__(
@@ -76,7 +76,7 @@ on_bad_row, random_state
             switch=switch,
             warmup_posterior=warmup_posterior,
             robust=robust,
-            on_bad_row=on_bad_row,
+            missing=missing,
             random_state=random_state,
         )
         self.likelihood = likelihood
@@ -99,7 +99,8 @@ on_bad_row, random_state
         Raises
         ------
         ValueError
-            On NaN, infinity, another number of columns, or targets that are no counts; the state is then untouched.
+            On NaN or infinity under ``missing="raise"``, another number of columns, or targets that are no counts;
+            the state is then untouched.
         """
         first = not self.__sklearn_is_fitted__()
         return self._partial_fit(self._prepare(X, y, times, reset=first, exposure=exposure))
@@ -147,7 +148,7 @@ on_bad_row, random_state
 
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool, exposure: Any = None) -> Rows:
         """Rows whose targets are counts; the log of the exposure, if there is one, is their last input."""
-        skip = self.on_bad_row == "skip"
+        skip = self.missing == "skip"
         y = np.array(column_or_1d(y, warn=True), dtype=np.float64)
         _refuse(y, np.isfinite(y) & ~((y >= 0.0) & (y == np.floor(y))), "y: expected whole numbers from 0", skip)
         log_exposure = None if exposure is None else self._log_exposure(exposure, len(y), skip, reset)
@@ -196,5 +197,5 @@ def _refuse(values: np.ndarray, bad: np.ndarray, expected: str, skip: bool) -> N
     """Raise ValueError for a bad value; with `skip` make it NaN instead."""
     if bad.any() and not skip:
         row = int(np.argmax(bad))
-        raise ValueError(f"{expected}, got {values[row]:g} at row {row}; correct it, or skip it (on_bad_row='skip')")
+        raise ValueError(f"{expected}, got {values[row]:g} at row {row}; correct it, or skip it (missing='skip')")
     values[bad] = np.nan

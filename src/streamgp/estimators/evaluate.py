@@ -3,7 +3,7 @@
 from typing import Any
 
 from streamgp.estimators.base import StreamEstimator, warmup_for
-from streamgp.evaluation.prequential import prequential, results
+from streamgp.evaluation.prequential import placed, prequential, results
 from streamgp.progress import progress_bar
 
 CHUNK = 1024  # rows scored between two steps of the progress bar
@@ -29,8 +29,8 @@ def evaluate(
     model
         An estimator, new or already at work.
     X, y, times, exposure
-        As in the model's `partial_fit`; rows in the order of the stream. Those that ``on_bad_row="skip"`` leaves out
-        have no entry in the result.
+        As in the model's `partial_fit`; rows in the order of the stream. Those that ``missing="skip"`` leaves out
+        are NaN in the result, and so are the scores of those whose target is missing.
     conformal
         The share of targets, such as 0.9, that bands beside the model's own are to hold, whatever the stream does:
         see `streamgp.evaluation.Conformal`. For numbers and counts.
@@ -51,7 +51,7 @@ def evaluate(
     more = {} if exposure is None else {"exposure": exposure}
     begin = not model.__sklearn_is_fitted__()
     rows = model._prepare(X, y, times, begin, **more)
-    warmup = warmup_for(rows)
+    warmup = warmup_for(rows) if begin or not len(rows.X) else 0
     bands = None if conformal is None else model._conformal(conformal, rows.y.shape[1])
     if begin:
         model._start(rows, warmup)
@@ -74,4 +74,5 @@ def evaluate(
             learner.progress = None
     model.skipped_rows_ += rows.skipped
     scores = results(metrics, learner)
-    return model._collected(parts, scores if bands is None else scores | {"conformal": bands.result()})
+    found = model._collected(parts, scores if bands is None else scores | {"conformal": bands.result()})
+    return placed(found, rows.kept, rows.given)

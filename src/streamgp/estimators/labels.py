@@ -52,10 +52,12 @@ class Labels:
 
     def admit(self, rows: Rows, others: "Labels") -> tuple[Rows, "Labels"]:
         """The labels with those of `others` (which begin with these) that usable rows have, and the rows so coded."""
-        codes = rows.y[:, 0].astype(int)
+        present = ~np.isnan(rows.y[:, 0])
+        codes = rows.y[present, 0].astype(int)
         new = dict.fromkeys(codes[codes >= len(self.names)].tolist())
         renumbered = dict(zip(new, range(len(self.names), len(self.names) + len(new)), strict=True))
-        y = np.asarray([renumbered.get(code, code) for code in codes.tolist()], dtype=np.float64)
+        y = rows.y[:, 0].copy()
+        y[present] = [renumbered.get(code, code) for code in codes.tolist()]
         names = (*self.names, *(others.names[code] for code in new))
         return rows._replace(y=y[:, None]), Labels(names, others.dtype)
 

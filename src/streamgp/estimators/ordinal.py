@@ -21,14 +21,14 @@ class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
     Parameters
     ----------
     model, warmup, bases, features_per_basis, dynamics, weights, delta, share, switch, warmup_posterior, robust, \
-on_bad_row, random_state
+missing, random_state
         As in `StreamingGPRegressor`. The default model is one of its own.
 
     Attributes
     ----------
     classes_ : ndarray of shape (J,)
         The grades in ascending order.
-    weights_, experts_, rows_, skipped_rows_, outside_rows_, n_features_in_, feature_names_in_
+    weights_, experts_, rows_, skipped_rows_, imputed_values_, outside_rows_, n_features_in_, feature_names_in_
         As in `StreamingGPRegressor`.
 
     Examples
@@ -60,8 +60,8 @@ on_bad_row, random_state
         Raises
         ------
         ValueError
-            On NaN, infinity, another number of columns, or a grade that is not among those known; the state is then
-            untouched.
+            On NaN or infinity under ``missing="raise"``, another number of columns, or a grade that is not
+            among those known; the state is then untouched.
         """
         first = not self.__sklearn_is_fitted__()
         return self._partial_fit(self._prepare(X, y, times, reset=first, grades=grades))
@@ -88,11 +88,11 @@ on_bad_row, random_state
         known = self._labels if not reset else _in_order(y, grades)
         codes, everything = known.encode(y)
         others = everything.names[len(known.names) :]
-        if others and self.on_bad_row != "skip":
+        if others and self.missing != "skip":
             row = int(np.argmax(codes >= len(known.names)))
             raise ValueError(
                 f"y: expected one of the grades {', '.join(map(repr, known.names))}, got {others[0]!r} at row {row}; "
-                f"name all grades in the first call (grades=), or skip such rows (on_bad_row='skip')"
+                f"name all grades in the first call (grades=), or skip such rows (missing='skip')"
             )
         codes[codes >= len(known.names)] = np.nan
         rows = self._check_learn(X, codes, times, reset)

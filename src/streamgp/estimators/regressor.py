@@ -28,7 +28,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         ``sie-gp``, ``dsie-gp``, ``i-ssgpr``, ``linear``; or an online learner of many kernels, ``sfg-mkl``,
         ``sfg-mkl-r``, ``raker``, ``adaraker``, ``omkr``, ``omkl-gf`` (see `streamgp.multikernel`), or sparse Gaussian
         processes, ``ovfe``, ``wgpr``, ``solar-gp``, ``lgpr`` (see `SplittingGPRegressor`): to these, of what follows,
-        `warmup`, `features_per_basis`, `lags`, `on_bad_row` and `random_state` apply.
+        `warmup`, `features_per_basis`, `lags`, `missing` and `random_state` apply.
     warmup
         Rows of the warm-up. None: 1,000, or in `fit` a fifth of a shorter data set (but 50 rows if there are).
     bases
@@ -73,8 +73,11 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         the last one learnt, and takes each row of X as the inputs of that last row: after ``partial_fit(X, y)``,
         ``predict(X[-1:])``. Lag 1 is the last target learnt. `evaluate` scores for each row the forecast that was
         made of it so many rows before. None: the target of a row is predicted from the inputs of the same row.
-    on_bad_row
-        ``raise`` on rows with NaN or infinity, or ``skip`` and count them.
+    missing
+        What to do about numbers that are NaN or infinite. ``impute``: fill them in X from the rest of the row and
+        from the rows before (see `streamgp.data.imputation`); the prediction is the less certain for it. A row
+        without its target, or without one of several, is predicted and teaches nothing. ``skip`` such rows and count
+        them, or ``raise``.
     random_state
         Seed of frequencies, centres and `sample`.
 
@@ -85,7 +88,8 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
     experts_ : list of dict
         Name, basis, dynamics, number of features, evidence gain and weight of each expert; empty in the warm-up.
     rows_ : int
-        Rows learnt. `skipped_rows_` were passed over, `outside_rows_` lay outside some basis' box.
+        Rows learnt. `skipped_rows_` were passed over, `outside_rows_` lay outside some basis' box, and
+        `imputed_values_` inputs were filled.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -118,7 +122,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         robust: bool | None = None,
         lags: Any = None,
         horizon: int | None = None,
-        on_bad_row: str = "raise",
+        missing: str = "impute",
         random_state: Any = 0,
     ) -> None:
         super().__init__(
@@ -133,7 +137,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
             switch=switch,
             warmup_posterior=warmup_posterior,
             robust=robust,
-            on_bad_row=on_bad_row,
+            missing=missing,
             random_state=random_state,
         )
         self.n_samples = n_samples
@@ -159,7 +163,8 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         Raises
         ------
         ValueError
-            On NaN, infinity, or another number of columns; the state is then untouched.
+            On another number of columns and, under ``missing="raise"``, on NaN or infinity; the state is then
+            untouched.
         """
         return self._partial_fit(self._prepare(X, y, times, reset=not self.__sklearn_is_fitted__()))
 
@@ -225,13 +230,13 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         Raises
         ------
         ValueError
-            On NaN, infinity, or another number of inputs.
+            On another number of inputs and, unless ``missing="impute"``, on NaN or infinity.
         """
         self._check_fitted()
         if not self._learner.warm:
             mean, std = self.predict([x], return_std=True, times=None if time is None else [time])
             return mean[0], std[0]
-        mean, std = self._learner.predict_one(*check_one(x, time, self._learner))
+        mean, std = self._learner.predict_one(*check_one(x, time, self._learner, self.missing))
         return (mean[0], std[0]) if self._single else (mean, std)
 
     def learn_one(self, x: Any, y: Any, time: Any = None) -> Self:
@@ -245,10 +250,10 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         if not self.__sklearn_is_fitted__() or not self._learner.warm:
             return self.partial_fit([x], [y], None if time is None else [time])
         try:
-            row, at = check_one(x, time, self._learner)
-            target = check_target(y, () if self._single else (self._learner.num_outputs,))
+            row, at = check_one(x, time, self._learner, self.missing)
+            target = check_target(y, () if self._single else (self._learner.num_outputs,), self.missing)
         except NotFiniteError:
-            if self.on_bad_row != "skip":
+            if self.missing != "skip":
                 raise
             self.skipped_rows_ += 1
             return self

@@ -43,7 +43,7 @@ class SplittingGPRegressor(StreamingGPRegressor):
     robust
         Whether a target far beyond what was expected of it is drawn in before its batch is learnt, unless it is one
         of five such in a row. On, unless given; in `StreamingGPRegressor` with the same models it is off.
-    lags, on_bad_row, random_state
+    lags, missing, random_state
         As in `StreamingGPRegressor`.
 
     Attributes
@@ -78,12 +78,10 @@ class SplittingGPRegressor(StreamingGPRegressor):
         alpha: float | None = None,
         robust: bool = True,
         lags: Any = None,
-        on_bad_row: str = "raise",
+        missing: str = "impute",
         random_state: Any = 0,
     ) -> None:
-        super().__init__(
-            model, warmup=warmup, robust=robust, lags=lags, on_bad_row=on_bad_row, random_state=random_state
-        )
+        super().__init__(model, warmup=warmup, robust=robust, lags=lags, missing=missing, random_state=random_state)
         self.num_inducing = num_inducing
         self.batch_size = batch_size
         self.max_models = max_models

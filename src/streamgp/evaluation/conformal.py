@@ -52,6 +52,11 @@ class AdaptiveThreshold:
             self._set.append(self._quantile())
         return found
 
+    @property
+    def next(self) -> float:
+        """The threshold of the next row."""
+        return self._set[0]
+
     def _remember(self, score: float) -> None:
         self._last.append(score)
         insort(self._sorted, score)
@@ -142,6 +147,11 @@ class Conformal:
             self._sums[e] += [float(np.sum(values[scored])) for values in each]
         self.rows += len(y)
         return low, high
+
+    def ahead(self, mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The bands of rows without a target, from which nothing is learnt: each as if it were the next one."""
+        half = np.array([threshold.next for threshold in self._thresholds]) * np.maximum(std, np.finfo(float).tiny)
+        return mean - half, mean + half
 
     def result(self) -> dict[str, Any]:
         """Coverage and mean width of the conformal bands and of the model's own, over the scored rows.

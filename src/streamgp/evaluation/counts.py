@@ -139,7 +139,7 @@ def _nodes(y: Column, low: Column, median: Column, high: Column) -> Float[np.nda
     return np.sort(np.where(twice, nodes[:, -1:], nodes), axis=1)
 
 
-_PLAIN = ("warmup", "rows", "_pll", "_crps", "_deviance", "_total", "_exposure")
+_PLAIN = ("warmup", "rows", "unlabelled_rows", "_pll", "_crps", "_deviance", "_total", "_exposure")
 _ARRAYS = ("_covered", "_rivals", "_rival_deviance")
 
 
@@ -166,6 +166,7 @@ class CountMetrics:
         self.target = target
         self.warmup = warmup
         self.rows = 0
+        self.unlabelled_rows = 0  # of these
         self._rivals = np.full((max(horizon, 1), 2), np.nan)  # the rates that they tell for the next rows
         self._total = self._exposure = 0.0  # of all rows so far
         self._scored = Moments()
@@ -175,9 +176,14 @@ class CountMetrics:
         self._covered = np.zeros(len(COVERAGE_LEVELS))
 
     @property
+    def labelled_rows(self) -> int:
+        """Rows whose target came."""
+        return self.rows - self.unlabelled_rows
+
+    @property
     def scored_rows(self) -> int:
-        """Rows after the warm-up."""
-        return max(0, self.rows - self.warmup)
+        """Those of them after the warm-up."""
+        return max(0, self.labelled_rows - self.warmup)
 
     def score(
         self, predictive: CountPredictive, y: Float[AnyArray, "n 1"], exposure: Float[AnyArray, "n 1"] | None = None
@@ -193,7 +199,7 @@ class CountMetrics:
         self._total, self._exposure = float(totals[-1]), float(exposures[-1])
         rates = np.concatenate([self._rivals, np.stack([y / exposure, totals / exposures], axis=1)])
         rivals, self._rivals = rates[: len(y)] * exposure[:, None], rates[len(y) :]
-        score = slice(max(0, self.warmup - self.rows), None)
+        score = slice(max(0, self.warmup - self.labelled_rows), None)
         self.rows += len(y)
         target = y[score]
         self._scored = self._scored.add(target)
@@ -207,6 +213,14 @@ class CountMetrics:
         self._covered += _covered(scores.pit_below[score], scores.pit[score]).sum(axis=0)
         return rivals[:, :1], rivals[:, 1:]
 
+    def pass_over(self, scores: CountScores) -> tuple[Column, Column]:
+        """Take in rows whose target is missing, which nobody scores; return what the rivals say of them."""
+        rows = len(scores.y)
+        self.rows += rows
+        self.unlabelled_rows += rows
+        told = self._rivals[:1] * scores.exposure
+        return told[:, :1], told[:, 1:]
+
     def result(self) -> dict[str, Any]:
         """All scores."""
         n = self.scored_rows
@@ -219,6 +233,7 @@ class CountMetrics:
             "rows": self.rows,
             "warmup": self.warmup,
             "scored_rows": n,
+            "unlabelled_rows": self.unlabelled_rows,
             **self._errors["model"].result(variance),
             "deviance": self._mean(self._deviance, n),
             "crps": self._mean(self._crps, n),
@@ -245,7 +260,7 @@ class CountMetrics:
         """The metrics whose `to_tree` gave `tree`."""
         metrics = cls(tree["target"], tree["warmup"])
         for name in _PLAIN:
-            setattr(metrics, name, tree[name])
+            setattr(metrics, name, tree.get(name, 0))  # one is younger than some checkpoints
         for name in _ARRAYS:
             setattr(metrics, name, tree[name].copy())
         for name, stored in tree["_errors"].items():

@@ -46,7 +46,7 @@ def _scores(probabilities: np.ndarray, log_density: np.ndarray, y: Codes) -> Gra
     )
 
 
-_PLAIN = ("warmup", "rows", "_repeatable")
+_PLAIN = ("warmup", "rows", "unlabelled_rows", "_repeatable")
 _ARRAYS = ("_confusion", "_sums", "_frequency_sums", "_repeated_sums")
 _SCORES = ("error_rate", "mae", "rps", "log_loss")
 
@@ -78,6 +78,7 @@ class GradeMetrics:
         self.grades = list(grades)
         self.warmup = warmup
         self.rows = 0
+        self.unlabelled_rows = 0  # of these
         self._known = LabelCounts(len(self.grades), horizon)
         self._confusion = np.zeros((len(self.grades),) * 2, np.int64)
         self._sums = np.zeros(4)
@@ -86,9 +87,14 @@ class GradeMetrics:
         self._repeatable = 0
 
     @property
+    def labelled_rows(self) -> int:
+        """Rows whose target came."""
+        return self.rows - self.unlabelled_rows
+
+    @property
     def scored_rows(self) -> int:
-        """Rows after the warm-up."""
-        return max(0, self.rows - self.warmup)
+        """Those of them after the warm-up."""
+        return max(0, self.labelled_rows - self.warmup)
 
     def score(self, predictive: LabelPredictive, y: Float[AnyArray, "n 1"]) -> GradeScores:
         """Score the next rows, which are not taken in."""
@@ -99,7 +105,7 @@ class GradeMetrics:
         y = scores.y
         last, frequencies = self._known.add(y, len(self.grades))
         rival = _scores(frequencies, np.log(frequencies[np.arange(len(y)), y]), y)
-        score = slice(max(0, self.warmup - self.rows), None)
+        score = slice(max(0, self.warmup - self.labelled_rows), None)
         self.rows += len(y)
         np.add.at(self._confusion, (y[score], scores.predicted[score]), 1)
         self._sums += _totals(scores, score)
@@ -109,6 +115,13 @@ class GradeMetrics:
         self._repeatable += len(off)
         self._repeated_sums += [np.sum(off > 0), off.sum(), off.sum()]
         return last, frequencies
+
+    def pass_over(self, scores: GradeScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
+        """Take in rows whose target is missing, which nobody scores; return what the rivals say of them."""
+        rows = len(scores.y)
+        self.rows += rows
+        self.unlabelled_rows += rows
+        return self._known.ahead(rows, len(self.grades))
 
     def result(self) -> dict[str, Any]:
         """All scores, and the confusion counts: a row for each true grade, a column for each predicted one."""
@@ -122,6 +135,7 @@ class GradeMetrics:
             "rows": self.rows,
             "warmup": self.warmup,
             "scored_rows": n,
+            "unlabelled_rows": self.unlabelled_rows,
             **means(self._sums, n),
             "grades": list(self.grades),
             "confusion": self._confusion.tolist(),
@@ -142,7 +156,7 @@ class GradeMetrics:
         """The metrics whose `to_tree` gave `tree`."""
         metrics = cls(list(tree["grades"]), tree["warmup"])
         for name in _PLAIN:
-            setattr(metrics, name, tree[name])
+            setattr(metrics, name, tree.get(name, 0))  # one is younger than some checkpoints
         for name in _ARRAYS:
             setattr(metrics, name, tree[name].copy())
         metrics._known = LabelCounts.from_tree(tree["_known"])

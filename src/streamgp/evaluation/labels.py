@@ -103,6 +103,11 @@ class LabelCounts:
         self.pending = joined[len(counted) :]
         return lasts[known], (so_far + 1.0) / (rows + classes)[:, None]
 
+    def ahead(self, rows: int, classes: int) -> tuple[Codes, Float[np.ndarray, "n j"]]:
+        """What `add` returns of one more label, whatever it is, so many times over."""
+        last, frequencies = LabelCounts.from_tree(self.to_tree()).add(np.zeros(1, np.int64), classes)
+        return np.repeat(last, rows), np.repeat(frequencies, rows, axis=0)
+
     def to_tree(self) -> dict[str, Any]:
         """All there is, for a checkpoint."""
         return {**vars(self), "counts": self.counts.copy(), "pending": self.pending.copy()}
@@ -121,7 +126,7 @@ def grown(array: np.ndarray, size: int) -> np.ndarray:
     return np.pad(array, [(0, max(0, size - length)) for length in array.shape])
 
 
-_PLAIN = ("warmup", "rows", "new_class_rows", "_repeated", "_repeatable")
+_PLAIN = ("warmup", "rows", "unlabelled_rows", "new_class_rows", "_repeated", "_repeatable")
 _ARRAYS = ("_confusion", "_sums", "_frequency_sums", "_bins")
 
 
@@ -157,6 +162,7 @@ class ClassMetrics:
         self.classes = list(classes)
         self.warmup = warmup
         self.rows = 0
+        self.unlabelled_rows = 0  # of these
         self.new_class_rows = 0  # of the scored ones
         self._known = LabelCounts(len(self.classes), horizon)
         self._confusion = np.zeros((len(self.classes),) * 2, np.int64)
@@ -167,21 +173,26 @@ class ClassMetrics:
         self._repeatable = 0  # rows that have one
 
     @property
+    def labelled_rows(self) -> int:
+        """Rows whose target came."""
+        return self.rows - self.unlabelled_rows
+
+    @property
     def scored_rows(self) -> int:
-        """Rows after the warm-up."""
-        return max(0, self.rows - self.warmup)
+        """Those of them after the warm-up."""
+        return max(0, self.labelled_rows - self.warmup)
 
     def score(self, predictive: LabelPredictive, y: Float[AnyArray, "n 1"]) -> ClassScores:
         """Score the next rows, which are not taken in."""
-        return score_labels(predictive, y, self.rows)
+        return score_labels(predictive, y, self.labelled_rows)
 
     def add(self, scores: ClassScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
         """Take in the next rows; return the last label before each (-1: none) and the probabilities by frequency."""
         y, columns = scores.y, scores.probabilities.shape[1]
         last, frequencies = self._known.add(y, columns)
         with_own = np.take_along_axis(frequencies, np.minimum(y, columns - 1)[:, None], axis=1)[:, 0]
-        rival = _scores(frequencies, np.log(with_own), y, self.rows)
-        score = slice(max(0, self.warmup - self.rows), None)
+        rival = _scores(frequencies, np.log(with_own), y, self.labelled_rows)
+        score = slice(max(0, self.warmup - self.labelled_rows), None)
         self.rows += len(y)
         y, predicted, last_scored = y[score], scores.predicted[score], last[score]
         self.new_class_rows += int(np.sum(y >= columns))
@@ -197,6 +208,13 @@ class ClassMetrics:
         np.add.at(self._bins, place, np.stack([np.ones(len(y)), confidence, predicted == y], axis=1))
         return last, frequencies
 
+    def pass_over(self, scores: ClassScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
+        """Take in rows whose target is missing, which nobody scores; return what the rivals say of them."""
+        rows = len(scores.y)
+        self.rows += rows
+        self.unlabelled_rows += rows
+        return self._known.ahead(rows, len(self.classes))
+
     def result(self) -> dict[str, Any]:
         """All scores, and the confusion counts: a row for each true class, a column for each predicted one."""
         n = self.scored_rows
@@ -210,6 +228,7 @@ class ClassMetrics:
             "rows": self.rows,
             "warmup": self.warmup,
             "scored_rows": n,
+            "unlabelled_rows": self.unlabelled_rows,
             "error_rate": 1.0 - int(hits.sum()) / n if n else None,
             "log_loss": float(self._sums[0]) / n if n else None,
             "brier": float(self._sums[1]) / n if n else None,
@@ -239,7 +258,7 @@ class ClassMetrics:
         """The metrics whose `to_tree` gave `tree`."""
         metrics = cls(list(tree["classes"]), tree["warmup"])
         for name in _PLAIN:
-            setattr(metrics, name, tree[name])
+            setattr(metrics, name, tree.get(name, 0))  # one is younger than some checkpoints
         for name in _ARRAYS:
             setattr(metrics, name, tree[name].copy())
         metrics._known = LabelCounts.from_tree(tree["_known"])

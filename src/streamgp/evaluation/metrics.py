@@ -112,7 +112,7 @@ class PointErrors:
 
 
 # What `StreamMetrics` keeps, by how it is stored.
-_PLAIN = ("warmup", "rows", "_pll", "_pll_moment")
+_PLAIN = ("warmup", "rows", "unlabelled_rows", "_pll", "_pll_moment")
 _ARRAYS = ("_rivals", "_crps", "_covered")
 _MOMENTS = ("_seen", "_scored")
 _ERRORS = ("_model", "_persistence", "_running")
@@ -129,6 +129,7 @@ class StreamMetrics:
         self.targets = targets
         self.warmup = warmup
         self.rows = 0
+        self.unlabelled_rows = 0  # of these
         # What they say of the next rows, oldest first: (rows, rival, target).
         self._rivals = np.full((max(horizon, 1), 2, len(targets)), np.nan)
         self._seen = [Moments() for _ in targets]
@@ -142,9 +143,14 @@ class StreamMetrics:
         self._pll_moment = 0.0
 
     @property
+    def labelled_rows(self) -> int:
+        """Rows whose target came."""
+        return self.rows - self.unlabelled_rows
+
+    @property
     def scored_rows(self) -> int:
-        """Rows after the warm-up."""
-        return max(0, self.rows - self.warmup)
+        """Those of them after the warm-up."""
+        return max(0, self.labelled_rows - self.warmup)
 
     def score(self, predictive: Predictive, y: np.ndarray) -> RowScores:
         """Score the next rows, which are not taken in."""
@@ -160,7 +166,7 @@ class StreamMetrics:
             self._seen[e] = self._seen[e].add(y[:, e])
         rivals = np.concatenate([self._rivals, np.stack([y, means], axis=1)])
         (persistence, running), self._rivals = np.moveaxis(rivals[: len(y)], 1, 0), rivals[len(y) :]
-        score = slice(max(0, self.warmup - self.rows), None)
+        score = slice(max(0, self.warmup - self.labelled_rows), None)
         self.rows += len(y)
         for e in range(y.shape[1]):
             target = y[score, e]
@@ -176,6 +182,14 @@ class StreamMetrics:
         self._pll_moment += float(np.sum(scores.moment_log_density[score]))
         return persistence, running
 
+    def pass_over(self, scores: RowScores) -> tuple[np.ndarray, np.ndarray]:
+        """Take in rows whose target is missing, which nobody scores; return what the rivals say of them."""
+        rows = len(scores.y)
+        self.rows += rows
+        self.unlabelled_rows += rows
+        told = np.repeat(self._rivals[:1], rows, axis=0)
+        return told[:, 0], told[:, 1]
+
     def result(self) -> dict[str, Any]:
         """All scores; with several targets, those of the first at the top and each one's own under ``per_target``."""
         n = self.scored_rows
@@ -184,7 +198,8 @@ class StreamMetrics:
             "pll": self._pll / n if n else None,
             "pll_moment": self._pll_moment / n if n else None,
         }
-        result = {"rows": self.rows, "warmup": self.warmup, "scored_rows": n, **each[0], **joint}
+        result = {"rows": self.rows, "warmup": self.warmup, "scored_rows": n, "unlabelled_rows": self.unlabelled_rows}
+        result |= each[0] | joint
         if len(self.targets) > 1:
             result["per_target"] = dict(zip(self.targets, each, strict=True))
         return result
@@ -217,7 +232,7 @@ class StreamMetrics:
         """The metrics whose `to_tree` gave `tree`."""
         metrics = cls(list(tree["targets"]), tree["warmup"])
         for name in _PLAIN:
-            setattr(metrics, name, tree[name])
+            setattr(metrics, name, tree.get(name, 0))  # one is younger than some checkpoints
         for name in _ARRAYS:
             setattr(metrics, name, tree[name].copy())
         for name in _MOMENTS:

@@ -1,7 +1,7 @@
 """The one test-then-train loop: every row is predicted, scored, and only then learnt."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -70,12 +70,29 @@ def _scored(
     """The scores of rows, which `metrics` has then taken in, and what the rivals told of them."""
     exposed = [np.exp(X[:, -1:])] if isinstance(metrics, CountMetrics) and learner.spec.exposure else []
     with jax.enable_x64(True):
-        scores = metrics.score(predictive, y, *exposed)
-    return scores, metrics.add(scores)
+        if np.isfinite(y).all():
+            scores = metrics.score(predictive, y, *exposed)
+            return scores, metrics.add(scores)
+        # The learner never mixes rows with a target and rows without in one stretch.
+        scores: Any = _unlabelled(metrics.score(predictive, np.zeros_like(y), *exposed), y)
+    return scores, metrics.pass_over(scores)
+
+
+# What scores say of the target that came.
+_OF_TARGETS = ("pit", "pit_below", "crps", "log_density", "moment_log_density", "brier", "rps")
+
+
+def _unlabelled(scores: Any, y: np.ndarray) -> Scores:
+    """The scores of rows whose target is missing: the prediction alone, NaN (of labels, -1) for all else."""
+    blank = {name: np.full_like(a, np.nan) for name, a in scores._asdict().items() if name in _OF_TARGETS}
+    missing = np.full_like(scores.y, -1) if scores.y.dtype.kind == "i" else y
+    return scores._replace(**blank, y=missing)
 
 
 def _band(conformal: Conformal, predictive: Any, scores: Any) -> tuple[np.ndarray, np.ndarray]:
     """The conformal bands of rows, and what follows from their targets for the next ones."""
+    if not np.isfinite(scores.y).all():
+        return conformal.ahead(scores.mean, scores.std)
     if conformal.level == 0.9:
         own = scores.q05, scores.q95
     else:
@@ -98,7 +115,10 @@ def results(metrics: Metrics, learner: StreamLearner) -> dict[str, Any]:
 
 @dataclass
 class Evaluation:
-    """What `evaluate` returns; arrays have one entry per row of the stream, in its order.
+    """What `evaluate` returns; arrays have one entry per row that was given, in the order of the stream.
+
+    Rows that ``missing="skip"`` left out are NaN in all of them. Rows whose target is missing have their prediction,
+    while `pit`, `crps` and `log_density` are NaN, and no metric counts them.
 
     Attributes
     ----------
@@ -138,7 +158,10 @@ class Evaluation:
 
 @dataclass
 class LabelEvaluation:
-    """What `evaluate` returns for labels and grades; arrays have one entry per row of the stream, in its order.
+    """What `evaluate` returns for labels and grades; arrays have one entry per row that was given, in their order.
+
+    Rows that ``missing="skip"`` left out are NaN in all of them, None in `predicted`, which then holds objects. Rows
+    whose label is missing have their prediction, while `log_density` is NaN, and no metric counts them.
 
     Attributes
     ----------
@@ -190,6 +213,25 @@ def collect_labels(
         at += len(known)
         codes.append(scores.median if isinstance(scores, GradeScores) else scores.predicted)
     return LabelEvaluation(probabilities, names[np.concatenate(codes)], **_weighing(parts, learner), metrics=metrics)
+
+
+def placed(found: Any, kept: np.ndarray, given: int) -> Any:
+    """An evaluation of the rows `kept` out of those `given`, with NaN for the others."""
+    if len(kept) == given:
+        return found
+
+    def spread(values: Any) -> Any:
+        if isinstance(values, dict):
+            return {name: spread(each) for name, each in values.items()}
+        if values is None:
+            return None
+        as_float = values.dtype.kind == "f"
+        wide = np.full((given, *values.shape[1:]), np.nan if as_float else None, values.dtype if as_float else object)
+        wide[kept] = values
+        return wide
+
+    fields = {name: each for name, each in vars(found).items() if name != "metrics"}
+    return replace(found, **{name: spread(each) for name, each in fields.items()})
 
 
 def _weighing(parts: list[ScoredRows], learner: StreamLearner) -> dict[str, Any]:
