@@ -199,6 +199,15 @@ def _field_names(cls: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(cls))
 
 
+def _defaults(cls: type) -> dict[str, Any]:
+    """What a field is where an older checkpoint lacks it."""
+    if issubclass(cls, tuple):
+        return dict(getattr(cls, "_field_defaults"))  # noqa: B009 (as above)
+    missing, fields = dataclasses.MISSING, dataclasses.fields(cls)
+    made = {each.name: each.default_factory() for each in fields if each.default_factory is not missing}
+    return made | {each.name: each.default for each in fields if each.default is not missing}
+
+
 def _build(name: str, fields: Mapping[str, Any]) -> Any:
     """An instance with these fields, set as a tree-unflatten sets them: no code of the class runs."""
     cls = registry.get(name)
@@ -208,6 +217,7 @@ def _build(name: str, fields: Mapping[str, Any]) -> Any:
             f"import the module that defines it, or load it with the version that wrote it."
         )
     names = _field_names(cls)
+    fields = _defaults(cls) | dict(fields)
     if set(fields) != set(names):
         missing = ", ".join(sorted(set(names) - set(fields))) or "none"
         unknown = ", ".join(sorted(set(fields) - set(names))) or "none"
