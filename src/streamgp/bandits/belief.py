@@ -77,9 +77,7 @@ class GaussianBelief:
         if self._memory.eps:
             K = K * self._memory.correlation(used.times[:, None] - used.times)
         noise_vars = self._noise(hyper, used) - used.doubt
-        history = judge(
-            history, rows, lambda doubt: one_step_ahead(K, noise_vars + doubt, used.y, hyper.mean)
-        )
+        history = judge(history, rows, lambda doubt: one_step_ahead(K, noise_vars + doubt, used.y, hyper.mean))
         return replace(history, surprise=np.nan_to_num(history.surprise))  # what is not in use needs no judgement
 
     def refit(self, history: History) -> History:

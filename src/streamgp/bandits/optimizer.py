@@ -37,8 +37,8 @@ _SAME = 1e-9  # unit coordinates of one point, given back
 class TimeVaryingOptimizer:
     """Maximises a function that changes as time goes on, one noisy evaluation a step.
 
-    ``x = opt.ask()`` says where to evaluate next, ``opt.tell(x, y)`` what came of it, also of what was never asked for,
-    such as past data. ``opt.ask(another=True)`` is for evaluations side by side. Methods that profit from more
+    ``x = opt.ask()`` says where to evaluate next, ``opt.tell(x, y)`` what came of it, or of what was not asked
+    for, such as past data. ``opt.ask(another=True)`` is for evaluations side by side. Methods that profit from more
     than one evaluation a step have side queries: ``X = opt.queries()`` says where, ``opt.answer(X, y)`` takes the
     answers, and so does the callback `expert`, which ``ask`` calls by itself.
 

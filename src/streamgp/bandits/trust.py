@@ -87,8 +87,8 @@ def one_step_ahead(
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Errors and variances of the prediction of each observation by those before it; the first by the prior.
 
-    The factor of K + S in the order of arrival holds them all (Rasmussen and Williams 2006, Section 5.4.1, backwards);
-    a mean that is not given is estimated by those before, with its own variance.
+    The Cholesky factor L of K + S, in the order of arrival, holds them all: L^-1 (y - m) are these errors in standard
+    deviations, and the diagonal of L has the deviations. A mean that is not given is estimated by those before.
     """
     L = cholesky(K + np.diag(noise_vars))
     pivots = np.diagonal(L)
