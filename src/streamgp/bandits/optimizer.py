@@ -275,7 +275,7 @@ class TimeVaryingOptimizer:
         ValueError
             If a point is none of the space, or time goes back. Nothing has changed then.
         """
-        one = is_one_point(self.space, x)
+        one = np.ndim(y) == 0 or is_one_point(self.space, x)
         U = self.space.encode(x)[None] if one else self.space.encode_all(x, "x")
         rewards = as_rewards(y, len(U), "y")
         last = self._clock.last if self.steps else -np.inf

@@ -93,10 +93,9 @@ def one_step_ahead(
     L = cholesky(K + np.diag(noise_vars))
     pivots = np.diagonal(L)
     centre = float(np.median(y[:_START])) if mean is None else mean
-    white = solve_lower(L, y - centre)
+    white, ones = solve_lower(L, np.stack([y - centre, np.ones(len(y))], axis=1)).T
     errors, variances = white * pivots, np.square(pivots)
     if mean is None:
-        ones = solve_lower(L, np.ones(len(y)))
         known = np.concatenate([[np.inf], np.cumsum(np.square(ones))[:-1]])
         level = np.concatenate([[0.0], np.cumsum(ones * white)[:-1]]) / known
         errors, variances = (white - level * ones) * pivots, variances * (1.0 + np.square(ones) / known)
