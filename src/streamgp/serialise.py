@@ -200,10 +200,12 @@ def _field_names(cls: type) -> tuple[str, ...]:
 
 
 def _defaults(cls: type) -> dict[str, Any]:
-    """The values of the fields that have one of their own."""
+    """What a field is where an older checkpoint lacks it."""
     if issubclass(cls, tuple):
-        return dict(getattr(cls, "_field_defaults"))  # noqa: B009
-    return {f.name: f.default for f in dataclasses.fields(cls) if f.default is not dataclasses.MISSING}
+        return dict(getattr(cls, "_field_defaults"))  # noqa: B009 (as above)
+    missing, fields = dataclasses.MISSING, dataclasses.fields(cls)
+    made = {each.name: each.default_factory() for each in fields if each.default_factory is not missing}
+    return made | {each.name: each.default for each in fields if each.default is not missing}
 
 
 def _build(name: str, fields: Mapping[str, Any]) -> Any:

@@ -137,6 +137,8 @@ def test_choices_are_those_of_the_textbook(method, beta, run, unchecked):
         reuse_answers=reuse,
         expert_noise_var=model.answer_var,
         num_queries=3,
+        robust=False,
+        time_unit=1.0,
     )
     seen: list[Seen] = []
     apart = 0
@@ -241,7 +243,7 @@ def test_a_seed_decides_and_asking_changes_nothing(rule, unchecked):
     x, points = opt.ask(), opt.space.points
     far = points[np.argmax(np.abs(points - x))]
     assert_array_equal(opt.ask(), x)
-    opt.answer([far], [99.0])  # so that it thinks again
+    opt.answer([far, far], [99.0, 98.0])  # so that it thinks again: two that agree are no glitch
     assert np.abs(opt.ask() - far) < 10.0
 
 
@@ -491,11 +493,6 @@ def test_what_is_told_wrongly_changes_nothing(unchecked):
     plain = new("gp-ucb", [(0.0, 1.0), (0.0, 2.0)])
     fine = {"a": 0.5, "n": 2, "kind": "x"}
     for opt, points in ((named, [fine]), (plain, [[0.5, 0.5]])):
-        for time in (None, 3.0):
-            with pytest.raises(ValueError, match=r"^tell: expected a reward of a point that was asked for"):
-                opt.tell(points[0], 1.0, time)
-        assert opt.steps == 0
-        opt.ask()
         opt.tell(points[0], 1.0, 4.0)
         opt.answer(points, [1.5])
         opt.ask()
@@ -523,7 +520,7 @@ def test_what_is_told_wrongly_changes_nothing(unchecked):
         (named, fine, 1.0, 3.9, r"t: expected a finite number.* at least 4, the time of the last, got 3\.9"),
         (named, fine, 1.0, float("nan"), "t: expected a finite number.* at least 4, the time of the last, got nan"),
         (named, fine, 1.0, float("inf"), "t: expected a finite number.* at least 4, the time of the last, got inf"),
-        (named, fine, 1.0, "noon", "t: expected a number, such as seconds since some start, got 'noon'"),
+        (named, fine, 1.0, "noon", "t: expected a number, such as seconds since 1970, or a datetime, got 'noon'"),
         (named, fine, None, None, "y: expected 1 numbers, one per point, got None"),
         (named, fine, 1e300, None, r"y: expected numbers of at most 1e\+\d+, or NaN, got 1e\+300"),
         (named, fine, [1.0, 2.0], None, r"y: expected 1 numbers, one per point, got shape \(2,\)"),
@@ -560,7 +557,7 @@ def test_what_is_told_wrongly_changes_nothing(unchecked):
 @pytest.mark.parametrize("method", ["sparq-gp-ucb", "gp-ucb", "ensemble"])
 def test_rewards_and_answers_that_are_no_numbers_are_skipped_and_counted(method, unchecked):
     arguments = {} if method == "ensemble" else {"hyperparameters": KNOWN}
-    opt, other = (new(method, num_queries=4, **arguments) for _ in range(2))
+    opt, other = (new(method, num_queries=4, time_unit=1.0, **arguments) for _ in range(2))
     for each in (opt, other):
         play(each, range(1, 7))
     for reward in (float("nan"), float("inf"), -float("inf")):
@@ -581,7 +578,7 @@ def test_rewards_and_answers_that_are_no_numbers_are_skipped_and_counted(method,
     assert (opt.steps, other.steps) == (11, 8)
     assert (opt.skipped_rewards, opt.skipped_answers) == (3, 16)
     assert (other.skipped_rewards, other.skipped_answers) == (0, 0)
-    assert_array_equal(opt.predict(opt.space.points), other.predict(other.space.points))
+    assert_allclose(opt.predict(opt.space.points), other.predict(other.space.points), rtol=1e-11)
 
 
 @pytest.mark.parametrize(

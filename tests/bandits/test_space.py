@@ -330,6 +330,16 @@ def test_a_number_that_rounding_has_moved_counts_as_inside():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: Real(-1e308, 1e308), r"^Real: expected numbers of at most 1e\+100 .* another unit"),
+        (
+            lambda: Real(-1e101, 0.0),
+            r"^Real: expected numbers of at most 1e\+100 .* got -1e\+101 and 0\.0;",
+        ),
+        (lambda: Real(0.0, 5e-324), "^Real: expected numbers .* at least 1e-100 apart, got"),
+        (lambda: Real(1e-300, 1.0, log=True), "^Real: expected low of at least 1e-100 on a log scale, got 1e-300"),
+        (lambda: Integer(0, 10**400), r"^Integer: expected whole numbers of at most 2\^53"),
+        (lambda: as_space([(-1e308, 1e308)]), "^Real: expected numbers of at most"),
+        (lambda: Candidates([[-1e308], [1e308]]), r"^Candidates: expected numbers of at most 1e\+100, got 1e\+308"),
         (lambda: Real(1.0, 1.0), r"^Real: expected finite low < high, got 1\.0 and 1\.0"),
         (lambda: Real(0.0, np.inf), "^Real: expected finite low < high, got 0.0 and inf"),
         (lambda: Real(np.nan, 1.0), "^Real: expected finite low < high, got nan"),

@@ -1,6 +1,6 @@
 """What was observed: rewards and answers with their times, bounded in number, never changed in place."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -28,6 +28,9 @@ class History:
         How many steps there were, the time of the last and of the one before.
     given
         How many answers were given in this step, those without a value among them.
+    surprise, beyond, doubt
+        How many standard deviations each was from its prediction, NaN until it is judged; whether that was too far;
+        and what is added to the variance of its noise for that, zero if it was believed: see `trust`.
     """
 
     U: Float[np.ndarray, "n d"]
@@ -40,6 +43,9 @@ class History:
     time: float = 0.0
     last_time: float = -1.0
     given: int = 0
+    surprise: Float[np.ndarray, " n"] = field(default_factory=lambda: np.zeros(0))
+    beyond: Bool[np.ndarray, " n"] = field(default_factory=lambda: np.zeros(0, bool))
+    doubt: Float[np.ndarray, " n"] = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def empty(cls, width: int) -> "History":
@@ -84,6 +90,9 @@ class History:
             at_step=np.concatenate([self.at_step, np.full(k, self.step)])[-most:],
             answer=np.concatenate([self.answer, np.full(k, answer)])[-most:],
             locations=visited,
+            surprise=np.concatenate([self.surprise, np.full(k, np.nan)])[-most:],
+            beyond=np.concatenate([self.beyond, np.zeros(k, bool)])[-most:],
+            doubt=np.concatenate([self.doubt, np.zeros(k)])[-most:],
         )
 
     def where(self, kept: Bool[np.ndarray, " n"]) -> "History":
@@ -95,7 +104,40 @@ class History:
             times=self.times[kept],
             at_step=self.at_step[kept],
             answer=self.answer[kept],
+            surprise=self.surprise[kept],
+            beyond=self.beyond[kept],
+            doubt=self.doubt[kept],
         )
+
+    @property
+    def unjudged(self) -> Bool[np.ndarray, " n"]:
+        """Which have not been judged."""
+        return np.isnan(self.surprise)
+
+    @property
+    def flagged(self) -> Bool[np.ndarray, " n"]:
+        """Which are not believed."""
+        return self.doubt > 0.0
+
+    def copied(self) -> "History":
+        """With marks that may be written to."""
+        return replace(self, surprise=self.surprise.copy(), beyond=self.beyond.copy(), doubt=self.doubt.copy())
+
+    def unmarked(self, rows: Bool[np.ndarray, " n"]) -> "History":
+        """With some of the observations to be judged anew."""
+        return replace(
+            self,
+            surprise=np.where(rows, np.nan, self.surprise),
+            beyond=self.beyond & ~rows,
+            doubt=np.where(rows, 0.0, self.doubt),
+        )
+
+    def completed(self) -> "History":
+        """With marks, where it is from a checkpoint that has none: believed, as it was then."""
+        n = len(self.y)
+        return self if len(self.doubt) == n else replace(
+            self, surprise=np.zeros(n), beyond=np.zeros(n, bool), doubt=np.zeros(n)
+        )  # fmt: skip
 
     def newest(self, most: int) -> "History":
         """The newest observations."""

@@ -15,6 +15,7 @@ from streamgp.bandits import queries as rules
 from streamgp.bandits.acquisition import maximise
 from streamgp.bandits.avoidance import Failures
 from streamgp.bandits.belief import GaussianBelief, View
+from streamgp.bandits.clock import Clock, as_times, as_unit
 from streamgp.bandits.confidence import Schedule
 from streamgp.bandits.history import History
 from streamgp.bandits.memory import EPS, GAMMA, WINDOW
@@ -22,18 +23,22 @@ from streamgp.bandits.regression import KERNELS, Hyperparameters
 from streamgp.bandits.settings import Settings, known_hyperparameters
 from streamgp.bandits.space import as_space
 from streamgp.bandits.surrogate import Surrogate
-from streamgp.data.cells import LARGEST
+from streamgp.bandits.told import as_rewards, is_one_point
+from streamgp.bandits.trust import to_try_again
 from streamgp.engine.host import one_blas_thread
 
 Expert = Callable[[Any], Any]
 
 _DRAW, _QUERY = 0, 1  # what random numbers are for
+MOST_OUT = 64  # points that may be under evaluation at once
+_SAME = 1e-9  # unit coordinates of one point, given back
 
 
 class TimeVaryingOptimizer:
     """Maximises a function that changes as time goes on, one noisy evaluation a step.
 
-    ``x = opt.ask()`` says where to evaluate next, ``opt.tell(x, y)`` what came of it. Methods that profit from more
+    ``x = opt.ask()`` says where to evaluate next, ``opt.tell(x, y)`` what came of it, or of what was not asked
+    for, such as past data. ``opt.ask(another=True)`` is for evaluations side by side. Methods that profit from more
     than one evaluation a step have side queries: ``X = opt.queries()`` says where, ``opt.answer(X, y)`` takes the
     answers, and so does the callback `expert`, which ``ask`` calls by itself.
 
@@ -78,6 +83,13 @@ class TimeVaryingOptimizer:
         Most observations and answers in use, and most past inputs to choose queries from; beyond, the oldest go.
     random_state
         Seed; None draws one.
+    robust
+        Whether rewards and answers that are absurd for what is known count the less the further they are out (see
+        `trials` for which). Five in a row are a change, and count in full; one that is too good to be true is
+        tried again at once, and counts if it comes out the same. The methods' papers have no such thing.
+    time_unit
+        How much time is a step: a number in the unit of the times that are told, or a timedelta; None: the median gap
+        between the last trials. `eps`, `gamma` and the ageing of ``"sparq-gp-ucb"`` are per step.
 
     Raises
     ------
@@ -107,6 +119,8 @@ class TimeVaryingOptimizer:
         refit_every: int = 25,
         memory: int = 1000,
         random_state: int | None = None,
+        robust: bool = True,
+        time_unit: Any = None,
     ) -> None:
         self.space = as_space(space)
         self._settings = Settings(
@@ -127,6 +141,8 @@ class TimeVaryingOptimizer:
             refit_every=refit_every,
             memory=memory,
             random_state=_as_seed(random_state),
+            robust=robust,
+            time_unit=as_unit(time_unit),
         )
         self._settings.check()
         self.expert = expert
@@ -136,10 +152,14 @@ class TimeVaryingOptimizer:
         self._history = History.empty(len(self.space.groups))
         self._belief: GaussianBelief | Surrogate
         if self._settings.method == "ensemble":
-            self._belief = Surrogate(self.space.groups, self._settings.random_state)
+            settings = self._settings
+            self._belief = Surrogate(self.space.groups, settings.random_state, robust=settings.robust)
         else:
             self._belief = GaussianBelief(self._settings, self.space.groups)
+        self._clock = Clock(self._settings.time_unit)
         self._asked: Float[np.ndarray, " d"] | None = None
+        self._out = np.zeros((0, len(self.space.groups)))  # asked for before, and not told
+        self._again: Float[np.ndarray, " d"] | None = None  # a place whose reward was too good to be true
         self._stale = False  # whether answers came after the last ask
         self._failures = Failures.none(len(self.space.groups))
         self._price = rules.FIRST_PRICE
@@ -166,60 +186,107 @@ class TimeVaryingOptimizer:
         """How much each expert of the ensemble counts; empty for other methods."""
         return self._belief.weights if isinstance(self._belief, Surrogate) else {}
 
-    def ask(self) -> Any:
+    @property
+    def trials(self) -> dict[str, Any]:
+        """The rewards in memory, as they were told: ``x``, ``y``, ``step``, and ``flagged``, those not believed.
+
+        What is flagged is judged anew as more becomes known.
+        """
+        h = self._belief.settle(self._history)
+        h = h.where(~h.answer)
+        return {"x": self.space.decode_all(h.U), "y": h.y.copy(), "step": h.at_step.copy(), "flagged": h.flagged}
+
+    @property
+    def flagged_rewards(self) -> int:
+        """How many of the rewards in memory are not believed."""
+        return int(self.trials["flagged"].sum())
+
+    @property
+    def pending(self) -> Any:
+        """The points that were asked for and not told yet, in order."""
+        return self.space.decode_all(self._pending)
+
+    @property
+    def _pending(self) -> Float[np.ndarray, "k d"]:
+        return self._out if self._asked is None else np.concatenate([self._out, self._asked[None]])
+
+    def ask(self, *, another: bool = False) -> Any:
         """Where to evaluate next; the same until something is told or answered.
 
         With an `expert` its answers of this step are fetched first. If it raises, nothing has changed.
 
+        Parameters
+        ----------
+        another
+            Whether the points asked for before are still being evaluated, so that a further one is wanted: as if they
+            had come out as expected, and another one than they are where there is one. At most 64 may be out.
+
         Raises
         ------
         ValueError
-            If the expert's answers have the wrong shape.
+            If the expert's answers have the wrong shape, or too many points are out.
         """
+        out, asked = (self._pending, None) if another else (self._out, self._asked)
+        if len(out) >= MOST_OUT:
+            raise ValueError(
+                f"ask: expected at most {MOST_OUT} points out at once, got one more; tell what came of them first, "
+                f"NaN where nothing did"
+            )
         if self.expert is not None and self._history.given == 0 and self.steps > 0:
             with one_blas_thread():
                 U = self._query_points()
             if len(U):
                 self._learn_answers(U, self.expert(self.space.decode_all(U)))
-        if self._asked is None or self._stale:
+        if asked is None or self._stale:
             self._warn_if_unanswered()
             with one_blas_thread():  # matrices are small: threads would wait for each other
-                self._belief.refit(self._history)
-                view = self._belief.view(self._history)
-                factor = self._settings.factor(self.steps + 1, view.log_gain, self._parameters)
-                self._asked, self._stale = self._maximum(factor, view), False
-        return self.space.decode(self._asked)
+                asked = self._next(out)
+            self._asked, self._out, self._stale = asked, out, False
+        return self.space.decode(asked)
 
-    def tell(self, x: Any, y: float, t: float | None = None) -> None:
-        """Learn the reward of a point: of the one that was asked, or of what was done instead.
+    def _next(self, out: Float[np.ndarray, "k d"]) -> Float[np.ndarray, " d"]:
+        new = self._history.unjudged
+        self._history = self._belief.refit(self._belief.settle(self._history))
+        again = to_try_again(self._history, new)
+        self._again = self._again if again is None else again
+        if self._again is not None and not _among(self._again[None], out)[0]:
+            return self._again
+        view = self._belief.view(self._history, out)
+        return self._maximum(self._settings.factor(self.steps + 1, view.log_gain, self._parameters), view, out)
+
+    def tell(self, x: Any, y: Any, t: Any = None) -> None:
+        """Learn the reward of a point: of one that was asked for, of what was done instead, or of past data.
 
         A reward that is NaN or infinite is skipped and counted (`skipped_rewards`); the step is over all the same,
         and the place is not asked for again in 1, 2, 4, ... steps. Tell a bad reward where a failure is a verdict.
+        Points that are out may be told in any order.
 
         Parameters
         ----------
         x
-            A point of the space.
+            A point of the space, or a sequence of them, in order: as many calls in one.
         y
-            Its reward, to be maximised.
+            Its reward, to be maximised, or one for each.
         t
-            When, as a number that never goes back; by default one after the last. `eps`, `gamma` and the ageing of
-            ``"sparq-gp-ucb"`` are per unit of it.
+            When: numbers that never go back, or datetimes; by default one step after the last. See `time_unit`.
 
         Raises
         ------
         ValueError
-            If nothing was asked, the point is none of the space, or time goes back. Nothing has changed then.
+            If a point is none of the space, or time goes back. Nothing has changed then.
         """
-        if self._asked is None:
-            raise ValueError(
-                "tell: expected a reward of a point that was asked for, but nothing was; call ask() first"
-            )
-        u = self.space.encode(x)
-        reward = _as_rewards(y, 1, "y")[0]
-        time = self._as_time(t)
+        one = np.ndim(y) == 0 or is_one_point(self.space, x)
+        U = self.space.encode(x)[None] if one else self.space.encode_all(x, "x")
+        rewards = as_rewards(y, len(U), "y")
+        last = self._clock.last if self.steps else -np.inf
+        times = [None] * len(U) if t is None else as_times(t if not one else [t], len(U), last)
+        for u, reward, time in zip(U, rewards, times, strict=True):
+            self._learn_reward(u, float(reward), time)
+
+    def _learn_reward(self, u: Float[np.ndarray, " d"], reward: float, time: float | None) -> None:
         usable = bool(np.isfinite(reward))
-        history = self._history.advanced(time)
+        clock, passed = self._clock.moved(time, first=self.steps == 0)
+        history = self._history.advanced(self._history.time + passed)
         failures = self._failures
         if usable:
             places = self._settings.query_rule == "past"
@@ -228,23 +295,15 @@ class TimeVaryingOptimizer:
         else:
             failures = failures.add(u, history.step)
         price = self._next_price()
-        if usable:
-            self._belief.learn(u[None], np.array([reward]), time)
-        self._history, self._failures, self._price = history, failures, price
-        self._asked, self._stale = None, False
+        history = self._belief.take(history)
+        self._history, self._clock, self._failures, self._price = history, clock, failures, price
+        pending, told = self._pending, _among(self._pending, u[None])
+        if told.any():
+            pending = np.delete(pending, int(np.argmax(told)), axis=0)
+        elif len(pending) == 1:
+            pending = pending[:0]  # this was done instead
+        self._out, self._asked, self._again, self._stale = pending, None, None, False
         self.skipped_rewards += not usable
-
-    def _as_time(self, t: Any) -> float:
-        last = self._history.time if self.steps else -np.inf
-        if t is None:
-            return self._history.time + 1.0
-        try:
-            time = float(t)
-        except (TypeError, ValueError):
-            raise ValueError(f"t: expected a number, such as seconds since some start, got {t!r}") from None
-        if not np.isfinite(time) or time < last:
-            raise ValueError(f"t: expected a finite number, at least {last:g}, the time of the last, got {t!r}")
-        return time
 
     def _next_price(self) -> float:
         """Of a budget, after this step; it stays where there were queries and nobody answered."""
@@ -278,22 +337,23 @@ class TimeVaryingOptimizer:
         self._learn_answers(self.space.encode_all(X), y)
 
     def _learn_answers(self, U: Float[np.ndarray, "n d"], y: Any) -> None:
-        rewards = _as_rewards(y, len(U), "y")
+        rewards = as_rewards(y, len(U), "y")
         usable = np.isfinite(rewards)
         history = self._history.with_rows(U[usable], rewards[usable], True, self._settings.memory)
-        self._belief.learn(U[usable], rewards[usable], history.time)
+        history = self._belief.take(history)
         self._history = replace(history, given=history.given + len(U))
         self._stale = True
         self.skipped_answers += int((~usable).sum())
 
     def predict(self, X: Any) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """Mean and standard deviation of the function of now at points of the space, noise left out."""
-        return self._belief.view(self._history).at(self.space.encode_all(X))
+        return self._belief.view(self._belief.settle(self._history)).at(self.space.encode_all(X))
 
     def recommend(self) -> Any:
         """The point whose mean is the greatest now: the best guess, without exploration."""
         with one_blas_thread():
-            return self.space.decode(self._maximum(0.0, self._belief.view(self._history)))
+            view = self._belief.view(self._belief.settle(self._history))
+            return self.space.decode(self._maximum(0.0, view, self._out[:0]))
 
     def save(self, path: str | Path) -> None:
         """Write everything but the `expert` to a directory, in one step that cannot leave half of it.
@@ -309,6 +369,9 @@ class TimeVaryingOptimizer:
             "history": self._history,
             "asked": self._asked,
             "stale": self._stale,
+            "out": self._out,
+            "again": self._again,
+            "clock": self._clock,
             "price": self._price,
             "failures": self._failures,
             "skipped": (self.skipped_rewards, self.skipped_answers),
@@ -338,6 +401,9 @@ class TimeVaryingOptimizer:
             tree[name] for name in ("history", "asked", "stale", "price", "failures")
         )
         new.skipped_rewards, new.skipped_answers = tree["skipped"]
+        new._history = new._history.completed()
+        new._out, new._again = tree.get("out", new._out), tree.get("again")
+        new._clock = tree.get("clock") or replace(new._clock, last=new._history.time)
         return new
 
     def _warn_if_unanswered(self) -> None:
@@ -359,12 +425,12 @@ class TimeVaryingOptimizer:
         """Points around which the best may be: the last choices, and the best answers of now."""
         h = self._history
         own = h.U[~h.answer][-2:]
-        fresh = h.where(h.answer & (h.steps_back == 0))
+        fresh = h.where(h.answer & (h.steps_back == 0) & ~h.flagged)
         best = fresh.U[np.argsort(-fresh.y)[:2]]
         return np.concatenate([own, best])
 
-    def _maximum(self, factor: float, view: View) -> Float[np.ndarray, " d"]:
-        """Where the mean and `factor` standard deviations together are greatest."""
+    def _maximum(self, factor: float, view: View, out: Float[np.ndarray, "k d"]) -> Float[np.ndarray, " d"]:
+        """Where the mean and `factor` standard deviations together are greatest, but for the points that are out."""
 
         def score(U: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
             mean, std = view.at(U)
@@ -375,14 +441,15 @@ class TimeVaryingOptimizer:
             mean, std, by_mean, by_std = view.gradients(u)
             return (mean - view.level + factor * std) / view.scale, (by_mean + factor * by_std) / view.scale
 
-        climb = slope if view.gradients else None
-        return maximise(score, climb, self.space, self._rng(_DRAW), self._near(), self._allows)
+        def allows(U: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, " n"]:
+            return self._failures.allows(U, self.steps) & ~_among(U, out)
 
-    def _allows(self, U: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, " n"]:
-        return self._failures.allows(U, self.steps)
+        climb = slope if view.gradients else None
+        return maximise(score, climb, self.space, self._rng(_DRAW), self._near(), allows)
 
     def _query_points(self) -> Float[np.ndarray, "n d"]:
         settings, history, rng = self._settings, self._history, self._rng(_QUERY)
+        history = self._belief.settle(history)
         number, rule = settings.num_queries, settings.query_rule
         n = rules.number_of_queries(number, self.steps)
         if n == 0 or len(history.y) == 0:
@@ -412,17 +479,6 @@ def _as_seed(random_state: int | None) -> int:
     return int(random_state)
 
 
-def _as_rewards(y: Any, n: int, name: str) -> Float[np.ndarray, " n"]:
-    try:
-        rewards = np.asarray(y, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: expected {n} numbers, got {y!r}") from None
-    if y is None or rewards.size != n or rewards.ndim > 2:
-        raise ValueError(f"{name}: expected {n} numbers, one per point, got {_shape(y)}")
-    if (np.isfinite(rewards) & (np.abs(rewards) > LARGEST)).any():
-        raise ValueError(f"{name}: expected numbers of at most {LARGEST:g}, or NaN, got {rewards.tolist()}")
-    return rewards.reshape(-1)
-
-
-def _shape(y: Any) -> str:
-    return "None" if y is None else f"shape {np.shape(y)}"
+def _among(U: Float[np.ndarray, "n d"], points: Float[np.ndarray, "k d"]) -> Bool[np.ndarray, " n"]:
+    """Which of the points are one of the others."""
+    return (np.abs(U[:, None] - points[None]).max(axis=2) < _SAME).any(axis=1)

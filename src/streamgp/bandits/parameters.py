@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from streamgp.data.cells import LARGEST
 from streamgp.serialise import register
 
 # How far, of the width of a range, a point may stick out of it and count as one that rounding has moved.
 SLACK = 1e-9
+SMALLEST = 1.0 / LARGEST  # of a range: ratios to what is smaller overflow
+_WHOLE = 2**53
 
 
 @register
@@ -132,10 +135,23 @@ def _plain(value: Any) -> bool:
 
 def _check_range(one: Real | Integer) -> None:
     low, high = (getattr(one, field.name) for field in fields(one)[:2])
+    name = type(one).__name__
+    if isinstance(one, Integer) and max(abs(low), abs(high)) > _WHOLE:
+        raise ValueError(
+            f"{name}: expected whole numbers of at most 2^53, beyond which floating point skips some, got a range "
+            f"beyond; use Real"
+        )
     if not (isfinite(low) and isfinite(high) and low < high):
-        raise ValueError(f"{type(one).__name__}: expected finite low < high, got {low!r} and {high!r}")
+        raise ValueError(f"{name}: expected finite low < high, got {low!r} and {high!r}")
+    if max(abs(low), abs(high)) > LARGEST or high - low < SMALLEST:
+        raise ValueError(
+            f"{name}: expected numbers of at most {LARGEST:g} that are at least {SMALLEST:g} apart, got {low!r} and "
+            f"{high!r}; give it in another unit"
+        )
     if one.log and low <= 0:
-        raise ValueError(f"{type(one).__name__}: expected low > 0 on a log scale, got {low!r}")
+        raise ValueError(f"{name}: expected low > 0 on a log scale, got {low!r}")
+    if one.log and low < SMALLEST:
+        raise ValueError(f"{name}: expected low of at least {SMALLEST:g} on a log scale, got {low!r}")
 
 
 def _as_number(value: Any, name: str) -> float:

@@ -37,6 +37,8 @@ class Settings:
     refit_every: int
     memory: int
     random_state: int
+    robust: bool = False  # as before there was a choice, for what was saved then
+    time_unit: float | None = 1.0
 
     def check(self) -> None:
         """Raise ValueError if an argument makes no sense."""
@@ -52,6 +54,8 @@ class Settings:
             raise ValueError(
                 f"query_rule: expected 'grid', 'past' or 'random' for an ensemble, got {self.query_rule!r}"
             )
+        if not isinstance(self.robust, bool):
+            raise ValueError(f"robust: expected True or False, got {self.robust!r}")
         for name, least in (("refit_every", 1), ("memory", 10), ("swaps", 0)):
             value = getattr(self, name)
             if not isinstance(value, Integral) or value < least:

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import qmc
 
 from streamgp.bandits.parameters import SLACK, Choice, Parameter, Real
+from streamgp.data.cells import LARGEST
 from streamgp.serialise import register
 
 _TINY = np.finfo(float).tiny
@@ -125,6 +126,11 @@ class Candidates:
         points = np.array(self.points, dtype=float)
         if points.ndim != 2 or points.size == 0 or not np.isfinite(points).all():
             raise ValueError(f"Candidates: expected finite numbers of shape (n, d), got shape {points.shape}")
+        if np.abs(points).max() > LARGEST:
+            raise ValueError(
+                f"Candidates: expected numbers of at most {LARGEST:g}, got {np.abs(points).max():g}; give them in "
+                f"another unit"
+            )
         if len(np.unique(points, axis=0)) != len(points):
             raise ValueError("Candidates: expected different points, got the same one twice; leave it out")
         labels = None if self.labels is None else tuple(self.labels)

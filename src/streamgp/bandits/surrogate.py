@@ -5,6 +5,7 @@ constant memory, and weights follow those that predicted the rewards best. An ex
 Gaussian process with TV-GP-UCB's temporal kernel, so this is a mixture over that method's eps, kernel and noise.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -15,6 +16,7 @@ from jaxtyping import Float, Int
 from streamgp.bandits.belief import View, known_or_default
 from streamgp.bandits.history import History
 from streamgp.bandits.regression import Hyperparameters
+from streamgp.bandits.trust import FAR, FEWEST, drawn_in, judge
 from streamgp.bases import Fourier, HilbertSpace
 from streamgp.bases.base import Basis
 from streamgp.data.pieces import pieces
@@ -29,6 +31,7 @@ NOISE_VARS = (1e-4, 1e-3, 1e-2, 1e-1)  # in squared standard deviations of the r
 _TERMS, _FREQUENCIES = 40, 64
 _SWITCH, _SHARE = 0.01, 0.002  # per observation: between the dynamics and noises of a lengthscale, and among all
 _LEARNT, _SCORED = (64, 8, 1), (512, 64)  # rows that reach the ensemble at once, filled up: few programs
+_SCREENED = 16  # observations that are judged by each other
 SETTLED = 128  # observations after which the scale of the rewards is taken as known
 
 
@@ -39,8 +42,8 @@ class Surrogate:
     begins anew with a better one and learns them again. From then on nothing is kept but the ensemble's own state.
     """
 
-    def __init__(self, groups: Int[np.ndarray, " d"], seed: int) -> None:
-        self._groups, width = groups, len(groups)
+    def __init__(self, groups: Int[np.ndarray, " d"], seed: int, *, robust: bool = False) -> None:
+        self._groups, self._robust, width = groups, robust, len(groups)
         with jax.enable_x64(True):
             self._model = _model(width, int(groups.max()) + 1, seed)
             self._key = jax.random.key(seed)
@@ -51,6 +54,37 @@ class Surrogate:
         self._scale = Standardiser.empty(1)
         self._count = 0
 
+    def take(self, history: History) -> History:
+        """Learn what came since the last time as far as it is believed; what is believed late is learnt as of now."""
+        if not history.unjudged.any():
+            return history
+        marked = self._marked(history) if self._robust and len(history.y) >= FEWEST else history
+        if (marked.flagged & ~history.flagged & ~history.unjudged).any():
+            kept = marked.where(~marked.flagged)  # the beginning has turned out to hold a glitch
+            self._kept = {"U": kept.U, "y": kept.y, "times": kept.times}
+            self._scale, self._state = self._anew(self._kept)
+            self._count = len(kept.y)
+        else:
+            believed = (history.unjudged | history.flagged) & ~marked.flagged
+            self.learn(history.U[believed], history.y[believed], history.time)
+        return replace(marked, surprise=np.nan_to_num(marked.surprise))
+
+    def _marked(self, history: History) -> History:
+        """Judged by their predictions; the first few, which have none worth the name, by each other."""
+        if self._kept is not None and len(history.y) <= _SCREENED:
+            astray = (drawn_in(history.y) != history.y) & ~(history.beyond & ~history.flagged)
+            side = np.where(astray, np.sign(history.y - np.median(history.y)), 0.0)
+            return replace(history, surprise=FAR * side, beyond=history.beyond | astray, doubt=np.abs(side))
+        new = np.flatnonzero(history.unjudged)
+        errors, variances = np.zeros(len(history.y)), np.ones(len(history.y))
+        mean, variances[new] = self._moments(self._state, history.U[new], history.time, noise=True)
+        errors[new] = history.y[new] - mean
+        return judge(history, np.arange(len(history.y)), lambda _: (errors, variances))
+
+    def settle(self, history: History) -> History:
+        """Nothing to do: what is believed is known as soon as it is told."""
+        return history
+
     def learn(self, U: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], time: float) -> None:
         """Learn rewards that were all observed at one time, none before the last; on an error, none of them."""
         if len(y) == 0:
@@ -59,13 +93,18 @@ class Surrogate:
         count, kept, scale, state = self._count + len(y), self._kept, self._scale, self._state
         if kept is not None:
             kept = {name: np.concatenate([kept[name], rows[name]]) for name in rows}
-            if self._count.bit_length() != count.bit_length():
-                rows, scale = kept, Standardiser.empty(1).update(kept["y"][:, None])
-                with jax.enable_x64(True):
-                    state = self._model.init(self._key)
-                kept = kept if count < SETTLED else None
-        state = self._updated(state, scale, **rows)
+        if kept is not None and self._count.bit_length() != count.bit_length():
+            scale, state = self._anew(kept)
+            kept = kept if count < SETTLED else None
+        else:
+            state = self._updated(state, scale, **rows)
         self._count, self._kept, self._scale, self._state = count, kept, scale, state
+
+    def _anew(self, kept: dict[str, np.ndarray]) -> tuple[Standardiser, Any]:
+        scale = Standardiser.empty(1).update(kept["y"][:, None])
+        with jax.enable_x64(True):
+            state = self._model.init(self._key)
+        return scale, self._updated(state, scale, **kept)
 
     def _updated(self, state: Any, scale: Standardiser, U: np.ndarray, y: np.ndarray, times: np.ndarray) -> Any:
         z = scale.transform(y[:, None])
@@ -79,35 +118,52 @@ class Surrogate:
 
     def at(self, U: Float[np.ndarray, "n d"], time: float) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """Mean and standard deviation of the function at a time, noise left out."""
+        mean, variance = self._moments(self._state, U, time)
+        return mean, np.sqrt(variance)
+
+    def _moments(
+        self, state: Any, U: Float[np.ndarray, "n d"], time: float, *, noise: bool = False
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Mean and variance of the function, or of rewards with their `noise`."""
         if not len(U):
             return np.zeros(0), np.zeros(0)
         means, variances = [], []
-        noise_vars = np.tile(NOISE_VARS, len(LENGTHSCALES) * len(DYNAMICS))
+        noise_vars = 0.0 if noise else np.tile(NOISE_VARS, len(LENGTHSCALES) * len(DYNAMICS))
         with jax.enable_x64(True):
             for start in range(0, len(U), _SCORED[0]):
                 part = _centred(U[start : start + _SCORED[0]])
                 size = min(size for size in _SCORED if size >= len(part))
                 X, when = jnp.asarray(_filled(part, size)), jnp.full(size, time)
-                mixture = self._model.predict(self._state, X, when)
+                mixture = self._model.predict(state, X, when)
                 weights, loc = np.asarray(mixture.weights[0]), np.asarray(mixture.loc)[: len(part), :, 0]
                 var = np.asarray(mixture.var)[: len(part), :, 0] - noise_vars
                 mean = loc @ weights
                 means.append(mean)
                 variances.append((var + np.square(loc - mean[:, None])) @ weights)
         scale = self._unit
-        std = np.sqrt(np.maximum(np.concatenate(variances), 0.0))
-        return float(self._scale.mean[0]) + scale * np.concatenate(means), scale * std
+        variance = np.maximum(np.concatenate(variances), 0.0)
+        return float(self._scale.mean[0]) + scale * np.concatenate(means), scale**2 * variance
 
     def hyperparameters(self, history: History) -> Hyperparameters:
         """Those by which side queries among past inputs are chosen; the experts have their own."""
         return known_or_default(history, {}, self._groups)
 
-    def refit(self, history: History) -> None:
+    def refit(self, history: History) -> History:
         """Nothing to do: the weights do it."""
+        return history
 
-    def view(self, history: History) -> View:
-        """The mixture as the choice of the next point needs it."""
-        return View(lambda U: self.at(U, history.next_time), level=float(self._scale.mean[0]), scale=self._unit)
+    def view(self, history: History, pending: Float[np.ndarray, "k d"] | None = None) -> View:
+        """The mixture as the choice of the next point needs it; what is `pending` is taken to come as expected."""
+        state = self._state
+        if pending is not None and len(pending):
+            expected, times = self.at(pending, history.time)[0], np.full(len(pending), history.time)
+            state = self._updated(state, self._scale, pending, expected, times)
+
+        def at(U: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+            mean, variance = self._moments(state, U, history.next_time)
+            return mean, np.sqrt(variance)
+
+        return View(at, level=float(self._scale.mean[0]), scale=self._unit)
 
     @property
     def _unit(self) -> float:

@@ -15,7 +15,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
 from streamgp.core import Predictive
-from streamgp.sparse.glitches import Guard
+from streamgp.sparse.glitches import TargetGuard
 from streamgp.sparse.local import LocalModel, LocalModels
 from streamgp.student_t import log_density
 from streamgp.weights import fixed_share
@@ -115,8 +115,8 @@ def learn_weights(
     y: Float[Array, "n e"],
     mask: Bool[Array, " n"],
     log_weights: Float[Array, " j"],
-    guard: Guard | None = None,
-) -> tuple[Float[Array, " j"], Guard | None, Combined, Float[Array, "n e"]]:
+    guard: TargetGuard | None = None,
+) -> tuple[Float[Array, " j"], TargetGuard | None, Combined, Float[Array, "n e"]]:
     """The weights of ``stream`` after each row's target was seen, and what was predicted before it was.
 
     Fixed share among all models that there is room for; those not born yet are taken to predict what the mixture
@@ -126,7 +126,7 @@ def learn_weights(
     each = _each(models, X)
     rule = fixed_share(models.capacity, SWITCH if models.capacity > 1 else 0.0)
 
-    def learn(state: tuple[Array, Guard | None], row: tuple[Array, ...]) -> tuple[Any, tuple[Array, Array]]:
+    def learn(state: tuple[Array, TargetGuard | None], row: tuple[Array, ...]) -> tuple[Any, tuple[Array, Array]]:
         (log_weights, guard), (mean, var, y, keep) = state, row
         before = awake(models, rule.predict(log_weights))
         told, after = y, guard

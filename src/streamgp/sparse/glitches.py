@@ -19,7 +19,7 @@ _MOST = 16.0  # times its usual size as which an error counts in that
 
 
 @register
-class Guard(eqx.Module):
+class TargetGuard(eqx.Module):
     """How large errors have been of late.
 
     Attributes
@@ -34,13 +34,13 @@ class Guard(eqx.Module):
     run: Int[Array, ""]
 
     @classmethod
-    def empty(cls, num_outputs: int) -> "Guard":
+    def empty(cls, num_outputs: int) -> "TargetGuard":
         """Before any row: errors are as expected."""
         return cls(jnp.ones(num_outputs), jnp.zeros((), int))
 
     def judged(
         self, mean: Float[Array, " e"], var: Float[Array, " e"], y: Float[Array, " e"]
-    ) -> tuple["Guard", Float[Array, " e"]]:
+    ) -> tuple["TargetGuard", Float[Array, " e"]]:
         """The guard after a target of which a mean and a variance were expected, and the target drawn in."""
         squares, level = jnp.square(y - mean) / var, jnp.maximum(self.level, 1.0)
         excess = jnp.maximum(jnp.max(squares / level) / FAR**2, 1.0)
@@ -48,20 +48,20 @@ class Guard(eqx.Module):
         drawn = (mean + (y - mean) / excess).astype(jnp.float32).astype(y.dtype)
         told = jnp.where(excess > 1.0, drawn, y)
         after = _MEMORY * self.level + (1.0 - _MEMORY) * jnp.minimum(squares, _MOST * level)
-        return Guard(after, self.run), told
+        return TargetGuard(after, self.run), told
 
 
 @jax.jit
 def drawn_in(
-    guard: Guard,
+    guard: TargetGuard,
     mean: Float[Array, "n e"],
     var: Float[Array, "n e"],
     y: Float[Array, "n e"],
     mask: Bool[Array, " n"],
-) -> tuple[Guard, Float[Array, "n e"]]:
-    """`Guard.judged` of rows in their order; those with a false `mask` are passed over."""
+) -> tuple[TargetGuard, Float[Array, "n e"]]:
+    """`TargetGuard.judged` of rows in their order; those with a false `mask` are passed over."""
 
-    def one(guard: Guard, row: tuple[Array, ...]) -> tuple[Guard, Array]:
+    def one(guard: TargetGuard, row: tuple[Array, ...]) -> tuple[TargetGuard, Array]:
         *target, keep = row
         after, told = guard.judged(*target)
         return jax.tree.map(lambda a, b: jnp.where(keep, a, b), after, guard), told
@@ -69,7 +69,7 @@ def drawn_in(
     return jax.lax.scan(one, guard, (mean, var, y, mask))
 
 
-def without_glitches(guard: Guard, y: np.ndarray, told: np.ndarray) -> tuple[Guard, np.ndarray]:
+def without_glitches(guard: TargetGuard, y: np.ndarray, told: np.ndarray) -> tuple[TargetGuard, np.ndarray]:
     """The targets of a full batch (n, E), those `told` in place of glitches, and the guard for the next one."""
     beyond = (told != y).any(axis=1)
     before = int(guard.run)
@@ -79,4 +79,4 @@ def without_glitches(guard: Guard, y: np.ndarray, told: np.ndarray) -> tuple[Gua
     lengths[0] += before if beyond[0] else 0
     glitch = beyond & (np.repeat(lengths, np.diff(starts, append=len(beyond))) < CHANGE)
     run = int(lengths[-1]) if beyond[-1] else 0
-    return Guard(guard.level, jnp.asarray(run)), np.where(glitch[:, None], told, y)
+    return TargetGuard(guard.level, jnp.asarray(run)), np.where(glitch[:, None], told, y)

@@ -14,7 +14,7 @@ from streamgp.data.pieces import joined
 from streamgp.serialise import register
 from streamgp.sparse import combining
 from streamgp.sparse.combining import Combined
-from streamgp.sparse.glitches import Guard, drawn_in, without_glitches
+from streamgp.sparse.glitches import TargetGuard, drawn_in, without_glitches
 from streamgp.sparse.local import LocalModels, empty
 from streamgp.sparse.splitting import Learning, by_distance, one_model, row_by_row, wasserstein
 from streamgp.sparse.vfe import Batch, Hyper
@@ -47,7 +47,7 @@ class LocalState(eqx.Module):
     last_time: Float[Array, ""]
     key: Array
     pending_told: Float[Array, "b e"]
-    guard: Guard
+    guard: TargetGuard
 
 
 @register
@@ -107,7 +107,7 @@ class LocalGPs(eqx.Module):
             jnp.full((), jnp.nan),
             jax.random.key_data(key),
             jnp.zeros((b, e)),
-            Guard.empty(e),
+            TargetGuard.empty(e),
         )
 
     def weights(self, state: LocalState) -> Float[np.ndarray, " j"]:

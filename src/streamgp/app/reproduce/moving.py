@@ -71,7 +71,7 @@ def run_entries(
     for one in entries:
         fixed = {} if one.method == "ensemble" or hyper is None else {"hyperparameters": hyper}
         optimizer = TimeVaryingOptimizer(
-            problem.space, one.method, random_state=seed, bound=BOUND, **fixed, **one.settings
+            problem.space, one.method, random_state=seed, bound=BOUND, robust=False, **fixed, **one.settings
         )
         keep(
             one.name,

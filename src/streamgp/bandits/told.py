@@ -1,0 +1,42 @@
+"""Reading what users tell: one trial or many, checked before anything is changed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from streamgp.bandits.space import Box, Candidates
+from streamgp.data.cells import LARGEST
+
+
+def is_one_point(space: Box | Candidates, x: Any) -> bool:
+    """Whether this is a point of the space, and not a sequence of them; which point is for `encode` to judge."""
+    if isinstance(space, Candidates) and space.labels is not None:
+        return not isinstance(x, list | np.ndarray)
+    if isinstance(space, Box) and space.names is not None:
+        return isinstance(x, Mapping) or not isinstance(x, list | tuple | np.ndarray)
+    return isinstance(x, Mapping | str) or np.ndim(x) < 2
+
+
+def as_rewards(y: Any, n: int, name: str) -> Float[np.ndarray, " n"]:
+    """n numbers, not finite where there is none.
+
+    Raises
+    ------
+    ValueError
+        If they are something else, or not as many.
+    """
+    try:
+        rewards = np.asarray(y, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: expected {n} numbers, got {y!r}") from None
+    if y is None or rewards.size != n or rewards.ndim > 2:
+        raise ValueError(f"{name}: expected {n} numbers, one per point, got {_shape(y)}")
+    if (np.isfinite(rewards) & (np.abs(rewards) > LARGEST)).any():
+        raise ValueError(f"{name}: expected numbers of at most {LARGEST:g}, or NaN, got {rewards.tolist()}")
+    return rewards.reshape(-1)
+
+
+def _shape(y: Any) -> str:
+    return "None" if y is None else f"shape {np.shape(y)}"
