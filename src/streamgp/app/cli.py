@@ -205,7 +205,9 @@ def run(
         ),
     ] = None,
     json: Annotated[str | None, typer.Option(help="Write the metrics to this file; - for standard output.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoint in --out, or start where there is none.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in --out.")] = False,
 ) -> None:
     """Predict a stream row by row, each before its target is seen, and learn from it."""
