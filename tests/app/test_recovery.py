@@ -1,4 +1,4 @@
-"""What a supervisor relies on: --resume from the first moment on, with the file that the run had, one run at a time."""
+"""What a supervisor relies on: --resume from the first moment on, on the same file, and one run at a time."""
 
 import json
 import os

@@ -11,6 +11,7 @@ import typer
 
 import streamgp
 from streamgp.app.console import fail, names, sentences
+from streamgp.app.interrupt import end_imports_at_once
 from streamgp.app.reproduce.command import reproduce
 
 if TYPE_CHECKING:
@@ -114,7 +115,10 @@ def run(
         ),
     ] = None,
     time: Annotated[
-        str | None, typer.Option(help="Column of times; forgetting then runs by time, not by rows.")
+        str | None,
+        typer.Option(
+            help="Column of times, numbers or dates (ISO 8601, 20240131); forgetting then runs by time, not by rows."
+        ),
     ] = None,
     model: Annotated[
         str,
@@ -444,7 +448,8 @@ def _one_of(option: str, value: str, allowed: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Entry point of the `streamgp` command."""
+    """Run the `streamgp` command."""
+    end_imports_at_once()
     app()
 
 

@@ -49,8 +49,8 @@ def replay(reader: RowReader, rows: int, next_row: int, digest: str | None, out:
     """
     found, learnt, after = Fingerprint(), 0, 0
     differs = RunError(
-        f"--resume: {reader.name} is not the file of the run in {out}: its first {next_row:,} rows are not those that "
-        f"the run has read; name that file, or start again with --overwrite"
+        f"--resume: {reader.name} is not the file of the run in {out}: its first {next_row:,} rows are not those "
+        f"that the run has read; name that file, or start again with --overwrite"
     )
     try:
         with progress_bar("rows of before", rows) as bar:

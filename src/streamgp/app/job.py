@@ -280,6 +280,7 @@ class Job:
             "lags": list(self.options.spec.lags),
             "horizon": self.options.spec.horizon or None,
             **scores,
+            "by_target": _by_target(schema, scores),
             "conformal": None if self.conformal is None else self.conformal.result(),
             "seconds": seconds,
             "rows_per_second": learnt / seconds["stream"] if learnt > 0 and seconds["stream"] > 0 else None,
@@ -321,6 +322,14 @@ class Job:
                 f"the warm-up; there its features stay as at the edge"
             )
         return said
+
+
+def _by_target(schema: Schema, scores: dict[str, Any]) -> dict[str, Any]:
+    """The scores of every target of numbers or counts, by its name."""
+    if schema.labels is not None:
+        return {}
+    own = ("nmse", "rmse", "mae", "crps", "coverage", "naive")
+    return scores.get("per_target") or {schema.targets[0]: {name: scores[name] for name in own}}
 
 
 def _new_learner(options: RunOptions, schema: Schema) -> StreamLearner:

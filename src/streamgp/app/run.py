@@ -41,8 +41,8 @@ def _run(options: RunOptions, directory: RunDirectory | None) -> Outcome:
         options = replace(_checked(options, stored), warmup=stored["config"]["warmup"])
     elif options.resume and directory is not None and directory.holds_results and not options.overwrite:
         raise RunError(
-            f"--resume: {options.out} holds results, but no checkpoint to go on from: put it back, add --overwrite to "
-            f"start again, or name another --out"
+            f"--resume: {options.out} holds results, but no checkpoint to go on from: put it back, add --overwrite "
+            f"to start again, or name another --out"
         )
     elif directory is not None and directory.holds_a_run and not (options.overwrite or options.resume):
         raise RunError(
