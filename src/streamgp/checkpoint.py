@@ -28,7 +28,7 @@ __all__ = ["CheckpointError", "load", "load_of", "register", "registry", "save"]
 
 _FORMAT = "streamgp-checkpoint"
 _FORMAT_VERSION = 1
-_MANIFEST = "checkpoint.json"
+MANIFEST = "checkpoint.json"
 _ARRAYS = re.compile(r"arrays-[0-9a-f]{12}\.safetensors")
 
 
@@ -119,7 +119,7 @@ def load(
             arrays = _read_arrays(directory / name, size, digest)
         case _:
             raise CheckpointError(
-                f"{directory / _MANIFEST}: expected versions, meta, tree and arrays, found "
+                f"{directory / MANIFEST}: expected versions, meta, tree and arrays, found "
                 f"{', '.join(document)}; use another copy."
             )
     try:
@@ -148,7 +148,7 @@ def load_of(directory: str | Path, cls: type) -> dict[str, Any]:
 
 
 def _read_manifest(directory: Path) -> dict[str, Any]:
-    path = directory / _MANIFEST
+    path = directory / MANIFEST
     try:
         text = path.read_bytes()
     except FileNotFoundError as error:
@@ -200,19 +200,19 @@ def _read_arrays(path: Path, size: int, digest: str) -> dict[str, np.ndarray]:
 def _replace(directory: Path, name: str, payload: bytes, manifest: bytes) -> None:
     """Put the two files in place of the directory's own, such that it loads at every moment in between."""
     directory.mkdir(parents=True, exist_ok=True)
-    aside = directory / f"{_MANIFEST}.tmp"
+    aside = directory / f"{MANIFEST}.tmp"
     try:
         _write(directory / name, payload)
         _write(aside, manifest)
-        _sync(directory)
+        sync_directory(directory)
     except BaseException:
         # Give the space back. Once the rename is under way this would be unsafe, so that one stands outside.
         for path in (directory / name, aside):
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
         raise
-    os.replace(aside, directory / _MANIFEST)
-    _sync(directory)
+    os.replace(aside, directory / MANIFEST)
+    sync_directory(directory)
     # The new checkpoint stands; what cannot be removed now is removed after the next save.
     with contextlib.suppress(OSError):
         for path in directory.iterdir():
@@ -227,7 +227,7 @@ def _write(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _sync(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
     """Wait until the disk has the directory's entries."""
     if os.name == "nt":  # Windows cannot open a directory
         return

@@ -70,8 +70,8 @@ BAD_TEXTS = {
         "data row 2 (line 3): target column 'y': expected a finite number, got '-inf'",
     ),
     "decimal comma": (
-        'x;y\n1;2\n2;3\n"3,5";4\n',
-        {},
+        'x,y\n1,2\n2,3\n"3,5",4\n',
+        {"features": "x", "infer_rows": 2},
         "data row 3 (line 4): column 'x': expected a finite number, got '3,5'",
     ),
     "grouping underscore": (

@@ -11,6 +11,7 @@ import typer
 
 import streamgp
 from streamgp.app.console import fail, names, sentences
+from streamgp.app.interrupt import end_imports_at_once
 from streamgp.app.reproduce.command import reproduce
 
 if TYPE_CHECKING:
@@ -115,7 +116,10 @@ def run(
         ),
     ] = None,
     time: Annotated[
-        str | None, typer.Option(help="Column of times; forgetting then runs by time, not by rows.")
+        str | None,
+        typer.Option(
+            help="Column of times, numbers or dates (ISO 8601, 20240131); forgetting then runs by time, not by rows."
+        ),
     ] = None,
     model: Annotated[
         str,
@@ -211,7 +215,9 @@ def run(
         ),
     ] = None,
     json: Annotated[str | None, typer.Option(help="Write the metrics to this file; - for standard output.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoint in --out, or start where there is none.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in --out.")] = False,
 ) -> None:
     """Predict a stream row by row, each before its target is seen, and learn from it."""
@@ -458,7 +464,8 @@ def _one_of(option: str, value: str, allowed: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Entry point of the `streamgp` command."""
+    """Run the `streamgp` command."""
+    end_imports_at_once()
     app()
 
 

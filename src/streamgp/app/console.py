@@ -19,7 +19,7 @@ def sentences() -> Iterator[None]:
     except (RunError, DataError, CheckpointError) as error:
         fail(str(error))
     except OSError as error:
-        fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        fail(f"{error.filename or 'standard output'}: {error.strerror or error}")
     except KeyboardInterrupt:
         fail("stopped at once; what was written before stands", 130)
 

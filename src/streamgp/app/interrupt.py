@@ -1,10 +1,30 @@
 """Ctrl-C and SIGTERM: a row is either learnt and written, or as if it had not been read."""
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+_IMPORTS = "<frozen importlib."  # where the frames of an import come from
+
+
+def end_imports_at_once() -> None:
+    """From now on Ctrl-C ends the process where modules are being imported, and is as ever elsewhere.
+
+    Half an import cannot be undone, and some packages report the exception and go on without it.
+    """
+    signal.signal(signal.SIGINT, _heard_early)
+
+
+def _heard_early(number: int, frame: FrameType | None) -> None:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_IMPORTS):
+            os.write(2, b"streamgp: stopped before anything was done\n")
+            os._exit(130)
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 class Stop(BaseException):

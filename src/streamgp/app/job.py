@@ -1,5 +1,6 @@
 """A run under way: from the rows of a file to predictions, scores and checkpoints."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 
 from streamgp import checkpoint
 from streamgp.app import tasks
+from streamgp.app.fingerprint import Fingerprint, replay
 from streamgp.app.interrupt import Interrupt, Stop
 from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.wording import plural
@@ -128,17 +130,17 @@ class Job:
             self.metrics = tasks.new_metrics(reader.schema, options.warmup, options.spec.horizon)
             self.conformal = tasks.new_bands(reader.schema, options.conformal, options.warmup, options.spec.horizon)
             self.next_row = 0
-            self.unseen_levels = dict(reader.unseen_levels)
+            self.fingerprint = Fingerprint()
         else:
             self.learner = StreamLearner.from_tree(stored["learner"])
             self.metrics = tasks.restored_metrics(reader.schema.task, stored["metrics"])
             bands = stored.get("conformal")  # younger than some checkpoints
             self.conformal = None if bands is None else Conformal.from_tree(bands)
             self.next_row = stored["next_row"]
-            self.unseen_levels = stored["unseen_levels"]
-        # What came before; the reader counts from here on.
-        self.earlier_unseen = dict(self.unseen_levels)
-        self.earlier_skipped = self.skipped_rows = self.next_row - self.metrics.rows
+            known = stored.get("fingerprint")  # younger than some checkpoints
+            self.fingerprint = replay(reader, self.metrics.rows, self.next_row, known, options.out)
+        self.unseen_levels = dict(reader.unseen_levels)
+        self.skipped_rows = self.next_row - self.metrics.rows
 
     def run(self) -> Outcome:
         """Learn the stream and write what there is to write, however it ends."""
@@ -174,18 +176,20 @@ class Job:
     def _stream(self) -> None:
         """Learn all rows that are to come; whatever ends this early, no row is half learnt."""
         self._check_targets()
-        saved = perf_counter()
+        saved = -math.inf  # the first rows at once, so that a run can go on from its first moment on
         total = self.options.max_rows or self.reader.total_rows or self.reader.bytes_total
         with progress_bar("warm-up", total) as bar:
             self.learner.progress = lambda done, todo: self._fitting(bar, done, todo)
             for chunk in self._chunks():
+                warm = self.learner.warm
                 self._learn(chunk)
                 bar.at(self._progress(), "stream" if self.learner.warm else "warm-up")
                 self._check_targets()
-                if self.directory is not None and perf_counter() - saved > CHECKPOINT_SECONDS:
+                fitted = self.learner.warm and not warm  # what took longest
+                if self.directory is not None and (fitted or perf_counter() - saved > CHECKPOINT_SECONDS):
                     self._save(self.directory)
                     saved = perf_counter()
-        self.skipped_rows = self.earlier_skipped + self.reader.skipped_rows  # those after the last good row too
+        self.skipped_rows = self.reader.skipped_rows  # those after the last good row too
 
     def _chunks(self) -> Iterator[Chunk]:
         """Chunks that are learnt in one go, cut at the same rows wherever an earlier run may have stopped."""
@@ -212,16 +216,16 @@ class Job:
             )
         scored = self.metrics.scored_rows
         for part in prequential(self.learner, [(chunk.X, chunk.y, chunk.times)], self.metrics, self.conformal):
+            rows = slice(part.start, part.start + len(part.scores.y))
             if self.directory is not None:
-                rows = slice(part.start, part.start + len(part.scores.y))
                 experts = [expert.name for expert in self.learner.experts]
                 times = None if chunk.times is None else chunk.times[rows]
                 self.directory.add(chunk.rows[rows], times, part, scored, experts, list(self.learner.rules), labels)
             scored = self.metrics.scored_rows
-            self.next_row = int(chunk.rows[part.start + len(part.scores.y) - 1]) + 1
+            self.next_row = int(chunk.rows[rows][-1]) + 1
             self.skipped_rows = self.next_row - self.metrics.rows
-        for name, count in self.reader.unseen_levels.items():
-            self.unseen_levels[name] = self.earlier_unseen[name] + count
+            self.fingerprint.add(chunk, rows)
+        self.unseen_levels = dict(self.reader.unseen_levels)
         if not fitted:
             self.clock.warmup += perf_counter() - began
         else:
@@ -258,8 +262,7 @@ class Job:
             "conformal": None if self.conformal is None else self.conformal.to_tree(),
             "schema": self.reader.schema.to_json(),
             "next_row": self.next_row,
-            "last_time": self.learner.last_time,
-            "unseen_levels": self.unseen_levels,
+            "fingerprint": self.fingerprint.digest,
             "config": self.options.config,
         }
         checkpoint.save(directory.checkpoint, tree, {"kind": "run", "rows": self.metrics.rows})
@@ -283,6 +286,7 @@ class Job:
             "lags": list(self.options.spec.lags),
             "horizon": self.options.spec.horizon or None,
             **scores,
+            "by_target": _by_target(schema, scores),
             "conformal": None if self.conformal is None else self.conformal.result(),
             "seconds": seconds,
             "rows_per_second": learnt / seconds["stream"] if learnt > 0 and seconds["stream"] > 0 else None,
@@ -329,6 +333,14 @@ class Job:
                 f"the warm-up; there its features stay as at the edge"
             )
         return said
+
+
+def _by_target(schema: Schema, scores: dict[str, Any]) -> dict[str, Any]:
+    """The scores of every target of numbers or counts, by its name."""
+    if schema.labels is not None:
+        return {}
+    own = ("nmse", "rmse", "mae", "crps", "coverage", "naive")
+    return scores.get("per_target") or {schema.targets[0]: {name: scores[name] for name in own}}
 
 
 def _new_learner(options: RunOptions, schema: Schema) -> StreamLearner:

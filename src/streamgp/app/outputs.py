@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from streamgp import checkpoint
 from streamgp.app import tasks
+from streamgp.checkpoint import sync_directory
 from streamgp.data.labels import Labels
 from streamgp.evaluation.prequential import ScoredRows
 
@@ -27,13 +29,22 @@ class RunError(Exception):
 
 
 def write_aside(path: Path, data: bytes) -> None:
-    """Write a file so that its name holds either the old content or all of the new."""
+    """Write a file so that its name holds either the old content or all of the new.
+
+    Raises
+    ------
+    OSError
+        If that fails; it names the file, as an error of a full disk does not.
+    """
     aside = path.with_name(f".{path.name}.tmp")
     try:
         aside.write_bytes(data)
         _put_in_place(aside, path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 
 
@@ -42,6 +53,7 @@ def _put_in_place(aside: Path, path: Path) -> None:
     with open(aside, "rb") as file:
         os.fsync(file.fileno())
     os.replace(aside, path)
+    sync_directory(path.parent)  # a checkpoint may be about to count on it
 
 
 def encode_json(content: Any) -> str:
@@ -63,6 +75,13 @@ def keep_weights(number: np.ndarray) -> np.ndarray:
     """
     limits = WEIGHTS_KEPT * 10 ** np.arange(15)
     return number % 10 ** np.searchsorted(limits, number) == 0
+
+
+def _series(name: str, column: np.ndarray) -> pl.Series:
+    """A column of a part; one of names is text even where all are missing."""
+    if column.dtype == object:
+        return pl.Series(name, column.tolist(), dtype=pl.String)
+    return pl.Series(name, column)
 
 
 class RunDirectory:
@@ -89,6 +108,16 @@ class RunDirectory:
         self._began = 0
 
     @property
+    def has_checkpoint(self) -> bool:
+        """Whether there is a checkpoint to go on from; a run may have ended before its first was complete."""
+        return (self.checkpoint / checkpoint.MANIFEST).exists()
+
+    @property
+    def holds_results(self) -> bool:
+        """Whether a run has finished here, and none has begun since."""
+        return (self.directory / "predictions.parquet").exists() and not self._parts.exists()
+
+    @property
     def holds_a_run(self) -> bool:
         """Whether the directory has results of an earlier run."""
         files = (self.directory / "predictions.parquet", self.checkpoint)
@@ -98,11 +127,16 @@ class RunDirectory:
         """An empty directory for a new run; results of an earlier one are removed."""
         with self._writing():
             self._parts.mkdir(parents=True, exist_ok=True)
-            for folder in (self.checkpoint, self._parts):
-                shutil.rmtree(folder, ignore_errors=True)
+            # Renamed first: half a checkpoint would look like a damaged one.
+            gone = self.directory / ".checkpoint.old"
+            shutil.rmtree(gone, ignore_errors=True)
+            if self.checkpoint.exists():
+                os.replace(self.checkpoint, gone)
+            for part in self._parts.iterdir():
+                part.unlink()
             for name in ("predictions.parquet", "weights.parquet", "metrics.json", "report.html"):
                 (self.directory / name).unlink(missing_ok=True)
-            self._parts.mkdir()
+            shutil.rmtree(gone, ignore_errors=True)
 
     def resume(self, position: int) -> None:
         """Go on after `position` rows: keep exactly the rows before it."""
@@ -175,9 +209,9 @@ class RunDirectory:
                 if pending:
                     arrays = [np.concatenate(each) for each in zip(*pending, strict=True)]
                     columns = [column for array in arrays for column in np.atleast_2d(array.T)]
-                    columns = [column.tolist() if column.dtype == object else column for column in columns]
                     data = BytesIO()
-                    pl.DataFrame(dict(zip(self._columns[table], columns, strict=True))).write_parquet(data)
+                    named = zip(self._columns[table], columns, strict=True)
+                    pl.DataFrame([_series(name, column) for name, column in named]).write_parquet(data)
                     write_aside(self._part(table, self._began), data.getvalue())
                     pending.clear()
         self._began = self.position
@@ -200,7 +234,8 @@ class RunDirectory:
         try:
             if parts:
                 each = [pl.scan_parquet(part, glob=False) for part in parts]
-                pl.concat(each, how="diagonal").sink_parquet(aside)
+                # Relaxed: an older version gave a column of nulls no type.
+                pl.concat(each, how="diagonal_relaxed").sink_parquet(aside)
             else:
                 pl.DataFrame({"row": pl.Series([], dtype=pl.Int64)}).write_parquet(aside)
             _put_in_place(aside, self.directory / f"{table}.parquet")
@@ -219,7 +254,7 @@ class RunDirectory:
             reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
             with suppress(OSError):
                 self._parts.rmdir()  # only if nothing is in it
-            then = "go on with --resume" if self.checkpoint.exists() else "start again"
+            then = "go on with --resume" if self.has_checkpoint else "start again"
             raise RunError(
                 f"{self.directory}: could not write the results ({reason}); what was written before "
                 f"stands: mend this and {then}"

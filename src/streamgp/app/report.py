@@ -92,6 +92,7 @@ def _read_metrics(path: Path) -> dict[str, Any]:
         "interrupted": False,
         "stopped": None,
         "warnings": [],
+        "by_target": {},
         "command": None,
         "rules": [],
         "models": [],

@@ -7,6 +7,7 @@ import numpy as np
 
 from streamgp import checkpoint
 from streamgp.app.job import Job, Outcome, RunOptions
+from streamgp.app.lock import locked
 from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.tasks import new_bands
 from streamgp.data import RowReader, Schema, open_rows
@@ -27,12 +28,25 @@ def run(options: RunOptions) -> Outcome:
     """
     if not options.targets:
         raise RunError("--target: expected the name of a column, got none")
-    directory = None if options.out is None else RunDirectory(options.out, options.targets)
+    if options.resume and options.out is None:
+        raise RunError("--resume needs --out DIR, the directory of the run to go on with")
+    if options.out is None:
+        return _run(options, None)
+    with locked(options.out):
+        return _run(options, RunDirectory(options.out, options.targets))
+
+
+def _run(options: RunOptions, directory: RunDirectory | None) -> Outcome:
     stored: dict[str, Any] | None = None
-    if options.resume:
-        stored = _load(options, directory)
+    if options.resume and directory is not None and directory.has_checkpoint:
+        stored = _load(directory)
         options = replace(_checked(options, stored), warmup=stored["config"]["warmup"])
-    elif directory is not None and directory.holds_a_run and not options.overwrite:
+    elif options.resume and directory is not None and directory.holds_results and not options.overwrite:
+        raise RunError(
+            f"--resume: {options.out} holds results, but no checkpoint to go on from: put it back, add --overwrite "
+            f"to start again, or name another --out"
+        )
+    elif directory is not None and directory.holds_a_run and not (options.overwrite or options.resume):
         raise RunError(
             f"{options.out} already holds a run: add --resume to go on with it, --overwrite to replace it, "
             f"or name another --out"
@@ -51,6 +65,8 @@ def run(options: RunOptions) -> Outcome:
 
 
 def _open(options: RunOptions, stored: dict[str, Any] | None = None) -> RowReader:
+    """The rows from the first one on: those of before are compared with what the run has learnt."""
+    most = options.max_rows
     return open_rows(
         options.data,
         target=options.targets,
@@ -59,9 +75,7 @@ def _open(options: RunOptions, stored: dict[str, Any] | None = None) -> RowReade
         infer_rows=options.warmup or DEFAULT_WARMUP,
         missing=options.missing,
         chunk=options.chunk,
-        max_rows=options.max_rows,
-        skip_rows=0 if stored is None else stored["next_row"],
-        last_time=None if stored is None else stored["last_time"],
+        max_rows=most if most is None or stored is None else max(most, stored["next_row"]),
         schema=None if stored is None else Schema.from_json(stored["schema"]),
         needs_features=not options.spec.lags,
         task=options.task,
@@ -98,11 +112,7 @@ def _warmup_for(options: RunOptions) -> int:
     return default_warmup(rows)
 
 
-def _load(options: RunOptions, directory: RunDirectory | None) -> dict[str, Any]:
-    if directory is None:
-        raise RunError("--resume needs --out DIR, the directory of the run to go on with")
-    if not directory.checkpoint.exists():
-        raise RunError(f"--resume: {options.out} holds no checkpoint to go on from; start without --resume")
+def _load(directory: RunDirectory) -> dict[str, Any]:
     tree, meta = checkpoint.load(directory.checkpoint)
     if meta.get("kind") != "run":
         raise checkpoint.CheckpointError(

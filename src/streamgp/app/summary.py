@@ -92,6 +92,9 @@ def _number_table(metrics: dict[str, Any], task: str) -> Table:
     for name, label in (("persistence", last_value(metrics)), ("running_mean", "the mean so far")):
         scores = metrics["naive"][name]
         table.add_row(label, *_errors(scores), *([number(scores["deviance"])] if counts else []), "", "", "")
+    for name, scores in list(metrics["by_target"].items())[1:]:
+        held = share(scores["coverage"]["95"])
+        table.add_row(f"target {name}", *_errors(scores), "", number(scores["crps"]), held)
     return table
 
 

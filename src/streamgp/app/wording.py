@@ -31,7 +31,9 @@ def headline(metrics: dict[str, Any]) -> str:
         first = f"explained {_explained(metrics['nmse'])} of the variance"
     held = metrics["coverage"]["95"]
     bands = "" if held is None else f"; its 95% bands held {share(held)} of the targets"
-    return rows + first + bands + "."
+    others = list(metrics.get("by_target") or {})[1:]
+    told = [f"{_explained_of(metrics['by_target'][name])} of {name}'s" for name in others]
+    return rows + first + bands + (f". It explained {', '.join(told)}" if told else "") + "."
 
 
 def rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:
@@ -103,10 +105,47 @@ def _label_rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:
     return verdicts
 
 
+_TOLERANCE = {"50": 0.05, "90": 0.03, "95": 0.02}  # of the share of targets that a band holds
+_CHANCE = 2.4  # standard deviations that one of three shares exceeds by chance in one run of twenty
+FEW = 100  # rows that tell nothing yet
+
+
+def off_bands(coverage: dict[str, float | None], rows: int) -> list[dict[str, Any]]:
+    """The bands that hold clearly more or fewer targets than they promise; none, where all can be trusted.
+
+    Chance alone moves the shares of few rows; of many, a few points are too little to matter.
+    """
+    found = []
+    for level, tolerance in _TOLERANCE.items():
+        promised, held = int(level) / 100, coverage[level]
+        if held is None:
+            continue
+        slack = max(tolerance, _CHANCE * math.sqrt(promised * (1.0 - promised) / rows))
+        if abs(held - promised) > slack:
+            found.append({"level": level, "held": held, "narrow": held < promised})
+    return found
+
+
+def told_bands(off: list[dict[str, Any]]) -> str:
+    """Which bands are off, and which way."""
+    each = [
+        f"the {band['level']}% band held {'only ' if band['narrow'] else ''}{share(band['held'])} of the targets and "
+        f"is too {'narrow' if band['narrow'] else 'wide'}"
+        for band in off
+    ]
+    return ", ".join(each[:-1]) + " and " + each[-1] if len(each) > 1 else "".join(each)
+
+
 def last_value(metrics: dict[str, Any]) -> str:
     """What persistence repeats."""
     ahead = metrics.get("horizon") or 1
     return "the last value" if ahead == 1 else f"the value of {ahead:,} rows before"
+
+
+def _explained_of(scores: dict[str, Any]) -> str:
+    """Share of the variance of a further target that was explained."""
+    nmse = scores["nmse"]
+    return "nothing" if nmse is None or nmse >= 1 else _explained(nmse)
 
 
 def _explained(nmse: float) -> str:

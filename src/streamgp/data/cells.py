@@ -17,6 +17,12 @@ _DATE = r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ].*)?
 _CLOCK = r"\d{1,2}:\d{2}(:\d{2}.*)?"
 _DATE_OR_CLOCK = re.compile(f"{_DATE}|{_CLOCK}")
 _TRUTH = {"true": 1.0, "false": 0.0}
+_WORDS = ("na", "n/a", "#n/a", "null", "none")  # for a number that is missing, as other programs write it
+_DECIMAL_COMMA = re.compile(r"\s*([+-]?\d+),(\d+(?:[eE][+-]?\d+)?)\s*")
+_THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d+)?\s*")
+_COMPACT_DATE = re.compile(r"(19|20|21)\d{6}(\d{4}(\d{2})?)?")
+_COMPACT_FORMATS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+COMMAS = 0.1  # share of cells with commas from which on a column is one of such numbers
 
 
 def is_missing(cell: Cell) -> bool:
@@ -26,9 +32,36 @@ def is_missing(cell: Cell) -> bool:
     return cell is None or (isinstance(cell, float) and math.isnan(cell))
 
 
+def is_missing_number(cell: Cell) -> bool:
+    """True for a missing cell and for the words that stand for one, such as NA and null."""
+    return is_missing(cell) or (isinstance(cell, str) and cell.strip().lower() in _WORDS)
+
+
 def text(cell: Cell) -> str:
     """The cell as the name of a level; a missing cell is the empty text."""
     return "" if cell is None else str(cell).strip()
+
+
+def with_point(cell: Cell) -> Cell:
+    """A number with a decimal comma as one with a point; all else as it is."""
+    if isinstance(cell, str) and (found := _DECIMAL_COMMA.fullmatch(cell)):
+        return f"{found[1]}.{found[2]}"
+    return cell
+
+
+def number_with_commas(column: Column) -> str | None:
+    """A cell of the column, if it is one of numbers written with commas, as decimal marks or between thousands."""
+    if isinstance(column, np.ndarray):
+        return None
+    present = [cell for cell in column if not is_missing_number(cell)]
+    with_commas = [
+        cell
+        for cell in present
+        if isinstance(cell, str) and (_DECIMAL_COMMA.fullmatch(cell) or _THOUSANDS.fullmatch(cell))
+    ]
+    share = len(with_commas) / max(len(present), 1)
+    numeric = share >= COMMAS and len(with_commas) + np.isfinite(numbers(present)).sum() == len(present)
+    return with_commas[0] if numeric else None
 
 
 def is_truth(cell: Cell) -> bool:
@@ -71,13 +104,32 @@ def truths(column: Column) -> Float64[np.ndarray, " n"]:
 
 
 def seconds(column: Column) -> Float64[np.ndarray, " n"]:
-    """ISO 8601 dates and datetimes as seconds since 1970, in UTC where no zone is given; NaN for all else."""
+    """Dates and datetimes, as ISO 8601 or digits such as 20240131, as seconds since 1970; NaN for all else.
+
+    They are in UTC where no zone is given.
+    """
     return np.array([_seconds(cell) for cell in column], dtype=np.float64)
+
+
+def are_compact_dates(column: Column) -> bool:
+    """True for numbers of which each is a date as YYYYMMDD, or with hours and minutes, or seconds, behind it."""
+    digits = [_digits(cell) for cell in column if not is_missing(cell)]
+    return bool(digits) and all(_COMPACT_DATE.fullmatch(each) and math.isfinite(_seconds(each)) for each in digits)
+
+
+def _digits(cell: Cell) -> str:
+    """A whole number without a decimal point, however it is written; other cells as text."""
+    whole = isinstance(cell, int | float) and math.isfinite(cell) and float(cell).is_integer()
+    return f"{cell:.0f}" if whole else text(cell).removesuffix(".0")
 
 
 def _seconds(cell: Cell) -> float:
     try:
-        moment = datetime.fromisoformat(text(cell))
+        written = _digits(cell)
+        if _COMPACT_DATE.fullmatch(written):
+            moment = datetime.strptime(written, _COMPACT_FORMATS[len(written)])
+        else:
+            moment = datetime.fromisoformat(written)
     except ValueError:
         return math.nan
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -81,16 +81,21 @@ class Labels:
 def names_of(column: Column, kind: Kind) -> list[str | None]:
     """The name of the label in every cell; None where one is missing."""
     if kind != "numeric":
-        read = str.lower if kind == "boolean" else str
-        return [None if cells.is_missing(cell) else read(cells.text(cell)) for cell in column]
+        return [None if cells.is_missing(cell) else _text_name(cell, kind) for cell in column]
     numbers = cells.numbers(column).tolist()
     return [_number_name(number, cell) for number, cell in zip(numbers, column, strict=True)]
+
+
+def _text_name(cell: Cell, kind: Kind) -> str:
+    if not isinstance(cell, str) and (name := _number_name(cells.numbers([cell]).item(), cell)):
+        return name  # a number among text, as JSON may have one
+    return cells.text(cell).lower() if kind == "boolean" else cells.text(cell)
 
 
 def _number_name(number: float, cell: Cell) -> str | None:
     if math.isfinite(number):
         return f"{number:.0f}" if number == round(number) and abs(number) < _MOST_COUNTED else repr(number)
-    return None if cells.is_missing(cell) else cells.text(cell)
+    return None if cells.is_missing_number(cell) else cells.text(cell)
 
 
 def counts(target: str, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:

@@ -48,7 +48,8 @@ def open_rows(
     features
         The columns to predict from; all that have no other role, by default.
     time
-        A column of times that never decrease: numbers, or ISO 8601 dates (UTC where no zone is given).
+        A column of times that never decrease: numbers, or dates (UTC where no zone is given) as ISO 8601 or as
+        digits, such as 20240131.
     infer_rows
         How many rows decide the kinds of the columns and the levels of categorical ones.
     missing

@@ -13,6 +13,7 @@ from streamgp.data.cells import Column
 from streamgp.data.labels import Labels
 
 MAX_LEVELS = 50
+POINT = "write them with a point, or separate columns by semicolons"  # what to do about commas in numbers
 
 
 class DataError(ValueError):
@@ -58,7 +59,7 @@ class Schema:
     time
         The time column, if there is one.
     time_is_text
-        Whether times are ISO 8601 text rather than numbers.
+        Whether times are dates, as ISO 8601 text or as digits such as 20240131, rather than plain numbers.
     dropped
         Columns left out although nobody said so, each with the reason.
     constant
@@ -245,9 +246,12 @@ def _infer_feature(name: str, column: Column) -> Feature | str:
     present = [cell for cell in column if not cells.is_missing(cell)]
     if not present:
         return "it is entirely empty"
-    share = 1.0 - np.isnan(cells.numbers(present)).mean()
-    if share == 1.0:
+    given = [cell for cell in present if not cells.is_missing_number(cell)]
+    if given and not np.isnan(cells.numbers(given)).any():
         return Feature(name, "numeric")
+    if commas := cells.number_with_commas(column):
+        return f"its numbers are written with commas, such as '{commas}': {POINT}"
+    share = 1.0 - np.isnan(cells.numbers(present)).mean()
     if all(map(cells.is_truth, present)):
         return Feature(name, "boolean")
     if all(map(cells.looks_like_date, present)):
@@ -262,6 +266,8 @@ def _infer_feature(name: str, column: Column) -> Feature | str:
 
 
 def _time_is_text(file: str, name: str, column: Column) -> bool:
+    if cells.are_compact_dates(column):
+        return True
     if isinstance(column, np.ndarray):
         return False
     present = [cell for cell in column if not cells.is_missing(cell)]
@@ -272,7 +278,7 @@ def _time_is_text(file: str, name: str, column: Column) -> bool:
         got = cells.show(present[0] if present else None)
         raise DataError(
             f"{file}: expected numbers or ISO 8601 dates in the time column '{name}', got {got}; "
-            f"write times as numbers or as 2024-01-31T12:00:00."
+            f"write times as numbers, as 2024-01-31T12:00:00 or as 20240131."
         )
     return True
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import polars as pl
 
-from streamgp.data.cells import Cell, Column, show
+from streamgp.data.cells import Cell, Column, show, with_point
 from streamgp.data.lines import Lines, Readable
 from streamgp.data.schema import DataError
 
@@ -153,7 +153,10 @@ def open_source(source: str | os.PathLike[str] | Readable) -> Source:
 
 
 class CsvSource:
-    """Comma-separated values (or semicolons, tabs, bars) below one line of column names."""
+    """Comma-separated values (or semicolons, tabs, bars) below one line of column names.
+
+    Between semicolons, numbers may have decimal commas.
+    """
 
     total_rows: int | None = None
 
@@ -165,7 +168,9 @@ class CsvSource:
         self.next_row = 0
         try:
             sample = list(islice(lines, 20))
-            self._reader = csv.reader(chain(sample, lines), delimiter=_separator(sample), strict=True)
+            separator = _separator(sample)
+            self._decimal_commas = separator == ";"  # which is there because commas stand in numbers
+            self._reader = csv.reader(chain(sample, lines), delimiter=separator, strict=True)
             _, header = next(self._records(), (0, None))
         except BaseException:
             lines.close()
@@ -208,6 +213,8 @@ class CsvSource:
         selected = self.columns if self.selected is None else self.selected
         by_name = dict(zip(self.columns, cells, strict=True))
         columns: dict[str, Column] = {name: by_name[name] for name in selected}
+        if self._decimal_commas:
+            columns = {name: [with_point(cell) for cell in column] for name, column in columns.items()}
         block = Block(columns, self.next_row, len(records), faults, lines)
         self.next_row += len(records)
         return block

@@ -8,7 +8,7 @@ import numpy as np
 from streamgp.data import cells
 from streamgp.data.cells import Column
 from streamgp.data.labels import MAX_CLASSES, Kind, Labels, names_of
-from streamgp.data.schema import DataError
+from streamgp.data.schema import POINT, DataError
 from streamgp.data.sources import Block
 
 TASKS = ("auto", "regression", "classification", "count", "ordinal")
@@ -61,11 +61,17 @@ def infer_target(
         case "ordinal":
             return Target(task, _grades(file, head, name, column, grades))
         case "count":
+            _check_commas(file, head, name, column)
             _check_numbers(file, head, name, column, "counts")
             return Target(task)
+    for each in targets:
+        _check_commas(file, head, each, columns[each])
     if task == "auto" and len(targets) == 1:
         numbers = cells.numbers(column)
         present = [cell for cell in column if not cells.is_missing(cell)]
+        given = [cell for cell in present if not cells.is_missing_number(cell)]
+        if given and np.isfinite(cells.numbers(given)).all():  # words for missing numbers are no labels
+            present = given
         if (
             present
             and np.isfinite(numbers).sum() <= len(present) / 2
@@ -136,7 +142,8 @@ def _labels(column: Column, kind: Kind, ordered: bool = False) -> Labels:
 
 
 def _kind(present: Sequence[cells.Cell]) -> Kind:
-    if np.isfinite(cells.numbers(present)).all():
+    given = [cell for cell in present if not cells.is_missing_number(cell)]
+    if given and np.isfinite(cells.numbers(given)).all():
         return "numeric"
     return "boolean" if all(map(cells.is_truth, present)) else "text"
 
@@ -144,6 +151,15 @@ def _kind(present: Sequence[cells.Cell]) -> Kind:
 def _check_numbers(file: str, head: Block, name: str, column: Column, what: str) -> None:
     if np.isnan(cells.numbers(column)).all():
         raise _unlike(file, head, name, what, "choose a numeric target, or --task classification for labels")
+
+
+def _check_commas(file: str, head: Block, name: str, column: Column) -> None:
+    if commas := cells.number_with_commas(column):
+        first = next(i for i, cell in enumerate(head.columns[name]) if cell == commas)
+        raise DataError(
+            f"{file}: {head.where(first)}, target column '{name}': expected numbers with a point as decimal mark, "
+            f"got '{commas}'; {POINT} (--task classification takes them as labels)."
+        )
 
 
 def _unlike(file: str, head: Block, name: str, what: str, advice: str) -> DataError:

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 from scipy.stats import binom
 
+from streamgp.app import wording
 from streamgp.app.pages.stream import BINS, RECENT, Windows, binned, times
 
 TEMPLATE = "report.html"
@@ -32,6 +33,15 @@ def columns(metrics: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The columns of the predictions that the page needs, and those that may be missing."""
     needed = (*_COLUMNS, "pit_below") if metrics["task"] == "count" else _COLUMNS
     return needed, ("conformal_low", "conformal_high")
+
+
+def _others(metrics: dict[str, Any], rows: int) -> list[dict[str, Any]]:
+    """What is told of the bands of the targets after the first."""
+    others = list(metrics["by_target"].items())[1:]
+    return [
+        {"name": name, "told": wording.told_bands(wording.off_bands(scores["coverage"], rows))}
+        for name, scores in others
+    ]
 
 
 def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
@@ -121,18 +131,20 @@ def calibration(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]
     row = scored.select(*held, *tally, n=pit.count()).collect(engine="streaming").row(0, named=True)
     n = row["n"]
     if not n:
-        return {"coverage_chart": None, "pit_chart": None, "observed": [], "bands": None, "levels": LEVELS}
+        return {"coverage_chart": None, "pit_chart": None, "observed": [], "levels": LEVELS}
     observed = [row[f"held{level}"] for level in LEVELS]
     shares = np.array([row[f"bin{i}"] for i in range(PIT_BINS)]) / n
     low, high = (float(binom.ppf(p, n, 1 / PIT_BINS)) / n for p in (0.025, 0.975))
-    # Chance alone moves the coverage of few rows; beyond it, two points are too little to matter.
-    slack = max(0.02, 1.96 * math.sqrt(0.9 * 0.1 / n))
-    gap = observed[LEVELS.index(90)] - 0.9
-    verdict = "right" if abs(gap) <= slack else "narrow" if gap < 0 else "wide"
+    held = {str(level): share for level, share in zip(LEVELS, observed, strict=True)}
+    off = wording.off_bands(held, n)
     return {
         "coverage_chart": figures.coverage(np.array(LEVELS) / 100, np.array(observed)),
         "pit_chart": figures.pit(shares, low, high),
         "observed": observed,
-        "bands": verdict if n >= 100 else "few",
+        "held": held,
+        "off": off,
+        "told_off": wording.told_bands(off),
+        "few": n < wording.FEW,
+        "others": _others(metrics, n),
         "levels": LEVELS,
     }

@@ -1,0 +1,72 @@
+"""Whether a file is the one that a run has learnt from: a hash of all its rows up to where the run was."""
+
+import hashlib
+
+import numpy as np
+
+from streamgp.app.outputs import RunError
+from streamgp.data import Chunk, DataError, RowReader
+from streamgp.data.chunks import cut
+from streamgp.progress import progress_bar
+
+_ROWS = 1 << 14  # that are read at a time
+
+
+class Fingerprint:
+    """A hash of the numbers of all rows so far, in their order, however they were cut into chunks."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def add(self, chunk: Chunk, rows: slice = slice(None)) -> None:
+        """Take in rows of a chunk."""
+        some = cut(chunk, rows)
+        times = [] if some.times is None else [some.times]
+        self._hash.update(np.column_stack([some.rows, some.y, some.X, *times]).tobytes())
+
+    @property
+    def digest(self) -> str:
+        """Of the rows so far."""
+        return self._hash.hexdigest()
+
+
+def replay(reader: RowReader, rows: int, next_row: int, digest: str | None, out: object) -> Fingerprint:
+    """Pass over the rows that a run has learnt, and check that they are those.
+
+    Parameters
+    ----------
+    reader
+        At the first row of the file, with the schema of the run.
+    rows, next_row, digest
+        How many were learnt, the row of the file after them, and their fingerprint, if it is known.
+    out
+        The directory of the run, for error messages.
+
+    Raises
+    ------
+    RunError
+        If the file has fewer rows, or others.
+    """
+    found, learnt, after = Fingerprint(), 0, 0
+    differs = RunError(
+        f"--resume: {reader.name} is not the file of the run in {out}: its first {next_row:,} rows are not those "
+        f"that the run has read; name that file, or start again with --overwrite"
+    )
+    try:
+        with progress_bar("rows of before", rows) as bar:
+            while learnt < rows:
+                reader.chunk = min(_ROWS, rows - learnt)
+                chunk = next(reader, None)
+                if chunk is None:
+                    raise RunError(
+                        f"--resume: {reader.name} has fewer rows than the {next_row:,} that the run in {out} has "
+                        f"read: name the file of that run, or start again with --overwrite"
+                    )
+                found.add(chunk)
+                learnt, after = learnt + len(chunk.rows), int(chunk.rows[-1]) + 1
+                bar.at(learnt, "rows of before")
+    except DataError as error:
+        raise differs from error
+    if after != next_row or digest not in (None, found.digest):
+        raise differs
+    return found
