@@ -15,7 +15,7 @@ from streamgp.core import Info, Predictive
 from streamgp.data.horizon import Forecasts, Origins
 from streamgp.data.lags import LaggedTargets
 from streamgp.data.pieces import COMPILED, PIECES, joined, pieces
-from streamgp.data.standardise import Standardiser
+from streamgp.data.standardise import Standardiser, robust_standardiser
 from streamgp.ensemble import Ensemble
 from streamgp.generalised import GeneralisedEnsemble
 from streamgp.likelihoods import AnyPredictive
@@ -307,7 +307,7 @@ class StreamLearner:
     def _standardiser(self, X: np.ndarray) -> Standardiser:
         """Of the inputs; the log of an exposure stays as it is."""
         columns = X * np.r_[np.ones(X.shape[1] - 1), 0.0] if self.spec.exposure else X
-        return Standardiser.empty(X.shape[1]).update(columns)
+        return robust_standardiser(columns) if self.spec.robust else Standardiser.empty(X.shape[1]).update(columns)
 
     def _advance(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
         with jax.enable_x64(True):
