@@ -199,6 +199,13 @@ def _field_names(cls: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(cls))
 
 
+def _younger(cls: type) -> dict[str, Any]:
+    """What fields are that have a default, for checkpoints that are older than they."""
+    if issubclass(cls, tuple):
+        return getattr(cls, "_field_defaults")  # noqa: B009 (as above)
+    return {f.name: f.default for f in dataclasses.fields(cls) if f.default is not dataclasses.MISSING}
+
+
 def _build(name: str, fields: Mapping[str, Any]) -> Any:
     """An instance with these fields, set as a tree-unflatten sets them: no code of the class runs."""
     cls = registry.get(name)
@@ -208,6 +215,7 @@ def _build(name: str, fields: Mapping[str, Any]) -> Any:
             f"import the module that defines it, or load it with the version that wrote it."
         )
     names = _field_names(cls)
+    fields = _younger(cls) | dict(fields)
     if set(fields) != set(names):
         missing = ", ".join(sorted(set(names) - set(fields))) or "none"
         unknown = ", ".join(sorted(set(fields) - set(names))) or "none"

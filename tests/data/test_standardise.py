@@ -115,7 +115,16 @@ class TestRobust:
         rare = (rng.random(n) < 0.02).astype(float)
         resting = np.where(rng.random(n) < 0.05, 10.0, 1e-3 * rng.normal(size=n))
         X = np.column_stack(
-            [rng.normal(size=n), rng.exponential(size=n), np.ones(n), pulses, flag, rare, rng.standard_t(3, n), resting]
+            [
+                rng.normal(size=n),
+                rng.exponential(size=n),
+                np.ones(n),
+                pulses,
+                flag,
+                rare,
+                rng.standard_t(3, n),
+                resting,
+            ]
         )
         found, plain = robust_standardiser(X), self.plain(X)
         for name in ("count", "mean", "m2"):

@@ -61,7 +61,8 @@ class InputBounds(eqx.Module):
     def clip(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n d"], Bool[np.ndarray, " n"]]:
         """Each row, as if it were the next one, moved to the bounds where it lies beyond; and whether it does."""
         above, below = np.split(self.limits, 2)
-        return np.minimum(np.maximum(X, -below), above), ((X > above) | (X < -below)).any(axis=1)
+        clipped = np.minimum(np.maximum(X, -below), above)
+        return clipped, ((clipped != X) & ~np.isnan(X)).any(axis=1)
 
     def learn(
         self, X: Float[np.ndarray, "n d"]
@@ -98,4 +99,3 @@ class InputBounds(eqx.Module):
                 return InputBounds(edge, np.where(wider, 0, count), np.where(wider, np.inf, least)), done
         count = np.maximum(count - (len(X) - done), 0)
         return InputBounds(self.edge, count, np.where(count > 0, least, np.inf)), len(X)
-
