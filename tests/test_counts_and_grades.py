@@ -143,7 +143,7 @@ class TestCounts:
         wild = y.copy()
         wild[row] = 1e6
         ratio = glitched.partial_fit(X, wild).predict(X) / clean.partial_fit(X, y).predict(X)
-        assert 1.0 / 1.2 < ratio.min()
+        assert ratio.min() > 1.0 / 1.2
         assert ratio.max() < 1.2
 
     def test_with_absurd_counts_chunks_of_any_size_give_the_same_numbers(self, tmp_path: Path):
@@ -163,7 +163,9 @@ class TestCounts:
     def test_a_rate_that_leaps_is_followed_after_five_rows(self):
         X, y = counts(300)
         y[200:] *= 100.0
-        model = StreamingGPCountRegressor(**LINEAR, dynamics=["static", 0.1], robust=True).partial_fit(X[:204], y[:204])
+        model = StreamingGPCountRegressor(**LINEAR, dynamics=["static", 0.1], robust=True).partial_fit(
+            X[:204], y[:204]
+        )
         before = np.median(model.predict(X[200:]) / y[200:].clip(1.0))
         assert before < 0.1
         model.partial_fit(X[204:230], y[204:230])

@@ -52,7 +52,7 @@ def test_a_warm_up_that_is_too_short_is_refused(lags: Any, least: int, call: str
     with pytest.raises(ValueError, match=rf"^warmup: expected at least {least} rows.*got {least - 1}"):
         getattr(new(lags=lags, warmup=least - 1), call)(X, y)
     assert getattr(new(lags=lags, warmup=least), call)(X, y)._learner.warm
-    with pytest.raises(ValueError, match="^warmup"):
+    with pytest.raises(ValueError, match=r"^warmup"):
         new(warmup=2).fit(X, y)
 
 
@@ -75,7 +75,10 @@ def test_no_quantiles_are_an_empty_table():
 LABELS: dict[str, tuple[Any, str]] = {
     "none": (["a", None, "b"], r"^y: expected a label in every row, got None at row 1; .*on_bad_row='skip'"),
     "none among numbers": ([1, 2, None], r"^y: expected a label in every row, got None at row 2"),
-    "mixed": (["a", 1, "b"], r"^y: expected labels of one kind, got 'a' \(text\) at row 0 and 1 \(a number\) at row 1"),
+    "mixed": (
+        ["a", 1, "b"],
+        r"^y: expected labels of one kind, got 'a' \(text\) at row 0 and 1 \(a number\) at row 1",
+    ),
     "mixed objects": (np.array([2, 1, "b"], object), r"^y: expected labels of one kind, got 2 \(a number\) at row 0"),
 }
 
@@ -99,7 +102,7 @@ def test_labels_that_are_none_or_mixed(problem: str):
 def test_labels_of_another_kind_than_before():
     X, _ = stream()
     model = StreamingGPClassifier("linear").partial_fit(X[:2], ["a", "b"])
-    with pytest.raises(ValueError, match="^y: expected labels that are text, as before, got numbers"):
+    with pytest.raises(ValueError, match=r"^y: expected labels that are text, as before, got numbers"):
         model.partial_fit(X[:2], [1, 2])
     assert model.classes_.tolist() == ["a", "b"]
     assert model.rows_ == 2
@@ -152,7 +155,7 @@ class TestThreads:
         learn = model._learner.learn_one
 
         def watched(x: np.ndarray, target: np.ndarray, time: float = np.nan) -> None:
-            order.append(int(np.flatnonzero((X == x).all(axis=1))[0]))
+            order.append(int(np.flatnonzero((x == X).all(axis=1))[0]))
             learn(x, target, time)
 
         model._learner.learn_one = watched  # type: ignore[method-assign]

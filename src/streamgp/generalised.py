@@ -143,16 +143,18 @@ class GeneralisedEnsemble(eqx.Module):
     ) -> tuple[GeneralisedState, Info]:
         """Learn from the rows in order and return the one-step-ahead prediction of each.
 
-        Rows with a false `mask` change nothing; their entry in the returned prediction means nothing.
+        Rows with a false `mask` change nothing; their entry in the returned prediction means nothing. Rows whose
+        target is NaN are predicted, and time passes, but nothing is learnt.
         """
         n = X.shape[0]
         mask = jnp.ones(n, bool) if mask is None else mask
         X, offset = self._split(X)
         clock, last_time = advance(self.time_unit, state.last_time, mask, times)
-        learnt, limits, top = mask, None, state.ceiling
+        learnt, limits, top = mask & jnp.isfinite(y[:, 0]), None, state.ceiling
+        y = jnp.where(learnt[:, None], y, 0.0)
         if state.ceiling is not None:
-            top, limits = ceiling.learn(state.ceiling, y[:, 0], offset, mask)
-            learnt = mask & (y[:, 0] <= limits)
+            top, limits = ceiling.learn(state.ceiling, y[:, 0], offset, learnt)
+            learnt = learnt & (y[:, 0] <= limits)
         each = jnp.concatenate([y, offset[:, None], learnt[:, None]], axis=1)
         large = max(belief.mean.shape[-2] for belief in state.filters) >= LARGE
         blocks = in_blocks(X, each, mask, clock, length=LONG if large else SHORT)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from streamgp.core import Info, Predictive
+from streamgp.data.bounds import InputBounds
 from streamgp.data.horizon import Forecasts, Origins
 from streamgp.data.lags import LaggedTargets
 from streamgp.data.pieces import COMPILED, PIECES, joined, pieces
@@ -30,6 +31,8 @@ from streamgp.warmup_generalised import fit_generalised, provisional_generalised
 from streamgp.warmup_multikernel import make_multikernel
 from streamgp.warmup_sparse import described, make_sparse
 from streamgp.weights import Mixture
+
+LEAST_BOUNDED = 16  # rows whose range says how far inputs may go
 
 _Stretch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -104,6 +107,7 @@ class StreamLearner:
         # The warm-up's rows so far, (X, y, times) of each stretch; the arrays are never written to.
         self._kept: list[_Stretch] | None = [(np.zeros((0, num_inputs)), np.zeros((0, num_outputs)), np.zeros(0))]
         self._inputs = Standardiser.empty(width)
+        self._bounds = InputBounds.none(width)
         self._targets = Standardiser.empty(num_outputs)
         with jax.enable_x64(True):
             # An Ensemble, a GeneralisedEnsemble, a MultiKernel or LocalGPs, and its state.
@@ -309,6 +313,14 @@ class StreamLearner:
         columns = X * np.r_[np.ones(X.shape[1] - 1), 0.0] if self.spec.exposure else X
         return robust_standardiser(columns) if self.spec.robust else Standardiser.empty(X.shape[1]).update(columns)
 
+    def _input_bounds(self, X: np.ndarray) -> InputBounds:
+        """Of the rows of a warm-up; none of few rows, in regression, and of an exposure."""
+        if not self.spec.robust or self.spec.task == "regression" or len(X) < LEAST_BOUNDED:
+            return InputBounds.none(X.shape[1])
+        columns = X.shape[1] - self.spec.exposure
+        bounds, none = InputBounds.of(X), InputBounds.none(X.shape[1])
+        return jax.tree.map(lambda a, b: np.where(np.arange(len(a)) % X.shape[1] < columns, a, b), bounds, none)
+
     def _advance(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
         with jax.enable_x64(True):
             if self._kept is not None:
@@ -338,11 +350,14 @@ class StreamLearner:
     def _update(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None, later: np.ndarray) -> Info:
         """Learn pairs of inputs and targets; with a horizon, forecast from the `later` inputs after each of them."""
         parts = []
+        self._bounds, X, beyond = self._bounds.learn(X)
         for rows, size in pieces(len(X), self._sizes):
             piece = self._piece(X[rows], None if times is None else times[rows], size)
             n = rows.stop - rows.start
             target = np.zeros((size, self.num_outputs))
             target[:n] = (y[rows] - self._targets.mean) / self._targets.scale
+            if isinstance(self._model, GeneralisedEnsemble):
+                target[:n][beyond[rows]] = np.nan  # inputs that nothing vouches for: predicted, but not learnt
             mask = np.arange(size) < n
             ahead = self._piece(later[rows], None, size)["X"] if self.spec.horizon else None
             self._state, info = self._model.update(
@@ -351,7 +366,7 @@ class StreamLearner:
             info = jax.tree.map(lambda a, n=n: np.asarray(a)[:n], info)
             parts.append(info._replace(predictive=self._in_units(info.predictive, n)))
             if self.warm:
-                self.outside_rows += int(info.outside.sum())
+                self.outside_rows += int((info.outside | beyond[rows]).sum())
         return joined(parts)
 
     def _rebuild(self) -> None:
@@ -366,7 +381,7 @@ class StreamLearner:
         # The first rows' lags are missing still, but now there is a mean to stand in for them.
         h = self.spec.horizon
         X = LaggedTargets.empty(self.spec.lags, self.num_outputs).widen(X, y, self._targets.mean, own=h > 0)
-        self._inputs = self._standardiser(X)
+        self._inputs, self._bounds = self._standardiser(X), self._input_bounds(X)
         self._origins = Origins.empty(h, X.shape[1]).paired(X)[1]
         ends = self.rows == self.warmup
         if ends:
@@ -387,7 +402,10 @@ class StreamLearner:
         if self.timed:
             gaps = np.diff(times)
             unit = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
-        inputs, targets = self._inputs.transform(X), np.asarray((y - self._targets.mean) / self._targets.scale)
+        inputs, targets = (
+            self._inputs.transform(self._bounds.clip(X)[0]),
+            np.asarray((y - self._targets.mean) / self._targets.scale),
+        )
         settings = {"seed": self.seed, "time_unit": unit, "progress": self.progress}
         if self.spec.learner in SPARSE:
             self._model, self.experts = make_sparse(self.spec, inputs, targets, seed=self.seed)
@@ -401,7 +419,7 @@ class StreamLearner:
     def _piece(self, X: np.ndarray, times: np.ndarray | None, size: int) -> dict[str, Any]:
         """Standardised rows and their times, padded to `size` rows."""
         padded = np.zeros((size, X.shape[1]))
-        padded[: len(X)] = self._inputs.transform(X)
+        padded[: len(X)] = self._inputs.transform(self._bounds.clip(X)[0])
         if times is None:
             return {"X": jnp.asarray(padded), "times": None}
         return {"X": jnp.asarray(padded), "times": jnp.asarray(np.pad(times, (0, size - len(X)), mode="edge"))}
@@ -440,6 +458,7 @@ class StreamLearner:
             "experts": [asdict(expert) for expert in self.experts],
             "kept": None if self._kept is None else joined(self._kept),
             "inputs": self._inputs,
+            "bounds": self._bounds,
             "targets": self._targets,
             "lags": self._lags,
             "origins": self._origins,
@@ -460,6 +479,7 @@ class StreamLearner:
         learner.experts = [FittedExpert(**expert) for expert in tree["experts"]]
         learner._kept = None if tree["kept"] is None else [tree["kept"]]
         learner._inputs, learner._targets = tree["inputs"], tree["targets"]
+        learner._bounds = tree.get("bounds", learner._bounds)  # younger than some checkpoints
         learner._lags, learner._origins, learner._forecasts = tree["lags"], tree["origins"], tree["forecasts"]
         learner._model, learner._state = tree["model"], tree["state"]
         return learner

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from functools import wraps
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any, Concatenate, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
@@ -15,6 +16,16 @@ class Access:
     def __init__(self) -> None:
         self.lock = RLock()
         self.told_of_warmup = False
+
+
+_KNOWN: WeakKeyDictionary[Any, Access] = WeakKeyDictionary()
+_LOCK = Lock()
+
+
+def access_to(estimator: Any) -> Access:
+    """That of an estimator, which goes with it and is not in it: neither its parameters nor a pickle have it."""
+    with _LOCK:
+        return _KNOWN.setdefault(estimator, Access())
 
 
 def alone(method: Callable[Concatenate[Any, _Given], _Result]) -> Callable[Concatenate[Any, _Given], _Result]:

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from streamgp import checkpoint
-from streamgp.estimators.access import Access, alone
+from streamgp.estimators.access import Access, access_to, alone
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.prequential import Metrics, ScoredRows, collect
 from streamgp.learner import StreamLearner
@@ -35,18 +35,9 @@ class StreamEstimator(BaseEstimator):
     Several threads may call it: calls take place one after the other, in some order.
     """
 
-    __slots__ = ("_access",)  # a slot, so that neither copies nor parameters have it
     n_features_in_: int
     feature_names_in_: np.ndarray
     _classes_at_start = 0  # classes or grades that are known before the first row
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        self = super().__new__(cls)
-        self._access = Access()
-        return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__.copy()
 
     def __init__(
         self,
@@ -80,6 +71,10 @@ class StreamEstimator(BaseEstimator):
         self.random_state = random_state
 
     # What has been learnt
+
+    @property
+    def _access(self) -> Access:
+        return access_to(self)
 
     @property
     @alone
