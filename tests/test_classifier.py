@@ -86,6 +86,35 @@ def test_saved_and_loaded_goes_on_as_if_unbroken(rows: int, tmp_path: Path):
     assert_array_equal(loaded.predict_proba(X), unbroken.predict_proba(X))
 
 
+@pytest.mark.parametrize("value", [1e3, 1e9])
+@pytest.mark.parametrize("place", [(12, 0), (39, 1), (60, 0)])
+def test_one_absurd_input_costs_next_to_nothing(value: float, place: tuple[int, int]):
+    X, y = two_classes(1200, slope=4.0)
+    wild = X.copy()
+    wild[place] = value
+    options: dict[str, Any] = {"bases": ["linear"], "warmup": 60, "robust": True}
+    for learnt in (61, 200):
+        clean, glitched = (
+            np.mean(StreamingGPClassifier(**options).partial_fit(Z[:learnt], y[:learnt]).predict(X[200:]) != y[200:])
+            for Z in (X, wild)
+        )
+        assert glitched <= clean + 0.01
+
+
+def test_with_absurd_inputs_chunks_of_any_size_give_the_same_numbers(tmp_path: Path):
+    X, y = two_classes()
+    X[[20, 60, 61, 100], 0] = 1e6
+    X[130:, 1] += 50.0
+    options: dict[str, Any] = {**LINEAR, "robust": True}
+    whole = StreamingGPClassifier(**options).partial_fit(X, y)
+    parts = StreamingGPClassifier(**options)
+    for rows in np.split(np.arange(160), [1, 2, 3, 10, 40, 61, 62, 132, 133]):
+        parts.partial_fit(X[rows], y[rows]).save(tmp_path / "c")
+        parts = StreamingGPClassifier.load(tmp_path / "c")
+    assert_allclose(parts.predict_proba(X), whole.predict_proba(X), rtol=1e-9)
+    assert whole.outside_rows_ == parts.outside_rows_ == 2 + 1 + 5
+
+
 class TestANewClass:
     def test_in_mid_stream_it_is_admitted_and_learnt(self):
         X, y = two_classes(400)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -120,6 +121,80 @@ class TestCounts:
         assert np.isfinite(result.log_density).all()
         assert result.mean[-1] < 0.2  # half a count in the warm-up's rows, and falling
         assert np.all(np.diff(result.mean[[2, 20, 119]]) < 0.0)
+
+    @pytest.mark.parametrize("dynamics", ["static", "walk 0.1"])
+    def test_zeros_for_long_predict_next_to_nothing(self, dynamics: str):
+        X, _ = counts(500)
+        model = StreamingGPCountRegressor("linear", dynamics=dynamics, warmup=60, robust=True)
+        model.partial_fit(X, np.zeros(500))
+        mean, std = model.predict(3.0 * X, return_std=True)
+        assert mean.max() < 0.05
+        assert std.max() < 1.0
+        assert (model.predict_quantiles(X, [0.5, 0.99]) == 0.0).all()
+
+    @pytest.mark.parametrize("row", [5, 59, 100])
+    @pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial"])
+    def test_an_absurd_count_leaves_predictions_nearly_as_they_were(self, row: int, likelihood: str):
+        X, y = counts(160)
+        clean, glitched = (
+            StreamingGPCountRegressor(**LINEAR, likelihood=likelihood, dynamics=["static", 0.1], robust=True)
+            for _ in range(2)
+        )
+        wild = y.copy()
+        wild[row] = 1e6
+        ratio = glitched.partial_fit(X, wild).predict(X) / clean.partial_fit(X, y).predict(X)
+        assert ratio.min() > 1.0 / 1.2
+        assert ratio.max() < 1.2
+
+    def test_with_absurd_counts_chunks_of_any_size_give_the_same_numbers(self, tmp_path: Path):
+        X, y = counts(200)
+        y[[30, 70, 71, 150]] = 1e5
+        y[170:] += 500.0
+        options: dict[str, Any] = {**LINEAR, "dynamics": ["static", 0.1], "robust": True}
+        whole = evaluate(StreamingGPCountRegressor(**options), X, y)
+        parts = StreamingGPCountRegressor(**options)
+        means = []
+        for rows in np.split(np.arange(200), [1, 2, 9, 59, 61, 70, 71, 130, 173]):
+            means.append(evaluate(parts, X[rows], y[rows]).mean)
+            parts.save(tmp_path / "c")
+            parts = StreamingGPCountRegressor.load(tmp_path / "c")
+        assert_allclose(np.concatenate(means), whole.mean, rtol=1e-9)
+
+    def test_a_rate_that_leaps_is_followed_after_five_rows(self):
+        X, y = counts(300)
+        y[200:] *= 100.0
+        model = StreamingGPCountRegressor(**LINEAR, dynamics=["static", 0.1], robust=True).partial_fit(
+            X[:204], y[:204]
+        )
+        before = np.median(model.predict(X[200:]) / y[200:].clip(1.0))
+        assert before < 0.1
+        model.partial_fit(X[204:230], y[204:230])
+        assert 0.5 < np.median(model.predict(X[230:]) / y[230:].clip(1.0)) < 2.0
+
+    def test_an_input_that_begins_to_move_predicts_nothing_absurd(self):
+        X, y = counts(200)
+        X[:, 1] = 5.0
+        model = StreamingGPCountRegressor(**LINEAR, robust=True).partial_fit(X, y)
+        X[:, 1] = 55.0
+        mean, std = model.predict(X, return_std=True)
+        assert mean.max() < 10 * y.max()
+        assert std.max() < 100 * y.max()
+
+    def test_what_is_predicted_is_one_distribution_in_double_precision(self):
+        """Bounded as it is: moments and quantiles are those of its probabilities."""
+        X, y = counts(100)
+        model = StreamingGPCountRegressor(**LINEAR, dynamics=["static", 0.1], robust=True).partial_fit(X, y)
+        far = np.array([[6.0, -4.0]])
+        mean, std = model.predict(far, return_std=True)
+        k = np.arange(60_000.0)
+        p = np.exp(model.log_density(np.repeat(far, len(k), axis=0), k))
+        assert mean.dtype == std.dtype == np.float64
+        assert_allclose(p.sum(), 1.0, atol=1e-4)
+        assert_allclose(p @ k, mean[0], rtol=0.01)
+        for level in (0.05, 0.5, 0.95):
+            assert model.predict_quantiles(far, [level])[0, 0] == np.argmax(np.cumsum(p) >= level)
+        with jax.enable_x64(True):
+            assert_array_equal(model.predict(far), mean)
 
 
 class TestGrades:

@@ -155,7 +155,7 @@ def test_a_regressor_goes_on_with_its_experts_on_other_devices(tmp_path):
     """As it does by itself where there are several GPUs."""
     X, y, mask, _ = rows()
     X, y = X[mask], y[mask]
-    here = StreamingGPRegressor("linear", warmup=8).partial_fit(X[:50], y[:50])
+    here = StreamingGPRegressor("linear", warmup=16).partial_fit(X[:50], y[:50])
     there = deepcopy(here)
     regressors = [there, here]
     there._learner._state = there._learner._state.spread(jax.devices()[:1])

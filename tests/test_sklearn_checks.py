@@ -27,7 +27,7 @@ def x64() -> Iterator[None]:
 
 
 # Counts must be whole numbers, which the targets of these checks are not; grades are named as `grades`, two at least.
-LINEAR = [estimator("linear", warmup=10) for estimator in (StreamingGPRegressor, StreamingGPClassifier)]
+LINEAR = [estimator("linear", warmup=24) for estimator in (StreamingGPRegressor, StreamingGPClassifier)]
 
 
 @parametrize_with_checks(LINEAR)
@@ -42,7 +42,7 @@ def test_default_model(check: Callable[[str, Any], None]):
 
 @pytest.mark.parametrize("check", [check_estimators_pickle, check_fit2d_1sample, check_methods_subset_invariance])
 def test_local_models(check: Callable[[str, Any], None]):
-    check("SplittingGPRegressor", SplittingGPRegressor(warmup=10, num_inducing=4, batch_size=10, steps=2))
+    check("SplittingGPRegressor", SplittingGPRegressor(warmup=24, num_inducing=4, batch_size=10, steps=2))
 
 
 @pytest.mark.parametrize("check", [check_estimators_pickle, check_fit2d_1sample, check_transformer_general])

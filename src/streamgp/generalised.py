@@ -21,7 +21,8 @@ from streamgp.engine.blocks import alike, by_group, features, in_blocks, member,
 from streamgp.engine.clock import advance, elapsed
 from streamgp.filtering import FilterState
 from streamgp.laplace_filter import predict_rows, prior_state, update_blocks
-from streamgp.likelihoods import LatentPredictive, Likelihood
+from streamgp.likelihoods import LatentPredictive, Likelihood, ceiling
+from streamgp.likelihoods.ceiling import Ceiling
 from streamgp.serialise import register
 from streamgp.weights import Mixture, WeightRule, along
 
@@ -58,11 +59,12 @@ class GeneralisedGroup(eqx.Module):
 
 @register
 class GeneralisedState(eqx.Module):
-    """Belief of every expert, a stack for each group; the weights; the clock."""
+    """Belief of every expert, a stack for each group; the weights; the clock; of counts, how large they may be."""
 
     filters: tuple[FilterState, ...]
     weights: Any
     last_time: Float[AnyArray, ""]
+    ceiling: Ceiling | None = None
 
 
 @register
@@ -71,7 +73,8 @@ class GeneralisedEnsemble(eqx.Module):
 
     Build it with `generalised_ensemble`. Experts keep the order in which they were given. Predictions are
     `LatentPredictive`s. With `offset`, the last column of X is no input but is added to all latent values: for
-    counts, the log of the exposure.
+    counts, the log of the exposure. With `highest`, a rate of counts that is believed at the start, counts far above
+    all before are not learnt, and predictions are bounded, as `streamgp.likelihoods.ceiling` has it.
     """
 
     groups: tuple[GeneralisedGroup, ...]
@@ -83,6 +86,7 @@ class GeneralisedEnsemble(eqx.Module):
     num_inputs: int = eqx.field(static=True)
     offset: bool = eqx.field(static=True, default=False)
     num_outputs: int = eqx.field(static=True, default=1)
+    highest: Float[Array, ""] | None = None
 
     @property
     def num_experts(self) -> int:
@@ -96,7 +100,9 @@ class GeneralisedEnsemble(eqx.Module):
         filters = tuple(
             prior_state(group.num_features, group.likelihood.num_latents, group.prior_var) for group in self.groups
         )
-        return GeneralisedState(filters, self.rule.init(self.log_prior), jnp.asarray(jnp.nan, self.time_unit.dtype))
+        last_time = jnp.asarray(jnp.nan, self.time_unit.dtype)
+        start = None if self.highest is None else ceiling.starting_at(self.highest)
+        return GeneralisedState(filters, self.rule.init(self.log_prior), last_time, start)
 
     @eqx.filter_jit
     def predict(
@@ -120,7 +126,10 @@ class GeneralisedEnsemble(eqx.Module):
             jax.lax.map(one_basis, (group.basis, beliefs, group.dynamics, group.prior_var, group.likelihood))
             for group, beliefs in zip(self.groups, state.filters, strict=True)
         ]
-        return self._mix(self.rule.predict(state.weights), parts, X.shape[0])
+        predictive = self._mix(self.rule.predict(state.weights), parts, X.shape[0])
+        if state.ceiling is None:
+            return predictive
+        return ceiling.bounded(predictive, ceiling.limit(state.ceiling.rate, offset))
 
     @eqx.filter_jit
     def update(
@@ -134,16 +143,21 @@ class GeneralisedEnsemble(eqx.Module):
     ) -> tuple[GeneralisedState, Info]:
         """Learn from the rows in order and return the one-step-ahead prediction of each.
 
-        Rows with a false `mask` change nothing; their entry in the returned prediction means nothing.
+        Rows with a false `mask` change nothing; their entry in the returned prediction means nothing. Rows whose
+        target is NaN are predicted, and time passes, but nothing is learnt.
         """
         n = X.shape[0]
         mask = jnp.ones(n, bool) if mask is None else mask
         X, offset = self._split(X)
         clock, last_time = advance(self.time_unit, state.last_time, mask, times)
+        learnt, limits, top = mask & jnp.isfinite(y[:, 0]), None, state.ceiling
+        y = jnp.where(learnt[:, None], y, 0.0)
+        if state.ceiling is not None:
+            top, limits = ceiling.learn(state.ceiling, y[:, 0], offset, learnt)
+            learnt = learnt & (y[:, 0] <= limits)
+        each = jnp.concatenate([y, offset[:, None], learnt[:, None]], axis=1)
         large = max(belief.mean.shape[-2] for belief in state.filters) >= LARGE
-        blocks = in_blocks(
-            X, jnp.concatenate([y, offset[:, None]], axis=1), mask, clock, length=LONG if large else SHORT
-        )
+        blocks = in_blocks(X, each, mask, clock, length=LONG if large else SHORT)
         live: list = [None] * len(self.groups)
         if self.rule.shuts_down:
             shapes = [group.prior_var.shape for group in self.groups]
@@ -155,12 +169,14 @@ class GeneralisedEnsemble(eqx.Module):
         filters, parts, outside = zip(*runs, strict=True)
         unfilled = [tuple(a[:, :, :n] for a in part) for part in parts]
         predictive = self._mix(jnp.zeros(self.num_experts), unfilled, n)
+        if limits is not None:
+            predictive = ceiling.bounded(predictive, limits)
         log_density = predictive.component_log_density(y)
-        weights, known = along(self.rule, state.weights, log_density, mask)
+        weights, known = along(self.rule, state.weights, log_density, learnt)
         predictive = replace(predictive, log_weights=jax.vmap(self.rule.predict)(known))
         rules = jnp.exp(known.log_weights) if isinstance(self.rule, Mixture) else None
         anywhere = jnp.stack(outside).any(0)[:n] & mask
-        return GeneralisedState(tuple(filters), weights, last_time), Info(predictive, anywhere, rules)
+        return GeneralisedState(tuple(filters), weights, last_time, top), Info(predictive, anywhere, rules)
 
     def extended(self, state: GeneralisedState, likelihoods: Any) -> tuple["GeneralisedEnsemble", GeneralisedState]:
         """The model and the state with one latent value more, at its prior: a class that no row had before.
@@ -205,7 +221,7 @@ def _update_group(
 
     The steps of a row are many small operations: done for all experts at once they cost little more than for one.
     """
-    C, (y, offset) = group.likelihood.num_latents, jnp.moveaxis(blocks.y, -1, 0)
+    C, (y, offset, learnt) = group.likelihood.num_latents, jnp.moveaxis(blocks.y, -1, 0)
 
     def one_basis(basis: Basis, *experts: Any) -> tuple:
         Phi, outside = features(basis, blocks)
@@ -214,7 +230,7 @@ def _update_group(
         def one(
             belief: FilterState, dynamics: Dynamics, prior_var: Array, likelihood: Likelihood, alive: Array | None
         ) -> tuple:
-            rows = (y, blocks.mask, blocks.tau, offset)
+            rows = (y, learnt > 0.0, blocks.tau, offset)
             new, (loc, cov) = update_blocks(belief, Phi, gram, *rows, likelihood, dynamics, prior_var)
             if alive is not None:
                 new = jax.tree.map(lambda a, b: jnp.where(alive, a, b), new, belief)
@@ -234,6 +250,7 @@ def generalised_ensemble(
     log_prior: Any = None,
     time_unit: float = 1.0,
     offset: bool = False,
+    highest: float | None = None,
 ) -> GeneralisedEnsemble:
     """Group experts by shape into one model.
 
@@ -250,6 +267,8 @@ def generalised_ensemble(
         The length of one time step, for streams with time stamps.
     offset
         Whether X has a last column that is added to the latent values.
+    highest
+        Of counts, the largest rate believed at the start; None: any count is believed.
     """
     if not experts:
         raise ValueError("generalised_ensemble: expected at least one expert, got none")
@@ -269,6 +288,7 @@ def generalised_ensemble(
         names=tuple(expert.name for expert in experts),
         num_inputs=experts[0].basis.num_inputs + offset,
         offset=offset,
+        highest=None if highest is None else jnp.asarray(float(highest)),
     )
 
 

@@ -12,11 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from streamgp.core import Info, Predictive
+from streamgp.data.bounds import InputBounds
 from streamgp.data.horizon import Forecasts, Origins
 from streamgp.data.imputation import Filled, Imputer
 from streamgp.data.lags import LaggedTargets
 from streamgp.data.pieces import COMPILED, PIECES, joined, pieces
-from streamgp.data.standardise import Standardiser
+from streamgp.data.standardise import Standardiser, robust_standardiser
 from streamgp.engine.host import one_blas_thread
 from streamgp.ensemble import Ensemble, Expert
 from streamgp.generalised import GeneralisedEnsemble
@@ -43,6 +44,7 @@ from streamgp.weights import Mixture
 
 # Of the weights, over the number of experts: twice what the slowest of the rules that share keeps for each.
 TRIM = 0.05
+LEAST_BOUNDED = 16  # rows whose range says how far inputs may go
 _Stretch = tuple[np.ndarray, np.ndarray, np.ndarray]
 _PROBES = 1024  # rows that are predicted to find out what the columns matter
 _MEASURED = PIECES[0]  # at row counts that are multiples of it, if anything was missing so far
@@ -126,6 +128,7 @@ class StreamLearner:
         # The warm-up's rows so far, (X, y, times) of each stretch; the arrays are never written to.
         self._kept: list[_Stretch] | None = [(np.zeros((0, num_inputs)), np.zeros((0, num_outputs)), np.zeros(0))]
         self._inputs = Standardiser.empty(width)
+        self._bounds = InputBounds.none(width)
         self._targets = Standardiser.empty(num_outputs)
         with jax.enable_x64(True):
             # An Ensemble, a GeneralisedEnsemble, a MultiKernel or LocalGPs, and its state.
@@ -468,7 +471,15 @@ class StreamLearner:
     def _standardiser(self, X: np.ndarray) -> Standardiser:
         """Of the inputs; the log of an exposure stays as it is."""
         columns = X * np.r_[np.ones(X.shape[1] - 1), 0.0] if self.spec.exposure else X
-        return Standardiser.empty(X.shape[1]).update(columns)
+        return robust_standardiser(columns) if self.spec.robust else Standardiser.empty(X.shape[1]).update(columns)
+
+    def _input_bounds(self, X: np.ndarray) -> InputBounds:
+        """Of the rows of a warm-up; none of few rows, in regression, and of an exposure."""
+        if not self.spec.robust or self.spec.task == "regression" or len(X) < LEAST_BOUNDED:
+            return InputBounds.none(X.shape[1])
+        columns = X.shape[1] - self.spec.exposure
+        bounds, none = InputBounds.of(X), InputBounds.none(X.shape[1])
+        return jax.tree.map(lambda a, b: np.where(np.arange(len(a)) % X.shape[1] < columns, a, b), bounds, none)
 
     def _advance(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None, past: np.ndarray) -> Info:
         """Learn rows; `past` are their targets as the rows after them are to see them."""
@@ -504,11 +515,14 @@ class StreamLearner:
     ) -> Info:
         """Learn pairs of inputs and targets; with a horizon, forecast from the `later` inputs after each of them."""
         parts = []
+        self._bounds, X, beyond = self._bounds.learn(X)
         for rows, size in pieces(len(X), self._sizes):
             piece = self._piece(X[rows], None if times is None else times[rows], size)
             n = rows.stop - rows.start
             target = np.zeros((size, self.num_outputs))
             target[:n] = (y[rows] - self._targets.mean) / self._targets.scale
+            if isinstance(self._model, GeneralisedEnsemble):
+                target[:n][beyond[rows]] = np.nan  # inputs that nothing vouches for: predicted, but not learnt
             mask = np.arange(size) < n
             ahead = self._piece(later[rows], None, size)["X"] if self.spec.horizon else None
             self._state, info = self._model.update(
@@ -524,7 +538,7 @@ class StreamLearner:
             rules = info.rules if self.experts else None  # of the provisional model nobody asks
             parts.append(info._replace(predictive=self._in_units(info.predictive, n), rules=rules))
             if self.warm:
-                self.outside_rows += int(info.outside.sum())
+                self.outside_rows += int((info.outside | beyond[rows]).sum())
                 self.flagged_rows += 0 if info.flagged is None else int(info.flagged.sum())
                 if info.sick is not None and info.sick.any():
                     self.restarted = self.restarted | frozenset(np.flatnonzero(info.sick.any(0)).tolist())
@@ -553,7 +567,7 @@ class StreamLearner:
         h = self.spec.horizon
         lags = LaggedTargets.empty(self.spec.lags, self.num_outputs)
         widened, X = (lags.widen(X, each, self._targets.mean, own=h > 0) for each in (usual, y))
-        self._inputs = self._standardiser(widened)
+        self._inputs, self._bounds = self._standardiser(widened), self._input_bounds(widened)
         self._origins = Origins.empty(h, X.shape[1]).paired(X)[1]
         if ends:
             self._fit(widened[: self.rows - h], usual[h:], times, incumbent)
@@ -605,7 +619,8 @@ class StreamLearner:
         return float(np.median(gaps[gaps > 0])) if self.timed and (gaps > 0).any() else 1.0
 
     def _fit(self, X: np.ndarray, y: np.ndarray, times: np.ndarray, incumbent: Expert | None) -> None:
-        inputs, targets = self._inputs.transform(X), np.asarray((y - self._targets.mean) / self._targets.scale)
+        inputs = self._inputs.transform(self._bounds.clip(X)[0])
+        targets = np.asarray((y - self._targets.mean) / self._targets.scale)
         settings = {"seed": self.seed, "time_unit": self._time_unit(times), "progress": self.progress}
         # Centres and factors made outside of the fits, too, are to be the same whatever threads BLAS may have.
         with one_blas_thread():
@@ -622,7 +637,7 @@ class StreamLearner:
     def _piece(self, X: np.ndarray, times: np.ndarray | None, size: int) -> dict[str, Any]:
         """Standardised rows and their times, padded to `size` rows."""
         padded = np.zeros((size, X.shape[1]))
-        padded[: len(X)] = self._inputs.transform(X)
+        padded[: len(X)] = self._inputs.transform(self._bounds.clip(X)[0])
         if times is None:
             return {"X": jnp.asarray(padded), "times": None}
         return {"X": jnp.asarray(padded), "times": jnp.asarray(np.pad(times, (0, size - len(X)), mode="edge"))}
@@ -667,6 +682,7 @@ class StreamLearner:
             "experts": [asdict(expert) for expert in self.experts],
             "kept": None if self._kept is None else joined(self._kept),
             "inputs": self._inputs,
+            "bounds": self._bounds,
             "targets": self._targets,
             "lags": self._lags,
             "origins": self._origins,
@@ -689,6 +705,7 @@ class StreamLearner:
         learner.experts = [FittedExpert(**expert) for expert in tree["experts"]]
         learner._kept = None if tree["kept"] is None else [tree["kept"]]
         learner._inputs, learner._targets = tree["inputs"], tree["targets"]
+        learner._bounds = tree.get("bounds", learner._bounds)  # younger than some checkpoints
         learner._lags, learner._origins, learner._forecasts = tree["lags"], tree["origins"], tree["forecasts"]
         learner._model, learner._state = tree["model"], tree["state"]
         if "imputer" in tree:  # younger than some checkpoints

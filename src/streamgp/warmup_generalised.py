@@ -12,7 +12,7 @@ from streamgp.bases import Basis, Fourier, Intercept, Linear
 from streamgp.dynamics import static
 from streamgp.generalised import GeneralisedEnsemble, GeneralisedExpert, generalised_ensemble
 from streamgp.laplace_evidence import LaplaceFit, fit_likelihood
-from streamgp.likelihoods import Categorical, Likelihood, NegativeBinomial, Ordinal, Poisson
+from streamgp.likelihoods import Categorical, Likelihood, NegativeBinomial, Ordinal, Poisson, ceiling
 from streamgp.multikernel import MultiKernel
 from streamgp.spec import Spec
 from streamgp.warmup import FLAT_GAIN, FLAT_SHARE, FittedExpert, Job, dynamics_of, make_jobs, side_by_side
@@ -61,13 +61,19 @@ def provisional_generalised(
         start = scale * float(np.sqrt(inputs))
         bases.append(Intercept(Fourier.from_data(box, num_features=PROVISIONAL_FEATURES, start=start, key=key)))
     slots = max(2, 1 << (num_classes - 1).bit_length())
-    likelihood = make_likelihood(spec, y, num_classes, slots)
+    highest = highest_rate(spec, y, np.ones(len(y)))
+    likelihood = make_likelihood(spec, y if highest is None else y[y <= highest], num_classes, slots)
     experts = [
         GeneralisedExpert(basis, jnp.asarray(prior_var), likelihood, static())
         for basis in bases
         for prior_var in PROVISIONAL_VARS
     ]
-    return generalised_ensemble(experts, BMA(), offset=spec.exposure)
+    return generalised_ensemble(experts, BMA(), offset=spec.exposure, highest=highest)
+
+
+def highest_rate(spec: Spec, y: np.ndarray, exposure: np.ndarray) -> float | None:
+    """Of counts, the largest rate per exposure that is believed; None where that is no question."""
+    return ceiling.believed(y, exposure) if spec.task == "count" and spec.robust else None
 
 
 def with_class(model: Any, state: Any, num_classes: int, rows: int) -> tuple[Any, Any]:
@@ -115,6 +121,10 @@ def fit_generalised(
     """
     inputs = X[:, : X.shape[1] - spec.exposure]
     offset = X[:, -1] if spec.exposure else np.zeros(len(X))
+    highest = highest_rate(spec, y, np.exp(offset))
+    if highest is not None:
+        keep = y <= highest * np.exp(offset) * (1.0 + 1e-12)  # the rate is a quotient, with its rounding
+        inputs, y, offset = inputs[keep], y[keep], offset[keep]
     likelihood = make_likelihood(spec, y / np.exp(offset), num_classes, max(2, num_classes))
     fits = _fit_all(spec, inputs, y, offset, likelihood, num_classes, seed, progress or (lambda done, todo: None))
     experts: list[GeneralisedExpert] = []
@@ -127,7 +137,7 @@ def fit_generalised(
             table.append(FittedExpert(title, label, name, spec.likelihood, fit.basis.num_features, fit.gain))
             groups.append(number)
     rule = spec.make_rule(groups)
-    return generalised_ensemble(experts, rule, time_unit=time_unit, offset=spec.exposure), table
+    return generalised_ensemble(experts, rule, time_unit=time_unit, offset=spec.exposure, highest=highest), table
 
 
 def _fit_all(

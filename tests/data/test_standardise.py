@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamgp.data import Standardiser
+from streamgp.data.standardise import far_out, robust_standardiser
 
 
 def after(blocks: list[np.ndarray]) -> Standardiser:
@@ -86,3 +87,56 @@ def test_update_is_pure() -> None:
     first.update(X)
     assert (float(first.count), float(first.mean[0]), float(first.m2[0]), X[0, 0]) == (2.0, 1.5, 0.5, 5.0)
     assert first.update(np.empty((0, 1))) is first
+
+
+class TestRobust:
+    """What a glitch does to the scale, and what is none."""
+
+    @staticmethod
+    def plain(X: np.ndarray) -> Standardiser:
+        return Standardiser.empty(X.shape[1]).update(X)
+
+    @pytest.mark.parametrize("value", [1e3, -1e9, 1e150])
+    @pytest.mark.parametrize("rows", [1, 4])
+    def test_glitches_leave_the_others_scale_as_it_was(self, value: float, rows: int):
+        X = np.random.default_rng(0).normal([0.0, 1e6], [1.0, 0.1], (400, 2))
+        clean = self.plain(X[rows:])
+        X[:rows] = value
+        found = robust_standardiser(X)
+        np.testing.assert_allclose(found.mean, clean.mean, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(found.scale, clean.scale, rtol=1e-9)
+        assert self.plain(X).scale[0] > 20.0  # without it
+
+    @pytest.mark.parametrize("n", [1, 8, 50, 1000])
+    def test_where_nothing_is_far_out_it_is_the_plain_one(self, n: int):
+        rng = np.random.default_rng(n)
+        pulses = np.where(rng.random(n) < 0.03, rng.exponential(10.0, n), 0.0)
+        flag = (np.arange(n) == n // 2).astype(float)
+        rare = (rng.random(n) < 0.02).astype(float)
+        resting = np.where(rng.random(n) < 0.05, 10.0, 1e-3 * rng.normal(size=n))
+        X = np.column_stack(
+            [
+                rng.normal(size=n),
+                rng.exponential(size=n),
+                np.ones(n),
+                pulses,
+                flag,
+                rare,
+                rng.standard_t(3, n),
+                resting,
+            ]
+        )
+        found, plain = robust_standardiser(X), self.plain(X)
+        for name in ("count", "mean", "m2"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(plain, name))
+
+    def test_a_glitch_among_pulses_is_found(self):
+        rng = np.random.default_rng(0)
+        pulses = np.where(rng.random(1000) < 0.03, rng.exponential(10.0, 1000), 0.0)[:, None]
+        clean = self.plain(pulses)
+        pulses[5] = 1e6
+        np.testing.assert_allclose(robust_standardiser(pulses).scale, clean.scale, rtol=0.01)
+
+    def test_few_values_of_heavy_tails_are_far(self):
+        X = np.random.default_rng(0).standard_t(2, (20_000, 1))
+        assert far_out(X).mean() < 1e-3

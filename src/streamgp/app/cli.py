@@ -177,7 +177,7 @@ def run(
         ),
     ] = None,
     warmup: Annotated[
-        int | None, typer.Option(min=1, help="Rows of the warm-up. Default: 1000, or a fifth of a shorter file.")
+        int | None, typer.Option(min=10, help="Rows of the warm-up. Default: 1000, or a fifth of a shorter file.")
     ] = None,
     warmup_posterior: Annotated[
         Start, typer.Option(help="After the fit: learn the warm-up rows, or restart from the prior.")

@@ -18,7 +18,7 @@ from streamgp.app.wording import plural
 from streamgp.data import Chunk, DataError, RowReader, Schema
 from streamgp.data.lags import lag_names
 from streamgp.data.readers import Missing
-from streamgp.estimators import expert_table
+from streamgp.estimators import LEAST_WARMUP, expert_table
 from streamgp.evaluation import ClassMetrics, Conformal, prequential, results
 from streamgp.learner import StreamLearner
 from streamgp.noise import parse as parse_noise
@@ -165,7 +165,7 @@ class Job:
                 stopped = (
                     f"{self.reader.name}: the stream ended after {plural(self.metrics.rows, 'row')}, within the "
                     f"warm-up of {self.learner.warmup:,}, so no expert was fitted; start again with a shorter one, "
-                    f"such as --warmup {max(1, self.metrics.rows // 5)}"
+                    f"such as --warmup {max(LEAST_WARMUP, self.metrics.rows // 5)}"
                 )
             metrics = self._result(first_row, stopped)
             if self.directory is not None:

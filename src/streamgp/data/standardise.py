@@ -2,11 +2,15 @@
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from streamgp.serialise import register
 
 _CLIP = 1e3
+# What lies out by this many times the distance from the median that nearly all keep to is no part of the scale.
+FAR = 10.0
+SHARE = 0.02  # of the values that differ from the median, so many, and one more, may lie as far out as they like
+FEWEST = 10  # values that differ from the median; among fewer nobody can tell what is far
 
 
 @register
@@ -61,3 +65,37 @@ class Standardiser(eqx.Module):
 def standardise(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Centred and scaled rows, clipped to +-1000."""
     return np.minimum(np.maximum((X - mean) / scale, -_CLIP), _CLIP)
+
+
+def robust_standardiser(X: Float[np.ndarray, "n d"]) -> Standardiser:
+    """The standardiser of finite rows without the values that are `far_out`: a glitch does not set the scale.
+
+    Where nothing is far out it is the plain one. The values left out count as the mean of the others.
+    """
+    far = far_out(X)
+    if not far.any():
+        return Standardiser.empty(X.shape[1]).update(X)
+    near = np.maximum((~far).sum(axis=0), 1)
+    about = np.median(X, axis=0)  # nothing of an offset, or of what is far out, gets into the sums
+    shift = np.where(far, 0.0, X - about).sum(axis=0) / near
+    m2 = np.where(far, 0.0, np.square(X - about - shift)).sum(axis=0)
+    return Standardiser(np.asarray(float(len(X))), about + shift, m2 * (len(X) / near))
+
+
+def far_out(X: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, "n d"]:
+    """Which values lie so far out of their column that they must be glitches.
+
+    Those are at most 2% of the values, and one, that lie more than 10 times as far from the median as any other
+    does. Ordinary heavy tails do not: of a normal column nothing beyond some 25 standard deviations would be left
+    out, of Student's t with 2 degrees of freedom one value in 2,000. Values equal to the median do not count, neither
+    as near nor in the 2%, so pulses of a column that rests at exactly one value, flags, and rare categories stay. In
+    a column that rests with some noise, pulses in less than 2% of the rows are taken for glitches if they outdo the
+    noise tenfold.
+    """
+    if len(X) < FEWEST:
+        return np.zeros(X.shape, bool)
+    distance = np.abs(X - np.median(X, axis=0))
+    differing = (distance > 0.0).sum(axis=0)
+    few = (SHARE * differing).astype(int) + 1
+    others = np.take_along_axis(np.sort(distance, axis=0), (len(X) - 1 - few)[None], axis=0)
+    return (distance > FAR * others) & (differing >= FEWEST)

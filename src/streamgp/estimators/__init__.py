@@ -1,6 +1,6 @@
 """Estimators for NumPy arrays and data frames, with scikit-learn's conventions."""
 
-from streamgp.estimators.base import DEFAULT_WARMUP, default_warmup, expert_table
+from streamgp.estimators.base import DEFAULT_WARMUP, LEAST_WARMUP, default_warmup, expert_table
 from streamgp.estimators.classifier import StreamingGPClassifier
 from streamgp.estimators.counts import StreamingGPCountRegressor
 from streamgp.estimators.evaluate import evaluate
@@ -11,6 +11,7 @@ from streamgp.estimators.splitting import SplittingGPRegressor
 
 __all__ = [
     "DEFAULT_WARMUP",
+    "LEAST_WARMUP",
     "SplittingGPRegressor",
     "StreamingGPClassifier",
     "StreamingGPCountRegressor",

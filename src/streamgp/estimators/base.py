@@ -1,5 +1,6 @@
 """What all estimators share: a learner behind scikit-learn's conventions, checked input, checkpoints."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -10,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from streamgp import checkpoint
+from streamgp.estimators.access import Access, access_to, alone
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.prequential import Metrics, ScoredRows, collect
 from streamgp.learner import StreamLearner
@@ -19,6 +21,7 @@ from streamgp.validation import Rows, check_inputs, check_rows
 
 DEFAULT_WARMUP = 1000
 SHORT_WARMUP = 50  # below it a fifth of a short data set teaches too little
+LEAST_WARMUP = 10  # and a row for each input: with fewer there is nothing that error bars could rest on
 # Parameters of every estimator that describe its model.
 _SHARED = (
     *("bases", "features_per_basis", "dynamics", "weights"),
@@ -27,7 +30,10 @@ _SHARED = (
 
 
 class StreamEstimator(BaseEstimator):
-    """An estimator that learns a stream in its order; its parameters are those of the classes derived from it."""
+    """An estimator that learns a stream in its order; its parameters are those of the classes derived from it.
+
+    Several threads may call it: calls take place one after the other, in some order.
+    """
 
     n_features_in_: int
     feature_names_in_: np.ndarray
@@ -67,12 +73,18 @@ class StreamEstimator(BaseEstimator):
     # What has been learnt
 
     @property
+    def _access(self) -> Access:
+        return access_to(self)
+
+    @property
+    @alone
     def weights_(self) -> np.ndarray:
         """The experts' weights for the next row."""
         self._check_fitted()
         return self._learner.weights
 
     @property
+    @alone
     def experts_(self) -> list[dict[str, Any]]:
         """One dictionary per expert, weight included."""
         self._check_fitted()
@@ -98,6 +110,7 @@ class StreamEstimator(BaseEstimator):
 
     # Keeping
 
+    @alone
     def save(self, path: str | Path) -> None:
         """Write a checkpoint directory (JSON and safetensors); an earlier one there is replaced only at the end."""
         self._check_fitted()
@@ -198,19 +211,22 @@ class StreamEstimator(BaseEstimator):
         return self
 
     def _start(self, rows: Rows, default_warmup: int) -> None:
+        spec = self._make_spec()
+        least = LEAST_WARMUP + rows.X.shape[1] + rows.y.shape[1] * len(spec.lags)
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31 - 1)
         self._learner = StreamLearner(
-            self._make_spec(),
+            spec,
             num_inputs=rows.X.shape[1],
             num_outputs=rows.y.shape[1],
-            warmup=default_warmup if self.warmup is None else whole_number("warmup", self.warmup),
+            warmup=max(default_warmup, least) if self.warmup is None else _checked_warmup(self.warmup, least),
             seed=int(seed),
             timed=rows.times is not None,
             num_classes=self._classes_at_start,
         )
         self._single = rows.single
+        self._access.told_of_warmup = False
         self.skipped_rows_ = 0
 
     def _learn(self, rows: Rows) -> None:
@@ -220,7 +236,45 @@ class StreamEstimator(BaseEstimator):
 
     def _predict(self, X: Any, times: Any) -> Any:
         self._check_fitted()
-        return self._learner.predict(*check_inputs(self, X, times, self._learner))
+        X, times = check_inputs(self, X, times, self._learner)
+        self._tell(len(X))
+        return self._learner.predict(X, times)
+
+    def _tell(self, rows: int) -> None:
+        """Warn of predictions, of so many rows, that may not be what was wanted."""
+        learner = self._learner
+        if not learner.warm and not self._access.told_of_warmup:
+            self._access.told_of_warmup = True
+            warnings.warn(
+                f"predict: the model is still in its warm-up, with {learner.rows:,} of {learner.warmup:,} rows "
+                f"learnt, so a simple default model predicts; learn more rows first, or choose a shorter warm-up "
+                f"(warmup=)",
+                stacklevel=5,
+            )
+        if learner.spec.lags and rows > 1:
+            warnings.warn(
+                f"predict: each of the {rows:,} rows is taken as the next one, with the same lagged targets, since "
+                f"those of the rows between are not known; for rows that follow each other use evaluate, or predict "
+                f"and learn them one by one, or give a horizon to forecast farther ahead",
+                stacklevel=5,
+            )
+
+    @staticmethod
+    def _levels(quantiles: Any) -> np.ndarray:
+        """The probabilities of quantiles, checked; there may be none."""
+        levels = np.atleast_1d(np.asarray(quantiles, dtype=float))
+        if levels.ndim != 1 or not ((levels > 0.0) & (levels < 1.0)).all():
+            raise ValueError(f"quantiles: expected probabilities strictly between 0 and 1, got {quantiles}")
+        return levels
+
+
+def _checked_warmup(warmup: Any, least: int) -> int:
+    if whole_number("warmup", warmup) < least:
+        raise ValueError(
+            f"warmup: expected at least {least} rows, {LEAST_WARMUP} and one for each input, got {warmup}: bands "
+            f"from fewer would mean nothing; leave warmup out for a length that suits the data"
+        )
+    return int(warmup)
 
 
 def default_warmup(rows: int) -> int:

@@ -4,10 +4,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from streamgp.estimators.labels import LabelEstimator, Labels, missing
+from streamgp.estimators.access import alone
+from streamgp.estimators.labels import LabelEstimator, Labels, as_labels, missing
 from streamgp.evaluation.labels import ClassMetrics
 from streamgp.spec import Spec
 from streamgp.validation import Rows
@@ -51,13 +51,15 @@ missing, random_state
     ['hot', 'cold']
     """
 
+    @alone
     def fit(self, X: Any, y: Any, times: Any = None) -> Self:
         """Forget everything, then learn all rows in their order: one pass, as `partial_fit` would.
 
         All labels of `y` are known as classes from the first row on.
         """
-        return self._fit(self._prepare(X, y, times, reset=True, classes=_checked(y)))
+        return self._fit(self._prepare(X, y, times, reset=True, classes=self._checked(y)))
 
+    @alone
     def partial_fit(self, X: Any, y: Any, classes: Any = None, times: Any = None) -> Self:
         """Learn from rows of shape (n, D) and labels (n,), in order; call it as often as you like.
 
@@ -77,11 +79,13 @@ missing, random_state
         first = not self.__sklearn_is_fitted__()
         return self._partial_fit(self._prepare(X, y, times, reset=first, classes=classes))
 
+    @alone
     def predict(self, X: Any, times: Any = None) -> np.ndarray:
         """The most probable label of each row."""
         return self.classes_[np.argmax(self.predict_proba(X, times), axis=1)]
 
     @property
+    @alone
     def classes_(self) -> np.ndarray:
         """The labels."""
         self._check_fitted()
@@ -95,7 +99,7 @@ missing, random_state
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool, classes: Any = None) -> Rows:
         """Rows with class codes for targets; labels that usable rows have are among those known from now on."""
         known = Labels.sorted_from(np.asarray([] if classes is None else classes)) if reset else self._labels
-        codes, everything = known.encode(_checked(y))
+        codes, everything = known.encode(self._checked(y))
         rows, labels = known.admit(self._check_learn(X, codes, times, reset), everything)
         if reset:
             self._classes_at_start = len(known.names)
@@ -105,9 +109,8 @@ missing, random_state
     def _metrics(self, unscored: int) -> ClassMetrics:
         return ClassMetrics([str(label) for label in self._labels.names], unscored)
 
-
-def _checked(y: Any) -> np.ndarray:
-    """Labels (n,), of which missing ones are allowed."""
-    y = column_or_1d(y, warn=True)
-    check_classification_targets(y[~missing(y)])
-    return y
+    def _checked(self, y: Any) -> np.ndarray:
+        """Labels (n,), of which missing ones are allowed where rows are skipped."""
+        y = as_labels(y, self.on_bad_row == "skip")
+        check_classification_targets(y[~missing(y)])
+        return y

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import column_or_1d
 
+from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.evaluation.counts import CountMetrics
 from streamgp.presets import whole_number
@@ -81,10 +82,12 @@ missing, random_state
         )
         self.likelihood = likelihood
 
+    @alone
     def fit(self, X: Any, y: Any, exposure: Any = None, times: Any = None) -> Self:
         """Forget everything, then learn all rows in their order: one pass, as `partial_fit` would."""
         return self._fit(self._prepare(X, y, times, reset=True, exposure=exposure))
 
+    @alone
     def partial_fit(self, X: Any, y: Any, exposure: Any = None, times: Any = None) -> Self:
         """Learn from rows of shape (n, D) and counts (n,), in order; call it as often as you like.
 
@@ -105,22 +108,25 @@ missing, random_state
         first = not self.__sklearn_is_fitted__()
         return self._partial_fit(self._prepare(X, y, times, reset=first, exposure=exposure))
 
+    @alone
     def predict(self, X: Any, return_std: bool = False, exposure: Any = None, times: Any = None) -> Any:
         """Mean of the next count for each row, and its standard deviation if asked."""
         predictive = self._predict_exposed(X, exposure, times)
         mean = np.asarray(predictive.mean)[:, 0]
         return (mean, np.asarray(predictive.std)[:, 0]) if return_std else mean
 
+    @alone
     def predict_quantiles(
         self, X: Any, quantiles: Sequence[float], exposure: Any = None, times: Any = None
     ) -> np.ndarray:
         """Quantiles of the next count, shape (n, Q): the least count with at least that much probability up to it."""
-        levels = np.atleast_1d(np.asarray(quantiles, dtype=float))
-        if not ((levels > 0.0) & (levels < 1.0)).all():
-            raise ValueError(f"quantiles: expected probabilities strictly between 0 and 1, got {quantiles}")
+        levels = self._levels(quantiles)
         predictive = self._predict_exposed(X, exposure, times)
+        if not len(levels):
+            return np.zeros((len(predictive.loc), 0))
         return np.stack([np.asarray(predictive.quantile(float(level)))[:, 0] for level in levels], axis=-1)
 
+    @alone
     def log_density(self, X: Any, y: Any, exposure: Any = None, times: Any = None) -> np.ndarray:
         """Log probability of the counts `y` under the prediction of each row, shape (n,)."""
         predictive = self._predict_exposed(X, exposure, times)
@@ -130,6 +136,7 @@ missing, random_state
         with jax.enable_x64(True):
             return np.asarray(predictive.log_density(y[:, None]))
 
+    @alone
     def sample(self, X: Any, n: int = 1, exposure: Any = None, times: Any = None) -> np.ndarray:
         """Draw n counts for each row from its own prediction, shape (rows, n).
 
@@ -175,6 +182,7 @@ missing, random_state
     def _predict_exposed(self, X: Any, exposure: Any, times: Any) -> Any:
         self._check_fitted()
         X, times = check_inputs(self, X, times, self._learner)
+        self._tell(len(X))
         if not self._exposed and exposure is None:
             return self._learner.predict(X, times)
         if not self._exposed or exposure is None:

@@ -48,6 +48,14 @@ def evaluate(
         Arrays with one entry per row, ``mean``, ``std``, ``log_density``, ``weights``, ..., and ``metrics``. Labels
         and grades have ``probabilities`` and ``predicted`` in place of mean, std and quantiles.
     """
+    with model._access.lock:
+        return _evaluated(model, X, y, times, exposure, conformal, progress)
+
+
+def _evaluated(
+    model: StreamEstimator, X: Any, y: Any, times: Any, exposure: Any, conformal: float | None, progress: bool
+) -> Any:
+    """`evaluate`, with the model to itself."""
     more = {} if exposure is None else {"exposure": exposure}
     begin = not model.__sklearn_is_fitted__()
     rows = model._prepare(X, y, times, begin, **more)

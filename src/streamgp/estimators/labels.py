@@ -5,7 +5,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from sklearn.utils import column_or_1d
 
+from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.prequential import LabelEvaluation, ScoredRows, collect_labels
@@ -41,6 +43,9 @@ class Labels:
     def encode(self, y: np.ndarray) -> tuple[np.ndarray, "Labels"]:
         """The code of each label, NaN where it is missing, and the labels with those that are new, as they came."""
         absent = missing(y)
+        if self.names and not absent.all() and _is_text(self.array) != _is_text(y):
+            old, new = (("numbers", "text"), ("text", "numbers"))[_is_text(self.array)]
+            raise ValueError(f"y: expected labels that are {old}, as before, got {new}; turn them into {old}")
         codes = dict(zip(self.names, range(len(self.names)), strict=True))
         found = [
             np.nan if gone else codes.setdefault(label, len(codes))
@@ -76,6 +81,7 @@ class LabelEstimator(StreamEstimator):
 
     _labels: Labels
 
+    @alone
     def predict_proba(self, X: Any, times: Any = None) -> np.ndarray:
         """Probability of every class or grade of `classes_` for each row, shape (n, K); rows sum to one."""
         predictive = self._predict(X, times)
@@ -95,8 +101,52 @@ class LabelEstimator(StreamEstimator):
         self._labels = Labels.from_tree(tree["labels"])
 
 
+def _is_text(labels: np.ndarray) -> bool:
+    return labels.dtype.kind in "OUS"
+
+
 def _name(dtype: np.dtype) -> str:
     return np.dtype(dtype).str
+
+
+def as_labels(y: Any, skip: bool) -> np.ndarray:
+    """Labels (n,) of one kind, text or numbers; of which some may be missing if rows are to be skipped.
+
+    Raises
+    ------
+    ValueError
+        If there are both, something else, or none where there must be one.
+    """
+    labels = column_or_1d(y, warn=True)
+    if labels.dtype.kind in "US" and isinstance(y, list | tuple):  # NumPy has turned numbers into text
+        labels = np.asarray(y, dtype=object).reshape(-1)
+    absent = missing(labels)
+    if absent.any() and not skip:
+        row = int(np.argmax(absent))
+        raise ValueError(
+            f"y: expected a label in every row, got {labels.tolist()[row]} at row {row}; give it one, or skip such "
+            f"rows with on_bad_row='skip'"
+        )
+    if labels.dtype.kind != "O":
+        return labels
+    first: dict[str, int] = {}
+    for row in np.flatnonzero(~absent).tolist():
+        first.setdefault(_kind(labels[row]), row)
+    if len(first) > 1:
+        (one, i), (other, j), *_ = first.items()
+        raise ValueError(
+            f"y: expected labels of one kind, got {labels[i]!r} ({one}) at row {i} and {labels[j]!r} ({other}) at "
+            f"row {j}; turn all of them into text, or all into numbers"
+        )
+    if "a number" in first:
+        return np.asarray([np.nan if gone else label for label, gone in zip(labels.tolist(), absent, strict=True)])
+    return labels
+
+
+def _kind(label: Any) -> str:
+    if isinstance(label, str):
+        return "text"
+    return "a number" if isinstance(label, bool | int | float | np.bool_ | np.number) else type(label).__name__
 
 
 def missing(y: np.ndarray) -> np.ndarray:

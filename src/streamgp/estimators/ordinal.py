@@ -4,9 +4,9 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils import column_or_1d
 
-from streamgp.estimators.labels import LabelEstimator, Labels, missing
+from streamgp.estimators.access import alone
+from streamgp.estimators.labels import LabelEstimator, Labels, as_labels, missing
 from streamgp.evaluation.grades import GradeMetrics
 from streamgp.spec import Spec
 from streamgp.validation import Rows
@@ -42,10 +42,12 @@ missing, random_state
     [0, 1, 2]
     """
 
+    @alone
     def fit(self, X: Any, y: Any, grades: Any = None, times: Any = None) -> Self:
         """Forget everything, then learn all rows in their order: one pass, as `partial_fit` would."""
         return self._fit(self._prepare(X, y, times, reset=True, grades=grades))
 
+    @alone
     def partial_fit(self, X: Any, y: Any, grades: Any = None, times: Any = None) -> Self:
         """Learn from rows of shape (n, D) and grades (n,), in order; call it as often as you like.
 
@@ -66,12 +68,14 @@ missing, random_state
         first = not self.__sklearn_is_fitted__()
         return self._partial_fit(self._prepare(X, y, times, reset=first, grades=grades))
 
+    @alone
     def predict(self, X: Any, times: Any = None) -> np.ndarray:
         """The median grade of each row: the lowest that is reached with a probability of one half."""
         reached = np.cumsum(self.predict_proba(X, times), axis=1)
         return self.classes_[np.argmax(reached >= 0.5 - 1e-12, axis=1)]
 
     @property
+    @alone
     def classes_(self) -> np.ndarray:
         """The grades."""
         self._check_fitted()
@@ -84,7 +88,7 @@ missing, random_state
 
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool, grades: Any = None) -> Rows:
         """Rows with the numbers of their grades, from 0, for targets."""
-        y = column_or_1d(y, warn=True)
+        y = as_labels(y, self.on_bad_row == "skip")
         known = self._labels if not reset else _in_order(y, grades)
         codes, everything = known.encode(y)
         others = everything.names[len(known.names) :]

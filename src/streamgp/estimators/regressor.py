@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.evaluation.metrics import StreamMetrics, in_pieces
 from streamgp.presets import whole_number
@@ -30,7 +31,9 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         processes, ``ovfe``, ``wgpr``, ``solar-gp``, ``lgpr`` (see `SplittingGPRegressor`): to these, of what follows,
         `warmup`, `features_per_basis`, `lags`, `missing` and `random_state` apply.
     warmup
-        Rows of the warm-up. None: 1,000, or in `fit` a fifth of a shorter data set (but 50 rows if there are).
+        Rows of the warm-up, at least 10 and one for each input, lags included. None: 1,000, or in `fit` a fifth of a
+        shorter data set (but 50 rows if there are). Before its end `predict` warns once that a simple default model
+        is at work.
     bases
         Names of basis families in place of the preset's: see ``streamgp.bases.FAMILIES``.
     features_per_basis
@@ -66,7 +69,9 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
     lags
         Past targets as further inputs, in rows back: ``(1, 2, 24)``, or an int for that one lag. They count the rows
         that were learnt, and must be shorter than the warm-up. `predict` takes every row as the next one, so its
-        lags are those of the last row learnt. In the first rows the mean target stands in for what is missing.
+        lags are those of the last row learnt; given several rows it says so in a warning, since of rows that follow
+        each other this is wrong for all but the first: `evaluate` them, predict and learn them one by one, or choose
+        a `horizon`. In the first rows the mean target stands in for what is missing.
         With lags, X may have no columns.
     horizon
         How many rows ahead to forecast, at least 1. `predict` then forecasts the target that comes so many rows after
@@ -147,10 +152,12 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
 
     # Learning
 
+    @alone
     def fit(self, X: Any, y: Any, times: Any = None) -> Self:
         """Forget everything, then learn all rows in their order: one pass, as `partial_fit` would."""
         return self._fit(self._prepare(X, y, times, reset=True))
 
+    @alone
     def partial_fit(self, X: Any, y: Any, times: Any = None) -> Self:
         """Learn from rows of shape (n, D) and targets (n,) or (n, E), in order; call it as often as you like.
 
@@ -170,6 +177,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
 
     # Predicting
 
+    @alone
     def predict(self, X: Any, return_std: bool = False, times: Any = None) -> Any:
         """Mean of the next target for each row, and its standard deviation (noise included) if asked.
 
@@ -179,15 +187,17 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         mean, std = in_pieces(lambda p: (p.mean, p.std), predictive)
         return (self._shape(mean), self._shape(std)) if return_std else self._shape(mean)
 
+    @alone
     def predict_quantiles(self, X: Any, quantiles: Sequence[float], times: Any = None) -> np.ndarray:
         """Quantiles of the next target, shape (n, Q), or (n, E, Q) with several targets."""
-        levels = np.atleast_1d(np.asarray(quantiles, dtype=float))
-        if not ((levels > 0.0) & (levels < 1.0)).all():
-            raise ValueError(f"quantiles: expected probabilities strictly between 0 and 1, got {quantiles}")
+        levels = self._levels(quantiles)
         predictive = self._predict(X, times)
+        if not len(levels):
+            return np.zeros((*self._shape(predictive.loc[:, 0]).shape, 0))
         found = in_pieces(lambda p: tuple(p.quantile(float(level)) for level in levels), predictive)
         return np.stack([self._shape(q) for q in found], axis=-1)
 
+    @alone
     def log_density(self, X: Any, y: Any, times: Any = None) -> np.ndarray:
         """Log density of the targets `y` under the prediction of each row, shape (n,); joint over several targets."""
         predictive = self._predict(X, times)
@@ -198,6 +208,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
             raise ValueError(f"y: expected the targets of the rows of X, shape {expected}, got shape {y.shape}")
         return in_pieces(lambda p, y: (p.log_density(y),), predictive, y.reshape(n, outputs))[0]
 
+    @alone
     def sample(self, X: Any, n: int = 1, times: Any = None) -> np.ndarray:
         """Draw n targets for each row from its own prediction, shape (rows, n), or (rows, E, n).
 
@@ -212,6 +223,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
 
     # One row at a time
 
+    @alone
     def predict_one(self, x: Any, time: Any = None) -> tuple[Any, Any]:
         """Mean and standard deviation of the next target for one row, as two numbers (or arrays of several targets).
 
@@ -239,6 +251,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         mean, std = self._learner.predict_one(*check_one(x, time, self._learner, self.missing))
         return (mean[0], std[0]) if self._single else (mean, std)
 
+    @alone
     def learn_one(self, x: Any, y: Any, time: Any = None) -> Self:
         """Learn from one row: its inputs (D,), its target (or targets, shape (E,)) and its time stamp, if any.
 

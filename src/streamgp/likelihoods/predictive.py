@@ -96,10 +96,11 @@ class LatentPredictive(eqx.Module):
         if namespace(*jax.tree.leaves((self, arrays))) is not np:
             return function(self, *arrays)
         parts = []
-        for rows, size in pieces(len(self.log_weights), COMPILED):
-            n = rows.stop - rows.start
-            piece = jax.tree.map(lambda a, rows=rows, size=size: _filled(a[rows], size), (self, *arrays))
-            parts.append(np.asarray(function(*piece))[:n])
+        with jax.enable_x64(self.loc.dtype == np.float64):  # the digits are those of the prediction, whoever asks
+            for rows, size in pieces(len(self.log_weights), COMPILED):
+                n = rows.stop - rows.start
+                piece = jax.tree.map(lambda a, rows=rows, size=size: _filled(a[rows], size), (self, *arrays))
+                parts.append(np.asarray(function(*piece))[:n])
         return np.concatenate(parts)
 
 
