@@ -70,7 +70,7 @@ def test_nothing_leaves_side_by_side_before_it_is_there():
     slow = jax.jit(lambda a: jax.lax.fori_loop(0, 30, lambda _, b: jnp.tanh(b @ a), a))
     a = jnp.ones((300, 300))
     for result in side_by_side(slow, [a, a, a], True):
-        assert result.is_ready()
+        assert result.is_ready()  # type: ignore[attr-defined]
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_a_fit_is_there_when_it_is_returned():
     basis = Nystrom(X[:5], jnp.ones(1))
     fit = fit_basis(basis, X, y)
     assert isinstance(fit.basis, Nystrom) and isinstance(fit.basis.whitening, jax.Array)
-    assert fit.basis.whitening.is_ready()
+    assert fit.basis.whitening.is_ready()  # type: ignore[attr-defined]
     labels = fit_likelihood(basis, Gaussian(jnp.asarray(0.25)), X, y[:, 0])
     assert labels.basis.whitening.is_ready()  # type: ignore[attr-defined]
 

@@ -603,7 +603,8 @@ class StreamLearner:
         h = self.spec.horizon  # so many rows after the one that it was made at a forecast falls due
         n = (len(y) - h) // 2
         latest: Predictive = jax.tree.map(lambda a: a[len(y) - h - n : len(y) - h], info.predictive)
-        told = opinion(latest.component_log_density(y[len(y) - n :]) / max(h, 1), self.experts)
+        density = np.asarray(latest.component_log_density(y[len(y) - n :]))
+        told = opinion(density / max(h, 1), self.experts)
         return self._model.rule.init(jax.nn.log_softmax(prior + told))
 
     @property

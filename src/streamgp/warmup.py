@@ -89,6 +89,10 @@ def provisional_experts(num_inputs: int, seed: int) -> list[Expert]:
     ]
 
 
+def _name(basis: Basis) -> str:
+    return next(name for name, family in FAMILIES.items() if isinstance(basis, family))
+
+
 def provisional_scale(targets: Standardiser) -> Standardiser:
     """Of few rows, a wider scale than they have: what they say of it is Student's t with as many degrees of freedom.
 
@@ -99,10 +103,6 @@ def provisional_scale(targets: Standardiser) -> Standardiser:
     if n > 1.0:
         scale = scale * (1.0 + FEW_ROWS_WIDER * (n - 1.0) ** -1.5)
     return replace(targets, m2=n * np.square(scale))
-
-
-def _name(basis: Basis) -> str:
-    return next(name for name, family in FAMILIES.items() if isinstance(basis, family))
 
 
 def fit_ensemble(
