@@ -269,7 +269,7 @@ class StreamLearner:
             predictive = self.predict(x[None], self._stamp(time))
             with jax.enable_x64(True):
                 return np.asarray(predictive.mean[0]), np.asarray(predictive.std[0])
-        x = self._lags.widen_next(x[None], self._targets.mean)[0]
+        x = self._bounds.clip(self._lags.widen_next(x[None], self._targets.mean))[0][0]
         return self._row_by_row().predict(x, time)
 
     def learn_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> None:
@@ -278,10 +278,11 @@ class StreamLearner:
             next(self.learn(x[None], y[None], self._stamp(time)))
             return
         self._unread += (x,)
-        x = self._lags.widen_next(x[None], self._targets.mean)[0]
+        self._bounds, rows, beyond = self._bounds.learn(self._lags.widen_next(x[None], self._targets.mean))
+        x = rows[0]
         predicted = self._row_by_row().predict(x, time)[0] if self._lags.lags else y
         outside, flagged = self._row_by_row().learn(x, y, time)
-        self.outside_rows += outside
+        self.outside_rows += outside or bool(beyond[0])
         self.flagged_rows += flagged
         self._lags = self._lags.learn((predicted if flagged else y)[None])
         self.rows += 1
@@ -474,8 +475,8 @@ class StreamLearner:
         return robust_standardiser(columns) if self.spec.robust else Standardiser.empty(X.shape[1]).update(columns)
 
     def _input_bounds(self, X: np.ndarray) -> InputBounds:
-        """Of the rows of a warm-up; none of few rows, in regression, and of an exposure."""
-        if not self.spec.robust or self.spec.task == "regression" or len(X) < LEAST_BOUNDED:
+        """Of the rows of a warm-up; none of few rows, and of an exposure."""
+        if not self.spec.robust or len(X) < LEAST_BOUNDED:
             return InputBounds.none(X.shape[1])
         columns = X.shape[1] - self.spec.exposure
         bounds, none = InputBounds.of(X), InputBounds.none(X.shape[1])
