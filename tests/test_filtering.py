@@ -69,7 +69,7 @@ def test_golden_expert(i):
     Phi, y, q = GOLDEN["Phi"], GOLDEN["y"], float(GOLDEN["rw_vars"][i])
     noise = Noise(jnp.asarray(GOLDEN["prior_var"]), jnp.asarray(GOLDEN["noise_var"]))
     dynamics = random_walk(q / float(GOLDEN["prior_var"]))
-    state, (loc, var) = learn(Phi, y[:, None], dynamics, noise=noise)
+    state, (loc, var, _) = learn(Phi, y[:, None], dynamics, noise=noise)
     tight = {"rtol": 1e-10, "atol": 1e-12}
     np.testing.assert_allclose(loc[:, 0], GOLDEN[f"pred_mean_{i}"], **tight)
     np.testing.assert_allclose(var, GOLDEN[f"pred_var_{i}"], **tight)
@@ -88,7 +88,7 @@ def test_a_block_is_the_row_by_row_recursion(name, timed):
     Phi, y, gaps = data(90)
     gaps = gaps if timed else None
     want = loop_filter(Phi, y, **OPTIONS, gaps=gaps, **settings_of(name))
-    state, (loc, var) = learn(Phi, y, parse(name), gaps)
+    state, (loc, var, _) = learn(Phi, y, parse(name), gaps)
     close(loc, want.loc)
     close(var, want.var)
     close(state.mean, want.mean)
@@ -100,7 +100,7 @@ def test_predictions_are_dense_conditionals(name):
     Phi, y, gaps = data(40)
     times = np.cumsum(gaps)
     K = dense_covariance(Phi, times, prior_var=1.7, **settings_of(name))
-    state, (loc, var) = learn(Phi[:30], y[:30], parse(name), gaps[:30])
+    state, (loc, var, _) = learn(Phi[:30], y[:30], parse(name), gaps[:30])
     for row in (0, 1, 17, 29):
         mean, variance = condition(K, y, 0.09, row, row)
         close(loc[row], mean)
@@ -119,7 +119,7 @@ def test_predictions_are_dense_conditionals(name):
 @settings(max_examples=6, deadline=None)
 def test_where_the_blocks_are_cut_does_not_matter(cuts, name):
     Phi, y, gaps = data(60, F=3)
-    whole, (loc, var) = learn(Phi, y, parse(name), gaps)
+    whole, (loc, var, _) = learn(Phi, y, parse(name), gaps)
     state, got_loc, got_var = None, np.zeros_like(loc), np.zeros_like(var)
     for start, stop in zip([0, *sorted(cuts)], [*sorted(cuts), 60], strict=True):
         piece = (np.arange(60) >= start) & (np.arange(60) < stop)
@@ -135,7 +135,7 @@ def test_rows_left_out_change_nothing():
     Phi, y, gaps = data(40)
     keep = np.arange(40) % 3 != 1
     dynamics = parse("revert 0.97")
-    want, (loc, var) = learn(Phi[keep], y[keep], dynamics, gaps[keep])
+    want, (loc, var, _) = learn(Phi[keep], y[keep], dynamics, gaps[keep])
     state, (masked_loc, masked_var) = learn(Phi, np.where(keep[:, None], y, np.nan), dynamics, gaps, mask=keep)
     close(masked_loc[keep], loc)
     close(masked_var[keep], var)
@@ -167,7 +167,7 @@ def test_a_prediction_keeps_its_digits_whatever_the_target(size):
     Phi, y, _ = data(30)
     wild = y.copy()
     wild[-1] = size
-    _, (loc, var) = learn(Phi, y, parse("walk 0.02"))
+    _, (loc, var, _) = learn(Phi, y, parse("walk 0.02"))
     _, (wild_loc, wild_var) = learn(Phi, wild, parse("walk 0.02"))
     np.testing.assert_allclose(wild_loc, loc, rtol=1e-12)
     np.testing.assert_allclose(wild_var, var, rtol=1e-12)

@@ -174,7 +174,8 @@ def _guarded(
 
 def _restarted(state: FilterState, prior_var: Float[AnyArray, ""]) -> FilterState:
     """The belief, or the prior where a number of it is not finite."""
-    prior = prior_state(*state.mean.shape, prior_var, state.guard is not None)
+    features, outputs = state.mean.shape
+    prior = prior_state(features, outputs, prior_var, state.guard is not None)
     sound = jnp.isfinite(state.mean).all() & jnp.isfinite(state.cov).all()
     return jax.tree.map(lambda a, b: jnp.where(sound, a, b), state, prior)
 

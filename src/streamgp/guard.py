@@ -14,6 +14,7 @@ between 4 and 6.
 from functools import cache
 from typing import NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -150,7 +151,7 @@ class BlockGuard:
         with np.errstate(over="ignore", invalid="ignore"):
             levels = _levels(guard, seen)
             x = excess(levels[:, :, :-1], threshold(guard.agreement)[..., None], seen)
-            special = (x > 1.0).any(-1) | guard.last.any(-1)
+            special: np.ndarray = np.asarray((x > 1.0).any(-1) | guard.last.any(-1))
             plain = ~special
             guard.level[plain] = levels[plain, -1]
             guard.run[plain] *= RUN_MEMORY ** len(rows)
@@ -158,7 +159,7 @@ class BlockGuard:
 
     def _one_by_one(self, special: np.ndarray, L: np.ndarray, z: np.ndarray, rows: np.ndarray) -> tuple | None:
         """Those filters that have an outlier, or had one in the row before: from one such row to the next."""
-        some = Guard(*(a[special] for a in self._guard))
+        some: Guard = jax.tree.map(lambda a: a[special], self._guard)
         factor, white = L[special], z[special]
         is_outlier, used = np.zeros(white.shape[:2], bool), np.ones(white.shape[:2])
         at = 0
@@ -174,13 +175,14 @@ class BlockGuard:
                 break
             row = rows[at]
             some, found, raised = learn(some, white[:, row])
+            found, raised = np.asarray(found), np.asarray(raised)
             if found.any():
                 is_outlier[found, row] = True
                 used[found, row] = _raise(factor, white, row, found, raised)
             at += 1
         for whole, part in zip(self._guard, some, strict=True):
             whole[special] = part
-        everywhere = np.zeros((*special.shape, is_outlier.shape[1]), bool)
+        everywhere = np.zeros(z.shape[:3], bool)
         everywhere[special] = is_outlier
         changed = everywhere.any(-1)
         if not changed.any():
@@ -206,4 +208,4 @@ def _raise(L: np.ndarray, z: np.ndarray, row: int, found: np.ndarray, raised: np
     new = np.linalg.cholesky(K)
     L[found, row:, row:] = new
     z[found, row:] = np.linalg.solve(new, residual)
-    return used
+    return np.asarray(used)

@@ -95,7 +95,7 @@ class RowWise:
         found = [filter.learn(a, y) for filter, a in zip(self._filters, ahead, strict=True)]
         is_outlier, flagged = None, False
         if found[0] is not None:
-            is_outlier = np.concatenate([np.ravel(f) for f in found])[self._back]
+            is_outlier = np.concatenate([np.ravel(f) for f in found if f is not None])[self._back]
         if self._one:
             flagged = is_outlier is not None and bool(is_outlier[0])
         else:

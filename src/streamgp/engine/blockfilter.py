@@ -150,7 +150,8 @@ def restart(beliefs: FilterState, prior_var: Float[np.ndarray, "g r"]) -> None:
     sound = np.isfinite(beliefs.mean).all((-2, -1)) & np.isfinite(beliefs.cov).all((-2, -1))
     if sound.all():
         return
-    prior = prior_state(*beliefs.mean.shape[-2:], prior_var, beliefs.guard is not None)
+    features, outputs = beliefs.mean.shape[-2:]
+    prior = prior_state(features, outputs, prior_var, beliefs.guard is not None)
     for ours, theirs in zip(jax.tree.leaves(beliefs), jax.tree.leaves(prior), strict=True):
         ours[~sound] = theirs[~sound]
 

@@ -68,8 +68,8 @@ def in_blocks(
     y = namespace(mask, y).where(mask[:, None], y, 0.0)
     tau = _taus(clock, size, padding)
     to_come = None if later is None else LaterRows(_split(later, size, padding), tau + horizon)
-    rows = (_split(a, size, padding) for a in (X, y, mask))
-    return Blocks(*rows, tau, to_come, None if extra is None else _split(extra, size, padding))
+    X, y, mask = (_split(a, size, padding) for a in (X, y, mask))
+    return Blocks(X, y, mask, tau, to_come, None if extra is None else _split(extra, size, padding))
 
 
 def features(basis: Basis, blocks: Blocks) -> tuple[Float[AnyArray, "m b f"], Bool[AnyArray, " rows"]]:

@@ -36,7 +36,8 @@ def predict_group(
         Phi = basis(X)
         return each(lambda a: predict_rows(a[0], Phi, tau, a[1], a[2]), tuple(experts))
 
-    return Predicted(*each(one_basis, (group.basis, beliefs, group.dynamics, group.noise)), None)
+    loc, var = each(one_basis, (group.basis, beliefs, group.dynamics, group.noise))
+    return Predicted(loc, var, None)
 
 
 def update_group(

@@ -64,7 +64,7 @@ def update_groups(
                     if g not in ready:
                         ready[g] = _pool().submit(_features, member(basis, g), blocks, moves, flags)
                 job = partial(_run, [ready[g] for g in bases], member(belief, which), rows, later_tau)
-                found = Predicted(*(None if a is None else a[which][:, :, :used] for a in part))
+                found = jax.tree.map(lambda a, which=which: a[which][:, :, :used], part)
                 waiting.append(_pool().submit(job, member(dynamics, which), Noise(*member(noise, which)), found))
             states.append(belief)
             parts.append(part)

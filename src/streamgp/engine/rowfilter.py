@@ -5,7 +5,7 @@ vector), and what the row taught is kept as a vector; a full buffer is folded in
 matrix product. The numbers are those of `streamgp.filtering.update_block` with blocks of one.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -94,7 +94,8 @@ class RowFilter:
 
     def learn(self, ahead: Ahead, y: Float[np.ndarray, " e"]) -> Bool[np.ndarray, "g r"] | None:
         """Learn the target of the row that `ahead` predicts; returns which experts take it for an outlier."""
-        error, var, is_outlier = y - ahead.loc, ahead.var, None
+        is_outlier: Any = None
+        error, var = y - ahead.loc, ahead.var
         if self.guard is not None:
             with np.errstate(over="ignore", invalid="ignore"):
                 self.guard, is_outlier, raised = learn(self.guard, error / np.sqrt(var)[..., None])

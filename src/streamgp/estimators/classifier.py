@@ -111,6 +111,6 @@ missing, random_state
 
     def _checked(self, y: Any) -> np.ndarray:
         """Labels (n,), of which missing ones are allowed where rows are skipped."""
-        y = as_labels(y, self.on_bad_row == "skip")
+        y = as_labels(y, self.missing != "raise")
         check_classification_targets(y[~missing(y)])
         return y

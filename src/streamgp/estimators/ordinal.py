@@ -88,7 +88,7 @@ missing, random_state
 
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool, grades: Any = None) -> Rows:
         """Rows with the numbers of their grades, from 0, for targets."""
-        y = as_labels(y, self.on_bad_row == "skip")
+        y = as_labels(y, self.missing != "raise")
         known = self._labels if not reset else _in_order(y, grades)
         codes, everything = known.encode(y)
         others = everything.names[len(known.names) :]
