@@ -149,7 +149,7 @@ def test_single_rows_give_the_numbers_of_chunks(outputs: int):
     means, stds = run(new(outputs=outputs), ROWS, X, y)
     np.testing.assert_allclose(np.reshape([m for m, _ in ahead], (-1, outputs)), means[1:], rtol=1e-9)
     np.testing.assert_allclose(np.reshape([s for _, s in ahead], (-1, outputs)), stds[1:], rtol=1e-9)
-    np.testing.assert_allclose(singly.predict(X[:3]), whole.predict(X[:3]), rtol=1e-9)
+    np.testing.assert_allclose(singly.predict(X[:1]), whole.predict(X[:1]), rtol=1e-9)
     assert singly.n_features_in_ == 2
 
 

@@ -16,6 +16,7 @@ import safetensors.numpy
 from hypothesis import given, settings
 from jaxtyping import Array, Float
 
+from streamgp.generalised import GeneralisedState
 from streamgp.serialise import CheckpointError, decode, encode, register
 
 
@@ -282,3 +283,12 @@ def test_names_of_classes_are_unique() -> None:
         encode(Scale())
     with pytest.raises(TypeError, match="expected a dataclass"):
         register(int)
+
+
+def test_a_field_that_is_younger_than_the_checkpoint_takes_its_default():
+    state = GeneralisedState((), None, jnp.zeros(()))
+    node, arrays = encode(state)
+    del node["fields"]["ceiling"]
+    restored = decode(node, arrays, {})
+    assert restored.ceiling is None
+    assert restored.filters == ()
