@@ -82,10 +82,11 @@ def test_a_few_absurd_rewards_cost_next_to_nothing():
     assert np.median(spoilt) < 1.5 * np.median(clean) < 1.0
 
 
-@pytest.mark.parametrize("at", [3, 15])
-def test_an_ensemble_is_not_led_astray_either(at, light_ensemble):
-    clean, spoilt = ([regret(s, bad, "ensemble", 1)[at + 5 :].mean() for s in range(3)] for bad in ({}, {at: 1e6}))
-    assert np.median(spoilt) < 1.5 * np.median(clean) + 0.3 < 2.0  # a random point costs 4
+@pytest.mark.parametrize(("at", "more"), [(3, 1.0), (20, 0.2)])
+def test_an_ensemble_is_not_led_astray_either(at, more, light_ensemble):
+    """Taken at its word, such a reward costs 3 to 7 a step here; among the first few it costs some steps."""
+    clean, spoilt = ([regret(s, bad, "ensemble", 1)[22:39].mean() for s in range(3)] for bad in ({}, {at: 1e6}))
+    assert np.median(spoilt) < np.median(clean) + more < 1.5
 
 
 @pytest.mark.parametrize("method", ["tv-gp-ucb", "gp-ucb", "sw-gp-ucb", "ensemble"])
