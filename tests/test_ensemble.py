@@ -287,7 +287,7 @@ def traced(num_bases: int, engine: str) -> tuple[int, int, int, int]:
         "host": (model.update, model.predict),
         "compiled": (
             lambda state, X, y: model._update_compiled(state, X, y, jnp.ones(len(X), bool), None),
-            lambda state, X: model._predict_compiled(state, X, None),
+            lambda state, X: model._predict_compiled(state, X, None, None),
         ),
     }[engine]
     state = started(model)

@@ -73,7 +73,7 @@ def test_no_quantiles_are_an_empty_table():
 
 
 LABELS: dict[str, tuple[Any, str]] = {
-    "none": (["a", None, "b"], r"^y: expected a label in every row, got None at row 1; .*on_bad_row='skip'"),
+    "none": (["a", None, "b"], r"^y: expected a label in every row, got None at row 1; .*missing='skip'"),
     "none among numbers": ([1, 2, None], r"^y: expected a label in every row, got None at row 2"),
     "mixed": (
         ["a", 1, "b"],
@@ -88,14 +88,14 @@ def test_labels_that_are_none_or_mixed(problem: str):
     X, _ = stream()
     y, says = LABELS[problem]
     for call in (
-        lambda: StreamingGPClassifier("linear").fit(X[:3], y),
-        lambda: StreamingGPClassifier("linear").partial_fit(X[:3], y),
-        lambda: StreamingGPOrdinal("linear").partial_fit(X[:3], y),
+        lambda: StreamingGPClassifier("linear", missing="raise").fit(X[:3], y),
+        lambda: StreamingGPClassifier("linear", missing="raise").partial_fit(X[:3], y),
+        lambda: StreamingGPOrdinal("linear", missing="raise").partial_fit(X[:3], y),
     ):
         with pytest.raises(ValueError, match=says):
             call()
     if "none" in problem:
-        model = StreamingGPClassifier("linear", on_bad_row="skip").fit(X[:3], y)
+        model = StreamingGPClassifier("linear", missing="skip").fit(X[:3], y)
         assert (model.rows_, model.skipped_rows_, len(model.classes_)) == (2, 1, 2)
 
 

@@ -136,7 +136,7 @@ def test_rows_left_out_change_nothing():
     keep = np.arange(40) % 3 != 1
     dynamics = parse("revert 0.97")
     want, (loc, var, _) = learn(Phi[keep], y[keep], dynamics, gaps[keep])
-    state, (masked_loc, masked_var) = learn(Phi, np.where(keep[:, None], y, np.nan), dynamics, gaps, mask=keep)
+    state, (masked_loc, masked_var, _) = learn(Phi, np.where(keep[:, None], y, np.nan), dynamics, gaps, mask=keep)
     close(masked_loc[keep], loc)
     close(masked_var[keep], var)
     close(state.mean, want.mean)
@@ -145,13 +145,13 @@ def test_rows_left_out_change_nothing():
 
 def test_blocks_one_after_the_other():
     Phi, y, _ = data(60)
-    want, (loc, _) = learn(Phi, y, parse("walk 0.02"))
+    want, (loc, _, _) = learn(Phi, y, parse("walk 0.02"))
     blocks = Phi.reshape(3, 20, 6)
     tau = np.tile(np.arange(1.0, 21.0), (3, 1))
     gram = np.einsum("mif,mjf->mij", blocks, blocks)
     arrays = [jnp.asarray(a) for a in (blocks, gram, y.reshape(3, 20, 2), np.ones((3, 20), bool), tau)]
     start = prior_state(6, 2, jnp.asarray(1.7))
-    state, (got, _) = many(start, *arrays, parse("walk 0.02"), standard_noise())
+    state, (got, _, _) = many(start, *arrays, parse("walk 0.02"), standard_noise())
     close(got.reshape(60, 2), loc)
     close(state.cov, want.cov)
 
@@ -168,7 +168,7 @@ def test_a_prediction_keeps_its_digits_whatever_the_target(size):
     wild = y.copy()
     wild[-1] = size
     _, (loc, var, _) = learn(Phi, y, parse("walk 0.02"))
-    _, (wild_loc, wild_var) = learn(Phi, wild, parse("walk 0.02"))
+    _, (wild_loc, wild_var, _) = learn(Phi, wild, parse("walk 0.02"))
     np.testing.assert_allclose(wild_loc, loc, rtol=1e-12)
     np.testing.assert_allclose(wild_var, var, rtol=1e-12)
 

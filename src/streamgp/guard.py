@@ -70,7 +70,7 @@ def threshold(agreement: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch"]
 
 
 def excess(
-    level: Float[AnyArray, "*batch e"], limit: Float[AnyArray, "*batch"], z: Float[AnyArray, "*batch e"]
+    level: Float[AnyArray, "*batch e"], limit: Float[AnyArray, "*#batch"], z: Float[AnyArray, "*batch e"]
 ) -> Float[AnyArray, "*batch"]:
     """The largest squared innovation over the largest that is still ordinary."""
     return (z * z / namespace(z).maximum(level, FLOOR)).max(-1) / limit
@@ -150,8 +150,8 @@ class BlockGuard:
         guard, seen = self._guard, z[:, :, rows]
         with np.errstate(over="ignore", invalid="ignore"):
             levels = _levels(guard, seen)
-            x = excess(levels[:, :, :-1], threshold(guard.agreement)[..., None], seen)
-            special: np.ndarray = np.asarray((x > 1.0).any(-1) | guard.last.any(-1))
+            x = np.asarray(excess(levels[:, :, :-1], threshold(guard.agreement)[..., None], seen))
+            special = np.any(x > 1.0, axis=-1) | np.any(np.asarray(guard.last), axis=-1)
             plain = ~special
             guard.level[plain] = levels[plain, -1]
             guard.run[plain] *= RUN_MEMORY ** len(rows)
@@ -166,14 +166,15 @@ class BlockGuard:
         while at < len(rows):
             seen = white[:, rows[at:]]
             levels = _levels(some, seen)
-            ends = (excess(levels[:, :-1], threshold(some.agreement)[:, None], seen) > 1.0).any(0)
-            ends[0] |= some.last.any()
+            x = np.asarray(excess(levels[:, :-1], threshold(some.agreement)[:, None], seen))
+            ends = np.any(x > 1.0, axis=0)
+            ends[0] |= np.any(np.asarray(some.last))
             ordinary = int(np.argmax(ends)) if ends.any() else len(ends)
             some = some._replace(level=levels[:, ordinary], run=some.run * RUN_MEMORY**ordinary)
             at += ordinary
             if at == len(rows):
                 break
-            row = rows[at]
+            row = int(rows[at])
             some, found, raised = learn(some, white[:, row])
             found, raised = np.asarray(found), np.asarray(raised)
             if found.any():

@@ -138,7 +138,7 @@ class NoiseKinds(eqx.Module):
         half = np.asarray([0.0 if d is None else 0.5 for d in self.discounts])
         fresh = error[:, None] - self._left_over(gap)[None, :, None] * state.error[:, None]
         xp = namespace(state.rate, error)
-        square, level = fresh * fresh / var[:, None], state.rate / state.shape[:, None]
+        square, level = fresh * fresh / var[:, None], state.rate / state.shape[None, :, None]
         if is_outlier is not None:
             square = xp.where(is_outlier[:, None, None], xp.minimum(square, MOST_LEARNT * level), square)
             error = xp.where(is_outlier[:, None], state.error, error)

@@ -125,7 +125,7 @@ def as_labels(y: Any, skip: bool) -> np.ndarray:
         row = int(np.argmax(absent))
         raise ValueError(
             f"y: expected a label in every row, got {labels.tolist()[row]} at row {row}; give it one, or skip such "
-            f"rows with on_bad_row='skip'"
+            f"rows with missing='skip'"
         )
     if labels.dtype.kind != "O":
         return labels
