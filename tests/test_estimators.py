@@ -80,7 +80,7 @@ def test_shapes_and_agreement_of_the_predictions(outputs: int):
     quantiles = model.predict_quantiles(new_rows, [0.05, 0.5, 0.95])
     assert quantiles.shape == (*targets.shape, 3)
     # One linear expert: its mixture is a single Gaussian. Of several targets each has a noise variance of its own,
-    # learnt from the rows and as if from ten more: then it is a t of so many degrees of freedom and the same variance.
+    # learnt from the rows and as if from ten more: then it is a t of so many degrees of freedom.
     dof = 10 + len(X)
     shape, unit = (student_t(dof), std * np.sqrt(1 - 2 / dof)) if outputs == 2 else (norm(), std)
     expected = mean[..., None] + unit[..., None] * shape.ppf([0.05, 0.5, 0.95])

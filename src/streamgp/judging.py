@@ -134,8 +134,8 @@ def judged_density(log_density: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n 
 
 
 def only_finite(
-    log_weights: Float[AnyArray, "n k"], loc: Float[AnyArray, "n k e"], var: Float[AnyArray, "n k e"]
-) -> tuple[Float[AnyArray, "n k"], Float[AnyArray, "n k e"], Float[AnyArray, "n k e"]]:
+    log_weights: Float[AnyArray, "*n k"], loc: Float[AnyArray, "*n k e"], var: Float[AnyArray, "*n k e"]
+) -> tuple[Float[AnyArray, "*n k"], Float[AnyArray, "*n k e"], Float[AnyArray, "*n k e"]]:
     """Predictions in which experts whose numbers are not finite have no weight."""
     xp = namespace(loc, var, log_weights)
     sound = (xp.isfinite(loc) & xp.isfinite(var)).all(-1)

@@ -293,6 +293,8 @@ class Job:
             "skipped_rows": self.skipped_rows,
             "imputed_values": self.learner.imputed_values,
             "outside_rows": self.learner.outside_rows,
+            "flagged_rows": self.learner.flagged_rows,
+            "restarted_filters": len(self.learner.restarted),
             "interrupted": stopped is not None,
             "stopped": stopped,
             "experts": expert_table(self.learner),
@@ -327,6 +329,16 @@ class Job:
             said.append(f"filled {plural(self.learner.imputed_values, 'missing input')}")
         if self.metrics.unlabelled_rows:
             said.append(f"predicted {plural(self.metrics.unlabelled_rows, 'row')} without a target, and learnt none")
+        if self.learner.flagged_rows:
+            said.append(
+                f"{plural(self.learner.flagged_rows, 'row')} flagged as outliers: predicted and "
+                f"scored like the others, but hardly learnt"
+            )
+        if self.learner.restarted:
+            said.append(
+                f"{plural(len(self.learner.restarted), 'filter')} had numbers that were not finite and started again "
+                f"from the prior"
+            )
         if self.learner.outside_rows:
             said.append(
                 f"{plural(self.learner.outside_rows, 'row')} outside the range that some basis was built for in "

@@ -189,6 +189,8 @@ class RunDirectory:
         if times is not None:
             columns["time"] = times
         columns |= tasks.columns(part, self.targets, labels)
+        if part.flagged is not None:
+            columns["flagged"] = part.flagged
         if self._columns.get("predictions") != list(columns):
             self.flush()
         self._columns["predictions"] = list(columns)

@@ -89,6 +89,7 @@ def _read_metrics(path: Path) -> dict[str, Any]:
         "imputed_values": 0,
         "unlabelled_rows": 0,
         "outside_rows": 0,
+        "flagged_rows": 0,
         "interrupted": False,
         "stopped": None,
         "warnings": [],

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from streamgp.core import Info
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.counts import CountMetrics, CountScores
 from streamgp.evaluation.grades import GradeMetrics, GradeScores
@@ -23,7 +24,8 @@ class ScoredRows(NamedTuple):
 
     `persistence` and `running_mean` are what the naive rivals told: of numbers and counts, predictions like the
     model's; of labels and grades, the code (n,) of the last one, and the probabilities (n, J) by frequency.
-    `band` has the lower and upper ends (n, E) of conformal bands, if there are any.
+    `band` has the lower and upper ends (n, E) of conformal bands, if there are any. `flagged` marks rows that were
+    set aside as outliers, where the model does that.
     `weights` are those that mixed the predictions (n, K), or None where these are not of the fitted experts, in the
     warm-up and, with a horizon h, for h - 1 rows after it; `rules` those of several
     weight rules (n, R), or None where there is one. The stretch starts at row `start` of the chunk it came from.
@@ -36,6 +38,7 @@ class ScoredRows(NamedTuple):
     persistence: np.ndarray
     running_mean: np.ndarray
     band: tuple[np.ndarray, np.ndarray] | None = None
+    flagged: np.ndarray | None = None
 
 
 def prequential(
@@ -60,8 +63,15 @@ def prequential(
             weights = np.asarray(mixed) if by_experts else None
             rules = np.asarray(info.rules) if by_experts and info.rules is not None else None
             band = None if conformal is None else _band(conformal, predictive, scores)
-            yield ScoredRows(at, scores, weights, rules, persistence, running, band)
+            yield ScoredRows(at, scores, weights, rules, persistence, running, band, _flagged(learner, info, n))
             at += n
+
+
+def _flagged(learner: StreamLearner, info: Info, n: int) -> np.ndarray | None:
+    """Which rows were set aside as outliers; None for models that set none aside."""
+    if not learner.spec.robust or learner.spec.task != "regression":
+        return None
+    return np.zeros(n, bool) if info.flagged is None else np.asarray(info.flagged)
 
 
 def _scored(
