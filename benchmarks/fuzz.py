@@ -110,7 +110,7 @@ def tables(draw: st.DrawFn) -> tuple[bytes, list[str]]:
         )
     words = ["--target", "target", "--warmup", draw(st.sampled_from(("10", "10", "10", "10", "4", "60")))]
     if draw(st.sampled_from((True, True, False))):
-        words += ["--on-bad-row", "skip"]
+        words += ["--missing", "skip"]
     if others and draw(RARELY):
         words += ["--time", draw(st.sampled_from(others))]
     if draw(SOMETIMES):

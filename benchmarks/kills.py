@@ -33,7 +33,7 @@ KINDS = {
         "a,b",
         "--time",
         "t",
-        "--on-bad-row",
+        "--missing",
         "skip",
     ),
     "lags and a horizon": ("--target", "y", "--features", "a", "--lags", "1,5", "--horizon", "3"),

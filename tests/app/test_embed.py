@@ -122,7 +122,7 @@ def test_a_bad_row_ends_it_with_what_there_is(data, tmp_path):
     lines = data.read_text().splitlines()
     lines[121] = "oops" + lines[121]
     (tmp_path / "bad.csv").write_text("\n".join(lines) + "\n")
-    words = ("--warmup", WARMUP, "--features", "x0,x1,x2", "--out", tmp_path / "out")
+    words = ("--warmup", WARMUP, "--features", "x0,x1,x2", "--missing", "raise", "--out", tmp_path / "out")
     result = invoke(tmp_path / "bad.csv", *words)
     fails(result, "data row 121 (line 122): column 'x0': expected a finite number or nothing, got 'oops")
     assert len(pl.read_parquet(tmp_path / "out" / "embedding.parquet")) == 120

@@ -83,24 +83,24 @@ def test_dates_without_marks_are_dates(tmp_path: Path, cells: list[str], gaps: l
 @pytest.mark.parametrize("word", ["NA", "n/a", "null", "None", "#N/A"])
 def test_words_for_missing_numbers_make_no_labels(word: str):
     lines = [f"{i}.5,{i}.25" if i % 3 == 0 else f"{i}.5,{word}" for i in range(12)]
-    y, _, _, schema = read("x,y\n" + "\n".join(lines), on_bad_row="skip")
+    y, _, _, schema = read("x,y\n" + "\n".join(lines), missing="skip")
     assert (schema.task, y) == ("regression", [0.25, 3.25, 6.25, 9.25])
     lines = [f"{i}.5,{i % 2}" if i % 3 == 0 else f"{i}.5,{word}" for i in range(12)]
-    y, _, _, schema = read("x,y\n" + "\n".join(lines), on_bad_row="skip", task="classification")
+    y, _, _, schema = read("x,y\n" + "\n".join(lines), missing="skip", task="classification")
     assert schema.labels is not None
     assert (schema.labels.names, y) == (("0", "1"), [0.0, 1.0, 0.0, 1.0])
     # Among text it is a label, or a level, like any other.
     _, _, _, schema = read(f"x,y\n1,cat\n2,{word}\n3,dog\n")
     assert schema.labels is not None
     assert word in schema.labels.names
-    _, _, _, schema = read(f"x,z,y\n1,{word},1.5\n2,3.5,2.5\n3,4.5,3.5\n", on_bad_row="skip")
+    _, _, _, schema = read(f"x,z,y\n1,{word},1.5\n2,3.5,2.5\n3,4.5,3.5\n", missing="skip")
     assert [feature.kind for feature in schema.features] == ["numeric", "numeric"]
 
 
 def test_a_number_is_one_label_however_json_writes_it(tmp_path: Path):
     labels = ["b", 1, 1.0, "1", True, "true", 2.5, None]
     (tmp_path / "t.jsonl").write_text("\n".join(json.dumps({"x": i, "y": y}) for i, y in enumerate(labels)))
-    with open_rows(tmp_path / "t.jsonl", target="y", task="classification", on_bad_row="skip") as reader:
+    with open_rows(tmp_path / "t.jsonl", target="y", task="classification", missing="skip") as reader:
         (chunk,) = reader
     assert reader.schema.labels is not None
     assert reader.schema.labels.names == ("1", "2.5", "b", "true")

@@ -35,6 +35,13 @@ class Missing(StrEnum):
     raise_ = "raise"
 
 
+class Switch(StrEnum):
+    """Whether something is on."""
+
+    on = "on"
+    off = "off"
+
+
 class Start(StrEnum):
     """Where the experts' beliefs stand after the warm-up's fit."""
 
@@ -183,10 +190,10 @@ def run(
         Start, typer.Option(help="After the fit: learn the warm-up rows, or restart from the prior.")
     ] = Start.condition,
     robust: Annotated[
-        bool | None,
+        Switch | None,
         typer.Option(
-            "--robust/--no-robust",
-            help="Set glitches aside: absurd rows are predicted, flagged and hardly learnt. Default: as the model.",
+            help="Set glitches aside: absurd rows are predicted, flagged and hardly learnt. Default: on for the default "
+            "model, off for the papers'."
         ),
     ] = None,
     q_absolute: Annotated[
@@ -246,7 +253,7 @@ def run(
                 switch=switch,
                 q_absolute=q_absolute,
                 warmup_posterior=warmup_posterior.value,
-                robust=robust,
+                robust=None if robust is None else robust is Switch.on,
                 lags=_whole_numbers("--lags", lags),
                 horizon=horizon,
             )
