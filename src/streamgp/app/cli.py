@@ -192,8 +192,8 @@ def run(
     robust: Annotated[
         Switch | None,
         typer.Option(
-            help="Set glitches aside: absurd rows are predicted, flagged and hardly learnt. Default: on for the default "
-            "model, off for the papers'."
+            help="Set glitches aside: absurd rows are predicted, flagged and hardly learnt. Default: on for the "
+            "default model, off for the papers'."
         ),
     ] = None,
     q_absolute: Annotated[
