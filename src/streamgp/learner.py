@@ -277,7 +277,7 @@ class StreamLearner:
         if self.spec.horizon or self.spec.learner or np.isnan(x).any() or np.isnan(y).any():
             next(self.learn(x[None], y[None], self._stamp(time)))
             return
-        self._unread += (x,)
+        self._unread += (x.copy(),)
         self._bounds, rows, beyond = self._bounds.learn(self._lags.widen_next(x[None], self._targets.mean))
         x = rows[0]
         predicted = self._row_by_row().predict(x, time)[0] if self._lags.lags else y
@@ -346,7 +346,7 @@ class StreamLearner:
     def _filled_and_learnt(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Rows to learn, without gaps, and what variance that adds; the imputer learns them."""
         self._read()
-        filled, self._imputer = self._learnt(X)
+        filled, self._imputer = self._learnt(X.copy())  # it keeps some rows, and the caller may write to its own
         self.imputed_values += int(np.isnan(X).sum())
         return self._joined(X, filled, self._gains)
 
