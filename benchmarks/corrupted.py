@@ -115,9 +115,9 @@ def main(
 
 
 def print_table(stored: dict) -> None:
-    """nMSE of the clean rows, medians over seeds, over that of the clean stream without `robust`."""
+    """Print the nMSE of the clean rows, medians over seeds."""
     columns = [f"{kind} {share:g}" for kind, share in CORRUPTIONS]
-    print("| data | | " + " | ".join(columns) + " |\n|---" * 1 + "|---" * (len(columns) + 1) + "|")
+    print("| data | | " + " | ".join(columns) + " |\n" + "|---" * (len(columns) + 2) + "|")
     for name, models in stored["runs"].items():
         for model, runs in models.items():
             cells = []
