@@ -39,12 +39,12 @@ def by_loop(Phi, y, decay, diffusion, v, s2):
         S = phi @ cov @ phi + s2
         error = target - phi @ mean
         z = error / np.sqrt(S)
-        if (last != 0.0).any():
-            agreement = 0.95 * agreement + 0.05 * (z @ last > 0.6 * (last @ last))
-        c2 = 16.0 + 20.0 * np.clip((agreement - 0.1) / 0.3, 0.0, 1.0)
-        usual = np.maximum(level, 0.1)
-        x = (z**2 / usual).max() / c2
-        outlier = x > 1.0 and run <= 0.5
+        if (last != 0.0).any() and run <= 0.5:
+            agreement = 0.95 * agreement + 0.05 * (z @ last > 0.5 * (last @ last))
+        bursts = np.clip((agreement - 0.1) / 0.3, 0.0, 1.0)
+        usual = np.maximum(level, 0.1 + 0.9 * bursts)
+        x = (z**2 / usual).max() / (16.0 + 48.0 * bursts)
+        outlier = x > 1.0 and not (run > 0.5 and z @ last > 0.0 and z @ z <= 16.0 * (last @ last))
         told.append((phi @ mean, S, outlier))
         factor = min(x, 1e8) if outlier else 1.0
         step = error * (np.sqrt(1e8 / x) if outlier and x > 1e8 else 1.0)
@@ -52,7 +52,7 @@ def by_loop(Phi, y, decay, diffusion, v, s2):
         mean = mean + np.outer(gain, step) / (S * factor)
         cov = cov - np.outer(gain, gain) / (S * factor)
         level = 0.98 * level + 0.02 * (np.minimum(z**2, 4.0 * usual) if x > 1.0 else z**2)
-        run, last = 0.8 * run + 0.2 * (x > 1.0), z if outlier else np.zeros_like(z)
+        run, last = 0.8 * run + 0.2 * (x > 1.0), z if x > 1.0 else np.zeros_like(z)
     loc, var, found = (np.array(a) for a in zip(*told, strict=True))
     return loc, var, found, mean, cov
 
@@ -153,10 +153,19 @@ def test_a_burst_raises_the_threshold_and_glitches_do_not():
             for z in (followed, 0.5, -0.5, 0.5, -0.5):
                 memory, _, _ = guard.learn(memory, np.array([[z]]))
             assert found[0] or followed > 1.0
-        return float(guard.threshold(memory.agreement)[0])
+        return float(guard.Limits.of(memory.agreement).threshold[0])
 
     assert after(0.5) == 16.0
     assert after(7.0) > 30.0
+
+
+def test_two_glitches_in_a_burst_are_no_change():
+    memory = Guard.start((1,), 1)
+    found = []
+    for z in (6.0, 7.0, 6.0, 7.0, 500.0, -500.0, 7.0, 6.0):
+        memory, is_outlier, _ = guard.learn(memory, np.array([[z]]))
+        found.append(bool(is_outlier[0]))
+    assert found == [True] * 6 + [True, False]  # the row after a glitch has nothing of its size before it
 
 
 def stream(n: int = 700):

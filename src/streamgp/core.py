@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from streamgp import mixtures, student_t
+from streamgp import mixtures, recalibration, student_t
 from streamgp.arrays import AnyArray as AnyArray
 from streamgp.arrays import namespace as namespace
 
@@ -41,6 +41,10 @@ class Predictive(eqx.Module):
     trim
         Mean and variance leave out of each weight as much as `trim` over the number of components, so that components
         of next to no weight have no part in them, however far out. Density and quantiles are of the whole mixture.
+    recalibration
+        For each row and output, the shares of the map by which the levels of the mixture are recalibrated, see
+        `streamgp.recalibration`: distribution function, density, quantiles, variance and scores heed it, the mean
+        does not. None: no map.
     """
 
     log_weights: Float[AnyArray, "n k"]
@@ -48,6 +52,7 @@ class Predictive(eqx.Module):
     var: Float[AnyArray, "n k e"]
     dof: Float[AnyArray, "n k"] | None = None
     trim: float = eqx.field(static=True, default=0.0)
+    recalibration: Float[AnyArray, "n e j"] | None = None
 
     @property
     def weights(self) -> Float[AnyArray, "n k"]:
@@ -61,9 +66,12 @@ class Predictive(eqx.Module):
 
     @property
     def variance(self) -> Float[AnyArray, "n e"]:
-        """Variance of the same components: within them plus between their means."""
+        """Variance of the same components: within them plus between their means; as recalibrated."""
         spread = self.loc - self.mean[:, None, :]
-        return (trimmed(self.weights, self.trim)[:, :, None] * (self.var + spread * spread)).sum(1)
+        variance = (trimmed(self.weights, self.trim)[:, :, None] * (self.var + spread * spread)).sum(1)
+        if self.recalibration is None:
+            return variance
+        return recalibration.variance_factor(self.recalibration) * variance
 
     @property
     def std(self) -> Float[AnyArray, "n e"]:
@@ -77,8 +85,11 @@ class Predictive(eqx.Module):
         return student_t.log_density(y[:, None, :] - self.loc, self.var, dof).sum(-1)
 
     def log_density(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, " n"]:
-        """Joint log density of all outputs under the mixture."""
-        return mixtures.log_sum(self.log_weights + self.component_log_density(y))
+        """Joint log density of all outputs."""
+        mixture = mixtures.log_sum(self.log_weights + self.component_log_density(y))
+        if self.recalibration is None:
+            return mixture
+        return mixture + recalibration.log_density(self.recalibration, self.levels(y)).sum(-1)
 
     def moment_log_density(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, " n"]:
         """Log density under one Gaussian with the mean and variance of the mixture (Waxman and Djuric 2024)."""
@@ -86,14 +97,18 @@ class Predictive(eqx.Module):
 
     def cdf(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
         """Distribution function of each output at `y`: the probability integral transform."""
+        u = self.levels(y)
+        return u if self.recalibration is None else recalibration.below(self.recalibration, u)
+
+    def levels(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
+        """Distribution function of the mixture itself, before it is recalibrated."""
         m = self.flat()
         return mixtures.cdf(m, mixtures.evaluate(m, y.ravel())).reshape(y.shape)
 
     def quantile(self, probability: float | Float[Array, ""]) -> Float[AnyArray, "n e"]:
         """Quantile of each output, by Halley's method inside a shrinking bracket (to about 1e-9 of the scale)."""
         if namespace(*jax.tree.leaves(self)) is np and not isinstance(probability, jax.Array):
-            n, _, e = self.loc.shape
-            return mixtures.quantiles(self.flat(), [float(probability)])[0].reshape(n, e)
+            return _quantile_at(self, float(probability))
         return _quantile(self, jnp.asarray(probability, self.loc.dtype))
 
     def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
@@ -120,25 +135,37 @@ class Predictive(eqx.Module):
         fraction of their scale are taken together, and so are those that add little, and distances have six digits:
         within 0.1% on streams, unless the target is met to a thousandth of what some component expects.
         """
-        if namespace(*jax.tree.leaves(self), y) is np:
-            m = self.flat()
-            return mixtures.crps(m, y.ravel(), mixtures.evaluate(m, y.ravel())).reshape(y.shape)
-        return _crps(self, jnp.asarray(y))
+        return _crps_at(self, y) if namespace(*jax.tree.leaves(self), y) is np else _crps(self, jnp.asarray(y))
 
     def flat(self) -> mixtures.Mixtures:
         """Every row's and output's mixture by itself, with what all scores need: see `streamgp.mixtures`."""
         return mixtures.flatten(self.log_weights, self.loc, self.var, self.dof)
 
 
-@eqx.filter_jit
-def _crps(p: Predictive, y: Float[Array, "n e"]) -> Float[AnyArray, "n e"]:
+def _quantile_at(p: Predictive, probability: Any) -> Float[AnyArray, "n e"]:
+    (n, _, e), v = p.loc.shape, p.recalibration
+    if v is not None:
+        xp = namespace(v)
+        probability = recalibration.level(v, xp.broadcast_to(xp.asarray(probability), (n, e))).ravel()
+    return mixtures.quantiles(p.flat(), [probability])[0].reshape(n, e)
+
+
+_quantile = eqx.filter_jit(_quantile_at)
+
+
+def _crps_at(p: Predictive, y: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
     m = p.flat()
-    return mixtures.crps(m, y.ravel(), mixtures.evaluate(m, y.ravel())).reshape(y.shape)
+    at_y = mixtures.evaluate(m, y.ravel())
+    crps = mixtures.crps(m, y.ravel(), at_y)
+    if p.recalibration is not None:
+        v = p.recalibration.reshape(-1, p.recalibration.shape[-1])
+        levels = [namespace(crps).full_like(crps, level) for level in (0.05, 0.5, 0.95)]
+        xs = mixtures.quantiles(m, levels)
+        crps = crps + recalibration.crps_change(v, levels, xs, y.ravel(), mixtures.cdf(m, at_y))
+    return crps.reshape(y.shape)
 
 
-@eqx.filter_jit
-def _quantile(p: Predictive, probability: Float[Array, ""]) -> Float[AnyArray, "n e"]:
-    return mixtures.quantiles(p.flat(), [probability])[0].reshape(p.mean.shape)
+_crps = eqx.filter_jit(_crps_at)
 
 
 class Info(NamedTuple):

@@ -16,6 +16,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Key
 
+from streamgp import recalibration
 from streamgp.bases.base import Basis
 from streamgp.core import AnyArray, Info, Predictive
 from streamgp.dynamics import Dynamics
@@ -45,7 +46,8 @@ class Expert(eqx.Module):
 class EnsembleState(eqx.Module):
     """Belief of every filter (of each group a `FilterState`, or a `Spread`), weights, clock, level of the noise.
 
-    `waiting` holds the forecasts that have not been judged yet, where the ensemble forecasts several rows ahead.
+    `waiting` holds the forecasts that have not been judged yet, where the ensemble forecasts several rows ahead;
+    `levels` the counts of `streamgp.recalibration`, where the ensemble is recalibrated.
     """
 
     filters: tuple[Any, ...]
@@ -53,6 +55,7 @@ class EnsembleState(eqx.Module):
     last_time: Float[AnyArray, ""]
     noise: NoiseState | None = None
     waiting: Waiting | None = None
+    levels: Float[AnyArray, "e j"] | None = None
 
     def spread(self, devices: Sequence[Any]) -> "EnsembleState":
         """The same state with the experts spread over JAX's `devices`: `update` and `predict` then run there.
@@ -86,6 +89,7 @@ class Ensemble(eqx.Module):
     num_outputs: int = eqx.field(static=True)
     noise: NoiseKinds = CONSTANT_NOISE
     guarded: bool = eqx.field(static=True, default=False)
+    recalibrated: bool = eqx.field(static=True, default=False)
 
     @property
     def num_experts(self) -> int:
@@ -109,7 +113,8 @@ class Ensemble(eqx.Module):
         nothing = np.full((), np.nan, self.time_unit.dtype)
         noise = self.noise.init(len(self.order), self.num_outputs) if self.noise.adapt else None
         waiting = Waiting.nothing(horizon, len(self.order), self.num_outputs, noise) if horizon else None
-        state = EnsembleState(tuple(filters), self.rule.init(self.log_prior), nothing, noise, waiting)
+        levels = recalibration.start(self.num_outputs) if self.recalibrated else None
+        state = EnsembleState(tuple(filters), self.rule.init(self.log_prior), nothing, noise, waiting, levels)
         return replace(state, filters=self._engine(state)[1])
 
     def _engine(self, state: EnsembleState, *rows: Any) -> tuple[ModuleType | None, tuple]:
@@ -144,7 +149,7 @@ class Ensemble(eqx.Module):
         X, last_time, times = host.on_host((X, state.last_time, times))
         tau = elapsed(self.time_unit, last_time, X, times, _horizon(state))
         parts = engine.predict_groups(self.groups, filters, X, tau)
-        return self._mix(state.weights, state.noise, parts, tau, extra)
+        return self._mix(_judged(state), parts, tau, extra)
 
     @eqx.filter_jit
     def _predict_compiled(
@@ -154,24 +159,27 @@ class Ensemble(eqx.Module):
         platform = jax.default_backend()
         groups = zip(self.groups, state.gathered().filters, strict=True)
         parts = [compiled.predict_group(group, beliefs, X, tau, platform) for group, beliefs in groups]
-        return self._mix(state.weights, state.noise, parts, tau, extra)
+        return self._mix(_judged(state), parts, tau, extra)
 
     @eqx.filter_jit
     def _mix(
         self,
-        weights: Any,
-        noise: NoiseState | None,
+        known: Judged,
         parts: list[Predicted],
         tau: AnyArray,
         extra: AnyArray | None,
     ) -> Predictive:
-        for_all = jax.tree.map(lambda a: jnp.asarray(a)[None], noise)
+        for_all = jax.tree.map(lambda a: jnp.asarray(a)[None], known.noise)
         loc, var, _ = self._collect(parts)
         if extra is not None:
             var = var + jnp.asarray(extra)[:, None, None]
         loc, var, dof = with_noise(self.noise, for_all, loc, var, tau)
-        log_weights = jnp.broadcast_to(self.rule.predict(weights)[None], loc.shape[:2])
-        return Predictive(*only_finite(log_weights, loc, var), dof)
+        log_weights = jnp.broadcast_to(self.rule.predict(known.weights)[None], loc.shape[:2])
+        shares = None
+        if known.levels is not None:
+            shares = recalibration.shares(jnp.asarray(known.levels))
+            shares = jnp.broadcast_to(shares, (len(loc), *shares.shape))
+        return Predictive(*only_finite(log_weights, loc, var), dof, recalibration=shares)
 
     def update(
         self,
@@ -204,11 +212,8 @@ class Ensemble(eqx.Module):
         blocks = in_blocks(X, y, seen, clock, later, _horizon(state), extra)
         alive = by_group(live, self.order, self._shapes)
         filters, parts, outside = engine.update_groups(self.groups, filters, blocks, alive)
-        learnt, info = self._learn_weights(
-            Judged(state.weights, state.noise, state.waiting), parts, outside, y, seen, clock
-        )
-        weights, noise, waiting = learnt
-        return EnsembleState(tuple(filters), weights, np.asarray(last_time), noise, waiting), info
+        learnt, info = self._learn_weights(_judged(state), parts, outside, y, seen, clock)
+        return _state(filters, learnt, np.asarray(last_time)), info
 
     @eqx.filter_jit
     def _update_compiled(
@@ -232,10 +237,8 @@ class Ensemble(eqx.Module):
         ]
         filters, parts, outside = zip(*runs, strict=True)
         anywhere = jnp.stack(outside).any(0)
-        before = Judged(state.weights, state.noise, state.waiting)
-        learnt, info = self._learn_weights(before, list(parts), anywhere, y, mask, clock)
-        weights, noise, waiting = learnt
-        return EnsembleState(tuple(filters), weights, last_time, noise, waiting), info
+        learnt, info = self._learn_weights(_judged(state), list(parts), anywhere, y, mask, clock)
+        return _state(filters, learnt, last_time), info
 
     def _live(self, weights: Any) -> Bool[AnyArray, " filters"]:
         """Which filters still have an expert with weight."""
@@ -270,6 +273,14 @@ class Ensemble(eqx.Module):
         return loc, jnp.broadcast_to(var[:, :, None], loc.shape), is_outlier
 
 
+def _judged(state: EnsembleState) -> Judged:
+    return Judged(state.weights, state.noise, state.waiting, state.levels)
+
+
+def _state(filters: Sequence[Any], judged: Judged, last_time: AnyArray) -> EnsembleState:
+    return EnsembleState(tuple(filters), judged.weights, last_time, judged.noise, judged.waiting, judged.levels)
+
+
 def _horizon(state: EnsembleState) -> int:
     return 0 if state.waiting is None else state.waiting.horizon
 
@@ -292,6 +303,7 @@ def ensemble(
     time_unit: float = 1.0,
     kinds: NoiseKinds = CONSTANT_NOISE,
     guarded: bool = False,
+    recalibrated: bool = False,
 ) -> Ensemble:
     """Group experts by shape into one model.
 
@@ -312,6 +324,8 @@ def ensemble(
         the rule and `log_prior` count them all.
     guarded
         Whether every filter has a guard against outliers (see `streamgp.guard`).
+    recalibrated
+        Whether the mixture's levels are recalibrated as the stream goes on (see `streamgp.recalibration`).
     """
     if not experts:
         raise ValueError("ensemble: expected at least one expert, got none")
@@ -335,4 +349,5 @@ def ensemble(
         num_outputs=num_outputs,
         noise=kinds,
         guarded=guarded,
+        recalibrated=recalibrated,
     )

@@ -4,11 +4,12 @@ A row whose squared standardised innovation q is more than c^2 times what the fi
 outlier. Its noise is raised until it is just c^2: the step that the filter then makes falls as the innovation
 grows, which is the outlier-robust filter of Duran-Martin et al. (2024, "Outlier-robust Kalman filtering through
 generalised Bayes"), with a threshold below which nothing changes. The fifth such row in succession is a change, and
-is learnt like any other (West and Harrison 1997, chapter 11, tell the two apart by such runs).
+is learnt like any other (West and Harrison 1997, chapter 11, tell the two apart by such runs), if it is off to the
+same side as the one before, and by no more than four times as much: two glitches in a burst are no change.
 
 Streams differ in what an outlier is worth. After a glitch the next row is ordinary; after the first row of a burst or
 of a step the next one is off to the same side, since its forerunner was set aside. How often that was so moves c
-between 4 and 6.
+between 4 and 8, and what a filter is used to is then taken to be at least what it expects.
 """
 
 from functools import cache
@@ -21,14 +22,17 @@ from jaxtyping import Bool, Float
 from streamgp.arrays import AnyArray, namespace
 from streamgp.serialise import register
 
-LEAST_THRESHOLD, LARGEST_THRESHOLD = 4.0, 6.0  # c, in standard deviations
+LEAST_THRESHOLD, LARGEST_THRESHOLD = 4.0, 8.0  # c, in standard deviations
 LEVEL_MEMORY = 0.98  # discount of the level of the squared innovations
-FLOOR = 0.1  # of the level: a filter that expects far too much has one near zero, which a few rows cannot tell
+# Of the level: a filter that expects far too much has one near zero, which a few rows cannot tell; and between bursts
+# it falls, too.
+LEAST_FLOOR, LARGEST_FLOOR = 0.1, 1.0
 MOST_LEARNT = 4.0  # times the level: as much of a row beyond the threshold enters it
 RUN_MEMORY = 0.8  # discount of the share of rows beyond: the fifth in succession finds it above a half
 CHANGE = 0.5
+MOST_GROWN = 4.0  # times the innovation before: a row of a change is not further out
 AGREEMENT_MEMORY = 0.95  # discount of the share of outliers that the row after confirmed
-CONFIRMED = 0.6  # part of the outlier that the next innovation has to repeat to confirm it
+CONFIRMED = 0.5  # part of the outlier that the next innovation has to repeat to confirm it
 NO_AGREEMENT, FULL_AGREEMENT = 0.1, 0.4  # shares of confirmed outliers between which the threshold rises
 MOST_RAISED = 1e8  # times its variance: a row further out enters as one that is so far out
 
@@ -46,7 +50,7 @@ class Guard(NamedTuple):
     agreement
         Discounted share of outliers that the row after them confirmed.
     last
-        The standardised innovation of the last row, if it was an outlier; else zero.
+        The standardised innovation of the last row, if it was beyond the threshold; else zero.
     """
 
     level: Float[AnyArray, "*batch e"]
@@ -61,19 +65,24 @@ class Guard(NamedTuple):
         return cls(np.ones((*batch, num_outputs)), none, none.copy(), np.zeros((*batch, num_outputs)))
 
 
-def threshold(agreement: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch"]:
-    """c^2, from the share of outliers that were confirmed."""
-    xp = namespace(agreement)
-    more = LARGEST_THRESHOLD**2 - LEAST_THRESHOLD**2
-    part = (agreement - NO_AGREEMENT) / (FULL_AGREEMENT - NO_AGREEMENT)
-    return LEAST_THRESHOLD**2 + more * xp.clip(part, 0.0, 1.0)
+class Limits(NamedTuple):
+    """What is ordinary: squared innovations up to `threshold` times the level, which counts as `floor` at least."""
 
+    threshold: Float[AnyArray, "*batch"]
+    floor: Float[AnyArray, "*batch"]
 
-def excess(
-    level: Float[AnyArray, "*batch e"], limit: Float[AnyArray, "*#batch"], z: Float[AnyArray, "*batch e"]
-) -> Float[AnyArray, "*batch"]:
-    """The largest squared innovation over the largest that is still ordinary."""
-    return (z * z / namespace(z).maximum(level, FLOOR)).max(-1) / limit
+    @classmethod
+    def of(cls, agreement: Float[AnyArray, "*batch"]) -> "Limits":
+        """From the share of outliers that were confirmed."""
+        part = (agreement - NO_AGREEMENT) / (FULL_AGREEMENT - NO_AGREEMENT)
+        part = namespace(agreement).clip(part, 0.0, 1.0)
+        more = LARGEST_THRESHOLD**2 - LEAST_THRESHOLD**2
+        return cls(LEAST_THRESHOLD**2 + more * part, LEAST_FLOOR + (LARGEST_FLOOR - LEAST_FLOOR) * part)
+
+    def excess(self, level: Float[AnyArray, "*batch e"], z: Float[AnyArray, "*batch e"]) -> Float[AnyArray, "*batch"]:
+        """The largest squared innovation over the largest that is still ordinary."""
+        xp = namespace(z)
+        return (z * z / xp.maximum(level, self.floor[..., None])).max(-1) / self.threshold
 
 
 def learn(guard: Guard, z: Float[AnyArray, "*batch e"]) -> tuple[Guard, Bool[AnyArray, "*batch"], AnyArray]:
@@ -85,17 +94,20 @@ def learn(guard: Guard, z: Float[AnyArray, "*batch e"]) -> tuple[Guard, Bool[Any
         The new memory; which filters take the row for an outlier; and the factor on its variance, 1 for others.
     """
     xp = namespace(z)
-    size = (guard.last * guard.last).sum(-1)
-    confirmed = (z * guard.last).sum(-1) > CONFIRMED * size
-    moved = AGREEMENT_MEMORY * guard.agreement + (1.0 - AGREEMENT_MEMORY) * confirmed
-    agreement = xp.where(size > 0.0, moved, guard.agreement)
-    x = excess(guard.level, threshold(agreement), z)
+    size, along = (guard.last * guard.last).sum(-1), (z * guard.last).sum(-1)
+    in_run = guard.run > CHANGE
+    moved = AGREEMENT_MEMORY * guard.agreement + (1.0 - AGREEMENT_MEMORY) * (along > CONFIRMED * size)
+    agreement = xp.where((size > 0.0) & ~in_run, moved, guard.agreement)
+    limits = Limits.of(agreement)
+    x = limits.excess(guard.level, z)
     beyond = x > 1.0
-    is_outlier = beyond & (guard.run <= CHANGE)
-    entering = xp.where(beyond[..., None], xp.minimum(z * z, MOST_LEARNT * xp.maximum(guard.level, FLOOR)), z * z)
+    is_change = in_run & (along > 0.0) & ((z * z).sum(-1) <= MOST_GROWN**2 * size)
+    is_outlier = beyond & ~is_change
+    most = MOST_LEARNT * xp.maximum(guard.level, limits.floor[..., None])
+    entering = xp.where(beyond[..., None], xp.minimum(z * z, most), z * z)
     level = LEVEL_MEMORY * guard.level + (1.0 - LEVEL_MEMORY) * entering
     run = RUN_MEMORY * guard.run + (1.0 - RUN_MEMORY) * beyond
-    last = xp.where(is_outlier[..., None], z, 0.0)
+    last = xp.where(beyond[..., None], z, 0.0)
     return Guard(level, run, agreement, last), is_outlier, xp.where(is_outlier, x, 1.0)
 
 
@@ -150,7 +162,7 @@ class BlockGuard:
         guard, seen = self._guard, z[:, :, rows]
         with np.errstate(over="ignore", invalid="ignore"):
             levels = _levels(guard, seen)
-            x = np.asarray(excess(levels[:, :, :-1], threshold(guard.agreement)[..., None], seen))
+            x = np.asarray(Limits.of(guard.agreement[..., None]).excess(levels[:, :, :-1], seen))
             special = np.any(x > 1.0, axis=-1) | np.any(np.asarray(guard.last), axis=-1)
             plain = ~special
             guard.level[plain] = levels[plain, -1]
@@ -166,7 +178,7 @@ class BlockGuard:
         while at < len(rows):
             seen = white[:, rows[at:]]
             levels = _levels(some, seen)
-            x = np.asarray(excess(levels[:, :-1], threshold(some.agreement)[:, None], seen))
+            x = np.asarray(Limits.of(some.agreement[:, None]).excess(levels[:, :-1], seen))
             ends = np.any(x > 1.0, axis=0)
             ends[0] |= np.any(np.asarray(some.last))
             ordinary = int(np.argmax(ends)) if ends.any() else len(ends)

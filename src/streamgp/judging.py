@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from streamgp import recalibration
 from streamgp.arrays import AnyArray
 from streamgp.core import Predictive, namespace
 from streamgp.noise import NoiseKinds, NoiseState
@@ -50,11 +51,14 @@ class Waiting(eqx.Module):
 
 
 class Judged(NamedTuple):
-    """States of the weights and of the noise (None: constant), and the forecasts that wait (None: no horizon)."""
+    """What judging leads on: states of the weights and of the noise (None: constant), forecasts that wait (None: no
+    horizon), and counts of the recalibration (None: there is none).
+    """
 
     weights: Any
     noise: NoiseState | None
     waiting: Waiting | None
+    levels: Float[AnyArray, "e j"] | None = None
 
 
 def judge(
@@ -88,7 +92,7 @@ def judge(
         much each of several weight rules counted; and which rows are outliers to most of the weight (None where none
         has a guard). Known are the rows before, and to a forecast its own row too.
     """
-    weights, noise, waiting = state
+    weights, noise, waiting, levels = state
     due, judged, table, noises, last = (loc, var), mask, _Timetable.of(mask), None, None
     if waiting is not None:
         due = table.fallen_due((waiting.loc, waiting.var), due)
@@ -117,12 +121,20 @@ def judge(
     weights, known = along(rule, weights, log_density, judged, is_outlier)
     if is_outlier is not None:
         flagged = jax.vmap(lambda w, outlier: trust(rule.predict(w), outlier))(known, is_outlier) < 0.5
+    before = None
+    if levels is not None:
+        their_weights, their_loc, their_var = only_finite(jax.vmap(rule.predict)(known), *experts_due[:2])
+        u = Predictive(their_weights, their_loc, their_var, experts_due[2]).levels(y)
+        levels, before = recalibration.along(levels, u, judged)
     if waiting is not None:
         known = _after_each(known, weights)
+        before = None if levels is None else _after_each(before, levels)
+    shares = None if before is None else recalibration.shares(before)
     rules = jnp.exp(known.log_weights) if isinstance(rule, Mixture) else None
     log_weights, loc, var = only_finite(jax.vmap(rule.predict)(known), loc, var)
     loc = jnp.where(mask[:, None, None], loc, jnp.nan)
-    return Judged(weights, noise, waiting), Predictive(log_weights, loc, var, dof), rules, flagged
+    predictive = Predictive(log_weights, loc, var, dof, recalibration=shares)
+    return Judged(weights, noise, waiting, levels), predictive, rules, flagged
 
 
 def judged_density(log_density: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:

@@ -465,7 +465,7 @@ class StreamLearner:
         """Experts for the rows of the warm-up; what is assumed of labels and counts depends on the targets so far."""
         width = self.num_inputs + self.num_outputs * len(self.spec.lags)
         if self.spec.task == "regression":
-            return provisional_ensemble(width, self.num_outputs, self.seed, self.spec.robust)
+            return provisional_ensemble(width, self.num_outputs, self.seed, self.spec.robust, self.spec.recalibrate)
         targets = y[:, 0] / np.exp(X[:, -1]) if self.spec.exposure else y[:, 0]
         return provisional_generalised(self.spec, targets, self.num_classes, width, self.seed)
 
@@ -552,7 +552,7 @@ class StreamLearner:
         self._kept = [stretch]
         # What was missing is filled again, by all that is known by now.
         X, extra = self._joined(X, self._imputer.refill(X[:, : self._imputer.width]), self._gains)
-        ends = self.rows == self.warmup
+        ends, levels = self.rows == self.warmup, getattr(self._state, "levels", None)
         incumbent, usual = self._incumbent() if ends else None, y
         if self.spec.task == "regression":
             if self.spec.robust:  # glitches are to set no scale, and nothing is to be fitted to them
@@ -585,6 +585,8 @@ class StreamLearner:
                 # little.
                 weights = prior.weights if info is None else self._first_weights(info, y[h:])
                 self._state = replace(self._state, weights=weights)
+            if levels is not None:  # the same holds for the levels at which they came
+                self._state = replace(self._state, levels=levels)
             self._kept = None
         if self._gains is not None:
             self._gains = self._measured_gains()
@@ -656,6 +658,7 @@ class StreamLearner:
             np.square(scale) * np.asarray(predictive.var)[:n],
             None if predictive.dof is None else np.asarray(predictive.dof)[:n],
             TRIM if self.spec.robust else 0.0,
+            None if predictive.recalibration is None else np.asarray(predictive.recalibration)[:n],
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -116,20 +116,24 @@ class _Search(NamedTuple):
 
 
 def quantiles(m: Mixtures, probabilities: Sequence[Any]) -> list[Float[AnyArray, " c"]]:
-    """Where the distribution functions reach each of the probabilities, to 1e-9 of the scale there."""
+    """Where the distribution functions reach each of the probabilities, to 1e-9 of the scale there.
+
+    A probability is a number for all mixtures, or an array with one for each.
+    """
     xp = namespace(m.loc)
     mean, std = moments(m)
     rough = _standardised(m, mean, std) if xp is np else None
     found = []
     for probability in probabilities:
+        probability = xp.broadcast_to(xp.asarray(probability, mean.dtype), mean.shape)
         # No distribution has its quantile further from the mean (Cantelli's inequality).
         low, high = -xp.sqrt((1.0 - probability) / probability), xp.sqrt(probability / (1.0 - probability))
         aim = _ndtri(xp)(probability)
-        start = xp.clip(xp.full_like(mean, aim), low, high)
+        start = xp.clip(aim, low, high)
         if rough is not None:
-            sides = [np.full(start.shape, side, np.float32) for side in (low, high, start)]
-            search = _Search(*sides, found=np.zeros(start.shape, bool))
-            start = _find(rough, search, float(probability), float(aim), _ROUGH).astype(start.dtype)
+            sides = [side.astype(np.float32) for side in (low, high, start, probability, aim)]
+            search = _Search(*sides[:3], found=np.zeros(start.shape, bool))
+            start = _find(rough, search, sides[3], sides[4], _ROUGH).astype(start.dtype)
         search = _Search(mean + std * low, mean + std * high, mean + std * start, xp.zeros(mean.shape, bool))
         found.append((_find_traced if xp is jnp else _find)(m, search, probability, aim))
     return found
@@ -160,6 +164,7 @@ def _find(
                 break
             # Few rows need more than two or three steps.
             rows, search = rows[going], _Search(*(a[going] for a in search))
+            probability, aim = probability[going], aim[going]
             m = jax.tree.map(lambda a, going=going: a[going], m)
     return result
 

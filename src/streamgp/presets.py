@@ -43,6 +43,7 @@ PRESETS: dict[str, Spec] = {
             most_features=800,
             without_lags=True,
             robust=True,
+            recalibrate=True,
         ),
         Spec("e-doebe", dynamics=("static", "walk 0.0001", _WALK), rule="e-doebe"),
         Spec("oebe"),

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from streamgp import student_t
+from streamgp import recalibration, student_t
 from streamgp.core import trimmed
 from streamgp.data.standardise import Standardiser, standardise
 from streamgp.engine.blocks import num_features
@@ -40,7 +40,7 @@ class RowWise:
         ends = np.cumsum([group.noise.prior_var.size for group in model.groups])[:-1]
         order = np.split(np.asarray(model.order), ends)
         self._back = np.argsort(np.concatenate([order[i] for members in self._alike for i in members]))
-        self._one = model.num_experts == 1 and not model.noise.adapt
+        self._one = model.num_experts == 1 and not model.noise.adapt and not model.recalibrated
         self._copies = len(model.noise.discounts)
 
         self._bases = [on_host(group.basis) for group in model.groups]
@@ -59,7 +59,7 @@ class RowWise:
         ]
         joined = [[parts[i] for i in members] for members in self._alike]
         self._filters = [RowFilter(*jax.tree.map(lambda *a: np.concatenate(a), *members)) for members in joined]
-        self._weights, self._noise = state.weights, on_host(state.noise)
+        self._weights, self._noise, self._levels = state.weights, on_host(state.noise), on_host(state.levels)
         self.log_weights: np.ndarray | jax.Array = np.asarray(self._model.rule.predict(state.weights))
         self.last_time = float(state.last_time)
         self._seen: tuple[np.ndarray, tuple[float, float], list[Ahead]] | None = None
@@ -79,6 +79,8 @@ class RowWise:
             weights = trimmed(np.exp(log_weights), self._trim)
             mean = weights @ loc
             variance = weights @ (var + np.square(loc - mean))
+            if self._levels is not None:
+                variance = variance * recalibration.variance_factor(recalibration.shares(self._levels))
         return center + scale * mean, scale * np.sqrt(variance)
 
     def learn(
@@ -109,6 +111,10 @@ class RowWise:
                     self._noise = noise.update(self._noise, y - filters[0], filters[1], gap, is_outlier)
             each = None if is_outlier is None else np.repeat(is_outlier, self._copies)
             flagged = each is not None and bool(np.exp(np.asarray(self.log_weights)) @ each > 0.5)
+            if self._levels is not None:
+                log_weights, sound_loc, sound_var = only_finite(np.asarray(self.log_weights), loc, var)
+                u = _levels(np.exp(log_weights), np.asarray(sound_loc), np.asarray(sound_var), dof, y)
+                self._levels = recalibration.learn(self._levels, u)
             with jax.enable_x64(True):
                 rows = None if each is None else each[None]
                 self._weights, self.log_weights = self._learn_weights(
@@ -146,7 +152,8 @@ class RowWise:
                 filters[i] = jax.tree.map(lambda a, part=part: a[part], joined)
         self._seen = None
         in_order = tuple(filters[i] for i in range(len(filters)))
-        return EnsembleState(in_order, self._weights, jnp.asarray(self.last_time), self._noise)
+        time = jnp.asarray(self.last_time)
+        return EnsembleState(in_order, self._weights, time, self._noise, None, self._levels)
 
     def _ahead(self, x: np.ndarray, time: float, extra: float) -> list[Ahead]:
         """What every expert says of a row; kept for the lesson that follows the prediction of the same row."""
@@ -175,3 +182,17 @@ class RowWise:
         if np.isnan(time) or np.isnan(self.last_time):
             return 1.0
         return max((time - self.last_time) / self._unit, 0.0)
+
+
+def _levels(
+    weights: Float[np.ndarray, " k"],
+    loc: Float[np.ndarray, "k e"],
+    var: Float[np.ndarray, "k e"],
+    dof: Float[np.ndarray, " k"] | None,
+    y: Float[np.ndarray, " e"],
+) -> Float[np.ndarray, " e"]:
+    """The mixture's distribution functions at the targets."""
+    if dof is None:
+        return weights @ student_t.ndtr((y - loc) / np.sqrt(var))
+    dof = dof[:, None]
+    return weights @ student_t.cdf((y - loc) / np.sqrt(student_t.squared_scale(var, dof)), dof)

@@ -63,6 +63,9 @@ class Spec:
     robust
         Glitches are set aside: a row that a filter finds absurd is learnt with its noise raised, and the warm-up is
         screened for outliers before the fit. The papers' models have it off.
+    recalibrate
+        The levels of the mixture are recalibrated by those at which the targets before came (see
+        `streamgp.recalibration`). The papers' models have it off.
     lags
         Which targets before a row are among its inputs, in rows back, ascending.
     without_lags
@@ -100,6 +103,7 @@ class Spec:
     q_absolute: bool = False
     warmup_posterior: str = "condition"
     robust: bool = False
+    recalibrate: bool = False
     lags: tuple[int, ...] = ()
     without_lags: bool = False
     horizon: int = 0

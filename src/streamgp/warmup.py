@@ -59,7 +59,9 @@ class FittedExpert:
     gain: float
 
 
-def provisional_ensemble(num_inputs: int, num_outputs: int, seed: int, guarded: bool = False) -> Ensemble:
+def provisional_ensemble(
+    num_inputs: int, num_outputs: int, seed: int, guarded: bool = False, recalibrated: bool = False
+) -> Ensemble:
     """Experts with default hyperparameters, which predict the warm-up rows before anything has been fitted.
 
     Their noise finds its level by itself, and the plane also moves: that covers walks and slow drifts.
@@ -69,7 +71,7 @@ def provisional_ensemble(num_inputs: int, num_outputs: int, seed: int, guarded: 
     # One expert at a time, or a blend: where the noise depends on the inputs, several levels together are what fits.
     k = len(experts) * len(kinds.discounts)
     rule = mixture({"fixed share": fixed_share(k, PROVISIONAL_SWITCH), "Soft-Bayes": SoftBayes()})
-    return ensemble(experts, rule, num_outputs=num_outputs, kinds=kinds, guarded=guarded)
+    return ensemble(experts, rule, num_outputs=num_outputs, kinds=kinds, guarded=guarded, recalibrated=recalibrated)
 
 
 def provisional_experts(num_inputs: int, seed: int) -> list[Expert]:
@@ -150,7 +152,15 @@ def fit_ensemble(
             table.append(FittedExpert(full, label, dynamics_name, noise, incumbent.basis.num_features, 0.0))
             groups.append(len(fits))
     rule = spec.make_rule(groups)
-    model = ensemble(experts, rule, num_outputs=y.shape[1], time_unit=time_unit, kinds=kinds, guarded=spec.robust)
+    model = ensemble(
+        experts,
+        rule,
+        num_outputs=y.shape[1],
+        time_unit=time_unit,
+        kinds=kinds,
+        guarded=spec.robust,
+        recalibrated=spec.recalibrate,
+    )
     return model, table
 
 
@@ -254,9 +264,10 @@ def _fit_inputs(
         key = jax.random.fold_in(jax.random.key(seed), _CONCATENATION_KEY)
         job = Job(CONCATENATION, CONCATENATION, basis, 1.0, tuple(basis.trainable), key)
         (fit,) = _fit([job], rows, targets)
-        least = max(best[part].gain for part in PARTS) - FLAT_GAIN
+        whole = _whole_parts(best, basis)
+        least = max((best[part].gain for part in whole), default=FLAT_GAIN) - FLAT_GAIN
         if fit.gain < least:  # it went astray, for a part alone does better
-            (fit,) = _fit([replace(job, **_best_part_alone(best, basis))], rows, targets)
+            (fit,) = _fit([replace(job, **_part_alone(best, basis, whole))], rows, targets)
         report(len(jobs) + 1, todo)
         if spec.rule == "Q" or fit.gain >= max(FLAT_GAIN, least):
             kept.append((job, fit))
@@ -306,9 +317,14 @@ def _concatenation(best: dict[str, Fit], X: np.ndarray, seed: int) -> Concatenat
     return Concatenation.of(bases, [best[part].prior_var for part in PARTS])
 
 
-def _best_part_alone(best: dict[str, Fit], basis: Concatenation) -> dict[str, Any]:
-    """Where a concatenation has all but the evidence of its best part: no search from there ends below it."""
-    alone = max(PARTS, key=lambda part: best[part].gain)
+def _whole_parts(best: dict[str, Fit], basis: Concatenation) -> list[str]:
+    """Which parts are in the concatenation as they were fitted: one that is there with fewer features is another."""
+    return [name for name, part in zip(PARTS, basis.parts, strict=True) if part is best[name].basis]
+
+
+def _part_alone(best: dict[str, Fit], basis: Concatenation, among: Sequence[str]) -> dict[str, Any]:
+    """Where a concatenation has nearly the evidence of the best of these parts: no search from there ends below."""
+    alone = max(among, key=lambda part: best[part].gain)
     scales = [float(np.sqrt(best[part].prior_var)) if part == alone else ASIDE for part in PARTS]
     return {"basis": replace(basis, scales=jnp.asarray(scales)), "noise_var": best[alone].noise_var}
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from streamgp import mixtures, student_t
+from streamgp import mixtures, recalibration, student_t
 from streamgp.core import Predictive
 
 COVERAGE_LEVELS = (50, 90, 95)
@@ -30,23 +30,23 @@ class RowScores(NamedTuple):
 
 
 def _score(predictive: Predictive, y: np.ndarray) -> tuple:
-    m = predictive.flat()
+    m, mean, std = predictive.flat(), predictive.mean, predictive.std
     at_y = mixtures.evaluate(m, y.ravel())
-    mean, std = mixtures.moments(m)
     densities = at_y.log_density.reshape(*y.shape, -1).sum(1)
-    marginal = [
-        mean,
-        std,
-        *mixtures.quantiles(m, QUANTILES),
-        mixtures.cdf(m, at_y),
-        mixtures.crps(m, y.ravel(), at_y),
-    ]
-    mean, std = mean.reshape(y.shape), std.reshape(y.shape)
-    return (
-        *(a.reshape(y.shape) for a in marginal),
-        mixtures.log_sum(predictive.log_weights + densities),
-        student_t.log_density(y - mean, std * std, None).sum(1),
-    )
+    log_density = mixtures.log_sum(predictive.log_weights + densities)
+    pit, crps = mixtures.cdf(m, at_y), mixtures.crps(m, y.ravel(), at_y)
+    levels = [np.full(y.size, level) for level in QUANTILES]
+    if predictive.recalibration is None:
+        quantiles = mixtures.quantiles(m, levels)
+    else:
+        v = predictive.recalibration.reshape(y.size, -1)
+        levels = [recalibration.level(v, level) for level in levels]
+        quantiles = mixtures.quantiles(m, levels)
+        log_density = log_density + recalibration.log_density(v, pit).reshape(y.shape).sum(1)
+        crps = crps + recalibration.crps_change(v, levels, quantiles, y.ravel(), pit)
+        pit = recalibration.below(v, pit)
+    marginal = (mean, std, *(a.reshape(y.shape) for a in (*quantiles, pit, crps)))
+    return *marginal, log_density, student_t.log_density(y - mean, std * std, None).sum(1)
 
 
 def score_rows(predictive: Predictive, y: np.ndarray) -> RowScores:
