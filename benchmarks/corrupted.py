@@ -1,39 +1,42 @@
-"""Corrupted streams: what glitches, stuck values and sign flips in the targets cost the rows that are clean.
+"""Corrupted streams: what glitches, faults of sensors and disorder cost the rows that are clean.
 
-``python benchmarks/corrupted.py --data DIR`` runs the default model with and without ``robust`` over streams whose
-targets after the warm-up are spoilt, and persistence on the same rows. It writes ``results/corrupted.json`` after
-every run and goes on where it stopped. A model is fitted once for each set and seed: the warm-up is clean, so that
-all corruptions of a set begin with the same one.
+``python benchmarks/corrupted.py --data DIR`` spoils streams after (or in) the warm-up and runs the default model
+over them, with and without ``robust``, and what others offer: river's adaptive random forest and Bayesian linear
+regression, LightGBM refitted every 500 rows, and persistence. It writes ``results/corrupted.json`` after every run
+and goes on where it stopped. It needs `river` and `lightgbm` besides what streamgp itself needs.
 """
 
 import copy
 import json
-import os
-import platform
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import jax
+import lightgbm
 import numpy as np
 import typer
+from baselines import Column, Rows, persistence, river_arf, river_bayesian_linear, standardise
 from datasets import load
+from machine import machine
 
 from streamgp.learner import StreamLearner
 from streamgp.presets import make_spec
 
 RESULTS = Path(__file__).parent / "results" / "corrupted.json"
 WARMUP, ROWS = 1_000, 5_000
+REFIT_EVERY = 500
+FROM, LONG = 2_000, 500  # the stretch of what lasts
 SETS = ("sine", "elevators_ucids", "cpusmall", "cadata", "kin40k", "schunk_arm", "beijing_pm25")
-# Kind and share of the rows after the warm-up.
-CORRUPTIONS = (
-    ("clean", 0.0),
-    ("10 sd", 0.01),
-    ("100 sd", 0.002),
-    ("100 sd", 0.01),
-    ("100 sd", 0.05),
-    ("stuck", 0.05),
-    ("sign flip", 0.05),
-)
+
+
+class Spoilt(NamedTuple):
+    """A stream as it is given; of its rows those that count, and their true targets (NaN is not given)."""
+
+    X: Rows
+    y: Column
+    clean: np.ndarray
+    truth: Column
 
 
 def stream(name: str, data: Path | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -45,44 +48,141 @@ def stream(name: str, data: Path | None, seed: int) -> tuple[np.ndarray, np.ndar
     return X, np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.1 * rng.normal(size=ROWS)
 
 
-def corrupt(y: np.ndarray, kind: str, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Targets with that share of the rows after the warm-up spoilt, and which rows are clean."""
-    rng = np.random.default_rng([seed, 1])
-    mean, sd = y[:WARMUP].mean(), y[:WARMUP].std()
-    spoilt = (rng.random(len(y)) < share) & (np.arange(len(y)) >= WARMUP)
-    sign = rng.choice([-1.0, 1.0], len(y))
-    values = {
-        "clean": y,
-        "10 sd": y + 10 * sd * sign,
-        "100 sd": y + 100 * sd * sign,
-        "stuck": np.full(len(y), mean - 3 * sd),
-        "sign flip": 2 * mean - y,
-    }
-    return np.where(spoilt, values[kind], y), ~spoilt
+def targets(value: Callable[[Column, float, float, np.ndarray], Column | float], share: float):
+    """Spoil that share of the targets after the warm-up, from them, their mean and deviation, and random signs."""
+
+    def corrupt(X: Rows, y: Column, seed: int) -> Spoilt:
+        rng = np.random.default_rng([seed, 1])
+        spoilt = (rng.random(len(y)) < share) & (np.arange(len(y)) >= WARMUP)
+        sign = rng.choice([-1.0, 1.0], len(y))
+        given = np.where(spoilt, value(y, float(y[:WARMUP].mean()), float(y[:WARMUP].std()), sign), y)
+        return Spoilt(X, given, ~spoilt, y)
+
+    return corrupt
 
 
-def scores(learner: StreamLearner, X: np.ndarray, y: np.ndarray, given: np.ndarray, clean: np.ndarray) -> dict:
-    """Scores of the clean rows after the warm-up, from a learner that has just been warmed up."""
-    means, stds, pits, at = [], [], [], WARMUP
-    for info in learner.learn(X[WARMUP:], given[WARMUP:, None]):
+def inputs(share: float, sds: float, also_targets: bool = False):
+    """Spoil that share of the input cells after the warm-up, and of the targets if so; rows with one do not count."""
+
+    def corrupt(X: Rows, y: Column, seed: int) -> Spoilt:
+        rng = np.random.default_rng([seed, 2])
+        late = np.arange(len(y)) >= WARMUP
+        cells = (rng.random(X.shape) < share) & late[:, None]
+        given = np.where(cells, X + sds * X[:WARMUP].std(0) * rng.choice([-1.0, 1.0], X.shape), X)
+        spoilt = (rng.random(len(y)) < share) & late & also_targets
+        return Spoilt(given, np.where(spoilt, y + sds * y[:WARMUP].std(), y), ~(cells.any(1) | spoilt), y)
+
+    return corrupt
+
+
+def sensor(value: Callable[[Column], Column | float]):
+    """For `LONG` rows the input that goes best with the target says something else; the rows after that count."""
+
+    def corrupt(X: Rows, y: Column, seed: int) -> Spoilt:
+        with np.errstate(invalid="ignore"):
+            related = np.nan_to_num(np.abs([np.corrcoef(x[:WARMUP], y[:WARMUP])[0, 1] for x in X.T]))
+        given, rows = X.copy(), slice(FROM, FROM + LONG)
+        given[rows, related.argmax()] = value(X[rows, related.argmax()])
+        clean = np.ones(len(y), bool)
+        clean[rows] = False
+        return Spoilt(given, y, clean, y)
+
+    return corrupt
+
+
+def order(of: Callable[[np.ndarray, np.random.Generator], np.ndarray]):
+    """The rows of a stretch in another order, or twice; all count once."""
+
+    def corrupt(X: Rows, y: Column, seed: int) -> Spoilt:
+        rows = np.arange(len(y))
+        stretch = of(rows[FROM : FROM + LONG], np.random.default_rng([seed, 3]))
+        rows = np.concatenate([rows[:FROM], stretch, rows[FROM + LONG :]])
+        clean = np.isin(np.arange(len(rows)), np.unique(rows, return_index=True)[1])
+        return Spoilt(X[rows], y[rows], clean, y[rows])
+
+    return corrupt
+
+
+def in_warmup(share: float, sds: float):
+    """Spoil targets of the warm-up (one at the least); rows from 500 after it on count."""
+
+    def corrupt(X: Rows, y: Column, seed: int) -> Spoilt:
+        rng = np.random.default_rng([seed, 4])
+        given = y.copy()
+        given[rng.choice(WARMUP, max(1, round(share * WARMUP)), replace=False)] += sds * y[:WARMUP].std()
+        return Spoilt(X, given, np.arange(len(y)) >= WARMUP + 500, y)
+
+    return corrupt
+
+
+CORRUPTIONS = {
+    "clean": targets(lambda y, mean, sd, sign: y, 0.0),
+    "10 sd, 1%": targets(lambda y, mean, sd, sign: y + 10 * sd * sign, 0.01),
+    "100 sd, 0.2%": targets(lambda y, mean, sd, sign: y + 100 * sd * sign, 0.002),
+    "100 sd, 1%": targets(lambda y, mean, sd, sign: y + 100 * sd * sign, 0.01),
+    "100 sd, 5%": targets(lambda y, mean, sd, sign: y + 100 * sd * sign, 0.05),
+    "stuck, 5%": targets(lambda y, mean, sd, sign: mean - 3 * sd, 0.05),
+    "sign flip, 5%": targets(lambda y, mean, sd, sign: 2 * mean - y, 0.05),
+    "1,000 times, 1%": targets(lambda y, mean, sd, sign: 1_000 * y, 0.01),
+    "not given, 5%": targets(lambda y, mean, sd, sign: np.nan, 0.05),
+    "inputs 100 sd, 0.2%": inputs(0.002, 100.0),
+    "both 100 sd, 0.2%": inputs(0.002, 100.0, also_targets=True),
+    "sensor stuck": sensor(lambda x: x[0]),
+    "sensor dropped": sensor(lambda x: np.nan),
+    "rows twice": order(lambda rows, rng: np.repeat(rows, 2)),
+    "rows shuffled": order(lambda rows, rng: rng.permutation(rows)),
+    "clean, later": in_warmup(0.0, 0.0),
+    "one 1,000 sd in the warm-up": in_warmup(0.0, 1_000.0),
+    "5% 100 sd in the warm-up": in_warmup(0.05, 100.0),
+}
+FOR_ALL = ("clean", "10 sd, 1%", "100 sd, 1%", "stuck, 5%")  # those that the others are run on
+
+
+def lightgbm_refitted(X: Rows, y: Column, seed: int) -> tuple[Column, None]:
+    """LightGBM as it comes, refitted on everything seen so far every 500 rows."""
+    mean = np.full(len(y), np.nan)
+    for at in range(WARMUP, len(y), REFIT_EVERY):
+        model = lightgbm.LGBMRegressor(random_state=seed, n_jobs=1, verbose=-1).fit(X[:at], y[:at])
+        mean[at : at + REFIT_EVERY] = np.asarray(model.predict(X[at : at + REFIT_EVERY]))
+    return mean, None
+
+
+OTHERS = {
+    "river ARF": river_arf,
+    "river Bayesian linear": river_bayesian_linear,
+    "LightGBM refitted": lightgbm_refitted,
+    "persistence": persistence,
+}
+
+
+def scores(learner: StreamLearner, spoilt: Spoilt) -> dict:
+    """Scores of the rows that count after the warm-up, from a learner that has just been warmed up."""
+    X, y, clean, truth = (a[WARMUP:] for a in spoilt)
+    means, stds, pits, at = [], [], [], 0
+    for info in learner.learn(X, y[:, None]):
         p, n = info.predictive, len(info.predictive.loc)
         with jax.enable_x64(True):
-            pits.append(np.asarray(p.cdf(y[at : at + n, None]))[:, 0])
+            pits.append(np.asarray(p.cdf(truth[at : at + n, None]))[:, 0])
         means.append(p.mean[:, 0])
         stds.append(p.std[:, 0])
         at += n
-    rows = clean[WARMUP:]
-    truth, (mean, std, pit) = y[WARMUP:], (np.concatenate(a)[rows] for a in (means, stds, pits))
-    error = mean - truth[rows]
-    persistence = np.roll(given, 1)[WARMUP:][rows] - truth[rows]
+    mean, std, pit = (np.concatenate(a)[clean] for a in (means, stds, pits))
+    error = mean - truth[clean]
     return {
         "nmse": float(np.mean(error**2) / truth.var()),
-        "nmse_persistence": float(np.mean(persistence**2) / truth.var()),
         "error_over_std": float(np.mean(error**2) / np.mean(std**2)),
         "coverage": {str(level): float(np.mean(np.abs(pit - 0.5) < level / 200)) for level in (50, 90, 95)},
         "flagged": learner.flagged_rows,
         "spoilt": int((~clean).sum()),
     }
+
+
+def other(model: str, spoilt: Spoilt, seed: int) -> dict:
+    """The nMSE of another model on the rows that count."""
+    y, shift, scale = standardise(spoilt.y)
+    mean = OTHERS[model](standardise(spoilt.X)[0], y, seed)[0]
+    error = (shift + scale * mean - spoilt.truth)[WARMUP:][spoilt.clean[WARMUP:]]
+    return {"nmse": float(np.mean(error**2) / spoilt.truth[WARMUP:].var())}
 
 
 def main(
@@ -92,39 +192,54 @@ def main(
     table_only: Annotated[bool, typer.Option("--table", help="Only print the table.")] = False,
 ) -> None:
     """Run, store and print a table."""
-    stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"machine": "", "runs": {}}
-    stored["machine"] = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"machine": machine(), "runs": {}}
+
+    def keep(name: str, model: str, kind: str, seed: int, found: dict) -> None:
+        stored["runs"].setdefault(name, {}).setdefault(model, {}).setdefault(kind, {})[str(seed)] = found
+        RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
+        print(f"{name}, {model}, {kind}: {found}", flush=True)
+
+    def done(name: str, model: str, kind: str, seed: int) -> bool:
+        return str(seed) in stored["runs"].get(name, {}).get(model, {}).get(kind, {})
+
     for seed in range(0 if table_only else seeds):
         for name in names.split(","):
             X, y = stream(name, data, seed)
-            for robust in (True, False):
-                runs = stored["runs"].setdefault(name, {}).setdefault("robust" if robust else "plain", {})
-                left = [c for c in CORRUPTIONS if f"{c[0]} {c[1]:g} seed {seed}" not in runs]
-                if not left:
-                    continue
-                fitted = StreamLearner(
-                    make_spec("default", robust=robust), num_inputs=X.shape[1], warmup=WARMUP, seed=seed
-                )
-                list(fitted.learn(X[:WARMUP], y[:WARMUP, None]))
-                for kind, share in left:
-                    found = scores(copy.deepcopy(fitted), X, y, *corrupt(y, kind, share, seed))
-                    runs[f"{kind} {share:g} seed {seed}"] = found
-                    print(f"{name}, {'robust' if robust else 'plain'}, {kind} {share:g}: {found}", flush=True)
-                    RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
-    print_table(stored)
+            for model in ("robust", "plain"):
+                kinds = CORRUPTIONS if model == "robust" else FOR_ALL
+                left = [kind for kind in kinds if not done(name, model, kind, seed)]
+                warm: StreamLearner | None = None  # a clean warm-up serves all that is spoilt after it
+                for kind in left:
+                    spoilt = CORRUPTIONS[kind](X, y, seed)
+                    if warm is None or "warm-up" in kind:
+                        spec = make_spec("default", robust=model == "robust")
+                        warm = StreamLearner(spec, num_inputs=X.shape[1], warmup=WARMUP, seed=seed)
+                        list(warm.learn(spoilt.X[:WARMUP], spoilt.y[:WARMUP, None]))
+                    keep(name, model, kind, seed, scores(copy.deepcopy(warm), spoilt))
+            for model in OTHERS:
+                for kind in FOR_ALL:
+                    if not done(name, model, kind, seed):
+                        keep(name, model, kind, seed, other(model, CORRUPTIONS[kind](X, y, seed), seed))
+    print_tables(stored["runs"])
 
 
-def print_table(stored: dict) -> None:
-    """Print the nMSE of the clean rows, medians over seeds."""
-    columns = [f"{kind} {share:g}" for kind, share in CORRUPTIONS]
-    print("| data | | " + " | ".join(columns) + " |\n" + "|---" * (len(columns) + 2) + "|")
-    for name, models in stored["runs"].items():
-        for model, runs in models.items():
-            cells = []
-            for column in columns:
-                found = [run["nmse"] for key, run in runs.items() if key.startswith(f"{column} seed")]
-                cells.append(f"{np.median(found):.3g}" if found else "")
-            print(f"| {name} | {model} | " + " | ".join(cells) + " |")
+def print_tables(runs: dict) -> None:
+    """Print nMSE of the rows that count, medians over seeds: of all models, and of the default against clean rows."""
+
+    def nmse(name: str, model: str, kind: str) -> float:
+        found = runs.get(name, {}).get(model, {}).get(kind, {})
+        return float(np.median([run["nmse"] for run in found.values()])) if found else np.nan
+
+    print("| data | | " + " | ".join(FOR_ALL) + " |\n" + "|---" * (len(FOR_ALL) + 2) + "|")
+    for name, models in runs.items():
+        for model in models:
+            print(f"| {name} | {model} | " + " | ".join(f"{nmse(name, model, kind):.3g}" for kind in FOR_ALL) + " |")
+    print("\n| spoilt | " + " | ".join(runs) + " |\n" + "|---" * (len(runs) + 1) + "|")
+    for kind in CORRUPTIONS:
+        if not kind.startswith("clean"):
+            clean = "clean, later" if "warm-up" in kind else "clean"
+            cells = [f"{nmse(name, 'robust', kind) / nmse(name, 'robust', clean):.3f}" for name in runs]
+            print(f"| {kind} | " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":

@@ -209,7 +209,7 @@ def _defaults(cls: type) -> dict[str, Any]:
 
 
 def _build(name: str, fields: Mapping[str, Any]) -> Any:
-    """An instance with these fields, set as a tree-unflatten sets them: no code of the class runs."""
+    """An instance with these fields, set as a tree-unflatten sets them: its constructor does not run."""
     cls = registry.get(name)
     if cls is None:
         raise CheckpointError(
@@ -218,6 +218,8 @@ def _build(name: str, fields: Mapping[str, Any]) -> Any:
         )
     names = _field_names(cls)
     fields = _defaults(cls) | dict(fields)  # of fields that are younger than the checkpoint
+    fill = getattr(cls, "with_younger_fields", dict)  # those that depend on the others
+    fields = fill(fields)
     if set(fields) != set(names):
         missing = ", ".join(sorted(set(names) - set(fields))) or "none"
         unknown = ", ".join(sorted(set(fields) - set(names))) or "none"

@@ -32,6 +32,13 @@ class MultiKernelState(eqx.Module):
     last_time: Float[Array, ""]
     beyond: Int[Array, " e"]
 
+    @staticmethod
+    def with_younger_fields(fields: dict[str, Any]) -> dict[str, Any]:
+        """What a checkpoint holds, with what it lacks if it was written before there was a guard."""
+        if "beyond" in fields:
+            return fields
+        return {**fields, "beyond": jnp.zeros(len(fields["error"]), int)}
+
 
 @register
 class MultiKernel(eqx.Module):

@@ -46,9 +46,9 @@ class TargetGuard(eqx.Module):
         excess = jnp.maximum(jnp.max(squares / level) / FAR**2, 1.0)
         # Of few digits: the same from programs that round differently, since searches would make much of it.
         drawn = (mean + (y - mean) / excess).astype(jnp.float32).astype(y.dtype)
-        told = jnp.where(excess > 1.0, drawn, y)
+        drawn = jnp.where(excess > 1.0, drawn, y)
         after = _MEMORY * self.level + (1.0 - _MEMORY) * jnp.minimum(squares, _MOST * level)
-        return TargetGuard(after, self.run), told
+        return TargetGuard(after, self.run), drawn
 
 
 @jax.jit
@@ -63,15 +63,15 @@ def drawn_in(
 
     def one(guard: TargetGuard, row: tuple[Array, ...]) -> tuple[TargetGuard, Array]:
         *target, keep = row
-        after, told = guard.judged(*target)
-        return jax.tree.map(lambda a, b: jnp.where(keep, a, b), after, guard), told
+        after, drawn = guard.judged(*target)
+        return jax.tree.map(lambda a, b: jnp.where(keep, a, b), after, guard), drawn
 
     return jax.lax.scan(one, guard, (mean, var, y, mask))
 
 
-def without_glitches(guard: TargetGuard, y: np.ndarray, told: np.ndarray) -> tuple[TargetGuard, np.ndarray]:
-    """The targets of a full batch (n, E), those `told` in place of glitches, and the guard for the next one."""
-    beyond = (told != y).any(axis=1)
+def without_glitches(guard: TargetGuard, y: np.ndarray, drawn: np.ndarray) -> tuple[TargetGuard, np.ndarray]:
+    """The targets of a full batch (n, E), those `drawn` in place of glitches, and the guard for the next one."""
+    beyond = (drawn != y).any(axis=1)
     before = int(guard.run)
     # Lengths of the runs that rows are in, with what the batch before ended with.
     starts = np.flatnonzero(np.diff(beyond, prepend=~beyond[:1]))
@@ -79,4 +79,4 @@ def without_glitches(guard: TargetGuard, y: np.ndarray, told: np.ndarray) -> tup
     lengths[0] += before if beyond[0] else 0
     glitch = beyond & (np.repeat(lengths, np.diff(starts, append=len(beyond))) < CHANGE)
     run = int(lengths[-1]) if beyond[-1] else 0
-    return TargetGuard(guard.level, jnp.asarray(run)), np.where(glitch[:, None], told, y)
+    return TargetGuard(guard.level, jnp.asarray(run)), np.where(glitch[:, None], drawn, y)

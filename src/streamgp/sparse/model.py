@@ -32,7 +32,7 @@ class LocalState(eqx.Module):
         Rows of the next batch, and how many of them there are.
     log_weights
         Of the models, for the combination ``stream``.
-    pending_told
+    pending_drawn
         The targets `pending_y`, glitches drawn in to what was expected of them; see `streamgp.sparse.glitches`.
     guard
         What is ordinary of late.
@@ -46,8 +46,16 @@ class LocalState(eqx.Module):
     rows: Int[Array, ""]
     last_time: Float[Array, ""]
     key: Array
-    pending_told: Float[Array, "b e"]
+    pending_drawn: Float[Array, "b e"]
     guard: TargetGuard
+
+    @staticmethod
+    def with_younger_fields(fields: dict[str, Any]) -> dict[str, Any]:
+        """What a checkpoint holds, with what it lacks if it was written before there was a guard."""
+        if "guard" in fields or "pending_y" not in fields:
+            return fields
+        guard = TargetGuard.empty(fields["pending_y"].shape[1])
+        return {**fields, "pending_drawn": fields["pending_y"], "guard": guard}
 
 
 @register
@@ -180,15 +188,15 @@ class LocalGPs(eqx.Module):
                 told[rows] = np.asarray(drawn)[:n]
             parts.append(_first(made, n))
         start = int(state.pending)
-        pending = [np.array(a) for a in (state.pending_X, state.pending_y, state.pending_told)]
+        pending = [np.array(a) for a in (state.pending_X, state.pending_y, state.pending_drawn)]
         for kept, new in zip(pending, (X, y, told), strict=True):
             kept[start : start + len(X)] = new
-        pending_X, pending_y, pending_told = map(jnp.asarray, pending)
+        pending_X, pending_y, pending_drawn = map(jnp.asarray, pending)
         state = replace(
             state,
             pending_X=pending_X,
             pending_y=pending_y,
-            pending_told=pending_told,
+            pending_drawn=pending_drawn,
             pending=jnp.asarray(start + len(X)),
             log_weights=log_weights,
             guard=guard,
@@ -200,7 +208,7 @@ class LocalGPs(eqx.Module):
 
     def _learnt(self, state: LocalState) -> LocalState:
         """After a batch that is full."""
-        guard, y = without_glitches(state.guard, np.asarray(state.pending_y), np.asarray(state.pending_told))
+        guard, y = without_glitches(state.guard, np.asarray(state.pending_y), np.asarray(state.pending_drawn))
         batch = Batch(state.pending_X, jnp.asarray(y), jnp.ones(self.batch_size, bool))
         return replace(state, models=self._taught(state, batch), pending=jnp.zeros((), int), guard=guard)
 
