@@ -308,6 +308,7 @@ class StreamLearner:
         """Make `_state` say what the rows that came singly have taught."""
         if self._singly and self._rowwise:
             self._state = self._rowwise.settle()
+            self.restarted = self.restarted | frozenset(np.flatnonzero(self._rowwise.restarted).tolist())
             self._singly = False
 
     # Missing values

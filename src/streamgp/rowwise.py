@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from streamgp import recalibration, student_t
 from streamgp.core import trimmed
@@ -140,6 +140,11 @@ class RowWise:
         for_one = NoiseState(*(a[None] for a in self._noise))
         mean, scaled, dof = self._model.noise.ahead(for_one, loc[None], var[None], gap[None])
         return np.asarray(mean[0]), np.asarray(scaled[0]), np.asarray(dof[0])
+
+    @property
+    def restarted(self) -> Bool[np.ndarray, " filters"]:
+        """Which filters had to start again since `load`, in the user's order."""
+        return np.concatenate([filter.restarted.ravel() for filter in self._filters])[self._back]
 
     def settle(self) -> EnsembleState:
         """The ensemble's state; this object may go on from there."""

@@ -46,6 +46,7 @@ class RowFilter:
         self.guard = None if beliefs.guard is None else Guard(*(np.array(a) for a in beliefs.guard))
         self.dynamics = Dynamics(np.asarray(dynamics.decay), np.asarray(dynamics.diffusion))
         self.prior_var, self.noise_var = np.asarray(noise.prior_var), np.asarray(noise.noise_var)
+        self.restarted = np.zeros(self.cov.shape[:2], bool)  # since the start, by whose belief was beyond repair
         self._least_var = (1.0 - TOLERATED) * self.noise_var
         self.pending = np.empty((*self.cov.shape[:2], PENDING, self.cov.shape[-1]))
         self._empty()
@@ -84,7 +85,7 @@ class RowFilter:
             if attempt == 2 or not ill.any():
                 break
             self._fold()
-            for expert in zip(*np.nonzero(ill), strict=True):
+            for expert in map(tuple, np.argwhere(ill).tolist()):
                 if attempt == 0:
                     mend(self.cov[expert])
                 else:
@@ -114,6 +115,7 @@ class RowFilter:
 
     def _restart(self, expert: tuple[int, ...]) -> None:
         """Let an expert whose numbers are beyond repair start again from its prior."""
+        self.restarted[expert] = True
         self.mean[expert] = 0.0
         self.cov[expert] = self.prior_var[expert] * np.eye(self.cov.shape[-1])
         if self.guard is not None:
