@@ -132,7 +132,7 @@ class NoiseKinds(eqx.Module):
         """Learn from the filters' errors in a row, and from the variances that they expected.
 
         An outlier is not held to be noise: of its square `MOST_LEARNT` times what was expected enters at most, and
-        nothing of it lasts. An error that is not finite teaches nothing.
+        the error before it stays the last one. An error that is not finite teaches nothing.
         """
         discount = np.asarray([1.0 if d is None else d for d in self.discounts])
         half = np.asarray([0.0 if d is None else 0.5 for d in self.discounts])
