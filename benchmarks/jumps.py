@@ -2,7 +2,7 @@
 
 ``python benchmarks/jumps.py`` lets the level, the function or the noise of generated streams jump, writes
 ``results/jumps.json`` and prints the table of docs/robustness.md. Counted are the rows after the jump until the root
-mean squared error of 20 rows is within 1.5 times of its final value, and with what density the first 100 are predicted.
+mean squared error of 20 rows is within 1.5 times of its final value, and the density of the first 100.
 """
 
 import copy

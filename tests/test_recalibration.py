@@ -9,6 +9,7 @@ from streamgp import StreamingGPRegressor, evaluate
 from streamgp import recalibration as r
 from streamgp.core import Predictive
 from streamgp.evaluation.metrics import score_rows
+from streamgp.presets import make_spec
 
 RNG = np.random.default_rng(0)
 SHARES = [np.array([0.0, 0.0, 1.0, 0.0, 0.0]), np.array([0.15, 0.25, 0.4, 0.12, 0.08]), RNG.dirichlet(np.ones(5))]
@@ -93,10 +94,10 @@ def test_the_shares_are_found():
 
 
 def peaked(n: int, seed: int = 0):
-    """Errors with a sharp peak and long tails: one row in five has four times the noise, and nothing says which."""
+    """Errors with a sharp peak and long tails: one row in five has three times the noise, and nothing says which."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-2.0, 2.0, size=(n, 2))
-    noise = np.where(rng.random(n) < 0.2, 0.4, 0.1) * rng.normal(size=n)
+    noise = np.where(rng.random(n) < 0.2, 0.3, 0.1) * rng.normal(size=n)
     return X, X @ [1.0, 0.5] + noise
 
 
@@ -116,6 +117,15 @@ def test_bands_hold_what_they_promise_where_no_expert_knows_the_shape():
         )
     z = (result.mean - y)[rows] / result.std[rows]
     assert 0.8 < np.mean(z**2) < 1.25
+
+
+def test_without_it_the_mean_is_the_same_and_the_middle_too_wide():
+    X, y = peaked(1_500)
+    with_it, without = (evaluate(learners(recalibrate=on), X, y) for on in (True, False))
+    np.testing.assert_array_equal(with_it.mean, without.mean)
+    assert without.metrics["coverage"]["50"] > 0.55 > with_it.metrics["coverage"]["50"]
+    with pytest.raises(ValueError, match="recalibrate: expected it with the task 'regression'"):
+        make_spec("default", task="count", recalibrate=True)
 
 
 def test_no_prediction_knows_its_own_target():

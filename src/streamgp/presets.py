@@ -93,6 +93,7 @@ def make_spec(
     q_absolute: bool = False,
     warmup_posterior: str = "condition",
     robust: bool | None = None,
+    recalibrate: bool | None = None,
     lags: Any = None,
     horizon: int | None = None,
 ) -> Spec:
@@ -107,7 +108,9 @@ def make_spec(
     allowed = LIKELIHOODS[_known("task", task, LIKELIHOODS)]
     if task != "regression":
         spec = GENERALISED_DEFAULT if model == "default" else spec
-        _check_generalised(task, noise=noise, lags=lags, horizon=horizon, n_samples=n_samples)
+        _check_generalised(
+            task, noise=noise, recalibrate=recalibrate, lags=lags, horizon=horizon, n_samples=n_samples
+        )
     if spec.learner is not None:
         _check_learner(
             spec,
@@ -120,6 +123,7 @@ def make_spec(
             delta=delta,
             share=share,
             switch=switch,
+            recalibrate=recalibrate,
             horizon=horizon,
         )
     if exposure and task != "count":
@@ -163,6 +167,8 @@ def make_spec(
     changes["warmup_posterior"] = _known("warmup_posterior", warmup_posterior, ("condition", "prior"))
     if robust is not None:
         changes["robust"] = bool(robust)
+    if recalibrate is not None:
+        changes["recalibrate"] = bool(recalibrate)
     spec = replace(spec, **changes)
     copies = len(spec.dynamics) * len(spec.noise)
     if spec.rule == "e-doebe" and spec.delta * copies > 1.0:

@@ -196,6 +196,13 @@ def run(
             "default model, off for the papers'."
         ),
     ] = None,
+    recalibrate: Annotated[
+        Switch | None,
+        typer.Option(
+            help="Let the bands learn from the levels at which the targets before came. Default: on for the default "
+            "model, off for the papers'."
+        ),
+    ] = None,
     q_absolute: Annotated[
         bool,
         typer.Option(
@@ -254,6 +261,7 @@ def run(
                 q_absolute=q_absolute,
                 warmup_posterior=warmup_posterior.value,
                 robust=None if robust is None else robust is Switch.on,
+                recalibrate=None if recalibrate is None else recalibrate is Switch.on,
                 lags=_whole_numbers("--lags", lags),
                 horizon=horizon,
             )

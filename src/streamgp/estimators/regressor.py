@@ -66,6 +66,9 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         Whether glitches are set aside: a row that a filter finds absurd is learnt with its noise raised, five in a
         row are a change and learnt as any others; the warm-up is screened for outliers. None: as the preset has it,
         which is on for ``default`` and off for the papers' models.
+    recalibrate
+        Whether the bands learn from the levels at which the targets before came (see `streamgp.recalibration`): the
+        mean stays as it is. None: as the preset has it, which is on for ``default`` and off for the papers' models.
     lags
         Past targets as further inputs, in rows back: ``(1, 2, 24)``, or an int for that one lag. They count the rows
         that were learnt, and must be shorter than the warm-up. `predict` takes every row as the next one, so its
@@ -125,6 +128,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         switch: float | None = None,
         warmup_posterior: str = "condition",
         robust: bool | None = None,
+        recalibrate: bool | None = None,
         lags: Any = None,
         horizon: int | None = None,
         missing: str = "impute",
@@ -147,6 +151,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         )
         self.n_samples = n_samples
         self.noise = noise
+        self.recalibrate = recalibrate
         self.lags = lags
         self.horizon = horizon
 
@@ -282,7 +287,8 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         return tags
 
     def _make_spec(self, **more: Any) -> Spec:
-        own = {"n_samples": self.n_samples, "noise": self.noise, "lags": self.lags, "horizon": self.horizon}
+        names = ("n_samples", "noise", "recalibrate", "lags", "horizon")
+        own = {name: getattr(self, name) for name in names}
         return super()._make_spec(**own, **more)
 
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool) -> Rows:
