@@ -105,3 +105,18 @@ def test_centres_do_not_depend_on_the_number_of_threads():
         with threadpool_limits(threads):
             found.append(np.asarray(k_means(X, 20, jax.random.key(0))))
     assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+
+
+def test_predictions_of_many_rows_do_not_depend_on_blas_threads():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = X @ [[1.0], [2.0], [-1.0]] + 0.1 * rng.normal(size=(400, 1))
+    learner = StreamLearner(make_spec("oebe", bases=["fourier"], features_per_basis=400), num_inputs=3, warmup=200)
+    list(learner.learn(X[:200], y[:200]))
+    found = []
+    for threads in (1, 2, 4):
+        with threadpool_limits(threads, user_api="blas"):
+            found.append(learner.predict(X[200:250]))
+    for other in found[1:]:
+        np.testing.assert_array_equal(other.var, found[0].var)
+        np.testing.assert_array_equal(other.loc, found[0].loc)

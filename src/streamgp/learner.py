@@ -223,7 +223,8 @@ class StreamLearner:
         self, X: np.ndarray, times: np.ndarray | None = None, extra: np.ndarray | None = None
     ) -> AnyPredictive:
         parts = []
-        with jax.enable_x64(True):
+        # What is rounded by BLAS' threads would depend on how many there are.
+        with jax.enable_x64(True), one_blas_thread():
             self._settle()
             for rows, size in pieces(len(X), self._sizes):
                 piece = self._piece(X[rows], None if times is None else times[rows], size)
@@ -485,7 +486,7 @@ class StreamLearner:
 
     def _advance(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None, past: np.ndarray) -> Info:
         """Learn rows; `past` are their targets as the rows after them are to see them."""
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), one_blas_thread():
             if self._kept is not None:
                 stretch = (X.copy(), y.copy(), np.zeros(len(X)) if times is None else times.copy())
                 self._kept = [*self._kept, stretch]
@@ -505,6 +506,7 @@ class StreamLearner:
                 if self.spec.horizon:  # what is known of the last row is more by now
                     made = [jax.tree.map(lambda a: a[:-1], made[0]), self._last_forecast()]
             (predictive, rules), self._forecasts = self._forecasts.exchange(made)
+            jax.block_until_ready(self._state)
         return info._replace(predictive=predictive, rules=rules)
 
     def _last_forecast(self) -> tuple[AnyPredictive, np.ndarray | None]:

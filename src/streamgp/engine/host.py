@@ -78,20 +78,41 @@ def predict_groups(
 ) -> list[Predicted]:
     """`compiled.predict_group` for every group."""
     X, tau = np.asarray(X), np.asarray(tau)
-    parts = []
-    for group, belief in zip(groups, beliefs, strict=True):
-        mean, cov = np.asarray(belief.mean), np.asarray(belief.cov)
-        basis, noise, dynamics = on_host((group.basis, group.noise, group.dynamics))
-        G, R = noise.prior_var.shape
-        loc, var = np.empty((G, R, len(tau), mean.shape[-1])), np.empty((G, R, len(tau)))
-        for g in range(G):
-            Phi = np.asarray(member(basis, g)(X))
-            for r in range(R):
-                loc[g, r], var[g, r] = blockfilter.predict_rows(
-                    mean[g, r], cov[g, r], Phi, tau, member(dynamics, (g, r)), Noise(*member(noise, (g, r)))
-                )
-        parts.append(Predicted(loc, var, None))
+    parts, waiting = [], []
+    with one_blas_thread():
+        for group, belief in zip(groups, beliefs, strict=True):
+            mean, cov = np.asarray(belief.mean), np.asarray(belief.cov)
+            basis, noise, dynamics = on_host((group.basis, group.noise, group.dynamics))
+            G, R = noise.prior_var.shape
+            part = Predicted(np.empty((G, R, len(tau), mean.shape[-1])), np.empty((G, R, len(tau))), None)
+            for g in range(G):
+                ready = _pool().submit(_features_of_rows, member(basis, g), X)
+                for r in range(R):
+                    theirs = member(dynamics, (g, r)), Noise(*member(noise, (g, r)))
+                    job = partial(_predict_rows, ready, mean[g, r], cov[g, r], tau, *theirs)
+                    waiting.append(_pool().submit(job, part.loc[g, r], part.var[g, r]))
+            parts.append(part)
+        for job in waiting:
+            job.result()
     return parts
+
+
+def _features_of_rows(basis: Basis, X: np.ndarray) -> np.ndarray:
+    with jax.enable_x64(True), np.errstate(all="ignore"):  # as in `_features`
+        return np.asarray(basis(X))
+
+
+def _predict_rows(
+    ready: Future,
+    mean: np.ndarray,
+    cov: np.ndarray,
+    tau: np.ndarray,
+    dynamics: Dynamics,
+    noise: Noise,
+    loc: np.ndarray,
+    var: np.ndarray,
+) -> None:
+    loc[:], var[:] = blockfilter.predict_rows(mean, cov, ready.result(), tau, dynamics, noise)
 
 
 def _bundles(live: Bool[np.ndarray, "g r"], num_features: int) -> list[tuple[slice, slice]]:
