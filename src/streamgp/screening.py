@@ -17,14 +17,14 @@ _FEW_REACH = 10.0  # and the reach is this, around the median
 _FREQUENCIES = 100
 _PENALTIES = (1e-1, 1e1, 1e3)
 _ROUNDS = 5
-_SIDE = 3  # neighbours on each side
+_SIDE = 5  # neighbours on each side
 _NORMAL = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
 
 
 def screen(
     X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"], seed: int
 ) -> tuple[Float[np.ndarray, "n e"], Bool[np.ndarray, "n e"]]:
-    """Targets with glitches moved to the edge of what is plausible, and which ones were moved.
+    """Targets with glitches moved to within what is plausible, and which ones were moved.
 
     Parameters
     ----------
@@ -61,7 +61,10 @@ def _screen_one(smoother: "_Smoother", y: Float[np.ndarray, " n"]) -> Float[np.n
         error = y - predicted
         # Where the inputs are odd the prediction may be, while the target is what it has been all the time.
         alone = (np.minimum(np.abs(error - before), np.abs(error - after)) > reach) & (aside > spread)
-        drawn = np.where(alone, _drawn_in(y, expected, reach), y)
+        # The further out, the nearer to what was expected: many at the edge would set the scale.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            kept = np.minimum(1.0, reach / np.abs(y - expected))
+        drawn = np.where(alone, expected + kept * _drawn_in(y - expected, 0.0, reach), y)
     return drawn
 
 
