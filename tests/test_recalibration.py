@@ -12,7 +12,7 @@ from streamgp.evaluation.metrics import score_rows
 from streamgp.presets import make_spec
 
 RNG = np.random.default_rng(0)
-SHARES = [np.array([0.0, 0.0, 1.0, 0.0, 0.0]), np.array([0.15, 0.25, 0.4, 0.12, 0.08]), RNG.dirichlet(np.ones(5))]
+SHARES = [np.eye(6)[3], np.array([0.05, 0.1, 0.25, 0.4, 0.12, 0.08]), RNG.dirichlet(np.ones(6))]
 
 
 def by_words(v, u):

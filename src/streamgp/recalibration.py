@@ -2,7 +2,7 @@
 
 Where errors have a sharper peak and longer tails than any expert expects, the middle of the mixture is too wide,
 though its variance is right. The level u = F(y) at which targets come (the probability integral transform) tells. Its
-normal score z is stretched by one of five factors s, of unknown shares v:
+normal score z is stretched by one of six factors s, of unknown shares v:
 
     G(u) = sum_j v_j Phi(z / s_j),   z = Phi^-1(u)
 
@@ -26,8 +26,8 @@ from jaxtyping import Array, Bool, Float
 from streamgp.arrays import AnyArray, namespace
 from streamgp.student_t import ndtr
 
-SPREADS = np.array([0.4, 0.7, 1.0, 1.5, 2.5])
-PRIOR = np.array([2.5, 2.5, 10.0, 2.5, 2.5])  # rows, as if so many had been seen
+SPREADS = np.array([0.2, 0.4, 0.7, 1.0, 1.5, 2.5])
+PRIOR = np.array([1.0, 2.5, 2.5, 10.0, 2.5, 2.5])  # rows, as if so many had been seen
 MEMORY = 0.99  # discount of the counts from row to row
 EDGE = 4.0
 _LEAST = float(scipy.special.ndtr(-EDGE))
