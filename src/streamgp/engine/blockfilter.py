@@ -68,6 +68,7 @@ def update_blocks(
     jitter = 1.0 + B * np.finfo(np.float64).eps  # the rule of linalg.cholesky
     loc, var = np.empty((G, R, m, B, E)), np.empty((G, R, m, B))
     is_outlier = None if guard is None else np.zeros((G, R, m, B), bool)
+    watch = None if guard is None else BlockGuard(guard)
     last_tau = None
     a, b = np.ones((G, R, B)), np.zeros((G, R, B, B))
     end, grown = np.ones((G, R, 1, 1)), np.zeros((G, R, 1))
@@ -113,11 +114,13 @@ def update_blocks(
         for number, (_, work_at) in enumerate(at):
             blas.solve(address(L) + number * L.itemsize * B * B, work_at)
         np.square(scale, out=var[:, :, i])
-        if guard is not None and is_outlier is not None:
-            learnt = BlockGuard(guard).learn(L, z, np.flatnonzero(mask[i]))
-            if learnt is not None:
-                changed, is_outlier[:, :, i], var[:, :, i][changed], mapping = learnt
-                cross[changed], V[changed] = mapping @ cross[changed], mapping @ V[changed]
+        if watch is not None and is_outlier is not None:
+            raised = watch.learn(L, z, np.flatnonzero(mask[i]))
+            if raised is not None:
+                is_outlier[:, :, i], var[:, :, i][raised.changed] = raised.is_outlier, raised.variance
+                raised.apply(cross)
+                if more:
+                    raised.apply(V)
         if reverts:
             mean *= end
         mean += np.matmul(cross.swapaxes(-1, -2), z)
@@ -139,6 +142,7 @@ def update_blocks(
             np.add(ahead, np.matmul(L, z), out=loc[:, :, i])
         if ill.any() or not np.isfinite(mean).all():
             restart(beliefs, v[..., 0, 0])
+            watch = None if guard is None else BlockGuard(guard)
     if large:
         for matrix in cov.reshape(-1, F, F):
             mirror_upper(matrix)  # BLAS' lower triangle
