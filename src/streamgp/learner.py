@@ -588,9 +588,9 @@ class StreamLearner:
                 # little.
                 weights = prior.weights if info is None else self._first_weights(info, y[h:])
                 self._state = replace(self._state, weights=weights)
-            if levels is not None:  # the same holds for the levels at which they came
-                self._state = replace(self._state, levels=levels)
             self._kept = None
+        if levels is not None:  # of targets that set the scale, or were fitted, the levels would tell little
+            self._state = replace(self._state, levels=levels)
         if self._gains is not None:
             self._gains = self._measured_gains()
 
