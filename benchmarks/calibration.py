@@ -63,10 +63,11 @@ def main(
     data: Annotated[Path | None, typer.Option(help="Directory of the Parquet files.")] = None,
     names: Annotated[str, typer.Option(help="Data sets, with commas.")] = ",".join(TABLES),
     seeds: Annotated[int, typer.Option(help="Seeds, from 0.")] = 5,
+    out: Annotated[Path, typer.Option(help="Where the results are kept.")] = RESULTS,
     table_only: Annotated[bool, typer.Option("--table", help="Only print the tables.")] = False,
 ) -> None:
     """Run, store and print the tables."""
-    stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"machine": machine(), "runs": {}}
+    stored = json.loads(out.read_text()) if out.exists() else {"machine": machine(), "runs": {}}
     for seed in range(0 if table_only else seeds):
         for name in names.split(","):
             runs = stored["runs"].setdefault(name, {})
@@ -74,7 +75,7 @@ def main(
                 continue
             runs[str(seed)] = run(*load(name, data, ROWS), seed)
             print(name, seed, runs[str(seed)], flush=True)
-            RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
+            out.write_text(json.dumps(stored, indent=1) + "\n")
     print_table(stored["runs"])
 
 
