@@ -7,7 +7,6 @@ Hypothesis makes the files: odd cells, encodings, headers, separators, targets a
 does not, the last line on standard error is a sentence.
 """
 
-import argparse
 import json
 import shutil
 import signal
@@ -18,6 +17,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import campaigns
 import polars as pl
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
@@ -183,7 +183,7 @@ def rows_of(data: Path) -> int:
         source.close()
 
 
-def campaign(examples: int, start: int = 0, minutes: float = 24 * 60.0) -> dict[str, Any]:
+def campaign(examples: int, minutes: float, start: int = 0) -> dict[str, Any]:
     """Generate so many files, or as many as fit into the minutes; how they ended."""
     import jax
 
@@ -216,18 +216,7 @@ def campaign(examples: int, start: int = 0, minutes: float = 24 * 60.0) -> dict[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--examples", type=int, default=10_000)
-    parser.add_argument("--minutes", type=float, default=24 * 60.0, help="stop after these, with the examples so far")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path)
-    args = parser.parse_args()
-    found = campaign(args.examples, args.seed, args.minutes)
-    if args.out is not None:
-        from machine import machine
-
-        args.out.write_text(json.dumps({"machine": machine(), **found}, indent=1) + "\n")
-    print(json.dumps(found, indent=1))
+    campaigns.run(__doc__, "examples", 10_000, campaign)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ most of its life is the run's own. Predictions, weights and metrics must be thos
 for bit, with no row lost and none twice.
 """
 
-import argparse
 import json
 import multiprocessing
 import os
@@ -19,6 +18,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import campaigns
 import numpy as np
 import polars as pl
 from polars.testing import assert_frame_equal
@@ -207,18 +207,7 @@ def campaign(kills: int, minutes: float, seed: int = 0, kinds: tuple[str, ...] =
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=1000)
-    parser.add_argument("--minutes", type=float, default=24 * 60.0, help="stop after these, with the kills so far")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path)
-    args = parser.parse_args()
-    found = campaign(args.kills, args.minutes, args.seed)
-    if args.out is not None:
-        from machine import machine
-
-        args.out.write_text(json.dumps({"machine": machine(), **found}, indent=1) + "\n")
-    print(json.dumps(found, indent=1))
+    found = campaigns.run(__doc__, "kills", 1_000, campaign)
     sys.exit(1 if found["failures"] else 0)
 
 

@@ -43,8 +43,8 @@ class Predictive(eqx.Module):
         of next to no weight have no part in them, however far out. Density and quantiles are of the whole mixture.
     recalibration
         For each row and output, the shares of the map by which the levels of the mixture are recalibrated, see
-        `streamgp.recalibration`: distribution function, density, quantiles, variance and scores heed it, the mean
-        does not. None: no map.
+        `streamgp.recalibration`: distribution function, density, quantiles, variance and scores are of the
+        recalibrated distribution, the mean is not. None: no map.
     """
 
     log_weights: Float[AnyArray, "n k"]
@@ -133,7 +133,8 @@ class Predictive(eqx.Module):
         degrees of freedom on; at 5 it is within 0.1% for components of like scales, and 0.7% where a narrow one with
         most of the weight stands beside a wide one. Of more than 32 components, those whose locations lie within a
         fraction of their scale are taken together, and so are those that add little, and distances have six digits:
-        within 0.1% on streams, unless the target is met to a thousandth of what some component expects.
+        within 0.1% on streams, unless the target is met to a thousandth of what some component expects. Recalibrated
+        mixtures are within 1%.
         """
         return _crps_at(self, y) if namespace(*jax.tree.leaves(self), y) is np else _crps(self, jnp.asarray(y))
 

@@ -486,6 +486,7 @@ class StreamLearner:
 
     def _advance(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None, past: np.ndarray) -> Info:
         """Learn rows; `past` are their targets as the rows after them are to see them."""
+        # What BLAS' threads round depends on how many there are: of fits, and of all that is learnt.
         with jax.enable_x64(True), one_blas_thread():
             if self._kept is not None:
                 stretch = (X.copy(), y.copy(), np.zeros(len(X)) if times is None else times.copy())
@@ -559,8 +560,7 @@ class StreamLearner:
         incumbent, usual = self._incumbent() if ends else None, y
         if self.spec.task == "regression":
             if self.spec.robust:  # glitches are to set no scale, and nothing is to be fitted to them
-                with one_blas_thread():
-                    usual, _ = screen(X, y, self.seed)
+                usual, _ = screen(X, y, self.seed)
             self._targets = Standardiser.empty(self.num_outputs).update(usual)
             if not ends:
                 self._targets = provisional_scale(self._targets)
@@ -629,17 +629,15 @@ class StreamLearner:
         inputs = self._inputs.transform(self._bounds.clip(X)[0])
         targets = np.asarray((y - self._targets.mean) / self._targets.scale)
         settings = {"seed": self.seed, "time_unit": self._time_unit(times), "progress": self.progress}
-        # Centres and factors made outside of the fits, too, are to be the same whatever threads BLAS may have.
-        with one_blas_thread():
-            if self.spec.learner in SPARSE:
-                made = make_sparse(self.spec, inputs, targets, seed=self.seed)
-            elif self.spec.learner is not None:
-                made = make_multikernel(self.spec, inputs, targets, self.num_classes, seed=self.seed)
-            elif self.spec.task == "regression":
-                made = fit_ensemble(self.spec, inputs, targets, incumbent=incumbent, **settings)
-            else:
-                made = fit_generalised(self.spec, inputs, y[:, 0], self.num_classes, **settings)
-            self._model, self.experts = jax.block_until_ready(made)
+        if self.spec.learner in SPARSE:
+            made = make_sparse(self.spec, inputs, targets, seed=self.seed)
+        elif self.spec.learner is not None:
+            made = make_multikernel(self.spec, inputs, targets, self.num_classes, seed=self.seed)
+        elif self.spec.task == "regression":
+            made = fit_ensemble(self.spec, inputs, targets, incumbent=incumbent, **settings)
+        else:
+            made = fit_generalised(self.spec, inputs, y[:, 0], self.num_classes, **settings)
+        self._model, self.experts = jax.block_until_ready(made)
 
     def _piece(self, X: np.ndarray, times: np.ndarray | None, size: int) -> dict[str, Any]:
         """Standardised rows and their times, padded to `size` rows."""

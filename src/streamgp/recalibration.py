@@ -15,6 +15,7 @@ function still, with a density everywhere.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +33,7 @@ MEMORY = 0.99  # discount of the counts from row to row
 EDGE = 4.0
 _LEAST = float(scipy.special.ndtr(-EDGE))
 _STEPS = 60
+_SETTLED = 4.0 * np.finfo(np.float64).eps  # of a score: by less it moves from rounding alone
 _SAME = int(np.flatnonzero(SPREADS == 1.0)[0])
 _GRID = np.linspace(-EDGE, EDGE, 1025)
 
@@ -72,7 +74,7 @@ def along(
 def below(v: Float[AnyArray, "*#batch j"], u: Float[AnyArray, "*#batch"]) -> AnyArray:
     """G(u), from the shares `v`."""
     xp = namespace(v, u)
-    side = 0.5 - xp.abs(u - 0.5)  # G is symmetric; small levels have all their digits
+    side = xp.minimum(u, 1.0 - u)  # G is symmetric; small levels have all their digits
     inner = (v * ndtr(_stretched(_scores(side)))).sum(-1)
     lower = xp.where(side < _LEAST, side * _edge_density(v), inner)
     return xp.where(u > 0.5, 1.0 - lower, lower)
@@ -88,18 +90,28 @@ def log_density(v: Float[AnyArray, "*#batch j"], u: Float[AnyArray, "*#batch"]) 
 def level(v: Float[AnyArray, "*#batch j"], p: Float[AnyArray, "*#batch"]) -> AnyArray:
     """The u with G(u) = p: the mixture's quantile of it is the recalibrated quantile of p."""
     xp = namespace(v, p)
-    side = 0.5 - xp.abs(p - 0.5)
+    side = xp.minimum(p, 1.0 - p)
     aim = _ndtri(xp.maximum(side, _LEAST * 1e-3))
-    low, high = aim * SPREADS[-1], aim * SPREADS[0]  # both negative, and the score is in between
-    z = low
-    for _ in range(_STEPS):
+
+    def newton(_: Any, search: tuple[AnyArray, AnyArray, AnyArray]) -> tuple[AnyArray, AnyArray, AnyArray]:
+        low, high, z = search
         t = _stretched(z)
         under = (v * ndtr(t)).sum(-1)
         low, high = xp.where(under <= side, z, low), xp.where(under >= side, z, high)
         slope = (v * _normal(t) / _factors(t)).sum(-1)
         moved = z + (side - under) / slope
-        z = xp.where((moved > low) & (moved < high), moved, 0.5 * (low + high))
-    inner = ndtr(z)
+        return low, high, xp.where((moved >= low) & (moved <= high), moved, 0.5 * (low + high))
+
+    # Both ends are negative or zero, and the score is in between.
+    search = aim * SPREADS[-1], aim * SPREADS[0], xp.zeros_like(v[..., 0]) + aim * SPREADS[-1]
+    if xp is jnp:
+        search = jax.lax.fori_loop(0, _STEPS, newton, tuple(xp.broadcast_to(a, search[2].shape) for a in search))
+    else:
+        for step in range(_STEPS):
+            before, search = search[2], newton(step, search)
+            if np.all(np.abs(search[2] - before) <= _SETTLED * np.abs(before)):
+                break
+    inner = ndtr(search[2])
     lower = xp.where(side < _LEAST * _edge_density(v), side / _edge_density(v), inner)
     return xp.where(p > 0.5, 1.0 - lower, lower)
 

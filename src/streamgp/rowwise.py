@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp import recalibration, student_t
-from streamgp.core import trimmed
+from streamgp.core import Predictive, trimmed
 from streamgp.data.standardise import Standardiser, standardise
 from streamgp.engine.blocks import num_features
 from streamgp.engine.host import on_host
@@ -112,9 +112,9 @@ class RowWise:
             each = None if is_outlier is None else np.repeat(is_outlier, self._copies)
             flagged = each is not None and bool(np.exp(np.asarray(self.log_weights)) @ each > 0.5)
             if self._levels is not None:
-                log_weights, sound_loc, sound_var = only_finite(np.asarray(self.log_weights), loc, var)
-                u = _levels(np.exp(log_weights), np.asarray(sound_loc), np.asarray(sound_var), dof, y)
-                self._levels = recalibration.learn(self._levels, u)
+                weights, sound_loc, sound_var = (a[None] for a in only_finite(np.asarray(self.log_weights), loc, var))
+                predictive = Predictive(weights, sound_loc, sound_var, None if dof is None else dof[None])
+                self._levels = recalibration.learn(self._levels, predictive.levels(y[None])[0])
             with jax.enable_x64(True):
                 rows = None if each is None else each[None]
                 self._weights, self.log_weights = self._learn_weights(
@@ -187,17 +187,3 @@ class RowWise:
         if np.isnan(time) or np.isnan(self.last_time):
             return 1.0
         return max((time - self.last_time) / self._unit, 0.0)
-
-
-def _levels(
-    weights: Float[np.ndarray, " k"],
-    loc: Float[np.ndarray, "k e"],
-    var: Float[np.ndarray, "k e"],
-    dof: Float[np.ndarray, " k"] | None,
-    y: Float[np.ndarray, " e"],
-) -> Float[np.ndarray, " e"]:
-    """The mixture's distribution functions at the targets."""
-    if dof is None:
-        return weights @ student_t.ndtr((y - loc) / np.sqrt(var))
-    dof = dof[:, None]
-    return weights @ student_t.cdf((y - loc) / np.sqrt(student_t.squared_scale(var, dof)), dof)

@@ -265,7 +265,7 @@ def _fit_inputs(
         job = Job(CONCATENATION, CONCATENATION, basis, 1.0, tuple(basis.trainable), key)
         (fit,) = _fit([job], rows, targets)
         whole = _whole_parts(best, basis)
-        least = max((best[part].gain for part in whole), default=FLAT_GAIN) - FLAT_GAIN
+        least = max(best[part].gain for part in whole) - FLAT_GAIN
         if fit.gain < least:  # it went astray, for a part alone does better
             (fit,) = _fit([replace(job, **_part_alone(best, basis, whole))], rows, targets)
         report(len(jobs) + 1, todo)
@@ -318,7 +318,10 @@ def _concatenation(best: dict[str, Fit], X: np.ndarray, seed: int) -> Concatenat
 
 
 def _whole_parts(best: dict[str, Fit], basis: Concatenation) -> list[str]:
-    """Which parts are in the concatenation as they were fitted: one that is there with fewer features is another."""
+    """Which parts are in the concatenation as they were fitted, the plane always.
+
+    One that is there with fewer features is another.
+    """
     return [name for name, part in zip(PARTS, basis.parts, strict=True) if part is best[name].basis]
 
 
