@@ -19,6 +19,16 @@ def test_explained_variance_is_never_rounded_up_to_all_of_it(nmse: float, text: 
     assert f"explained {text} of the variance; its 95% bands held 95.1% of the targets." in wording.headline(metrics)
 
 
+def test_a_few_absurd_targets_do_not_hide_what_was_explained() -> None:
+    metrics = {"scored_rows": 1000, "rmse": 1.0, "nmse": 1.3, "coverage": {"95": 0.95}}
+    others = {"rows": 997, "nmse": 0.05, "rmse": 0.1, "mae": 0.1}
+    said = wording.headline({**metrics, "unflagged": others})
+    assert said.endswith("Without the 3 rows that it flagged as outliers it explained 95%.")
+    assert "explained none of the variance" in said
+    for same in (None, {**others, "nmse": 1.25}, {**others, "nmse": None}):
+        assert "Without" not in wording.headline({**metrics, "unflagged": same})
+
+
 def test_a_near_tie_is_no_victory() -> None:
     def verdict(theirs: float) -> str:
         naive = {"persistence": {"rmse": theirs}, "running_mean": {"rmse": None}}

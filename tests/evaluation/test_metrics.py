@@ -40,11 +40,14 @@ def mixture_cdf(p: Predictive, row: int, output: int, y: float) -> float:
     return float(np.sum(w * norm.cdf(y, p.loc[row, :, output], np.sqrt(p.var[row, :, output]))))
 
 
-def score(p: Predictive, y: np.ndarray, warmup: int, cuts: tuple[int, ...] = ()) -> dict[str, Any]:
+def score(
+    p: Predictive, y: np.ndarray, warmup: int, cuts: tuple[int, ...] = (), flagged: np.ndarray | None = None
+) -> dict[str, Any]:
     metrics = StreamMetrics([f"y{e}" for e in range(y.shape[1])], warmup)
     scores = score_rows(p, y)
     for start, stop in itertools.pairwise((0, *cuts, len(y))):
-        metrics.add(RowScores(*(a[start:stop] for a in scores)))
+        marks = None if flagged is None else flagged[start:stop]
+        metrics.add(RowScores(*(a[start:stop] for a in scores)), marks)
     return metrics.result()
 
 
@@ -117,7 +120,26 @@ def test_chunks_do_not_matter(cuts: tuple[int, ...]):
     whole, cut = flat(score(p, y, 37)), flat(score(p, y, 37, cuts))
     assert whole.keys() == cut.keys()
     for name, value in whole.items():
-        assert cut[name] == pytest.approx(value, rel=1e-9), name
+        assert value is None if cut[name] is None else cut[name] == pytest.approx(value, rel=1e-9), name
+
+
+@pytest.mark.parametrize("cuts", [(), (36, 37, 38), (37,)])
+def test_without_flagged_rows_the_scores_are_those_of_the_others(cuts: tuple[int, ...]):
+    p, y = recorded()
+    flagged = np.random.default_rng(1).random(ROWS) < 0.1
+    y[flagged] += 1e4
+    assert flagged[:37].any()
+    assert score(p, y, 37, cuts, np.zeros(ROWS, bool))["unflagged"] is None
+    found = score(p, y, 37, cuts, flagged)
+    assert found | {"per_target": 0, "unflagged": 0} == score(p, y, 37, cuts) | {"per_target": 0, "unflagged": 0}
+    usual = ~flagged & (np.arange(ROWS) >= 37)
+    for e, name in enumerate(("y0", "y1")):
+        error = (moments(p)[0] - y)[usual, e]
+        each = found["per_target"][name]["unflagged"]
+        assert each["rows"] == usual.sum()
+        assert each["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)), rel=1e-12)
+        assert each["mae"] == pytest.approx(np.mean(np.abs(error)), rel=1e-12)
+        assert each["nmse"] == pytest.approx(np.mean(error**2) / np.var(y[usual, e]), rel=1e-9)
 
 
 def test_what_the_rivals_predicted():
@@ -143,14 +165,31 @@ def test_stored_in_the_middle_and_restored():
     p, y = recorded()
     scores = score_rows(p, y)
     unbroken = StreamMetrics(["a", "b"], 50)
-    unbroken.add(RowScores(*(a[:80] for a in scores)))
+    flagged = np.arange(ROWS) % 7 == 0
+    unbroken.add(RowScores(*(a[:80] for a in scores)), flagged[:80])
     tree = unbroken.to_tree()
     stored = encode(tree)
-    unbroken.add(RowScores(*(a[80:] for a in scores)))
+    unbroken.add(RowScores(*(a[80:] for a in scores)), flagged[80:])
     for kept in (decode(*stored, {}), tree, tree):  # a tree stays as it was taken
         restored = StreamMetrics.from_tree(kept)
-        restored.add(RowScores(*(a[80:] for a in scores)))
+        restored.add(RowScores(*(a[80:] for a in scores)), flagged[80:])
         assert restored.result() == unbroken.result()
+
+
+def test_sums_that_were_stored_before_rows_were_flagged_go_on():
+    p, y = recorded()
+    scores = score_rows(p, y)
+    parts = [RowScores(*(a[rows] for a in scores)) for rows in (slice(0, 80), slice(80, ROWS))]
+    metrics = StreamMetrics(["a", "b"], 50)
+    metrics.add(parts[0])
+    tree = metrics.to_tree()
+    for name in ("_flagged", "_unflagged", "_model_unflagged"):
+        del tree[name]
+    flagged = np.arange(80, ROWS) % 7 == 0
+    restored = StreamMetrics.from_tree(tree)
+    for each in (metrics, restored):
+        each.add(parts[1], flagged)
+    assert restored.result() == metrics.result()
 
 
 def test_without_a_scored_row_there_is_no_score():

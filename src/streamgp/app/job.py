@@ -351,8 +351,8 @@ def _by_target(schema: Schema, scores: dict[str, Any]) -> dict[str, Any]:
     """The scores of every target of numbers or counts, by its name."""
     if schema.labels is not None:
         return {}
-    own = ("nmse", "rmse", "mae", "crps", "coverage", "naive")
-    return scores.get("per_target") or {schema.targets[0]: {name: scores[name] for name in own}}
+    own = ("nmse", "rmse", "mae", "unflagged", "crps", "coverage", "naive")
+    return scores.get("per_target") or {schema.targets[0]: {name: scores[name] for name in own if name in scores}}
 
 
 def _new_learner(options: RunOptions, schema: Schema) -> StreamLearner:

@@ -33,7 +33,19 @@ def headline(metrics: dict[str, Any]) -> str:
     bands = "" if held is None else f"; its 95% bands held {share(held)} of the targets"
     others = list(metrics.get("by_target") or {})[1:]
     told = [f"{_explained_of(metrics['by_target'][name])} of {name}'s" for name in others]
-    return rows + first + bands + (f". It explained {', '.join(told)}" if told else "") + "."
+    told = f". It explained {', '.join(told)}" if told else ""
+    return rows + first + bands + told + _without_flagged(metrics) + "."
+
+
+def _without_flagged(metrics: dict[str, Any]) -> str:
+    """What the first score is without the rows that were set aside; nothing where that says the same."""
+    others = metrics.get("unflagged")
+    if not others or others["nmse"] is None or metrics["nmse"] is None:
+        return ""
+    if metrics["nmse"] < 1.1 * others["nmse"]:
+        return ""
+    aside = plural(metrics["scored_rows"] - others["rows"], "row")
+    return f". Without the {aside} that it flagged as outliers it explained {_explained_of(others)}"
 
 
 def rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:

@@ -112,17 +112,18 @@ class PointErrors:
 
 
 # What `StreamMetrics` keeps, by how it is stored.
-_PLAIN = ("warmup", "rows", "unlabelled_rows", "_pll", "_pll_moment")
+_PLAIN = ("warmup", "rows", "unlabelled_rows", "_flagged", "_pll", "_pll_moment")
 _ARRAYS = ("_rivals", "_crps", "_covered")
-_MOMENTS = ("_seen", "_scored")
-_ERRORS = ("_model", "_persistence", "_running")
+_MOMENTS = ("_seen", "_scored", "_unflagged")
+_ERRORS = ("_model", "_persistence", "_running", "_model_unflagged")
 
 
 class StreamMetrics:
     """Scores over the rows after the warm-up, for every target, in constant memory.
 
     Two naive rivals are scored on the same rows: persistence (the last target) and the running mean. With a horizon
-    they, too, know the targets up to the row so many before only.
+    they, too, know the targets up to the row so many before only. Where rows were flagged as outliers, the errors of
+    the others are kept as well: a few absurd targets otherwise decide every squared error.
     """
 
     def __init__(self, targets: list[str], warmup: int, horizon: int = 0) -> None:
@@ -137,6 +138,9 @@ class StreamMetrics:
         self._model = [PointErrors() for _ in targets]
         self._persistence = [PointErrors() for _ in targets]
         self._running = [PointErrors() for _ in targets]
+        self._flagged = 0  # of the scored rows
+        self._unflagged = [Moments() for _ in targets]  # the targets of the others
+        self._model_unflagged = [PointErrors() for _ in targets]
         self._crps = np.zeros(len(targets))
         self._covered = np.zeros((len(targets), len(COVERAGE_LEVELS)))
         self._pll = 0.0
@@ -156,8 +160,11 @@ class StreamMetrics:
         """Score the next rows, which are not taken in."""
         return score_rows(predictive, y)
 
-    def add(self, scores: RowScores) -> tuple[np.ndarray, np.ndarray]:
-        """Take in the next rows; return what persistence and the running mean predicted for them, (n, E) each."""
+    def add(self, scores: RowScores, flagged: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Take in the next rows; return what persistence and the running mean predicted for them, (n, E) each.
+
+        `flagged` marks those that the model set aside as outliers.
+        """
         y = scores.y
         means = np.empty_like(y)
         for e in range(y.shape[1]):
@@ -167,9 +174,13 @@ class StreamMetrics:
         rivals = np.concatenate([self._rivals, np.stack([y, means], axis=1)])
         (persistence, running), self._rivals = np.moveaxis(rivals[: len(y)], 1, 0), rivals[len(y) :]
         score = slice(max(0, self.warmup - self.labelled_rows), None)
+        usual = np.ones(len(y), bool)[score] if flagged is None else ~flagged[score]
+        self._flagged += int(np.sum(~usual))
         self.rows += len(y)
         for e in range(y.shape[1]):
             target = y[score, e]
+            self._unflagged[e] = self._unflagged[e].add(target[usual])
+            self._model_unflagged[e].add((scores.mean[score, e] - target)[usual])
             self._scored[e] = self._scored[e].add(target)
             self._model[e].add(scores.mean[score, e] - target)
             self._persistence[e].add(persistence[score, e] - target)
@@ -207,8 +218,11 @@ class StreamMetrics:
     def _result_of(self, e: int) -> dict[str, Any]:
         n = self.scored_rows
         variance = self._scored[e].m2 / n if n else 0.0
+        others = n - self._flagged
+        unflagged = self._model_unflagged[e].result(self._unflagged[e].m2 / others if others else 0.0)
         return {
             **self._model[e].result(variance),
+            "unflagged": {"rows": others, **unflagged} if self._flagged else None,
             "crps": float(self._crps[e] / n) if n else None,
             "coverage": {
                 str(level): float(self._covered[e, i] / n) if n else None for i, level in enumerate(COVERAGE_LEVELS)
@@ -232,12 +246,12 @@ class StreamMetrics:
         """The metrics whose `to_tree` gave `tree`."""
         metrics = cls(list(tree["targets"]), tree["warmup"])
         for name in _PLAIN:
-            setattr(metrics, name, tree.get(name, 0))  # one is younger than some checkpoints
+            setattr(metrics, name, tree.get(name, 0))  # some are younger than some checkpoints
         for name in _ARRAYS:
             setattr(metrics, name, tree[name].copy())
         for name in _MOMENTS:
-            setattr(metrics, name, [Moments(*m) for m in tree[name]])
+            setattr(metrics, name, [Moments(*m) for m in tree.get(name, tree["_scored"])])
         for name in _ERRORS:
-            for errors, stored in zip(getattr(metrics, name), tree[name], strict=True):
+            for errors, stored in zip(getattr(metrics, name), tree.get(name, tree["_model"]), strict=True):
                 vars(errors).update(stored)
         return metrics

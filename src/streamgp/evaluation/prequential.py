@@ -58,12 +58,13 @@ def prequential(
             info = next(learner.learn(X[at:], y[at:], None if times is None else times[at:]))
             predictive = info.predictive
             n = len(predictive.log_weights)
-            scores, (persistence, running) = _scored(metrics, learner, predictive, X[at : at + n], y[at : at + n])
+            flagged, rows = _flagged(learner, info, n), slice(at, at + n)
+            scores, (persistence, running) = _scored(metrics, learner, predictive, X[rows], y[rows], flagged)
             mixed = np.exp(predictive.log_weights) if info.weights is None else info.weights
             weights = np.asarray(mixed) if by_experts else None
             rules = np.asarray(info.rules) if by_experts and info.rules is not None else None
             band = None if conformal is None else _band(conformal, predictive, scores)
-            yield ScoredRows(at, scores, weights, rules, persistence, running, band, _flagged(learner, info, n))
+            yield ScoredRows(at, scores, weights, rules, persistence, running, band, flagged)
             at += n
 
 
@@ -75,14 +76,15 @@ def _flagged(learner: StreamLearner, info: Info, n: int) -> np.ndarray | None:
 
 
 def _scored(
-    metrics: Any, learner: StreamLearner, predictive: Any, X: np.ndarray, y: np.ndarray
+    metrics: Any, learner: StreamLearner, predictive: Any, X: np.ndarray, y: np.ndarray, flagged: np.ndarray | None
 ) -> tuple[Scores, tuple[np.ndarray, np.ndarray]]:
     """The scores of rows, which `metrics` has then taken in, and what the rivals told of them."""
     exposed = [np.exp(X[:, -1:])] if isinstance(metrics, CountMetrics) and learner.spec.exposure else []
     with jax.enable_x64(True):
         if np.isfinite(y).all():
             scores = metrics.score(predictive, y, *exposed)
-            return scores, metrics.add(scores)
+            marks = [flagged] if isinstance(metrics, StreamMetrics) else []
+            return scores, metrics.add(scores, *marks)
         # The learner never mixes rows with a target and rows without in one stretch.
         scores: Any = _unlabelled(metrics.score(predictive, np.zeros_like(y), *exposed), y)
     return scores, metrics.pass_over(scores)
@@ -148,7 +150,8 @@ class Evaluation:
     metrics
         Scores over the rows after the warm-up: nmse, rmse, mae, pll and pll_moment (mean log density of the
         mixture, and of one Gaussian with its moments; ``_standardised``: of the standardised target), crps,
-        coverage, naive; conformal (coverage, width and unbounded_rows of its bands and, under ``own``, coverage and
+        coverage, naive; unflagged (rows, nmse, rmse and mae of those that were not flagged as outliers; None where
+        none was); conformal (coverage, width and unbounded_rows of its bands and, under ``own``, coverage and
         width of the model's of the same level).
     """
 
