@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from linear_user import ROWS, new, same, stream, x64  # noqa: F401 (a fixture for every test here)
@@ -80,6 +81,10 @@ LABELS: dict[str, tuple[Any, str]] = {
         r"^y: expected labels of one kind, got 'a' \(text\) at row 0 and 1 \(a number\) at row 1",
     ),
     "mixed objects": (np.array([2, 1, "b"], object), r"^y: expected labels of one kind, got 2 \(a number\) at row 0"),
+    "lists in a series": (
+        pl.Series([["a"], ["a", "b"], ["c"]]),
+        r"^y: expected text or a number for a label, got .*'a'.* at row 0",
+    ),
 }
 
 

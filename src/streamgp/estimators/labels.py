@@ -120,6 +120,10 @@ def as_labels(y: Any, skip: bool) -> np.ndarray:
     labels = column_or_1d(y, warn=True)
     if labels.dtype.kind in "US" and isinstance(y, list | tuple):  # NumPy has turned numbers into text
         labels = np.asarray(y, dtype=object).reshape(-1)
+    if labels.dtype.kind == "O":
+        row = next((i for i, label in enumerate(labels) if np.ndim(label)), None)
+        if row is not None:
+            raise ValueError(f"y: expected text or a number for a label, got {labels[row]!r} at row {row}")
     absent = missing(labels)
     if absent.any() and not skip:
         row = int(np.argmax(absent))
