@@ -151,11 +151,10 @@ def targets(draw: st.DrawFn, name: str, rows: int) -> Any:
     if y.dtype.kind == "f" and y.size:
         for _ in range(draw(st.sampled_from((0, 0, 0, 1, 3)))):
             y.flat[draw(st.integers(0, y.size - 1))] = draw(st.sampled_from(ODD))
-    return draw(
-        mostly(
-            lambda y: y, lambda y: y.tolist(), lambda y: pd.Series(y), lambda y: pl.Series(y.tolist(), strict=False)
-        )
-    )(y)
+    series = (
+        (lambda y: pd.Series(y), lambda y: pl.Series(y.tolist(), strict=False)) if y.ndim == 1 else (pd.DataFrame,)
+    )
+    return draw(mostly(lambda y: y, lambda y: y.tolist(), *series))(y)
 
 
 @st.composite
