@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamgp import StreamingGPRegressor, checkpoint, evaluate, learner
-from streamgp.learner import StreamLearner
-from streamgp.presets import make_spec
+from streamgp import StreamingGPRegressor, checkpoint, evaluate
+from streamgp.models.registry import make_spec
+from streamgp.stream import learner
+from streamgp.stream.learner import StreamLearner
 from test_learner import mean_and_std, run, same
 
 ROWS, WARMUP, HORIZON = 120, 40, 3

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from streamgp import checkpoint, learner
+from streamgp import checkpoint
+from streamgp.checkpoint.encoding import encode
 from streamgp.core import Predictive
-from streamgp.learner import StreamLearner
-from streamgp.presets import make_spec
-from streamgp.serialise import encode
-from streamgp.spec import Spec
+from streamgp.models.registry import make_spec
+from streamgp.models.spec import Spec
+from streamgp.stream import learner
+from streamgp.stream.learner import StreamLearner
 
 ROWS, WARMUP = 150, 40
 SPEC = make_spec("e-doebe", bases=["linear", "rbf"], features_per_basis=6)
