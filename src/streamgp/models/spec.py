@@ -81,9 +81,9 @@ class Spec:
         For counts: the last input is the log of the exposure, by which the rate is multiplied.
     learner
         What works in place of an ensemble, by name: an online learner of many kernels
-        (`streamgp.models.multikernel`), which of what stands above uses `features_per_basis`, `lengthscales`, `lags` and `likelihood`; or sparse
-        Gaussian processes (`streamgp.models.sparse`), which use `lags`, `features_per_basis` (inducing inputs of
-        each) and:
+        (`streamgp.models.multikernel`), which of what stands above uses `features_per_basis`, `lengthscales`, `lags`
+        and `likelihood`; or sparse Gaussian processes (`streamgp.models.sparse`), which use `lags`,
+        `features_per_basis` (inducing inputs of each) and:
     batch_size, max_models, threshold, combination, steps, alpha
         See `streamgp.models.sparse.LocalGPs` and `streamgp.models.sparse.Learning`.
     """
