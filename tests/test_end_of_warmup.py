@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from streamgp.core import Info
-from streamgp.models.gaussian.warmup import FittedExpert, opinion
+from streamgp.models.base import FittedExpert
+from streamgp.models.gaussian.warmup import opinion
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
 from streamgp.stream.learner import StreamLearner

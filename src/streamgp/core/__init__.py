@@ -3,8 +3,8 @@
 No algebra of a particular model lives here.
 """
 
-from streamgp.core.model import Info, OnlineModel
+from streamgp.core.model import Info, OnlineModel, StreamModel
 from streamgp.core.predictive import Predictive, trimmed
 from streamgp.numerics.arrays import AnyArray, namespace
 
-__all__ = ["AnyArray", "Info", "OnlineModel", "Predictive", "namespace", "trimmed"]
+__all__ = ["AnyArray", "Info", "OnlineModel", "Predictive", "StreamModel", "namespace", "trimmed"]

@@ -13,6 +13,7 @@ from streamgp import weights as rules
 from streamgp.bases import FAMILIES
 from streamgp.filters.dynamics import parse
 from streamgp.filters.noise import parse as parse_noise
+from streamgp.models.multikernel.family import METHODS as MULTIKERNEL
 from streamgp.models.sparse import COMBINATIONS
 from streamgp.models.sparse import METHODS as SPARSE
 from streamgp.models.spec import LIKELIHOODS, Spec
@@ -26,7 +27,6 @@ RULES = ("bma", "bma-shutdown", "dma", "switching", "e-doebe", *_STACKING, "auto
 _RULE_NAMES = RULES[:-1]
 _WALK = "walk 0.001"
 _DICTIONARY = {"bases": ("fourier",), "features_per_basis": 100, "lengthscales": IE_GP_DICTIONARY}
-MULTIKERNEL = ("sfg-mkl", "sfg-mkl-r", "raker", "adaraker", "omkr", "omkl-gf")
 _MANY_KERNELS = {"bases": (), "lengthscales": SFG_MKL_DICTIONARY}
 # docs/local.md says where the thresholds come from.
 _LOCAL = {"bases": (), "max_models": 64}

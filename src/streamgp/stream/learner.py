@@ -12,26 +12,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from streamgp.checkpoint.encoding import decode, encode
-from streamgp.core import Info, Predictive
+from streamgp.core import Info, Predictive, StreamModel
 from streamgp.fitting.screening import screen
 from streamgp.likelihoods import AnyPredictive
-from streamgp.models.gaussian.model import Ensemble, Expert
-from streamgp.models.gaussian.single_row import RowWise
+from streamgp.models.base import FittedExpert, WarmupRows
+from streamgp.models.families import family_of
+from streamgp.models.gaussian.model import Expert
 from streamgp.models.gaussian.warmup import (
-    FittedExpert,
-    fit_ensemble,
-    opinion,
+    opinion as opinion_of,
+)
+from streamgp.models.gaussian.warmup import (
     provisional_ensemble,
     provisional_experts,
     provisional_scale,
 )
-from streamgp.models.generalised.model import GeneralisedEnsemble
-from streamgp.models.generalised.warmup import fit_generalised, provisional_generalised
-from streamgp.models.multikernel import MultiKernel
-from streamgp.models.multikernel.warmup import make_multikernel
-from streamgp.models.sparse import METHODS as SPARSE
-from streamgp.models.sparse import LocalGPs
-from streamgp.models.sparse.warmup import described, make_sparse
+from streamgp.models.generalised.warmup import provisional_generalised
 from streamgp.models.spec import Spec
 from streamgp.numerics.batching import COMPILED, PIECES, joined, pieces
 from streamgp.numerics.standardise import Standardiser, robust_standardiser
@@ -40,7 +35,6 @@ from streamgp.stream.bounds import InputBounds
 from streamgp.stream.forecast_queue import Forecasts, Origins
 from streamgp.stream.imputation import Filled, Imputer
 from streamgp.stream.lags import LaggedTargets
-from streamgp.weights import Mixture
 
 # Of the weights, over the number of experts: twice what the slowest of the rules that share keeps for each.
 TRIM = 0.05
@@ -131,12 +125,11 @@ class StreamLearner:
         self._bounds = InputBounds.none(width)
         self._targets = Standardiser.empty(num_outputs)
         with jax.enable_x64(True):
-            # An Ensemble, a GeneralisedEnsemble, a MultiKernel or LocalGPs, and its state.
-            self._model: Any = self._provisional(np.zeros((0, width)), np.zeros((0, num_outputs)))
+            self._model: StreamModel = self._provisional(np.zeros((0, width)), np.zeros((0, num_outputs)))
             self._state: Any = self._model.init(jax.random.key(seed), spec.horizon)
         self._origins = Origins.empty(spec.horizon, width)
         # Rows that come singly after the warm-up; while `_singly`, it and not `_state` knows what was learnt last.
-        self._rowwise: RowWise | None = None
+        self._rowwise: Any = None
         self._singly = False
         self._forecasts = Forecasts()
         if spec.horizon:
@@ -160,10 +153,8 @@ class StreamLearner:
 
     @property
     def _sizes(self) -> tuple[int, ...]:
-        """Rows of the pieces that reach the model; a program that serves the warm-up alone is one of a kind."""
-        if self.spec.task == "regression":
-            return PIECES
-        return COMPILED if self.warm else COMPILED[:1]
+        """Rows of the pieces that reach the model."""
+        return self._model.batch_sizes if self.warm else self._model.warmup_batch_sizes
 
     @property
     def last_time(self) -> float | None:
@@ -177,25 +168,20 @@ class StreamLearner:
         if self._singly and self._rowwise:
             return np.exp(self._rowwise.log_weights)
         with jax.enable_x64(True):
-            if isinstance(self._model, MultiKernel | LocalGPs):
-                return np.asarray(self._model.weights(self._state))
-            return np.exp(np.asarray(self._model.rule.predict(self._state.weights)))
+            return self._model.expert_weights(self._state)
 
     @property
     def local_models(self) -> list[dict[str, Any]]:
         """When each local Gaussian process was born, where it is and what it believes, in the units of the data."""
-        if not isinstance(self._model, LocalGPs):
-            return []
         with jax.enable_x64(True):
-            return described(self._state.models, self._inputs, self._targets)
+            return self._model.describe_parts(self._state, self._inputs, self._targets)
 
     @property
     def rules(self) -> dict[str, float]:
         """How much each of several weight rules counts for the next row, by name; empty where there is one."""
         with jax.enable_x64(True):
             self._settle()
-        rule = getattr(self._model, "rule", None) if self.experts else None
-        return rule.by_name(self._state.weights) if isinstance(rule, Mixture) else {}
+        return self._model.rule_weights(self._state) if self.experts else {}
 
     @property
     def target_scale(self) -> np.ndarray:
@@ -266,7 +252,7 @@ class StreamLearner:
 
     def predict_one(self, x: np.ndarray, time: float = np.nan) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation (E,) of one row after the warm-up; `learn_one` of it is then cheap."""
-        if self.spec.horizon or self.spec.learner or np.isnan(x).any():
+        if not self._learns_singly or np.isnan(x).any():
             predictive = self.predict(x[None], self._stamp(time))
             with jax.enable_x64(True):
                 return np.asarray(predictive.mean[0]), np.asarray(predictive.std[0])
@@ -275,7 +261,7 @@ class StreamLearner:
 
     def learn_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> None:
         """Learn one row after the warm-up; without a horizon, not every covariance is touched each time."""
-        if self.spec.horizon or self.spec.learner or np.isnan(x).any() or np.isnan(y).any():
+        if not self._learns_singly or np.isnan(x).any() or np.isnan(y).any():
             next(self.learn(x[None], y[None], self._stamp(time)))
             return
         self._unread += (x.copy(),)
@@ -294,15 +280,18 @@ class StreamLearner:
     def _stamp(self, time: float) -> np.ndarray | None:
         return np.array([time]) if self.timed else None
 
-    def _row_by_row(self) -> RowWise:
+    @property
+    def _learns_singly(self) -> bool:
+        return self._model.has_single_row and not self.spec.horizon
+
+    def _row_by_row(self) -> Any:
         if not self._singly:
             with jax.enable_x64(True):
                 if self._rowwise is None:
                     trim = TRIM if self.spec.robust else 0.0
-                    self._rowwise = RowWise(self._model, self._inputs, self._targets, trim)
+                    self._rowwise = self._model.single_row(self._inputs, self._targets, trim)
                 self._rowwise.load(self._state.gathered())
             self._singly = True
-        assert self._rowwise is not None
         return self._rowwise
 
     def _settle(self) -> None:
@@ -368,7 +357,7 @@ class StreamLearner:
     def _measured_gains(self) -> np.ndarray:
         """By how much the prediction changes, squared and in standardised units, with each column: see `Imputer`."""
         imputer = self._read()
-        if not isinstance(self._model, Ensemble) or not self.rows:
+        if not self._model.takes_extra_variance or not self.rows:
             return np.zeros(imputer.width)
         base, moved, steps = imputer.probes(_PROBES, self._inputs.scale)
 
@@ -392,12 +381,12 @@ class StreamLearner:
                 self.predict(X, times),
                 np.tile([*self.rules.values()], (n, 1)) if self.rules else None,
             )
-        weights = np.tile(self.weights, (n, 1)) if isinstance(self._model, MultiKernel | LocalGPs) else None
+        weights = np.tile(self.weights, (n, 1)) if not self._model.mixes_experts else None
         return Info(predictive, np.zeros(n, bool), rules, weights)
 
     def _more(self, extra: np.ndarray | None, rows: slice, size: int) -> dict[str, Any]:
         """The rows' additional noise for a model that can take it, padded to `size` rows."""
-        if extra is None or not isinstance(self._model, Ensemble):
+        if extra is None or not self._model.takes_extra_variance:
             return {}
         return {"extra": jnp.asarray(np.pad(extra[rows], (0, size - (rows.stop - rows.start))))}
 
@@ -463,9 +452,14 @@ class StreamLearner:
             if self._kept is not None:
                 self._rebuild()
 
-    def _provisional(self, X: np.ndarray, y: np.ndarray) -> Ensemble | GeneralisedEnsemble:
+    @property
+    def _width(self) -> int:
+        """Inputs of the model: columns of X, and lags."""
+        return self.num_inputs + self.num_outputs * len(self.spec.lags)
+
+    def _provisional(self, X: np.ndarray, y: np.ndarray) -> StreamModel:
         """Experts for the rows of the warm-up; what is assumed of labels and counts depends on the targets so far."""
-        width = self.num_inputs + self.num_outputs * len(self.spec.lags)
+        width = self._width
         if self.spec.task == "regression":
             return provisional_ensemble(width, self.num_outputs, self.seed, self.spec.robust, self.spec.recalibrate)
         targets = y[:, 0] / np.exp(X[:, -1]) if self.spec.exposure else y[:, 0]
@@ -526,7 +520,7 @@ class StreamLearner:
             n = rows.stop - rows.start
             target = np.zeros((size, self.num_outputs))
             target[:n] = (y[rows] - self._targets.mean) / self._targets.scale
-            if isinstance(self._model, GeneralisedEnsemble):
+            if not self._model.learns_far_inputs:
                 target[:n][beyond[rows]] = np.nan  # inputs that nothing vouches for: predicted, but not learnt
             mask = np.arange(size) < n
             ahead = self._piece(later[rows], None, size)["X"] if self.spec.horizon else None
@@ -583,11 +577,9 @@ class StreamLearner:
         if ends:
             last_time = jnp.asarray(times[-1]) if self.timed else prior.last_time
             self._state = replace(self._state, last_time=last_time)
-            if self.spec.learner is None:
-                # The fit has seen these rows: they may shape the beliefs, but of the race of the experts they tell
-                # little.
-                weights = prior.weights if info is None else self._first_weights(info, y[h:])
-                self._state = replace(self._state, weights=weights)
+            # The fit has seen these rows: they may shape the beliefs, but tell little of the race of the experts.
+            opinion = None if info is None else self._opinion(info, y[h:])
+            self._state = self._model.with_prior_weights(self._state, opinion)
             self._kept = None
         if levels is not None:  # of targets that set the scale, or were fitted, the levels would tell little
             self._state = replace(self._state, levels=levels)
@@ -598,20 +590,18 @@ class StreamLearner:
         """The provisional filter that did best in the warm-up: it goes on beside those that are fitted."""
         if not self._weighs_warmup or self.spec.rule == "Q":  # a user's matrix counts the others alone
             return None
-        experts = provisional_experts(self._model.num_inputs, self.seed)
+        experts = provisional_experts(self._width, self.seed)
         return experts[int(self.weights.reshape(len(experts), -1).sum(axis=1).argmax())]
 
-    def _first_weights(self, info: Info, y: np.ndarray) -> Any:
-        """The state of the weight rule after the warm-up, whose later half tells which experts are no good at all."""
-        prior = self._model.log_prior
+    def _opinion(self, info: Info, y: np.ndarray) -> np.ndarray | None:
+        """What the later half of the warm-up says of the experts, of which some are no good at all."""
         if not self._weighs_warmup:
-            return self._model.rule.init(prior)
+            return None
         h = self.spec.horizon  # so many rows after the one that it was made at a forecast falls due
         n = (len(y) - h) // 2
         latest: Predictive = jax.tree.map(lambda a: a[len(y) - h - n : len(y) - h], info.predictive)
         density = np.asarray(latest.component_log_density(y[len(y) - n :]))
-        told = opinion(density / max(h, 1), self.experts)
-        return self._model.rule.init(jax.nn.log_softmax(prior + told))
+        return opinion_of(density / max(h, 1), self.experts)
 
     @property
     def _weighs_warmup(self) -> bool:
@@ -628,15 +618,8 @@ class StreamLearner:
     def _fit(self, X: np.ndarray, y: np.ndarray, times: np.ndarray, incumbent: Expert | None) -> None:
         inputs = self._inputs.transform(self._bounds.clip(X)[0])
         targets = np.asarray((y - self._targets.mean) / self._targets.scale)
-        settings = {"seed": self.seed, "time_unit": self._time_unit(times), "progress": self.progress}
-        if self.spec.learner in SPARSE:
-            made = make_sparse(self.spec, inputs, targets, seed=self.seed)
-        elif self.spec.learner is not None:
-            made = make_multikernel(self.spec, inputs, targets, self.num_classes, seed=self.seed)
-        elif self.spec.task == "regression":
-            made = fit_ensemble(self.spec, inputs, targets, incumbent=incumbent, **settings)
-        else:
-            made = fit_generalised(self.spec, inputs, y[:, 0], self.num_classes, **settings)
+        rows = WarmupRows(inputs, targets, self.num_classes, self._time_unit(times))
+        made = family_of(self.spec).fit(self.spec, rows, seed=self.seed, progress=self.progress, incumbent=incumbent)
         self._model, self.experts = jax.block_until_ready(made)
 
     def _piece(self, X: np.ndarray, times: np.ndarray | None, size: int) -> dict[str, Any]:

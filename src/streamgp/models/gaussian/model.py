@@ -7,7 +7,7 @@ The prediction of a row is the mixture of its experts' predictions (Lu et al. 20
 from collections.abc import Sequence
 from dataclasses import replace
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.bases.base import Basis
 from streamgp.checkpoint.encoding import register
-from streamgp.core import AnyArray, Info, Predictive, recalibration
+from streamgp.core import AnyArray, Info, Predictive, StreamModel, recalibration
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine import cpu, sharding, xla
 from streamgp.filters.engine.blocks import Group, alike, by_group, in_blocks, num_features, stack
@@ -27,7 +27,8 @@ from streamgp.filters.engine.sharding import Spread
 from streamgp.filters.kalman import Noise, Predicted, prior_state
 from streamgp.filters.noise import CONSTANT_NOISE, NoiseKinds, NoiseState
 from streamgp.models.gaussian.delayed_feedback import Judged, Waiting, judge, only_finite, with_noise
-from streamgp.weights import WeightRule
+from streamgp.numerics.standardise import Standardiser
+from streamgp.weights import Mixture, WeightRule
 
 
 @register
@@ -71,12 +72,16 @@ class EnsembleState(eqx.Module):
 
 
 @register
-class Ensemble(eqx.Module):
-    """A mixture of streaming experts; an `OnlineModel`.
+class Ensemble(StreamModel):
+    """A mixture of streaming experts.
 
     Build it with `ensemble`. Experts keep the order in which they were given, whatever their grouping. Where noise
     adapts, each of them is a filter that stands for several experts side by side, one for each kind of noise.
     """
+
+    forecasts_ahead: ClassVar[bool] = True
+    takes_extra_variance: ClassVar[bool] = True
+    has_single_row: ClassVar[bool] = True
 
     groups: tuple[Group, ...]
     rule: Any
@@ -115,6 +120,25 @@ class Ensemble(eqx.Module):
         levels = recalibration.start(self.num_outputs) if self.recalibrated else None
         state = EnsembleState(tuple(filters), self.rule.init(self.log_prior), nothing, noise, waiting, levels)
         return replace(state, filters=self._engine(state)[1])
+
+    def expert_weights(self, state: EnsembleState) -> Float[np.ndarray, " k"]:
+        """How much each expert counts in the next row."""
+        return np.exp(np.asarray(self.rule.predict(state.weights)))
+
+    def with_prior_weights(self, state: EnsembleState, opinion: Float[AnyArray, " k"] | None) -> EnsembleState:
+        """The state with the weights of its experts at their prior, whose logarithm `opinion` is added to."""
+        prior = self.log_prior if opinion is None else jax.nn.log_softmax(self.log_prior + opinion)
+        return replace(state, weights=self.rule.init(prior))
+
+    def single_row(self, inputs: Standardiser, targets: Standardiser, trim: float) -> Any:
+        """What predicts and learns rows that come singly, in the units of the data."""
+        from streamgp.models.gaussian.single_row import RowWise  # which needs this module
+
+        return RowWise(self, inputs, targets, trim)
+
+    def rule_weights(self, state: EnsembleState) -> dict[str, float]:
+        """How much each of several weight rules counts for the next row, by name; empty where there is one."""
+        return self.rule.by_name(state.weights) if isinstance(self.rule, Mixture) else {}
 
     def _engine(self, state: EnsembleState, *rows: Any) -> tuple[ModuleType | None, tuple]:
         """What runs the filters, and the beliefs as it takes them; None: one program of XLA, on one device.

@@ -17,6 +17,7 @@ from streamgp.filters.dynamics import Dynamics, parse
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.fitting.gaussian_evidence import INITIAL_NOISE_VAR, INITIAL_PRIOR_VAR, Fit, fit_basis
 from streamgp.fitting.hyperparameter_samples import laplace_samples
+from streamgp.models.base import FittedExpert
 from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
 from streamgp.models.spec import Spec
 from streamgp.numerics.standardise import Standardiser
@@ -45,18 +46,6 @@ CONCATENATION = "concatenation"  # the family that is built from other families'
 _CONCATENATION_KEY = 10
 _SAMPLES_KEY = 1_000
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True)
-class FittedExpert:
-    """What the table of experts says about one expert."""
-
-    name: str
-    basis: str
-    dynamics: str
-    noise: str
-    features: int
-    gain: float
 
 
 def provisional_ensemble(

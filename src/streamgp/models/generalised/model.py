@@ -6,7 +6,7 @@ what was observed (Lu et al. 2022, 3.2; Waxman and Djuric 2024, 3.4).
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.bases.base import Basis
 from streamgp.checkpoint.encoding import register
-from streamgp.core import AnyArray, Info
+from streamgp.core import AnyArray, Info, StreamModel
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blocks import alike, by_group, features, in_blocks, member, stack
 from streamgp.filters.engine.clock import advance, elapsed
@@ -24,6 +24,7 @@ from streamgp.filters.kalman import FilterState
 from streamgp.filters.laplace import predict_rows, prior_state, update_blocks
 from streamgp.likelihoods import Categorical, LatentPredictive, Likelihood, ceiling
 from streamgp.likelihoods.ceiling import Ceiling
+from streamgp.numerics.batching import COMPILED
 from streamgp.weights import Mixture, WeightRule, along
 
 # Rows of a block: its steps cost its square each, which is much for small experts (docs/labels.md).
@@ -68,14 +69,17 @@ class GeneralisedState(eqx.Module):
 
 
 @register
-class GeneralisedEnsemble(eqx.Module):
-    """A mixture of streaming experts with a likelihood that need not be Gaussian; an `OnlineModel`.
+class GeneralisedEnsemble(StreamModel):
+    """A mixture of streaming experts with a likelihood that need not be Gaussian.
 
     Build it with `generalised_ensemble`. Experts keep the order in which they were given. Predictions are
     `LatentPredictive`s. With `offset`, the last column of X is no input but is added to all latent values: for
     counts, the log of the exposure. With `highest`, a rate of counts that is believed at the start, counts far above
     all before are not learnt, and predictions are bounded, as `streamgp.likelihoods.ceiling` has it.
     """
+
+    learns_far_inputs: ClassVar[bool] = False
+    warmup_batch_sizes: ClassVar[tuple[int, ...]] = COMPILED[:1]  # a program that serves the warm-up alone
 
     groups: tuple[GeneralisedGroup, ...]
     rule: Any
@@ -92,6 +96,24 @@ class GeneralisedEnsemble(eqx.Module):
     def num_experts(self) -> int:
         """K, the number of experts."""
         return len(self.order)
+
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """Every size is a program that takes seconds to compile."""
+        return COMPILED
+
+    def expert_weights(self, state: GeneralisedState) -> Float[np.ndarray, " k"]:
+        """How much each expert counts in the next row."""
+        return np.exp(np.asarray(self.rule.predict(state.weights)))
+
+    def with_prior_weights(self, state: GeneralisedState, opinion: Float[AnyArray, " k"] | None) -> GeneralisedState:
+        """The state with the weights of its experts at their prior, whose logarithm `opinion` is added to."""
+        prior = self.log_prior if opinion is None else jax.nn.log_softmax(self.log_prior + opinion)
+        return replace(state, weights=self.rule.init(prior))
+
+    def rule_weights(self, state: GeneralisedState) -> dict[str, float]:
+        """How much each of several weight rules counts for the next row, by name; empty where there is one."""
+        return self.rule.by_name(state.weights) if isinstance(self.rule, Mixture) else {}
 
     def init(self, key: Key[Array, ""], horizon: int = 0) -> GeneralisedState:
         """Every expert at its prior, weights at theirs; `key` is not used."""

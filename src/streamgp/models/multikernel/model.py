@@ -1,18 +1,20 @@
 """Online learners of many kernels as `OnlineModel`s: one compiled loop over the rows, and bands from past errors."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from streamgp.checkpoint.encoding import register
-from streamgp.core import AnyArray, Info, Predictive
+from streamgp.core import AnyArray, Info, Predictive, StreamModel
 from streamgp.likelihoods import AnyPredictive, LatentPredictive
 from streamgp.models.multikernel.experts import Told
 from streamgp.models.multikernel.losses import LogisticLoss
+from streamgp.numerics.batching import COMPILED, PIECES
 
 ERROR_MEMORY = 100  # rows over which the size of the errors is averaged
 FAR = 6.0  # root mean square errors from its prediction beyond which a target is a glitch, and counts as no further
@@ -41,7 +43,7 @@ class MultiKernelState(eqx.Module):
 
 
 @register
-class MultiKernel(eqx.Module):
+class MultiKernel(StreamModel):
     """A learner that predicts a value for each row, as an `OnlineModel` with predictive distributions.
 
     Such learners know no variance. For numbers the distribution is a Gaussian about the value, whose variance is the
@@ -64,6 +66,8 @@ class MultiKernel(eqx.Module):
         Whether glitches among targets that are numbers are drawn in towards the predictions before they are learnt,
         the more the further out they lie. Five in a row are a change, and learnt as they are.
     """
+
+    mixes_experts: ClassVar[bool] = False
 
     learner: Any
     names: tuple[str, ...] = eqx.field(static=True)
@@ -91,10 +95,15 @@ class MultiKernel(eqx.Module):
         error, beyond = jnp.ones(self.num_outputs, dtype), jnp.zeros(self.num_outputs, int)
         return MultiKernelState(learner, error, jnp.zeros((), int), nothing, beyond)
 
-    def weights(self, state: MultiKernelState) -> Float[Array, " n"]:
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """Of labels every size is a program that takes seconds to compile."""
+        return COMPILED if isinstance(self.learner.loss, LogisticLoss) else PIECES
+
+    def expert_weights(self, state: MultiKernelState) -> Float[np.ndarray, " n"]:
         """How much each kernel counts in the next row: of those drawn, where kernels are drawn."""
         x = jnp.zeros((1, self.num_inputs), state.error.dtype)
-        return self._told(state, x).weights[0]
+        return np.asarray(self._told(state, x).weights[0])
 
     @eqx.filter_jit
     def predict(

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamgp.likelihoods import Categorical
 from streamgp.likelihoods.from_targets import make_likelihood
-from streamgp.models.gaussian.warmup import FittedExpert
+from streamgp.models.base import FittedExpert
 from streamgp.models.multikernel import (
     OMKLGF,
     OMKR,

@@ -1,7 +1,7 @@
 """Sparse and local Gaussian processes as `OnlineModel`s: rows gather to batches, a full batch is learnt."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from streamgp.checkpoint.encoding import register
-from streamgp.core import AnyArray, Info, Predictive
+from streamgp.core import AnyArray, Info, Predictive, StreamModel
 from streamgp.models.sparse import combining
 from streamgp.models.sparse.combining import Combined
 from streamgp.models.sparse.glitches import TargetGuard, drawn_in, without_glitches
@@ -18,6 +18,7 @@ from streamgp.models.sparse.local import LocalModels, empty
 from streamgp.models.sparse.splitting import Learning, by_distance, one_model, row_by_row, wasserstein
 from streamgp.models.sparse.vfe import Batch, Hyper
 from streamgp.numerics.batching import joined
+from streamgp.numerics.standardise import Standardiser
 
 METHODS = ("ovfe", "wgpr", "solar-gp", "lgpr")
 
@@ -59,7 +60,7 @@ class LocalState(eqx.Module):
 
 
 @register
-class LocalGPs(eqx.Module):
+class LocalGPs(StreamModel):
     """One streaming sparse Gaussian process, or several local ones, of inputs and targets of about unit size.
 
     Rows are predicted by what the batches before theirs have taught: a batch is learnt when it is full.
@@ -87,6 +88,8 @@ class LocalGPs(eqx.Module):
     robust
         Whether glitches among the targets are drawn in before they are learnt.
     """
+
+    mixes_experts: ClassVar[bool] = False
 
     method: str = eqx.field(static=True)
     num_inputs: int = eqx.field(static=True)
@@ -118,12 +121,33 @@ class LocalGPs(eqx.Module):
             TargetGuard.empty(e),
         )
 
-    def weights(self, state: LocalState) -> Float[np.ndarray, " j"]:
+    def expert_weights(self, state: LocalState) -> Float[np.ndarray, " j"]:
         """How much each model counts: under ``stream`` for the next row, else its share of the rows learnt."""
         if self.combination == "stream":
             return np.asarray(jnp.exp(combining.awake(state.models, state.log_weights)))
         rows = np.asarray(state.models.each.rows, dtype=float)
         return rows / max(rows.sum(), 1.0)
+
+    def describe_parts(self, state: LocalState, inputs: Standardiser, targets: Standardiser) -> list[dict[str, Any]]:
+        """Of each model alive: row of birth, rows learnt, centre and hyperparameters, in the units of the data.
+
+        Variances are those of the first target. With two inputs there are the inducing inputs as well, for a map.
+        """
+        mean, scale, unit = (np.asarray(a) for a in (inputs.mean, inputs.scale, targets.scale[0]))
+        each = state.models.each
+        mapped = len(mean) == 2
+        return [
+            {
+                "born": int(each.born[j]),
+                "rows": int(each.rows[j]),
+                "centre": (mean + scale * np.asarray(each.centre[j])).tolist(),
+                "lengthscales": (scale * np.asarray(each.hyper.lengthscales[j])).tolist(),
+                "variance": float(unit**2 * each.hyper.variance[j]),
+                "noise_var": float(unit**2 * each.hyper.noise_var[j]),
+            }
+            | ({"inducing": (mean + scale * np.asarray(each.site.inducing[j])).tolist()} if mapped else {})
+            for j in range(int(state.models.count))
+        ]
 
     def predict(
         self, state: LocalState, X: Float[AnyArray, "n d"], times: Float[AnyArray, " n"] | None = None

@@ -1,13 +1,10 @@
 """From warm-up rows to sparse Gaussian processes: nothing is fitted but what all of them share, if anything."""
 
-from typing import Any
-
 import numpy as np
 
-from streamgp.models.gaussian.warmup import FittedExpert
-from streamgp.models.sparse import Hyper, Learning, LocalGPs, LocalModels, exact_hyper
+from streamgp.models.base import FittedExpert
+from streamgp.models.sparse import Hyper, Learning, LocalGPs, exact_hyper
 from streamgp.models.spec import Spec
-from streamgp.numerics.standardise import Standardiser
 
 INDUCING = 50  # of each model, as in Kepler et al. (2021)
 KEPT = 100  # rows that each model of LGPR keeps
@@ -49,25 +46,3 @@ def make_sparse(spec: Spec, X: np.ndarray, y: np.ndarray, *, seed: int) -> tuple
     model = from_spec(spec, X.shape[1], y.shape[1], hyper)
     names = [f"model {j + 1}" for j in range(spec.max_models)]
     return model, [FittedExpert(name, "sparse", "static", "constant", model.num_inducing, np.nan) for name in names]
-
-
-def described(models: LocalModels, inputs: Standardiser, targets: Standardiser) -> list[dict[str, Any]]:
-    """Of each model alive: row of birth, rows learnt, centre and hyperparameters, in the units of the data.
-
-    Variances are those of the first target. With two inputs there are the inducing inputs as well, for a map.
-    """
-    mean, scale, unit = (np.asarray(a) for a in (inputs.mean, inputs.scale, targets.scale[0]))
-    each = models.each
-    mapped = len(mean) == 2
-    return [
-        {
-            "born": int(each.born[j]),
-            "rows": int(each.rows[j]),
-            "centre": (mean + scale * np.asarray(each.centre[j])).tolist(),
-            "lengthscales": (scale * np.asarray(each.hyper.lengthscales[j])).tolist(),
-            "variance": float(unit**2 * each.hyper.variance[j]),
-            "noise_var": float(unit**2 * each.hyper.noise_var[j]),
-        }
-        | ({"inducing": (mean + scale * np.asarray(each.site.inducing[j])).tolist()} if mapped else {})
-        for j in range(int(models.count))
-    ]
