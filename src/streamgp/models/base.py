@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -50,8 +50,14 @@ class WarmupRows(NamedTuple):
     time_unit: float
 
 
+@runtime_checkable
 class ModelFamily(Protocol):
-    """A family of models: which specifications it serves, and how it is fitted."""
+    """A family of models: which specifications it serves, and how it is fitted.
+
+    `weighs_warmup`: whether the warm-up's rows say how the race of the experts begins.
+    """
+
+    weighs_warmup: bool
 
     def serves(self, spec: Spec) -> bool:
         """Whether a model of this specification is one of the family."""

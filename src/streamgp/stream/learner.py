@@ -13,7 +13,6 @@ import numpy as np
 
 from streamgp.checkpoint.encoding import decode, encode
 from streamgp.core import Info, Predictive, StreamModel
-from streamgp.fitting.screening import screen
 from streamgp.likelihoods import AnyPredictive
 from streamgp.models.base import FittedExpert, WarmupRows
 from streamgp.models.families import family_of
@@ -22,11 +21,8 @@ from streamgp.models.gaussian.warmup import (
     opinion as opinion_of,
 )
 from streamgp.models.gaussian.warmup import (
-    provisional_ensemble,
     provisional_experts,
-    provisional_scale,
 )
-from streamgp.models.generalised.warmup import provisional_generalised
 from streamgp.models.spec import Spec
 from streamgp.numerics.batching import COMPILED, PIECES, joined, pieces
 from streamgp.numerics.standardise import Standardiser, robust_standardiser
@@ -35,9 +31,8 @@ from streamgp.stream.bounds import InputBounds
 from streamgp.stream.forecast_queue import Forecasts, Origins
 from streamgp.stream.imputation import Filled, Imputer
 from streamgp.stream.lags import LaggedTargets
+from streamgp.stream.tasks import TRIM, task_of
 
-# Of the weights, over the number of experts: twice what the slowest of the rules that share keeps for each.
-TRIM = 0.05
 LEAST_BOUNDED = 16  # rows whose range says how far inputs may go
 _Stretch = tuple[np.ndarray, np.ndarray, np.ndarray]
 _PROBES = 1024  # rows that are predicted to find out what the columns matter
@@ -105,6 +100,7 @@ class StreamLearner:
         self._gains: np.ndarray | None = None
         self.imputed_values = 0
         self.spec = spec
+        self._task = task_of(spec)
         self.num_inputs = num_inputs
         self.num_outputs = num_outputs
         self.warmup = warmup
@@ -191,11 +187,7 @@ class StreamLearner:
     @property
     def constant_targets(self) -> list[float | None]:
         """For each target, its value where it had a single one in the rows that set its scale, else None."""
-        if self.spec.task != "regression":
-            return [None] * self.num_outputs
-        return [
-            float(mean) if m2 == 0.0 else None for mean, m2 in zip(self._targets.mean, self._targets.m2, strict=True)
-        ]
+        return self._task.constant(self._targets)
 
     def predict(self, X: np.ndarray, times: np.ndarray | None = None) -> AnyPredictive:
         """Predict each row as if it were the next one, in the units of the targets; inputs may be missing (NaN).
@@ -216,7 +208,8 @@ class StreamLearner:
                 piece = self._piece(X[rows], None if times is None else times[rows], size)
                 more = self._more(extra, rows, size)
                 predictive = self._model.predict(self._state, piece["X"], piece["times"], **more)
-                parts.append(self._in_units(predictive, rows.stop - rows.start))
+                n = rows.stop - rows.start
+                parts.append(self._task.in_units(predictive, n, self._targets, self.num_classes))
         return joined(parts)
 
     def learn(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None = None) -> Iterator[Info]:
@@ -240,12 +233,11 @@ class StreamLearner:
                 continue
             rows = slice(at, at + min(_leading(~unlabelled), self._before_gap(X[rows])))
             learn = self._learn_stretch
-            if self.spec.task == "classification":
-                new = np.flatnonzero(y[rows, 0] >= self.num_classes)
-                if len(new) and new[0] == 0:
-                    rows, learn = slice(at, at + 1), self._learn_new_class
-                elif len(new):
-                    rows = slice(at, at + int(new[0]))
+            new = self._task.new_class(y[rows], self.num_classes)
+            if new == 0:
+                rows, learn = slice(at, at + 1), self._learn_new_class
+            elif new is not None:
+                rows = slice(at, at + new)
             part = learn(X[rows], y[rows], None if times is None else times[rows])
             at = rows.stop
             yield part
@@ -457,13 +449,11 @@ class StreamLearner:
         """Inputs of the model: columns of X, and lags."""
         return self.num_inputs + self.num_outputs * len(self.spec.lags)
 
-    def _provisional(self, X: np.ndarray, y: np.ndarray) -> StreamModel:
+    def _provisional(self, X: np.ndarray, y: np.ndarray, time_unit: float = 1.0) -> StreamModel:
         """Experts for the rows of the warm-up; what is assumed of labels and counts depends on the targets so far."""
-        width = self._width
-        if self.spec.task == "regression":
-            return provisional_ensemble(width, self.num_outputs, self.seed, self.spec.robust, self.spec.recalibrate)
-        targets = y[:, 0] / np.exp(X[:, -1]) if self.spec.exposure else y[:, 0]
-        return provisional_generalised(self.spec, targets, self.num_classes, width, self.seed)
+        return self._task.provisional(
+            X, y, width=self._width, num_classes=self.num_classes, time_unit=time_unit, seed=self.seed
+        )
 
     def _standardiser(self, X: np.ndarray) -> Standardiser:
         """Of the inputs; the log of an exposure stays as it is."""
@@ -535,7 +525,8 @@ class StreamLearner:
             )
             info = jax.tree.map(lambda a, n=n: np.asarray(a)[:n], info)
             rules = info.rules if self.experts else None  # of the provisional model nobody asks
-            parts.append(info._replace(predictive=self._in_units(info.predictive, n), rules=rules))
+            told = self._task.in_units(info.predictive, n, self._targets, self.num_classes)
+            parts.append(info._replace(predictive=told, rules=rules))
             if self.warm:
                 self.outside_rows += int((info.outside | beyond[rows]).sum())
                 self.flagged_rows += 0 if info.flagged is None else int(info.flagged.sum())
@@ -551,16 +542,10 @@ class StreamLearner:
         # What was missing is filled again, by all that is known by now.
         X, extra = self._joined(X, self._imputer.refill(X[:, : self._imputer.width]), self._gains)
         ends, levels = self.rows == self.warmup, getattr(self._state, "levels", None)
-        incumbent, usual = self._incumbent() if ends else None, y
-        if self.spec.task == "regression":
-            if self.spec.robust:  # glitches are to set no scale, and nothing is to be fitted to them
-                usual, _ = screen(X, y, self.seed)
-            self._targets = Standardiser.empty(self.num_outputs).update(usual)
-            if not ends:
-                self._targets = provisional_scale(self._targets)
-                self._model = replace(self._model, time_unit=jnp.asarray(self._time_unit(times)))
-        else:
-            self._model = self._provisional(X, y)
+        incumbent, usual = self._incumbent() if ends else None, self._task.usual(X, y, self.seed)
+        self._targets = self._task.scale(usual, provisional=not ends)
+        if not ends:
+            self._model = self._provisional(X, y, self._time_unit(times))
         # The first rows' lags are missing still, but now there is a mean to stand in for them.
         h = self.spec.horizon
         lags = LaggedTargets.empty(self.spec.lags, self.num_outputs)
@@ -607,8 +592,7 @@ class StreamLearner:
     def _weighs_warmup(self) -> bool:
         """Whether the warm-up's rows say how the race of the experts begins; not in the papers' models."""
         spec = self.spec
-        ensemble = spec.task == "regression" and spec.learner is None
-        return spec.robust and ensemble and spec.warmup_posterior == "condition"
+        return spec.robust and family_of(spec).weighs_warmup and spec.warmup_posterior == "condition"
 
     def _time_unit(self, times: np.ndarray) -> float:
         """The usual time from one row to the next."""
@@ -629,21 +613,6 @@ class StreamLearner:
         if times is None:
             return {"X": jnp.asarray(padded), "times": None}
         return {"X": jnp.asarray(padded), "times": jnp.asarray(np.pad(times, (0, size - len(X)), mode="edge"))}
-
-    def _in_units(self, predictive: AnyPredictive, n: int) -> AnyPredictive:
-        """The first n rows of a prediction, as NumPy arrays in the units of the targets."""
-        if not isinstance(predictive, Predictive):
-            known = self.num_classes if self.spec.task == "classification" else None
-            return replace(jax.tree.map(lambda a: np.asarray(a)[:n], predictive), known=known)
-        scale = np.asarray(self._targets.scale)
-        return Predictive(
-            np.asarray(predictive.log_weights)[:n],
-            np.asarray(self._targets.mean) + scale * np.asarray(predictive.loc)[:n],
-            np.square(scale) * np.asarray(predictive.var)[:n],
-            None if predictive.dof is None else np.asarray(predictive.dof)[:n],
-            TRIM if self.spec.robust else 0.0,
-            None if predictive.recalibration is None else np.asarray(predictive.recalibration)[:n],
-        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Left to themselves, JAX's arrays would come out of a pickle or a copy in float32.

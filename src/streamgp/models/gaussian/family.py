@@ -7,6 +7,9 @@ from streamgp.models.base import FittedModel, WarmupRows
 from streamgp.models.gaussian.warmup import fit_ensemble
 from streamgp.models.spec import Spec
 
+# Whether the warm-up's rows say how the race of the experts begins.
+weighs_warmup = True
+
 
 def serves(spec: Spec) -> bool:
     """Whether a model of this specification is an ensemble for numbers."""

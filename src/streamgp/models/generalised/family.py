@@ -7,6 +7,9 @@ from streamgp.models.base import FittedModel, WarmupRows
 from streamgp.models.generalised.warmup import fit_generalised
 from streamgp.models.spec import Spec
 
+# Whether the warm-up's rows say how the race of the experts begins.
+weighs_warmup = False
+
 
 def serves(spec: Spec) -> bool:
     """Whether a model of this specification is an ensemble for labels, counts or grades."""

@@ -9,6 +9,9 @@ from streamgp.models.spec import Spec
 
 METHODS = ("sfg-mkl", "sfg-mkl-r", "raker", "adaraker", "omkr", "omkl-gf")
 
+# Whether the warm-up's rows say how the race of the experts begins.
+weighs_warmup = False
+
 
 def serves(spec: Spec) -> bool:
     """Whether a model of this specification learns many kernels."""

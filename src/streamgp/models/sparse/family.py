@@ -8,6 +8,9 @@ from streamgp.models.sparse.model import METHODS
 from streamgp.models.sparse.warmup import make_sparse
 from streamgp.models.spec import Spec
 
+# Whether the warm-up's rows say how the race of the experts begins.
+weighs_warmup = False
+
 
 def serves(spec: Spec) -> bool:
     """Whether a model of this specification is a sparse Gaussian process."""
