@@ -14,15 +14,15 @@ import typer
 from default_page import put
 from jax import numpy as jnp
 
-from streamgp.app.reproduce import doebe
-from streamgp.app.reproduce.bank import Member
-from streamgp.app.reproduce.datasets import load
-from streamgp.app.reproduce.labels import LOGISTIC, LabelScorer, stream_labels
-from streamgp.app.reproduce.mixing import Mix
-from streamgp.app.reproduce.stream import score
 from streamgp.bases import FAMILIES
-from streamgp.data.standardise import Standardiser
-from streamgp.dynamics import random_walk, static
+from streamgp.filters.dynamics import random_walk, static
+from streamgp.numerics.standardise import Standardiser
+from streamgp_papers import doebe
+from streamgp_papers.bank import Member
+from streamgp_papers.datasets import load
+from streamgp_papers.labels import LOGISTIC, LabelScorer, stream_labels
+from streamgp_papers.mixing import Mix
+from streamgp_papers.stream import score
 
 WALKS = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
 PAGE = Path(__file__).parents[1] / "docs" / "reproduction.md"

@@ -18,7 +18,7 @@ from bandits_page import write_page
 from streamgp.bandits import TimeVaryingOptimizer
 from streamgp.bandits.kdpp import SwapChain
 from streamgp.bandits.problems import MovingBump, play
-from streamgp.pivoting import greedy
+from streamgp.numerics.pivoted_cholesky import greedy
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "bandits.json"

@@ -17,8 +17,8 @@ import typer
 from datasets import TABLES, load
 from machine import machine
 
-from streamgp.learner import StreamLearner
-from streamgp.presets import make_spec
+from streamgp.models.registry import make_spec
+from streamgp.stream.learner import StreamLearner
 
 HERE = Path(__file__).parent / "results"
 RESULTS, BEFORE = HERE / "calibration.json", HERE / "default.json"

@@ -20,8 +20,8 @@ from baselines import Column, Rows, persistence, river_arf, river_bayesian_linea
 from datasets import load
 from machine import machine
 
-from streamgp.learner import StreamLearner
-from streamgp.presets import make_spec
+from streamgp.models.registry import make_spec
+from streamgp.stream.learner import StreamLearner
 
 RESULTS = Path(__file__).parent / "results" / "corrupted.json"
 WARMUP, ROWS = 1_000, 5_000

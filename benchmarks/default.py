@@ -24,10 +24,10 @@ from datasets import APART, CHOOSING, load
 from default_page import write_page
 from scipy.special import logsumexp
 
-from streamgp import student_t
-from streamgp.learner import StreamLearner
-from streamgp.presets import PRESETS
-from streamgp.spec import Spec
+from streamgp.models.registry import PRESETS
+from streamgp.models.spec import Spec
+from streamgp.numerics import student_t
+from streamgp.stream.learner import StreamLearner
 from streamgp.weights import Mixture, WeightRule, auto
 
 RESULTS = Path(__file__).parent / "results" / "default.json"

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from workload import PIECE, fourier_experts, rows
 
-from streamgp.ensemble import ensemble
+from streamgp.models.gaussian.model import ensemble
 from streamgp.weights import BMA
 
 HERE = Path(__file__).parent

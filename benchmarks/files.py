@@ -24,7 +24,7 @@ from streamgp.app.job import RunOptions
 from streamgp.app.outputs import RunDirectory
 from streamgp.app.report import write_report
 from streamgp.data import RowReader, friedman, open_rows
-from streamgp.presets import make_spec
+from streamgp.models.registry import make_spec
 
 RUN_ROWS = 20_000
 LARGE_ROWS = 5_000_000  # about 500 MB of CSV

@@ -15,8 +15,8 @@ from measure import RUNS, in_turn, ratio, spread
 from rich import print_json
 from workload import LEVELS, NOISE_VAR, PRIOR_VAR, fourier_experts, rows, stream
 
-from streamgp.engine import blocks
-from streamgp.ensemble import ensemble
+from streamgp.filters.engine import blocks
+from streamgp.models.gaussian.model import ensemble
 from streamgp.weights import BMA
 
 # Rows of a stream and of a scan, by number of features. A stream is short beside what the job before it leaves behind

@@ -14,7 +14,7 @@ from measure import RUNS, in_fresh_process, in_turn, memory_mb, spread
 from rich import print_json
 from workload import LEVELS, fourier_experts, rows, stream
 
-from streamgp.ensemble import Ensemble, ensemble
+from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.weights import BMA
 
 LENGTHS = (1_000, 10_000, 100_000, 1_000_000)

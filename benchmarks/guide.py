@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 from stacking import ROWS, WARMUP, by_basis, run_experts
 
 from streamgp import StreamingGPRegressor, evaluate
-from streamgp.spec import Spec
+from streamgp.models.spec import Spec
 from streamgp.weights import BMA, WeightRule, share
 
 HERE = Path(__file__).parent

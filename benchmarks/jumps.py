@@ -15,8 +15,8 @@ import numpy as np
 import typer
 from machine import machine
 
-from streamgp.learner import StreamLearner
-from streamgp.presets import make_spec
+from streamgp.models.registry import make_spec
+from streamgp.stream.learner import StreamLearner
 
 RESULTS = Path(__file__).parent / "results" / "jumps.json"
 WARMUP, JUMP, ROWS = 1_000, 1_500, 3_000

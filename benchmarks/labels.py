@@ -26,10 +26,10 @@ from streamgp import (
     evaluate,
 )
 from streamgp.bases import Fourier
-from streamgp.dynamics import random_walk, static
-from streamgp.evaluation.grades import score_grades
-from streamgp.generalised import GeneralisedExpert, generalised_ensemble
+from streamgp.evaluation.ordinal import score_grades
+from streamgp.filters.dynamics import random_walk, static
 from streamgp.likelihoods import Logistic, laplace_step
+from streamgp.models.generalised.model import GeneralisedExpert, generalised_ensemble
 from streamgp.weights import BMA
 
 HERE = Path(__file__).parent

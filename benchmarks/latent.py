@@ -18,10 +18,10 @@ import numpy as np
 from measure import in_fresh_process, in_turn, installed, memory_mb, spread
 from rich import print_json
 
-from streamgp.app.reproduce.datasets import is_at_hand, load
-from streamgp.app.reproduce.embeddings import Images, embedded
 from streamgp.latent import LatentEnsemble, LatentLearner, LatentSpec
 from streamgp.latent.neighbours import Neighbours
+from streamgp_papers.datasets import is_at_hand, load
+from streamgp_papers.embeddings import Images, embedded
 
 ROWS, ENTRIES = 70_000, 784
 WARMUP = 500

@@ -13,8 +13,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from sklearn.decomposition import PCA
 
-from streamgp.app.reproduce.datasets import load
-from streamgp.app.reproduce.embeddings import Embedded, Images, embedded
+from streamgp_papers.datasets import load
+from streamgp_papers.embeddings import Embedded, Images, embedded
 
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "latent.png"
 SEED = 0

@@ -16,8 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.colors import LogNorm
 
-from streamgp.app.reproduce.local import Split, learnt, model, tracks
-from streamgp.sparse.combining import nearest
+from streamgp.models.sparse.combining import nearest
+from streamgp_papers.local import Split, learnt, model, tracks
 
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "local.png"
 SEED = 3  # of five, that in which wgpr has its median error

@@ -18,9 +18,7 @@ import typer
 from default_page import put
 
 from streamgp import StreamingGPRegressor, evaluate
-from streamgp.app.reproduce.many_kernels import FEATURES, LOSS, NEIGHBOURS
-from streamgp.app.reproduce.sfg import SECONDS
-from streamgp.multikernel import (
+from streamgp.models.multikernel import (
     OMKLGF,
     OMKR,
     SFG,
@@ -32,8 +30,10 @@ from streamgp.multikernel import (
     draw_features,
     squared_exponentials,
 )
-from streamgp.multikernel.omkr import kinds
-from streamgp.presets import MULTIKERNEL, SFG_MKL_DICTIONARY
+from streamgp.models.multikernel.omkr import kinds
+from streamgp.models.registry import MULTIKERNEL, SFG_MKL_DICTIONARY
+from streamgp_papers.many_kernels import FEATURES, LOSS, NEIGHBOURS
+from streamgp_papers.sfg import SECONDS
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"

@@ -13,7 +13,7 @@ import numpy as np
 import typer
 from matplotlib.axes import Axes
 
-from streamgp.evaluation.regret_checks import bands, static_growth, switching_growth
+from streamgp.regret.checks import bands, static_growth, switching_growth
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "regret.json"

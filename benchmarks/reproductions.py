@@ -12,10 +12,10 @@ from default_page import put
 from rich.table import Table
 from rich.text import Text
 
-from streamgp.app.reproduce.catalogue import REPRODUCTIONS
-from streamgp.app.reproduce.datasets import DATASETS
-from streamgp.app.reproduce.kinds import Reproduction, Shown
-from streamgp.app.reproduce.tables import Outcome, claims_table, figures_table, scores_table
+from streamgp_papers.catalogue import REPRODUCTIONS
+from streamgp_papers.datasets import DATASETS
+from streamgp_papers.kinds import Reproduction, Shown
+from streamgp_papers.tables import Outcome, claims_table, figures_table, scores_table
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "reproductions"

@@ -22,9 +22,9 @@ import numpy as np
 
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.bases import Fourier
-from streamgp.dynamics import parse
-from streamgp.engine.host import one_blas_thread
-from streamgp.ensemble import Expert, ensemble
+from streamgp.filters.dynamics import parse
+from streamgp.models.gaussian.model import Expert, ensemble
+from streamgp.numerics.threads import one_blas_thread
 from streamgp.weights import BMA
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))

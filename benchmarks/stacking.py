@@ -22,10 +22,10 @@ from default_page import put
 from scipy.special import logsumexp
 from scipy.stats import wilcoxon
 
-from streamgp.learner import StreamLearner
-from streamgp.presets import PRESETS
-from streamgp.spec import Spec
-from streamgp.warmup import FittedExpert
+from streamgp.models.gaussian.warmup import FittedExpert
+from streamgp.models.registry import PRESETS
+from streamgp.models.spec import Spec
+from streamgp.stream.learner import StreamLearner
 
 RESULTS = Path(__file__).parent / "results" / "stacking.json"
 PAGE = Path(__file__).parent.parent / "docs" / "weights.md"

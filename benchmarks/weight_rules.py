@@ -16,9 +16,9 @@ import typer
 from datasets import NAMES, load
 from scipy.special import logsumexp
 
-from streamgp.data import Standardiser
-from streamgp.presets import make_spec
-from streamgp.warmup import fit_ensemble
+from streamgp.models.gaussian.warmup import fit_ensemble
+from streamgp.models.registry import make_spec
+from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import share
 
 RESULTS = Path(__file__).parent / "results" / "weight_rules.json"

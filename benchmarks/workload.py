@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from streamgp.bases import Fourier
-from streamgp.dynamics import random_walk, static
-from streamgp.ensemble import Ensemble, Expert
+from streamgp.filters.dynamics import random_walk, static
+from streamgp.models.gaussian.model import Ensemble, Expert
 
 LEVELS = (0.0, 1e-4, 1e-3)  # of forgetting
 PRIOR_VAR, NOISE_VAR = 1.0, 0.1

@@ -22,7 +22,7 @@ os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # for the processes that tes
 # Other packages are imported before the hook is there, which finds no bytecode of what streamgp's modules import.
 for name in ("equinox", "matplotlib.figure", "narwhals", "pandas", "polars", "rich", "scipy.stats", "sklearn.base"):
     import_module(name)
-_hook = install_import_hook("streamgp", "typecheck.typecheck")
+_hook = install_import_hook(["streamgp", "streamgp_papers"], "typecheck.typecheck")
 # Modules that send whole streams, or a row at a time, through everything: checks of every call took a third of their
 # time. Every function is called by tests of its own as well, with checks.
 UNCHECKED = {
@@ -72,7 +72,7 @@ def types_and_shapes(request: pytest.FixtureRequest) -> Iterator[None]:
 def plain_provisional_experts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of labels and counts, planes alone predict the warm-up: half as much to compile; `test_label_runs` has all."""
     if request.path.stem != "test_label_runs":
-        monkeypatch.setattr("streamgp.warmup_generalised.PROVISIONAL_LENGTHSCALES", ())
+        monkeypatch.setattr("streamgp.models.generalised.warmup.PROVISIONAL_LENGTHSCALES", ())
 
 
 @pytest.fixture(autouse=True)

@@ -14,10 +14,10 @@ import numpy as np
 
 from streamgp.bases import Fourier, Linear
 from streamgp.checkpoint import save
-from streamgp.dynamics import parse
-from streamgp.engine.sharding import Spread
-from streamgp.ensemble import Ensemble, EnsembleState, Expert, ensemble
-from streamgp.filtering import FilterState
+from streamgp.filters.dynamics import parse
+from streamgp.filters.engine.sharding import Spread
+from streamgp.filters.kalman import FilterState
+from streamgp.models.gaussian.model import Ensemble, EnsembleState, Expert, ensemble
 from streamgp.weights import BMA
 
 CHUNK, CHUNKS = 100, 3  # a block and a part of one

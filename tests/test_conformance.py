@@ -13,8 +13,8 @@ from streamgp import conformance
 from streamgp.bases import Fourier
 from streamgp.conformance import CHECKS, check_online_model
 from streamgp.core import Info, Predictive
-from streamgp.dynamics import parse
-from streamgp.ensemble import Ensemble, Expert, ensemble
+from streamgp.filters.dynamics import parse
+from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
 from streamgp.weights import BMA, DMA, NewtonStep, share
 
 N = 24

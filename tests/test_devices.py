@@ -17,12 +17,12 @@ from spread_stream import CHUNK, CHUNKS, DYNAMICS, learn, model, rows
 from streamgp import StreamingGPRegressor
 from streamgp.bases import Linear
 from streamgp.checkpoint import load
-from streamgp.dynamics import static
-from streamgp.engine import compiled, sharding
-from streamgp.engine.blocks import in_blocks
-from streamgp.engine.clock import advance
-from streamgp.ensemble import EnsembleState, Expert, ensemble
-from streamgp.filtering import FilterState
+from streamgp.filters.dynamics import static
+from streamgp.filters.engine import sharding, xla
+from streamgp.filters.engine.blocks import in_blocks
+from streamgp.filters.engine.clock import advance
+from streamgp.filters.kalman import FilterState
+from streamgp.models.gaussian.model import EnsembleState, Expert, ensemble
 from streamgp.weights import markov
 
 TESTS = Path(__file__).parent
@@ -116,8 +116,8 @@ def test_experts_side_by_side_as_on_a_gpu_give_the_numbers_of_one_after_the_othe
 
     @eqx.filter_jit
     def run(platform: str, live: jax.Array | None) -> list[jax.Array]:
-        updated = compiled.update_group(ens.groups[0], state.filters[0], blocks, live, platform)
-        ahead = compiled.predict_group(ens.groups[0], updated[0], jnp.nan_to_num(X), jnp.ones(CHUNK), platform)
+        updated = xla.update_group(ens.groups[0], state.filters[0], blocks, live, platform)
+        ahead = xla.predict_group(ens.groups[0], updated[0], jnp.nan_to_num(X), jnp.ones(CHUNK), platform)
         return jax.tree.leaves((updated, ahead))
 
     for live in (None, some):

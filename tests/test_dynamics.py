@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from oracles.dense import dense_covariance
-from streamgp.dynamics import Dynamics, mean_reverting, parse, random_walk, static
+from streamgp.filters.dynamics import Dynamics, mean_reverting, parse, random_walk, static
 
 EVERY = ("static", "walk 0.01", "revert 0.9")
 

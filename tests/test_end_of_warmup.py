@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from streamgp.core import Info
-from streamgp.learner import StreamLearner
-from streamgp.presets import make_spec
-from streamgp.spec import Spec
-from streamgp.warmup import FittedExpert, opinion
+from streamgp.models.base import FittedExpert
+from streamgp.models.gaussian.warmup import opinion
+from streamgp.models.registry import make_spec
+from streamgp.models.spec import Spec
+from streamgp.stream.learner import StreamLearner
 
 # As the default, but small.
 SMALL = replace(

@@ -15,8 +15,8 @@ from oracles.ensemble_loop import Weights, e_doebe_matrix, joint_log_density, we
 from oracles.loop_filter import Run, loop_filter
 from streamgp.bases import FAMILIES, UserFunction
 from streamgp.checkpoint import load, save
-from streamgp.dynamics import parse
-from streamgp.ensemble import Ensemble, EnsembleState, Expert, ensemble
+from streamgp.filters.dynamics import parse
+from streamgp.models.gaussian.model import Ensemble, EnsembleState, Expert, ensemble
 from streamgp.weights import BMA, WeightRule, fixed_share, markov, share
 
 ROWS = 1100

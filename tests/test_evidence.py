@@ -11,8 +11,8 @@ from jax.flatten_util import ravel_pytree
 from scipy.stats import multivariate_normal, norm
 
 from streamgp.bases import FAMILIES, Fourier, HilbertSpace, Linear
-from streamgp.evidence import MOST_RATIO, fit_basis, limits, log_evidence, loss, unconstrain
-from streamgp.hyperparameters import search
+from streamgp.fitting.gaussian_evidence import MOST_RATIO, fit_basis, limits, log_evidence, loss, unconstrain
+from streamgp.fitting.hyperparameters import search
 
 GOLDEN = np.load(Path(__file__).parent / "golden" / "marglik.npz")
 

@@ -13,8 +13,8 @@ from scipy.stats import multivariate_normal, norm
 from oracles.dense import condition, dense_covariance
 from oracles.loop_filter import loop_filter
 from oracles.square_root import square_root_filter
-from streamgp.dynamics import Dynamics, parse, random_walk
-from streamgp.filtering import Noise, predict_rows, prior_state, update_block, update_blocks
+from streamgp.filters.dynamics import Dynamics, parse, random_walk
+from streamgp.filters.kalman import Noise, predict_rows, prior_state, update_block, update_blocks
 
 GOLDEN = np.load(Path(__file__).parent / "golden" / "expert.npz")
 NAMES = ("static", "walk 0.02", "revert 0.97")

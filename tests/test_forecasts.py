@@ -14,9 +14,9 @@ from oracles.forecast_loop import forecast_loop
 from streamgp.bases import Fourier, Linear
 from streamgp.checkpoint import load, save
 from streamgp.core import Predictive
-from streamgp.dynamics import parse
-from streamgp.ensemble import Ensemble, EnsembleState, Expert, ensemble
-from streamgp.noise import parse as parse_noise
+from streamgp.filters.dynamics import parse
+from streamgp.filters.noise import parse as parse_noise
+from streamgp.models.gaussian.model import Ensemble, EnsembleState, Expert, ensemble
 from streamgp.weights import auto, fixed_share
 
 N, E = 150, 2  # rows: two blocks and a part of a third

@@ -14,9 +14,9 @@ from scipy.stats import norm
 from oracles.laplace_loop import laplace_loop, softmax
 from streamgp.bases import Linear, Polynomial
 from streamgp.conformance import check_online_model
-from streamgp.dynamics import mean_reverting, random_walk, static
-from streamgp.generalised import GeneralisedEnsemble, GeneralisedExpert, generalised_ensemble
+from streamgp.filters.dynamics import mean_reverting, random_walk, static
 from streamgp.likelihoods import Categorical, Likelihood, Logistic, Poisson
+from streamgp.models.generalised.model import GeneralisedEnsemble, GeneralisedExpert, generalised_ensemble
 from streamgp.weights import BMA, WeightRule, fixed_share
 
 COMPILED: list[str] = []

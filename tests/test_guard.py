@@ -7,14 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from streamgp import StreamingGPRegressor, guard
+from streamgp import StreamingGPRegressor
 from streamgp.core import Predictive, trimmed
-from streamgp.dynamics import Dynamics
-from streamgp.engine.blockfilter import update_blocks
-from streamgp.engine.rowfilter import RowFilter
-from streamgp.filtering import Noise, prior_state, update_block
-from streamgp.guard import Guard
-from streamgp.judging import judged_density, only_finite
+from streamgp.filters import guard
+from streamgp.filters.dynamics import Dynamics
+from streamgp.filters.engine.blockfilter import update_blocks
+from streamgp.filters.engine.rowfilter import RowFilter
+from streamgp.filters.guard import Guard
+from streamgp.filters.kalman import Noise, prior_state, update_block
+from streamgp.models.gaussian.delayed_feedback import judged_density, only_finite
 
 N, F = 60, 5
 DYNAMICS = Dynamics(np.array([[1.0, 1.0, 0.99]]), np.array([[0.0, 0.01, 1.0 - 0.99**2]]))

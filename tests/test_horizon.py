@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamgp import StreamingGPRegressor, checkpoint, evaluate, learner
-from streamgp.learner import StreamLearner
-from streamgp.presets import make_spec
+from streamgp import StreamingGPRegressor, checkpoint, evaluate
+from streamgp.models.gaussian import family
+from streamgp.models.registry import make_spec
+from streamgp.stream.learner import StreamLearner
 from test_learner import mean_and_std, run, same
 
 ROWS, WARMUP, HORIZON = 120, 40, 3
@@ -112,7 +113,7 @@ def test_a_fit_that_fails_leaves_the_queues_as_they_were(monkeypatch: pytest.Mon
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(learner, "fit_ensemble", fail)
+        patched.setattr(family, "fit_ensemble", fail)
         with pytest.raises(KeyboardInterrupt):
             list(model.learn(X[33:], y[33:]))
     assert same(model, expected)

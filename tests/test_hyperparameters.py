@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamgp.hyperparameters import search
+from streamgp.fitting.hyperparameters import search
 
 
 def test_it_turns_back_where_there_is_no_number():

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from streamgp.bases import RadialBasis
-from streamgp.data.standardise import Standardiser
-from streamgp.dynamics import Dynamics, mean_reverting, static
-from streamgp.engine.blockfilter import TOLERATED
-from streamgp.ensemble import Ensemble, Expert, ensemble
-from streamgp.linalg import nearest_semidefinite
-from streamgp.rowwise import RowWise
+from streamgp.filters.dynamics import Dynamics, mean_reverting, static
+from streamgp.filters.engine.blockfilter import TOLERATED
+from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
+from streamgp.models.gaussian.single_row import RowWise
+from streamgp.numerics.linalg import nearest_semidefinite
+from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import BMA
 
 NOISE_VAR = 1e-4

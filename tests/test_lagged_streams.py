@@ -13,10 +13,11 @@ from scipy.stats import norm
 from sklearn.base import clone
 
 from oracles.lagged_rows import widened_by_hand
-from streamgp import StreamingGPRegressor, checkpoint, evaluate, learner
-from streamgp.learner import StreamLearner
-from streamgp.presets import make_spec
-from streamgp.spec import Spec
+from streamgp import StreamingGPRegressor, checkpoint, evaluate
+from streamgp.models.gaussian import family
+from streamgp.models.registry import make_spec
+from streamgp.models.spec import Spec
+from streamgp.stream.learner import StreamLearner
 from test_learner import mean_and_std, run, same
 
 ROWS, WARMUP, LAGS = 120, 40, (1, 3, 20)
@@ -118,7 +119,7 @@ def test_a_fit_that_fails_leaves_the_lags_as_they_were(monkeypatch: pytest.Monke
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(learner, "fit_ensemble", fail)
+        patched.setattr(family, "fit_ensemble", fail)
         with pytest.raises(KeyboardInterrupt):
             list(model.learn(X[33:], y[33:]))
     assert same(model, expected)

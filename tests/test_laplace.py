@@ -12,14 +12,20 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from scipy.stats import multivariate_normal
 
-from streamgp import laplace
 from streamgp.bases import FAMILIES, Fourier, HilbertSpace, Linear
 from streamgp.checkpoint import load, save
-from streamgp.evidence import NOISE_FLOOR, Fit, fit_basis, loss, unconstrain
-from streamgp.laplace import MOST_VARIANCE, PERTURBATION, covariance_root, evidence_hessian, laplace_samples
-from streamgp.learner import StreamLearner
-from streamgp.presets import IE_GP_DICTIONARY, make_spec
-from streamgp.warmup import fit_ensemble
+from streamgp.fitting import hyperparameter_samples as laplace
+from streamgp.fitting.gaussian_evidence import NOISE_FLOOR, Fit, fit_basis, loss, unconstrain
+from streamgp.fitting.hyperparameter_samples import (
+    MOST_VARIANCE,
+    PERTURBATION,
+    covariance_root,
+    evidence_hessian,
+    laplace_samples,
+)
+from streamgp.models.gaussian.warmup import fit_ensemble
+from streamgp.models.registry import IE_GP_DICTIONARY, make_spec
+from streamgp.stream.learner import StreamLearner
 from streamgp.weights import Share
 
 KEY = jax.random.key(0)

@@ -12,8 +12,8 @@ from scipy.stats import multivariate_normal, t
 
 from oracles.latent_targets import Bernoulli, Counts, Gaussian, Grades, HeavyTails, Softmax
 from streamgp.bases import Fourier, Intercept
-from streamgp.evidence import fit_basis
-from streamgp.laplace_evidence import MOST_LATENT_STD, fit_likelihood, laplace_log_evidence
+from streamgp.fitting.gaussian_evidence import fit_basis
+from streamgp.fitting.laplace_evidence import MOST_LATENT_STD, fit_likelihood, laplace_log_evidence
 
 V = 1.3
 

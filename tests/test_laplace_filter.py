@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from jaxtyping import Array, Float
 
 from oracles.laplace_loop import POISSON, Run, Site, laplace_loop, softmax
-from streamgp.dynamics import parse, random_walk
-from streamgp.filtering import FilterState
-from streamgp.laplace_filter import Latent, predict_rows, prior_state, update_block, update_blocks
+from streamgp.filters.dynamics import parse, random_walk
+from streamgp.filters.kalman import FilterState
+from streamgp.filters.laplace import Latent, predict_rows, prior_state, update_block, update_blocks
 from streamgp.likelihoods import Likelihood, Logistic
 
 GOLDEN = np.load(Path(__file__).parent / "golden" / "logistic.npz")

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from streamgp import checkpoint, learner
+from streamgp import checkpoint
+from streamgp.checkpoint.encoding import encode
 from streamgp.core import Predictive
-from streamgp.learner import StreamLearner
-from streamgp.presets import make_spec
-from streamgp.serialise import encode
-from streamgp.spec import Spec
+from streamgp.models.gaussian import family
+from streamgp.models.registry import make_spec
+from streamgp.models.spec import Spec
+from streamgp.stream.learner import StreamLearner
 
 ROWS, WARMUP = 150, 40
 SPEC = make_spec("e-doebe", bases=["linear", "rbf"], features_per_basis=6)
@@ -198,7 +199,7 @@ def test_a_fit_that_fails_leaves_the_stretch_unlearnt(problem: type[BaseExceptio
         raise problem
 
     with monkeypatch.context() as patched:
-        patched.setattr(learner, "fit_ensemble", fail)
+        patched.setattr(family, "fit_ensemble", fail)
         for _ in range(2):
             with pytest.raises(problem):
                 learn(model, X[36:], y[36:])

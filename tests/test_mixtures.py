@@ -8,8 +8,8 @@ import pytest
 from scipy import special, stats
 from scipy.optimize import brentq
 
-from streamgp import mixtures
 from streamgp.core import Predictive
+from streamgp.numerics import mixtures
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(5)
 STEPS = np.concatenate([-np.geomspace(1e-2, 1e3, 24)[::-1], [0.0], np.geomspace(1e-2, 1e3, 24)])

@@ -9,13 +9,13 @@ from scipy.special import logsumexp
 
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.bases import Linear
-from streamgp.data.standardise import Standardiser
-from streamgp.dynamics import parse
-from streamgp.ensemble import Ensemble, Expert, ensemble
-from streamgp.noise import PRIOR_ROWS, NoiseState
-from streamgp.noise import parse as parse_noise
-from streamgp.presets import PRESETS
-from streamgp.rowwise import RowWise
+from streamgp.filters.dynamics import parse
+from streamgp.filters.noise import PRIOR_ROWS, NoiseState
+from streamgp.filters.noise import parse as parse_noise
+from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
+from streamgp.models.gaussian.single_row import RowWise
+from streamgp.models.registry import PRESETS
+from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import BMA, share
 
 V, S2 = 1.5, 0.2

@@ -8,10 +8,10 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from streamgp.learner import StreamLearner
-from streamgp.presets import IE_GP_DICTIONARY, PRESETS, make_spec
-from streamgp.spec import Spec
-from streamgp.warmup import fit_ensemble
+from streamgp.models.gaussian.warmup import fit_ensemble
+from streamgp.models.registry import IE_GP_DICTIONARY, PRESETS, make_spec
+from streamgp.models.spec import Spec
+from streamgp.stream.learner import StreamLearner
 from streamgp.weights import BMA, Markov, Mixture, Share, SoftBayes, WeightRule
 
 WARMUP, ROWS = 40, 48

@@ -6,10 +6,10 @@ import pytest
 from scipy import integrate, stats
 
 from streamgp import StreamingGPRegressor, evaluate
-from streamgp import recalibration as r
 from streamgp.core import Predictive
+from streamgp.core import recalibration as r
 from streamgp.evaluation.metrics import score_rows
-from streamgp.presets import make_spec
+from streamgp.models.registry import make_spec
 
 RNG = np.random.default_rng(0)
 SHARES = [np.eye(6)[3], np.array([0.05, 0.1, 0.25, 0.4, 0.12, 0.08]), RNG.dirichlet(np.ones(6))]

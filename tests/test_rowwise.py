@@ -11,11 +11,11 @@ from scipy.special import logsumexp
 
 from streamgp import StreamingGPRegressor
 from streamgp.bases import FAMILIES, UserFunction
-from streamgp.data.standardise import Standardiser
-from streamgp.dynamics import parse
-from streamgp.engine.rowfilter import PENDING
-from streamgp.ensemble import Expert, ensemble
-from streamgp.rowwise import RowWise
+from streamgp.filters.dynamics import parse
+from streamgp.filters.engine.rowfilter import PENDING
+from streamgp.models.gaussian.model import Expert, ensemble
+from streamgp.models.gaussian.single_row import RowWise
+from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import BMA
 from test_equivalence import ORACLES, ROWS, SOME, beliefs, close, model, oracle, stream, weighed
 

@@ -11,12 +11,12 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from oracles.latent_targets import Gaussian
 from streamgp.bases import Nystrom
 from streamgp.bases.centres import k_means
-from streamgp.engine.host import one_blas_thread
-from streamgp.evidence import fit_basis
-from streamgp.laplace_evidence import fit_likelihood
-from streamgp.learner import StreamLearner
-from streamgp.presets import make_spec
-from streamgp.warmup import side_by_side
+from streamgp.fitting.gaussian_evidence import fit_basis
+from streamgp.fitting.laplace_evidence import fit_likelihood
+from streamgp.models.gaussian.warmup import side_by_side
+from streamgp.models.registry import make_spec
+from streamgp.numerics.threads import one_blas_thread
+from streamgp.stream.learner import StreamLearner
 
 
 def blas_threads() -> set[int]:

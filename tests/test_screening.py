@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from streamgp.learner import StreamLearner
-from streamgp.presets import make_spec
-from streamgp.screening import screen
+from streamgp.fitting.screening import screen
+from streamgp.models.registry import make_spec
+from streamgp.stream.learner import StreamLearner
 
 N = 400
 

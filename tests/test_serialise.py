@@ -16,8 +16,8 @@ import safetensors.numpy
 from hypothesis import given, settings
 from jaxtyping import Array, Float
 
-from streamgp.generalised import GeneralisedState
-from streamgp.serialise import CheckpointError, decode, encode, register
+from streamgp.checkpoint.encoding import CheckpointError, decode, encode, register
+from streamgp.models.generalised.model import GeneralisedState
 
 
 @register

@@ -49,8 +49,8 @@ def stream_a_million_rows(target: str) -> None:
     import jax.numpy as jnp
 
     from streamgp.bases import Fourier
-    from streamgp.dynamics import parse
-    from streamgp.ensemble import Expert, ensemble
+    from streamgp.filters.dynamics import parse
+    from streamgp.models.gaussian.model import Expert, ensemble
     from streamgp.weights import BMA
 
     kept, memory = {}, []

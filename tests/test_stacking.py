@@ -17,9 +17,9 @@ from oracles.stacking_loop import (
     newton_step,
 )
 from streamgp import StreamingGPRegressor
-from streamgp.judging import Judged, Waiting, judge
-from streamgp.noise import CONSTANT_NOISE
-from streamgp.presets import make_spec
+from streamgp.filters.noise import CONSTANT_NOISE
+from streamgp.models.gaussian.delayed_feedback import Judged, Waiting, judge
+from streamgp.models.registry import make_spec
 from streamgp.weights import BMA, DMA, ExponentiatedGradient, NewtonStep, SoftBayes, WeightRule
 
 K, ROWS = 4, 120

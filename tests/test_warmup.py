@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
-from streamgp import warmup
 from streamgp.bases import Basis, Concatenation
-from streamgp.ensemble import Ensemble
-from streamgp.evidence import Fit, fit_basis
-from streamgp.learner import StreamLearner
-from streamgp.presets import make_spec
-from streamgp.spec import Spec
-from streamgp.warmup import fit_ensemble
+from streamgp.fitting.gaussian_evidence import Fit, fit_basis
+from streamgp.models.gaussian import warmup
+from streamgp.models.gaussian.model import Ensemble
+from streamgp.models.gaussian.warmup import fit_ensemble
+from streamgp.models.registry import make_spec
+from streamgp.models.spec import Spec
+from streamgp.stream.learner import StreamLearner
 
 
 def rows(n: int = 60, inputs: int = 2) -> tuple[np.ndarray, np.ndarray]:

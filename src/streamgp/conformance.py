@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from streamgp.checkpoint import load, save
+from streamgp.checkpoint.encoding import encode
 from streamgp.core import Info, OnlineModel, Predictive
 from streamgp.likelihoods import AnyPredictive
-from streamgp.serialise import encode
 
 MIN_ROWS = 6
 

@@ -14,8 +14,8 @@ from jaxtyping import Float
 from scipy.special import chdtri, ndtri
 from scipy.stats import qmc
 
+from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
-from streamgp.serialise import register
 
 SamplingMethod = Literal["monte-carlo", "orthogonal", "quasi-monte-carlo"]
 

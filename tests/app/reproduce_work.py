@@ -1,4 +1,4 @@
-"""Runs for the tests of `streamgp.app.reproduce.runner`, in a module of their own for other processes to import."""
+"""Runs for the tests of `streamgp_papers.runner`, in a module of their own for other processes to import."""
 
 import time
 from pathlib import Path

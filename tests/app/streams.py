@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 
 from streamgp.app.job import Outcome, RunOptions
 from streamgp.app.run import run
-from streamgp.presets import make_spec
+from streamgp.models.registry import make_spec
 
 ROWS = 400
 WARMUP = 100

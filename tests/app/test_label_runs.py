@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from streamgp.app.cli import app
 from streamgp.app.job import Outcome, RunOptions
 from streamgp.app.run import run
-from streamgp.presets import make_spec
+from streamgp.models.registry import make_spec
 
 ROWS, WARMUP, NEW = 260, 60, 150
 

@@ -18,7 +18,7 @@ from streamgp import checkpoint
 from streamgp.app import job
 from streamgp.app.lock import locked
 from streamgp.app.outputs import RunError
-from streamgp.presets import make_spec
+from streamgp.models.registry import make_spec
 
 # Row 0 in a part of its own
 

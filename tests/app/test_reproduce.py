@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from streamgp.app.cli import app
-from streamgp.app.reproduce import catalogue, doebe, rivals
-from streamgp.app.reproduce.bank import Family
-from streamgp.app.reproduce.datasets import DATASETS
-from streamgp.app.reproduce.kinds import choose_data
-from streamgp.app.reproduce.mixing import Mix
+from streamgp_papers import catalogue, doebe, rivals
+from streamgp_papers.bank import Family
+from streamgp_papers.datasets import DATASETS
+from streamgp_papers.kinds import choose_data
+from streamgp_papers.mixing import Mix
 
 NAMES = (
     "doebe-table2 doebe-table3 doebe-fig2 doebe-fig4 doebe-delta doebe-large doebe-off ie-gp-regression ie-gp-regret "
@@ -146,7 +146,7 @@ def test_rows_trials_and_sets_limit_the_work_and_what_it_says(data: Path, tmp_pa
 def test_without_matplotlib_there_are_tables_and_no_charts(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.delitem(sys.modules, "streamgp.app.reproduce.charts", raising=False)
+    monkeypatch.delitem(sys.modules, "streamgp_papers.charts", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
     result = invoke(

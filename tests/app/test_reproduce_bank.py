@@ -10,13 +10,13 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from streamgp.app.outputs import RunError
-from streamgp.app.reproduce import doebe
-from streamgp.app.reproduce.bank import Family, Member, Stretch, fit_experts, fit_family, standardised, stream
-from streamgp.app.reproduce.datasets import DATASETS, load
-from streamgp.app.reproduce.mixing import Mix, Scorer
-from streamgp.app.reproduce.stream import run_stream
-from streamgp.learner import StreamLearner
-from streamgp.presets import make_spec
+from streamgp.models.registry import make_spec
+from streamgp.stream.learner import StreamLearner
+from streamgp_papers import doebe
+from streamgp_papers.bank import Family, Member, Stretch, fit_experts, fit_family, standardised, stream
+from streamgp_papers.datasets import DATASETS, load
+from streamgp_papers.mixing import Mix, Scorer
+from streamgp_papers.stream import run_stream
 
 WARMUP = 60
 RNG = np.random.default_rng(3)

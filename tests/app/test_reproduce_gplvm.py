@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
-from streamgp.app.reproduce import embeddings, gplvm
-from streamgp.app.reproduce.datasets import load
-from streamgp.app.reproduce.embeddings import Embedded, Images, aligned, copied
 from streamgp.evaluation.neighbours import neighbour_error
 from streamgp.latent import Found, Placed
+from streamgp_papers import embeddings, gplvm
+from streamgp_papers.datasets import load
+from streamgp_papers.embeddings import Embedded, Images, aligned, copied
 
 
 def test_a_row_is_wrong_where_the_nearest_other_row_has_another_label():

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from scipy.optimize import minimize
 
-from streamgp.app.reproduce import kernel_regret, many_kernels, sfg
-from streamgp.multikernel import FeatureBank
+from streamgp.models.multikernel import FeatureBank
+from streamgp_papers import kernel_regret, many_kernels, sfg
 
 
 @pytest.fixture

@@ -17,19 +17,19 @@ from typer.testing import CliRunner
 
 from streamgp.app.cli import app
 from streamgp.app.outputs import RunError
-from streamgp.app.reproduce import catalogue, classification, rivals
-from streamgp.app.reproduce.bank import Family, fit_experts, fit_family
-from streamgp.app.reproduce.datasets import DATASETS, load
-from streamgp.app.reproduce.kinds import Claim, Shown
-from streamgp.app.reproduce.labels import LOGISTIC, LabelScorer, stream_labels
-from streamgp.app.reproduce.mixing import Mix
-from streamgp.app.reproduce.rivals import NAMES, Rows, predict
-from streamgp.app.reproduce.stream import score
-from streamgp.app.reproduce.tables import Outcome, judge
-from streamgp.app.reproduce.verdicts import NOT_COMPARABLE, REPRODUCED, UNDECIDED
 from streamgp.bases import FAMILIES
-from streamgp.laplace_evidence import LaplaceFit, laplace_log_evidence
+from streamgp.fitting.laplace_evidence import LaplaceFit, laplace_log_evidence
 from streamgp.likelihoods import Logistic
+from streamgp_papers import catalogue, classification, rivals
+from streamgp_papers.bank import Family, fit_experts, fit_family
+from streamgp_papers.datasets import DATASETS, load
+from streamgp_papers.kinds import Claim, Shown
+from streamgp_papers.labels import LOGISTIC, LabelScorer, stream_labels
+from streamgp_papers.mixing import Mix
+from streamgp_papers.rivals import NAMES, Rows, predict
+from streamgp_papers.stream import score
+from streamgp_papers.tables import Outcome, judge
+from streamgp_papers.verdicts import NOT_COMPARABLE, REPRODUCED, UNDECIDED
 
 ROWS, WARMUP = 64, 20
 RNG = np.random.default_rng(5)

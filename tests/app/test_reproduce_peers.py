@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from streamgp.app.reproduce.peers import adaraker, ssgp
-from streamgp.app.reproduce.rivals import SSGP, Rows, predict
-from streamgp.multikernel import SquaredLoss
+from streamgp.models.multikernel import SquaredLoss
+from streamgp_papers.peers import adaraker, ssgp
+from streamgp_papers.rivals import SSGP, Rows, predict
 
 
 def some(rows: int = 230) -> tuple[np.ndarray, np.ndarray]:

@@ -11,9 +11,9 @@ import pytest
 from reproduce_work import first_quick, quick
 
 from streamgp.app.outputs import RunError
-from streamgp.app.reproduce import runner
-from streamgp.app.reproduce.runner import Job, Results, run_all, share_cores
-from streamgp.app.reproduce.verdicts import (
+from streamgp_papers import runner
+from streamgp_papers.runner import Job, Results, run_all, share_cores
+from streamgp_papers.verdicts import (
     BETTER,
     NOT_COMPARABLE,
     NOT_REPRODUCED,

@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from streamgp.app.outputs import RunError
-from streamgp.app.reproduce import moving, sparq
 from streamgp.bandits import sparq_rate
 from streamgp.bandits.problems import MovingBump, Played
+from streamgp_papers import moving, sparq
 
 
 def test_a_run_tells_of_every_method_and_of_what_needs_none():

@@ -10,10 +10,11 @@ import polars as pl
 import pytest
 from scipy.stats import norm
 
-from streamgp import StreamingGPRegressor, warmup_sparse
-from streamgp.app.reproduce import local, wgpr
+from streamgp import StreamingGPRegressor
 from streamgp.core import Predictive
-from streamgp.sparse import Learning
+from streamgp.models.sparse import Learning
+from streamgp.models.sparse import warmup as warmup_sparse
+from streamgp_papers import local, wgpr
 
 
 def write(directory: Path, name: str, X: np.ndarray, y: np.ndarray) -> None:

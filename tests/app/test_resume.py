@@ -25,12 +25,12 @@ from streams import (
     timeless,
 )
 
-import streamgp.learner
-import streamgp.warmup
+import streamgp.models.gaussian.warmup
 from streamgp.app import job
 from streamgp.app.outputs import RunError
 from streamgp.checkpoint import CheckpointError
-from streamgp.presets import make_spec
+from streamgp.models.gaussian import family
+from streamgp.models.registry import make_spec
 
 # Interruptions
 
@@ -85,7 +85,7 @@ def test_forecasts_that_wait_are_not_lost(data: Path, tmp_path: Path, rows: int)
 def test_ctrl_c_during_the_fit_leaves_it_out_and_resume_gives_the_same_numbers(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    fit = streamgp.learner.fit_ensemble
+    fit = family.fit_ensemble
 
     def pressing(*args: Any, progress: Any, **kwargs: Any) -> Any:
         def pressed(done: int, todo: int) -> None:
@@ -101,10 +101,10 @@ def test_ctrl_c_during_the_fit_leaves_it_out_and_resume_gives_the_same_numbers(
         return fit_basis(*args)
 
     fitted: list[Any] = []
-    fit_basis = streamgp.warmup.fit_basis
+    fit_basis = streamgp.models.gaussian.warmup.fit_basis
     with monkeypatch.context() as patch:
-        patch.setattr(streamgp.learner, "fit_ensemble", pressing)
-        patch.setattr(streamgp.warmup, "fit_basis", slow)
+        patch.setattr(family, "fit_ensemble", pressing)
+        patch.setattr(streamgp.models.gaussian.warmup, "fit_basis", slow)
         outcome = run_small(data, tmp_path / "out", chunk=80)
     assert outcome.interrupted
     assert len(fitted) == 3  # of four: one was ready, two at work

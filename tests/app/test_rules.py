@@ -11,7 +11,7 @@ from streams import SMALL, WARMUP, close, results, run_spec, table
 
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.app.report import write_report
-from streamgp.presets import make_spec
+from streamgp.models.registry import make_spec
 
 NAMES = [
     "BMA",

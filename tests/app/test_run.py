@@ -15,7 +15,7 @@ from streamgp import StreamingGPRegressor, evaluate
 from streamgp.app.outputs import RunError
 from streamgp.app.report import write_report
 from streamgp.data import DataError
-from streamgp.presets import make_spec
+from streamgp.models.registry import make_spec
 
 
 @pytest.fixture(scope="module")

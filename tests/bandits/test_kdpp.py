@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from streamgp.bandits import kdpp
 from streamgp.bandits.kdpp import SwapChain, distinct, probabilities, sample
-from streamgp.pivoting import Greedy, greedy
+from streamgp.numerics.pivoted_cholesky import Greedy, greedy
 
 Subset = tuple[int, ...]
 

@@ -9,9 +9,10 @@ import pytest
 from jaxtyping import config
 from numpy.testing import assert_allclose, assert_array_equal
 
-from streamgp import checkpoint, serialise
+from streamgp import checkpoint
 from streamgp.bandits import Candidates, Integer, TimeVaryingOptimizer, acquisition, optimizer, surrogate
 from streamgp.bandits.clock import Clock
+from streamgp.checkpoint import encoding as serialise
 
 pytestmark = pytest.mark.filterwarnings("ignore:sparq-gp-ucb. expected answers")
 METHODS = ["tv-gp-ucb", "sparq-gp-ucb", "ensemble"]

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from streamgp.bases import HilbertSpace, LeadingInputs, Nystrom
-from streamgp.serialise import decode, encode
+from streamgp.checkpoint.encoding import decode, encode
 
 X = np.random.default_rng(0).normal(size=(30, 5)) * 3.0
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from streamgp.data.autoregression import Belief, RowMoments, filtered, step
-from streamgp.data.imputation import REFRESH, WIDEST, Filled, Imputer
-from streamgp.serialise import decode, encode
+from streamgp.checkpoint.encoding import decode, encode
+from streamgp.stream.autoregression import Belief, RowMoments, filtered, step
+from streamgp.stream.imputation import REFRESH, WIDEST, Filled, Imputer
 
 NAN = np.nan
 

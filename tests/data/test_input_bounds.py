@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from streamgp.data.bounds import InputBounds
-from streamgp.serialise import decode, encode
+from streamgp.checkpoint.encoding import decode, encode
+from streamgp.stream.bounds import InputBounds
 
 
 def seen(n: int = 200, seed: int = 0) -> np.ndarray:

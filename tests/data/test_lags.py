@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles.lagged_rows import widened_by_hand
-from streamgp.data.lags import LaggedTargets, lag_names
+from streamgp.stream.lags import LaggedTargets, lag_names
 
 
 @given(

@@ -1,6 +1,6 @@
 import pytest
 
-from streamgp.data.pieces import COMPILED, PIECES, pieces
+from streamgp.numerics.batching import COMPILED, PIECES, pieces
 
 
 @pytest.mark.parametrize("sizes", [PIECES, COMPILED, COMPILED[:1]])

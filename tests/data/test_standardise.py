@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamgp.data import Standardiser
-from streamgp.data.standardise import far_out, robust_standardiser
+from streamgp.numerics.standardise import Standardiser, far_out, robust_standardiser
 
 
 def after(blocks: list[np.ndarray]) -> Standardiser:

@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from streamgp.bases import Basis, Fourier, Polynomial
-from streamgp.dynamics import static
-from streamgp.ensemble import Ensemble, Expert, ensemble
-from streamgp.evaluation.hindsight import experts_of
+from streamgp.filters.dynamics import static
+from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
+from streamgp.regret.hindsight import experts_of
 from streamgp.weights import WeightRule
 
 ROWS, INPUTS, FEATURES = 40, 2, 6

@@ -7,8 +7,6 @@ import pytest
 from regret_problems import ROWS, problem
 
 from streamgp.bases import Fourier, UserFunction
-from streamgp.dynamics import static
-from streamgp.ensemble import Expert, ensemble
 from streamgp.evaluation import (
     best_functions,
     best_sequence,
@@ -24,7 +22,9 @@ from streamgp.evaluation import (
     switching_kernel_bound,
     switching_regret,
 )
+from streamgp.filters.dynamics import static
 from streamgp.kernels import SquaredExponential
+from streamgp.models.gaussian.model import Expert, ensemble
 from streamgp.weights import BMA, WeightRule, fixed_share
 
 PROBLEMS = 200

@@ -8,8 +8,8 @@ import pytest
 from sklearn.metrics import log_loss
 from test_labels import ROWS, Told, recorded, same
 
-from streamgp.evaluation.grades import GradeMetrics
-from streamgp.serialise import decode, encode
+from streamgp.checkpoint.encoding import decode, encode
+from streamgp.evaluation.ordinal import GradeMetrics
 
 GRADES = ["low", "mid", "high"]
 

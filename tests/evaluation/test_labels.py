@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from sklearn import metrics as sk
 
-from streamgp.evaluation.labels import ClassMetrics, ClassScores
-from streamgp.serialise import decode, encode
+from streamgp.checkpoint.encoding import decode, encode
+from streamgp.evaluation.classification import ClassMetrics, ClassScores
 
 ROWS = 400
 NAMES = ["ash", "beech", "oak"]

@@ -9,9 +9,9 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from streamgp.checkpoint.encoding import decode, encode
 from streamgp.core import Predictive
 from streamgp.evaluation import RowScores, StreamMetrics, score_rows
-from streamgp.serialise import decode, encode
 
 ROWS, K = 300, 3
 

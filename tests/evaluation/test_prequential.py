@@ -5,8 +5,8 @@ import pytest
 
 from streamgp.evaluation import ScoredRows, StreamMetrics, prequential, results
 from streamgp.evaluation.prequential import collect
-from streamgp.learner import StreamLearner
-from streamgp.presets import make_spec
+from streamgp.models.registry import make_spec
+from streamgp.stream.learner import StreamLearner
 
 ROWS, WARMUP = 90, 24
 

@@ -12,8 +12,6 @@ from scipy.stats import norm
 from oracles.dense import condition
 from oracles.ensemble_loop import weigh
 from streamgp.bases import Linear
-from streamgp.dynamics import static
-from streamgp.ensemble import Expert, ensemble
 from streamgp.evaluation import (
     best_fit,
     best_functions,
@@ -25,8 +23,10 @@ from streamgp.evaluation import (
     static_regret,
     switching_regret,
 )
-from streamgp.evaluation.hindsight import experts_of
-from streamgp.noise import parse
+from streamgp.filters.dynamics import static
+from streamgp.filters.noise import parse
+from streamgp.models.gaussian.model import Expert, ensemble
+from streamgp.regret.hindsight import experts_of
 from streamgp.weights import BMA, fixed_share
 
 SWITCH = 0.1

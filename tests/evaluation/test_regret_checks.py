@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamgp.evaluation.regret_checks import bands, static_growth, switching_growth
+from streamgp.regret.checks import bands, static_growth, switching_growth
 
 
 def test_static_growth_stays_below_lemma_1() -> None:

@@ -9,9 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from streamgp.bases import Fourier
-from streamgp.filtering import FilterState
+from streamgp.filters.kalman import FilterState
 from streamgp.latent.embedding import Rows, complete_rows, embed, log_joint, observed_rows
-from streamgp.linalg import solve_small
+from streamgp.numerics.linalg import solve_small
 
 F, D, E = 12, 2, 7
 NOISE = 0.3

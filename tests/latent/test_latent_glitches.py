@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_info
 
 from streamgp import StreamingGPLVM
+from streamgp.checkpoint.encoding import decode, encode
 from streamgp.latent import LatentLearner, LatentSpec, glitches
 from streamgp.latent import learner as module
-from streamgp.serialise import decode, encode
 
 SMALL = LatentSpec(warmup=60, lengthscales=(0.7, 1.4), n_features=30, batch_size=8, robust=True)
 

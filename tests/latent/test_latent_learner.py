@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from streamgp.checkpoint.encoding import decode, encode
 from streamgp.latent import LatentLearner, LatentSpec
 from streamgp.latent.neighbours import Neighbours
 from streamgp.latent.warmup import filled_in
-from streamgp.serialise import decode, encode
 
 SMALL = LatentSpec(warmup=30, lengthscales=(0.7, 1.4), n_features=20, batch_size=8, n_starts=2)
 

@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
 from streamgp.bases import Fourier
-from streamgp.dynamics import Dynamics, mean_reverting, random_walk, static
-from streamgp.ensemble import Expert
+from streamgp.filters.dynamics import Dynamics, mean_reverting, random_walk, static
 from streamgp.latent import LENGTHSCALES, LatentEnsemble, fit_places, principal_places
+from streamgp.models.gaussian.model import Expert
 from streamgp.weights import BMA, fixed_share
 
 F, D, E, K = 10, 2, 4, 3

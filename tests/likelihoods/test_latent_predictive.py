@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from streamgp.checkpoint.encoding import decode, encode
 from streamgp.likelihoods import (
     Categorical,
     LatentPredictive,
@@ -17,7 +18,6 @@ from streamgp.likelihoods import (
     StudentT,
     predictive,
 )
-from streamgp.serialise import decode, encode
 
 
 @jax.jit

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 
 from streamgp.kernels import Cauchy, Kernel, Laplace, Matern, SquaredExponential
-from streamgp.multikernel import KernelDictionary, dominating_set, neighbours, similarity, squared_exponentials
-from streamgp.multikernel.graph import log_overlaps
+from streamgp.models.multikernel import KernelDictionary, dominating_set, neighbours, similarity, squared_exponentials
+from streamgp.models.multikernel.graph import log_overlaps
 
 # Computed by independent code.
 GOLDEN = {

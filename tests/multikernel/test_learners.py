@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from oracles import multikernel_loop as loops
 from streamgp.kernels import Laplace, Matern, SquaredExponential
-from streamgp.multikernel import (
+from streamgp.models.multikernel import (
     OMKLGF,
     OMKR,
     SFG,
@@ -26,7 +26,7 @@ from streamgp.multikernel import (
     falling,
     squared_exponentials,
 )
-from streamgp.multikernel.omkr import kinds
+from streamgp.models.multikernel.omkr import kinds
 
 N, D, ROWS = 12, 3, 90
 SCALES = tuple(10 ** np.linspace(-1.0, 1.0, N))

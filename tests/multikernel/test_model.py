@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from streamgp import StreamingGPClassifier, StreamingGPRegressor, evaluate
 from streamgp.conformance import check_online_model
 from streamgp.likelihoods import Categorical
-from streamgp.multikernel import (
+from streamgp.models.multikernel import (
     OMKLGF,
     OMKR,
     SFG,
@@ -26,8 +26,8 @@ from streamgp.multikernel import (
     falling,
     squared_exponentials,
 )
-from streamgp.multikernel.omkr import kinds
-from streamgp.presets import MULTIKERNEL, make_spec
+from streamgp.models.multikernel.omkr import kinds
+from streamgp.models.registry import MULTIKERNEL, make_spec
 
 COMPILED: list[str] = []
 jax.monitoring.register_event_duration_secs_listener(

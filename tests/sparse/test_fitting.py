@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from streamgp.sparse import Batch, Hyper, Learning, LocalGPs, bound, exact_hyper
-from streamgp.sparse.fitting import better_start
+from streamgp.models.sparse import Batch, Hyper, Learning, LocalGPs, bound, exact_hyper
+from streamgp.models.sparse.fitting import better_start
 
 
 def one_model(num_inducing: int, batch_size: int) -> LocalGPs:

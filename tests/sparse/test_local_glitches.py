@@ -10,10 +10,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from streamgp import SplittingGPRegressor, StreamingGPRegressor
-from streamgp.learner import StreamLearner
-from streamgp.presets import make_spec
-from streamgp.serialise import decode, encode
-from streamgp.sparse.glitches import TargetGuard, drawn_in, without_glitches
+from streamgp.checkpoint.encoding import decode, encode
+from streamgp.models.registry import make_spec
+from streamgp.models.sparse.glitches import TargetGuard, drawn_in, without_glitches
+from streamgp.stream.learner import StreamLearner
 
 SMALL: dict[str, Any] = {"warmup": 60, "num_inducing": 12, "batch_size": 25, "max_models": 5, "steps": 8}
 

@@ -10,16 +10,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from streamgp.conformance import check_online_model
-from streamgp.sparse import (
-    COMBINATIONS,
-    Hyper,
-    Learning,
-    LocalGPs,
-    combining,
-    relative_change,
-    splitting,
-)
-from streamgp.sparse.local import LocalModels
+from streamgp.models.sparse import COMBINATIONS, Hyper, Learning, LocalGPs, combining, relative_change, splitting
+from streamgp.models.sparse.local import LocalModels
 
 COMPILED: list[str] = []
 jax.monitoring.register_event_duration_secs_listener(

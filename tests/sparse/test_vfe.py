@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles.dense_vfe import batch_bound, batch_posterior, online_bound, predicted
-from streamgp.sparse import Batch, Hyper, Site, absorb, bound, no_site, posterior
+from streamgp.models.sparse import Batch, Hyper, Site, absorb, bound, no_site, posterior
 
 ALPHAS = (0.0, 0.5, 1.0)
 NEW = (np.array([0.9, 1.4]), 1.3, 0.05)

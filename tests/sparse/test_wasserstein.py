@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles.dense_vfe import squared_wasserstein
-from streamgp.linalg import bures_wasserstein
+from streamgp.numerics.linalg import bures_wasserstein
 
 NONE = np.zeros(1)
 

@@ -4,6 +4,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,11 +13,10 @@ import typer
 import streamgp
 from streamgp.app.console import fail, names, sentences
 from streamgp.app.interrupt import end_imports_at_once
-from streamgp.app.reproduce.command import reproduce
 
 if TYPE_CHECKING:
     from streamgp.app.job import RunOptions
-    from streamgp.spec import Spec
+    from streamgp.models.spec import Spec
 
 app = typer.Typer(
     add_completion=False,
@@ -239,7 +239,7 @@ def run(
         from streamgp.app.job import RunOptions
         from streamgp.app.outputs import RunError
         from streamgp.data.targets import TASKS
-        from streamgp.presets import make_spec
+        from streamgp.models.registry import make_spec
 
         if task == "auto":  # what only one task has says which it is
             task = "ordinal" if grades is not None else "count" if exposure is not None else task
@@ -398,7 +398,7 @@ def demo(
         from streamgp.app.job import RunOptions
         from streamgp.app.outputs import RunDirectory, RunError
         from streamgp.data.demo import write_demo_csv
-        from streamgp.presets import make_spec
+        from streamgp.models.registry import make_spec
 
         table = out / "demo.csv"
         if RunDirectory(out, []).holds_a_run and not table.exists():
@@ -422,7 +422,8 @@ def demo(
         _run(options, None)
 
 
-app.command()(reproduce)
+# The papers' tables are a package of their own, which nothing here depends on.
+app.command()(import_module("streamgp_papers.command").reproduce)
 
 
 def _run(options: "RunOptions", json: str | None) -> None:

@@ -16,15 +16,15 @@ from streamgp.app.interrupt import Interrupt, Stop
 from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.wording import plural
 from streamgp.data import Chunk, DataError, RowReader, Schema
-from streamgp.data.lags import lag_names
 from streamgp.data.readers import Missing
 from streamgp.estimators import LEAST_WARMUP, expert_table
 from streamgp.evaluation import ClassMetrics, Conformal, prequential, results
-from streamgp.learner import StreamLearner
-from streamgp.noise import parse as parse_noise
-from streamgp.presets import make_spec
+from streamgp.filters.noise import parse as parse_noise
+from streamgp.models.registry import make_spec
+from streamgp.models.spec import Spec
 from streamgp.progress import Bar, progress_bar
-from streamgp.spec import Spec
+from streamgp.stream.lags import lag_names
+from streamgp.stream.learner import StreamLearner
 
 CHECKPOINT_SECONDS = 20.0
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from streamgp import checkpoint
 from streamgp.app import tasks
-from streamgp.checkpoint import sync_directory
+from streamgp.checkpoint.directory import sync_directory
 from streamgp.data.labels import Labels
 from streamgp.evaluation.prequential import ScoredRows
 

@@ -9,7 +9,7 @@ from streamgp.app import territory, weighing, wording
 from streamgp.app.outputs import RULE, WEIGHTS_KEPT, write_aside
 from streamgp.app.pages import labels, numbers
 from streamgp.app.pages.stream import mean_weights, must_exist, scan, span_of
-from streamgp.noise import CONSTANT
+from streamgp.filters.noise import CONSTANT
 
 _RUN = ("model", "data", "rows", "warmup", "scored_rows", "seconds", "rows_per_second", "experts", "naive")
 _EXPERT = ("name", "basis", "dynamics", "weight")

@@ -12,7 +12,7 @@ from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.tasks import new_bands
 from streamgp.data import RowReader, Schema, open_rows
 from streamgp.estimators import DEFAULT_WARMUP, default_warmup
-from streamgp.spec import Spec
+from streamgp.models.spec import Spec
 
 SHORT_FILE = 5 * DEFAULT_WARMUP  # a file with fewer rows gets a fifth of them as its warm-up
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.serialise import register
+from streamgp.checkpoint.encoding import register
 
 _NEAR = 0.03  # in every unit coordinate: a point that close to one that failed counts as that one
 _MOST = 100  # points, the last to fail

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.serialise import register
+from streamgp.checkpoint.encoding import register
 
 _RECENT = 50  # gaps that decide what is usual
 

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 from jaxtyping import Float, Num
 
-from streamgp.linalg import add_diagonal, cholesky, log_det
+from streamgp.numerics.linalg import add_diagonal, cholesky, log_det
 
 Schedule = Literal["theory", "log", "sqrt-log", "srinivas"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import solve_triangular
 
-from streamgp.pivoting import check_all, check_range, greedy
+from streamgp.numerics.pivoted_cholesky import check_all, check_range, greedy
 
 
 class SwapChain:

@@ -25,7 +25,7 @@ from streamgp.bandits.space import as_space
 from streamgp.bandits.surrogate import Surrogate
 from streamgp.bandits.told import as_rewards, is_one_point
 from streamgp.bandits.trust import to_try_again
-from streamgp.engine.host import one_blas_thread
+from streamgp.numerics.threads import one_blas_thread
 
 Expert = Callable[[Any], Any]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from streamgp.checkpoint.encoding import register
 from streamgp.data.cells import LARGEST
-from streamgp.serialise import register
 
 # How far, of the width of a range, a point may stick out of it and count as one that rounding has moved.
 SLACK = 1e-9

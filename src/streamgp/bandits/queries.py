@@ -17,9 +17,9 @@ from streamgp.bandits.confidence import sparq_queries
 from streamgp.bandits.kdpp import sample
 from streamgp.bandits.regression import Hyperparameters, Posterior, gram
 from streamgp.bandits.space import Box, Candidates
+from streamgp.checkpoint.encoding import register
 from streamgp.kernels import SpectralKernel
-from streamgp.pivoting import greedy
-from streamgp.serialise import register
+from streamgp.numerics.pivoted_cholesky import greedy
 
 Rule = Literal["past", "domain", "grid", "random", "maximisers"]
 RULES = get_args(Rule)

@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.optimize import minimize
 
+from streamgp.checkpoint.encoding import register
 from streamgp.kernels import Matern, SpectralKernel, SquaredExponential
-from streamgp.linalg import cholesky, cholesky_solve, log_det, solve_lower
-from streamgp.serialise import register
+from streamgp.numerics.linalg import cholesky, cholesky_solve, log_det, solve_lower
 
 # Logs of lengthscale (in shares of a parameter's range), of the variances over that of y: mean and spread of their
 # priors, wide enough for a few dozen observations to overrule, and the range of the search.

@@ -12,7 +12,7 @@ from streamgp.bandits.confidence import Schedule, beta
 from streamgp.bandits.memory import METHODS, Memory, memory_of
 from streamgp.bandits.queries import RULES, Number, Rule, check_number
 from streamgp.bandits.regression import KERNELS
-from streamgp.serialise import register
+from streamgp.checkpoint.encoding import register
 
 
 @register

@@ -16,8 +16,8 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import qmc
 
 from streamgp.bandits.parameters import SLACK, Choice, Parameter, Real
+from streamgp.checkpoint.encoding import register
 from streamgp.data.cells import LARGEST
-from streamgp.serialise import register
 
 _TINY = np.finfo(float).tiny
 

@@ -19,10 +19,10 @@ from streamgp.bandits.regression import Hyperparameters
 from streamgp.bandits.trust import FAR, FEWEST, drawn_in, judge
 from streamgp.bases import Fourier, HilbertSpace
 from streamgp.bases.base import Basis
-from streamgp.data.pieces import pieces
-from streamgp.data.standardise import Standardiser
-from streamgp.dynamics import parse
-from streamgp.ensemble import Ensemble, Expert, ensemble
+from streamgp.filters.dynamics import parse
+from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
+from streamgp.numerics.batching import pieces
+from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import share
 
 LENGTHSCALES = (0.05, 0.1, 0.2, 0.4)  # in shares of a parameter's range, times sqrt(d)

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.lib.stride_tricks import sliding_window_view
 
 from streamgp.bandits.history import History
-from streamgp.linalg import cholesky, solve_lower
+from streamgp.numerics.linalg import cholesky, solve_lower
 
 FAR, STREAK, FEWEST = 5.0, 5, 5
 _RECENT = 20  # rewards by which it is known how far predictions usually are off

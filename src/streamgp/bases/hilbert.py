@@ -11,9 +11,9 @@ from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.bases.base import Basis, input_ranges
 from streamgp.bases.trigonometry import sine
+from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
 from streamgp.kernels import SpectralKernel, SquaredExponential
-from streamgp.serialise import register
 
 _SQUARED_EXPONENTIAL = SquaredExponential()
 

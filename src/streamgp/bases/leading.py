@@ -4,8 +4,8 @@ import equinox as eqx
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
+from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray
-from streamgp.serialise import register
 
 
 @register

@@ -9,8 +9,8 @@ from jaxtyping import Array, Float, Int, Key
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from streamgp.bases.base import Basis, numpy_generator
+from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
-from streamgp.serialise import register
 
 LEAVES = 8  # of each tree
 # Twice scikit-learn's: fewer trees say as much (30 here what 50 did there, on all of five data sets), and cost less.

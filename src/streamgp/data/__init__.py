@@ -1,4 +1,7 @@
-"""Streams from files, the causal standardiser, and synthetic streams with drift."""
+"""Streams from files, and synthetic streams with drift.
+
+What becomes of rows in the course of a stream (scaling, lags, gaps) is in `streamgp.stream`.
+"""
 
 from streamgp.data.chunks import Chunk
 from streamgp.data.generators import (
@@ -10,7 +13,6 @@ from streamgp.data.generators import (
 )
 from streamgp.data.readers import RowReader, open_rows
 from streamgp.data.schema import DataError, Feature, Schema
-from streamgp.data.standardise import Standardiser
 
 __all__ = [
     "Chunk",
@@ -18,7 +20,6 @@ __all__ = [
     "Feature",
     "RowReader",
     "Schema",
-    "Standardiser",
     "drifting_linear",
     "friedman",
     "open_rows",

@@ -12,12 +12,12 @@ from sklearn.utils import check_random_state
 
 from streamgp import checkpoint
 from streamgp.estimators.access import Access, access_to, alone
+from streamgp.estimators.validation import Rows, check_inputs, check_rows
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.prequential import Metrics, ScoredRows, collect
-from streamgp.learner import StreamLearner
-from streamgp.presets import make_spec, whole_number
-from streamgp.spec import Spec
-from streamgp.validation import Rows, check_inputs, check_rows
+from streamgp.models.registry import make_spec, whole_number
+from streamgp.models.spec import Spec
+from streamgp.stream.learner import StreamLearner
 
 DEFAULT_WARMUP = 1000
 SHORT_WARMUP = 50  # below it a fifth of a short data set teaches too little

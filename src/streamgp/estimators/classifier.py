@@ -8,9 +8,9 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.labels import LabelEstimator, Labels, as_labels, missing
-from streamgp.evaluation.labels import ClassMetrics
-from streamgp.spec import Spec
-from streamgp.validation import Rows
+from streamgp.estimators.validation import Rows
+from streamgp.evaluation.classification import ClassMetrics
+from streamgp.models.spec import Spec
 
 
 class StreamingGPClassifier(ClassifierMixin, LabelEstimator):

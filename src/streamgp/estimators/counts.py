@@ -10,10 +10,10 @@ from sklearn.utils import column_or_1d
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
+from streamgp.estimators.validation import Rows, check_inputs
 from streamgp.evaluation.counts import CountMetrics
-from streamgp.presets import whole_number
-from streamgp.spec import Spec
-from streamgp.validation import Rows, check_inputs
+from streamgp.models.registry import whole_number
+from streamgp.models.spec import Spec
 
 
 class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):

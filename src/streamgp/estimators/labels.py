@@ -9,9 +9,9 @@ from sklearn.utils import column_or_1d
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
+from streamgp.estimators.validation import Rows
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.prequential import LabelEvaluation, ScoredRows, collect_labels
-from streamgp.validation import Rows
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from sklearn.base import ClassifierMixin
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.labels import LabelEstimator, Labels, as_labels, missing
-from streamgp.evaluation.grades import GradeMetrics
-from streamgp.spec import Spec
-from streamgp.validation import Rows
+from streamgp.estimators.validation import Rows
+from streamgp.evaluation.ordinal import GradeMetrics
+from streamgp.models.spec import Spec
 
 
 class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):

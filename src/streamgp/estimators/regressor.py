@@ -9,10 +9,10 @@ from sklearn.base import RegressorMixin
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
+from streamgp.estimators.validation import NotFiniteError, Rows, check_one, check_target
 from streamgp.evaluation.metrics import StreamMetrics, in_pieces
-from streamgp.presets import whole_number
-from streamgp.spec import Spec
-from streamgp.validation import NotFiniteError, Rows, check_one, check_target
+from streamgp.models.registry import whole_number
+from streamgp.models.spec import Spec
 
 
 class StreamingGPRegressor(RegressorMixin, StreamEstimator):
@@ -27,9 +27,9 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
     model
         A preset: ``default``, ``e-doebe``, ``oebe``, ``doebe``, ``soebe``, ``sdoebe``, ``ie-gp``, ``die-gp``,
         ``sie-gp``, ``dsie-gp``, ``i-ssgpr``, ``linear``; or an online learner of many kernels, ``sfg-mkl``,
-        ``sfg-mkl-r``, ``raker``, ``adaraker``, ``omkr``, ``omkl-gf`` (see `streamgp.multikernel`), or sparse Gaussian
-        processes, ``ovfe``, ``wgpr``, ``solar-gp``, ``lgpr`` (see `SplittingGPRegressor`): to these, of what follows,
-        `warmup`, `features_per_basis`, `lags`, `missing` and `random_state` apply.
+        ``sfg-mkl-r``, ``raker``, ``adaraker``, ``omkr``, ``omkl-gf`` (see `streamgp.models.multikernel`), or sparse
+        Gaussian processes, ``ovfe``, ``wgpr``, ``solar-gp``, ``lgpr`` (see `SplittingGPRegressor`): to these, of what
+        follows, `warmup`, `features_per_basis`, `lags`, `missing` and `random_state` apply.
     warmup
         Rows of the warm-up, at least 10 and one for each input, lags included. None: 1,000, or in `fit` a fifth of a
         shorter data set (but 50 rows if there are). Before its end `predict` warns once that a simple default model
@@ -67,8 +67,8 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         row are a change and learnt as any others; the warm-up is screened for outliers. None: as the preset has it,
         which is on for ``default`` and off for the papers' models.
     recalibrate
-        Whether the bands learn from the levels at which the targets before came (see `streamgp.recalibration`): the
-        mean stays as it is. None: as the preset has it, which is on for ``default`` and off for the papers' models.
+        Whether the bands learn from the levels at which the targets before came (see `streamgp.core.recalibration`):
+        the mean stays as it is. None: as the preset has it, on for ``default`` and off for the papers' models.
     lags
         Past targets as further inputs, in rows back: ``(1, 2, 24)``, or an int for that one lag. They count the rows
         that were learnt, and must be shorter than the warm-up. `predict` takes every row as the next one, so its
@@ -83,7 +83,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         made of it so many rows before. None: the target of a row is predicted from the inputs of the same row.
     missing
         What to do about numbers that are NaN or infinite. ``impute``: fill them in X from the rest of the row and
-        from the rows before (see `streamgp.data.imputation`); the prediction is the less certain for it. A row
+        from the rows before (see `streamgp.stream.imputation`); the prediction is the less certain for it. A row
         without its target, or without one of several, is predicted and teaches nothing. ``skip`` such rows and count
         them, or ``raise``.
     random_state

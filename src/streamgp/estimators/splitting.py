@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from streamgp.estimators.regressor import StreamingGPRegressor
-from streamgp.presets import make_sparse_spec
-from streamgp.spec import Spec
+from streamgp.models.registry import make_sparse_spec
+from streamgp.models.spec import Spec
 
 
 class SplittingGPRegressor(StreamingGPRegressor):

@@ -1,6 +1,12 @@
-"""Test-then-train evaluation and its scores; regret, and what theory says of it."""
+"""Test-then-train evaluation and its scores; the names of `streamgp.regret` are here, too."""
 
-from streamgp.evaluation.bounds import (
+from streamgp.evaluation.classification import ClassMetrics, ClassScores, score_labels
+from streamgp.evaluation.conformal import AdaptiveThreshold, Conformal
+from streamgp.evaluation.counts import CountMetrics, CountScores, score_counts
+from streamgp.evaluation.metrics import RowScores, StreamMetrics, score_rows
+from streamgp.evaluation.ordinal import GradeMetrics, GradeScores, score_grades
+from streamgp.evaluation.prequential import Evaluation, ScoredRows, prequential, results
+from streamgp.regret.bounds import (
     Bound,
     optimal_stay,
     sequence_bound,
@@ -9,21 +15,8 @@ from streamgp.evaluation.bounds import (
     static_kernel_bound,
     switching_kernel_bound,
 )
-from streamgp.evaluation.conformal import AdaptiveThreshold, Conformal
-from streamgp.evaluation.counts import CountMetrics, CountScores, score_counts
-from streamgp.evaluation.grades import GradeMetrics, GradeScores, score_grades
-from streamgp.evaluation.hindsight import Hindsight, best_fit, best_functions, hindsight_basis, hindsight_kernel
-from streamgp.evaluation.labels import ClassMetrics, ClassScores, score_labels
-from streamgp.evaluation.metrics import RowScores, StreamMetrics, score_rows
-from streamgp.evaluation.prequential import Evaluation, ScoredRows, prequential, results
-from streamgp.evaluation.regret import (
-    Losses,
-    best_sequence,
-    run_losses,
-    sequence_regret,
-    static_regret,
-    switching_regret,
-)
+from streamgp.regret.hindsight import Hindsight, best_fit, best_functions, hindsight_basis, hindsight_kernel
+from streamgp.regret.losses import Losses, best_sequence, run_losses, sequence_regret, static_regret, switching_regret
 
 __all__ = [
     "AdaptiveThreshold",

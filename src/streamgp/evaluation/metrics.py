@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from streamgp import mixtures, recalibration, student_t
-from streamgp.core import Predictive
+from streamgp.core import Predictive, recalibration
+from streamgp.numerics import mixtures, student_t
 
 COVERAGE_LEVELS = (50, 90, 95)
 QUANTILES = (0.05, 0.5, 0.95)

@@ -8,12 +8,12 @@ import jax
 import numpy as np
 
 from streamgp.core import Info
+from streamgp.evaluation.classification import ClassMetrics, ClassScores
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.counts import CountMetrics, CountScores
-from streamgp.evaluation.grades import GradeMetrics, GradeScores
-from streamgp.evaluation.labels import ClassMetrics, ClassScores
 from streamgp.evaluation.metrics import RowScores, StreamMetrics
-from streamgp.learner import StreamLearner
+from streamgp.evaluation.ordinal import GradeMetrics, GradeScores
+from streamgp.stream.learner import StreamLearner
 
 Metrics = StreamMetrics | ClassMetrics | CountMetrics | GradeMetrics
 Scores = RowScores | ClassScores | CountScores | GradeScores

@@ -14,8 +14,8 @@ from jaxtyping import Array, Bool, Float
 
 from streamgp.bases.base import Basis
 from streamgp.core import AnyArray
-from streamgp.filtering import FilterState
-from streamgp.linalg import solve_small
+from streamgp.filters.kalman import FilterState
+from streamgp.numerics.linalg import solve_small
 
 STEPS = 50  # at most; most rows need some ten
 FARTHEST = 10.0  # standard deviations of the prior; a row that is unlike everything would go on for ever

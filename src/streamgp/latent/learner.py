@@ -11,15 +11,15 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import logsumexp
 
-from streamgp.data.pieces import joined
-from streamgp.dynamics import parse
-from streamgp.engine.host import one_blas_thread
+from streamgp.checkpoint.encoding import decode, encode, register
+from streamgp.filters.dynamics import parse
 from streamgp.latent import glitches
 from streamgp.latent.embedding import Found
 from streamgp.latent.model import LatentEnsemble, LatentState
 from streamgp.latent.neighbours import Neighbours
 from streamgp.latent.warmup import LENGTHSCALES, filled_in, fit_places, principal_places
-from streamgp.serialise import decode, encode, register
+from streamgp.numerics.batching import joined
+from streamgp.numerics.threads import one_blas_thread
 from streamgp.weights import BMA, fixed_share
 
 MORE_STARTS = 10  # times, for rows with gaps: their neighbours are found as if the mean stood there

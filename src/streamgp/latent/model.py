@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray
-from streamgp.ensemble import Expert
-from streamgp.filtering import FilterState, Noise, predict_rows, prior_state, update_block
+from streamgp.filters.kalman import FilterState, Noise, predict_rows, prior_state, update_block
 from streamgp.latent.embedding import Found, complete_rows, embed, observed_rows
-from streamgp.linalg import add_diagonal, solve_small, symmetrise
-from streamgp.serialise import register
+from streamgp.models.gaussian.model import Expert
+from streamgp.numerics.linalg import add_diagonal, solve_small, symmetrise
 from streamgp.weights.rules import WeightRule, along
 
 MOST_MISFIT = 100.0  # mean squared error of a row in units of the variance; one that is off by more counts as this

@@ -13,10 +13,10 @@ from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.bases import Fourier
 from streamgp.bases.base import Basis
-from streamgp.dynamics import Dynamics
-from streamgp.ensemble import Expert
-from streamgp.evidence import log_evidence
-from streamgp.hyperparameters import search
+from streamgp.filters.dynamics import Dynamics
+from streamgp.fitting.gaussian_evidence import log_evidence
+from streamgp.fitting.hyperparameters import search
+from streamgp.models.gaussian.model import Expert
 
 LENGTHSCALES = tuple(2.0 ** (k / 2.0) for k in range(-3, 4))  # of squares 2^k
 FEATURES = 100

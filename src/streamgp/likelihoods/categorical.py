@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from streamgp.checkpoint.encoding import register
 from streamgp.likelihoods.base import Likelihood
 from streamgp.likelihoods.quadrature import log_logistic_normal, log_softmax_normal
-from streamgp.serialise import register
 
 
 @lru_cache
@@ -75,6 +75,14 @@ class Categorical(Likelihood):
         count = max(int(y.max(initial=0)) + 1, 2) if num_classes is None else num_classes
         log_share = np.log(np.bincount(y.astype(int), minlength=count) + 0.5)
         return cls(count, jnp.asarray(log_share - log_share.mean()))
+
+    def with_class(self, num_classes: int, rows: int) -> "Categorical":
+        """The likelihood with a class more than the first `num_classes`, as if half a row of `rows` had had it."""
+        known = self.intercept[:num_classes]
+        new = jax.nn.logsumexp(known) + np.log(0.5 / max(rows, 1))
+        rest = self.intercept[num_classes + 1 :]
+        intercept = jnp.concatenate([known, new[None], rest])
+        return Categorical(len(intercept), intercept)
 
     def _contrasts(self, like: Array) -> Array:
         return jnp.asarray(contrasts(self.num_classes), like.dtype)

@@ -14,13 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from streamgp.arrays import AnyArray, namespace
+from streamgp.checkpoint.encoding import register
 from streamgp.likelihoods.predictive import LatentPredictive
-from streamgp.serialise import register
+from streamgp.numerics.arrays import AnyArray, namespace
 
 FACTOR = 4.0  # the ceiling, in the largest count believed so far and one
 WIDEST = 2.0  # of the log rate: two standard deviations are a factor of 17 either way
-# As in `streamgp.data.bounds`: a row above adds so much to a count from which each other row takes one.
+# As in `streamgp.stream.bounds`: a row above adds so much to a count from which each other row takes one.
 WORTH = 50
 ENOUGH = 5 * WORTH
 SHARE = 0.02  # of the counts of a warm-up that are not zero, so many, and one more, may be absurd

@@ -10,10 +10,10 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, Key
 
+from streamgp.checkpoint.encoding import register
 from streamgp.likelihoods.base import Likelihood, laplace_step
 from streamgp.likelihoods.quadrature import FALL, LEAST_VARIANCE, NODES, WEIGHTS, log_integral
-from streamgp.serialise import register
-from streamgp.student_t import ndtr
+from streamgp.numerics.student_t import ndtr
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _MOST = 80.0  # of the log of a Poisson's mean; exp(80) has a place in single precision as well

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from streamgp.arrays import AnyArray, namespace
+from streamgp.checkpoint.encoding import register
 from streamgp.core import Predictive
-from streamgp.data.pieces import COMPILED, pieces
 from streamgp.likelihoods.base import Likelihood
-from streamgp.serialise import register
+from streamgp.numerics.arrays import AnyArray, namespace
+from streamgp.numerics.batching import COMPILED, pieces
 
 _AT_ONCE = 1 << 10  # integrals whose terms are held in memory at a time
 

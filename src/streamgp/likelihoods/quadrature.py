@@ -10,7 +10,7 @@ import scipy.special
 from jax.scipy.special import log_ndtr
 from jaxtyping import Array, Float, Int
 
-from streamgp.linalg import add_diagonal, cholesky
+from streamgp.numerics.linalg import add_diagonal, cholesky
 
 POINTS = 64  # of an integral over several latent values
 # exp(-FALL) of the largest value of an integrand is where it is left off: under the rounding of its sum.

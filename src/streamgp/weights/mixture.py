@@ -9,7 +9,7 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
-from streamgp.serialise import register
+from streamgp.checkpoint.encoding import register
 from streamgp.weights.rules import BMA, SoftBayes, WeightRule, fixed_share, fresh_start, posterior, relative, share
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int
 
-from streamgp.arrays import AnyArray
-from streamgp.serialise import register
+from streamgp.checkpoint.encoding import register
+from streamgp.numerics.arrays import AnyArray
 
 LEAST = -1e100  # of log densities that are multiplied: zero times infinity would be no number
 

@@ -15,8 +15,8 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
-from streamgp.linalg import cholesky, cholesky_solve
-from streamgp.serialise import register
+from streamgp.checkpoint.encoding import register
+from streamgp.numerics.linalg import cholesky, cholesky_solve
 from streamgp.weights.rules import fresh_start, relative
 
 # A weight below e^-this can gain no more at one row: the logs of the weights stay finite, whatever the densities.

@@ -1,0 +1,9 @@
+"""Checkpoints without pickle: trees of arrays and registered classes as text and numbers, and directories of them.
+
+What a model, a run or an optimiser puts into its checkpoint is decided where that lives, not here.
+"""
+
+from streamgp.checkpoint.directory import MANIFEST, load, load_of, save
+from streamgp.checkpoint.encoding import CheckpointError, register, registry
+
+__all__ = ["MANIFEST", "CheckpointError", "load", "load_of", "register", "registry", "save"]

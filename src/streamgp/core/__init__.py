@@ -1,0 +1,10 @@
+"""What every model shares: the predictive distribution, its recalibration, and the contract of an online model.
+
+No algebra of a particular model lives here.
+"""
+
+from streamgp.core.model import Info, OnlineModel, StreamModel
+from streamgp.core.predictive import Predictive, trimmed
+from streamgp.numerics.arrays import AnyArray, namespace
+
+__all__ = ["AnyArray", "Info", "OnlineModel", "Predictive", "StreamModel", "namespace", "trimmed"]

@@ -1,0 +1,144 @@
+"""The contract of every online model, what it returns besides the prediction, and what the learner asks of it."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Bool, Float, Key
+
+from streamgp.numerics.arrays import AnyArray
+from streamgp.numerics.batching import PIECES
+from streamgp.numerics.standardise import Standardiser
+
+
+class Info(NamedTuple):
+    """What `update` tells about the rows that it has just learnt from.
+
+    Attributes
+    ----------
+    predictive
+        The one-step-ahead prediction of each row, made before its own target was seen: a `Predictive` or, of labels,
+        counts and grades, a `streamgp.likelihoods.LatentPredictive`.
+    outside
+        True where a row lay outside the region that some basis was built for.
+    rules
+        Of each row, how much each of several weight rules counted before the target was seen; each row sums to one.
+        None where a single rule weighs the experts.
+    weights
+        Of each row, how much each expert counted, where the prediction is no mixture with a component for each.
+    flagged
+        True where a row was an outlier to most of the weight, and hardly learnt. None for a model that has no guard.
+    sick
+        Of each row and filter, whether its numbers were not finite, so that it was left out. None if not looked for.
+    """
+
+    predictive: Any
+    outside: Bool[AnyArray, " n"]
+    rules: Float[AnyArray, "n r"] | None = None
+    weights: Float[AnyArray, "n w"] | None = None
+    flagged: Bool[AnyArray, " n"] | None = None
+    sick: Bool[AnyArray, "n f"] | None = None
+
+
+@runtime_checkable
+class OnlineModel(Protocol):
+    """A streaming model as three pure functions of an explicit state (a fixed-size pytree of arrays).
+
+    `times`, where a model uses them, are the rows' own time stamps; ``None`` counts rows.
+    """
+
+    num_inputs: int
+    num_outputs: int
+
+    def init(self, key: Key[Array, ""]) -> Any:
+        """The state before any row."""
+        ...
+
+    def predict(self, state: Any, X: Float[Array, "n d"], times: Float[Array, " n"] | None = None) -> Any:
+        """Predict each row as if it were the next one. Never sees a target, never changes the state."""
+        ...
+
+    def update(
+        self,
+        state: Any,
+        X: Float[Array, "n d"],
+        y: Float[Array, "n e"],
+        mask: Bool[Array, " n"] | None = None,
+        times: Float[Array, " n"] | None = None,
+    ) -> tuple[Any, Info]:
+        """Learn from the rows in order; rows with a false `mask` are passed over and cost no time step."""
+        ...
+
+
+class StreamModel(eqx.Module):
+    """An `OnlineModel` that `streamgp.stream.StreamLearner` can drive; every state has a `last_time`.
+
+    Subclass it in a package of `streamgp.models`, give it `num_inputs` and `num_outputs`, and say what is not as it
+    stands here.
+    """
+
+    # Whether `update` takes the inputs of rows that are to be forecast, and `init` a horizon.
+    forecasts_ahead: ClassVar[bool] = False
+    # Whether `predict` and `update` take variance that single rows' noise has in addition.
+    takes_extra_variance: ClassVar[bool] = False
+    # Whether `single_row` gives what learns row by row without touching every covariance each time.
+    has_single_row: ClassVar[bool] = False
+    # Whether the prediction is a mixture with a component for each expert; else `Info.weights` tells how they count.
+    mixes_experts: ClassVar[bool] = True
+    # Whether rows are learnt whose inputs are far outside all that was seen.
+    learns_far_inputs: ClassVar[bool] = True
+    # Rows of the padded batches that reach the model while the warm-up lasts.
+    warmup_batch_sizes: ClassVar[tuple[int, ...]] = PIECES
+
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """Rows of the padded batches that reach the model after the warm-up."""
+        return PIECES
+
+    @abstractmethod
+    def init(self, key: Key[Array, ""], horizon: int = 0) -> Any:
+        """The state before any row, to forecast `horizon` rows ahead."""
+
+    @abstractmethod
+    def predict(
+        self, state: Any, X: Float[AnyArray, "n d"], times: Float[AnyArray, " n"] | None = None, **more: Any
+    ) -> Any:
+        """Predict each row as if it were the next one; `more` is ``extra``, where the model takes it."""
+
+    @abstractmethod
+    def update(
+        self,
+        state: Any,
+        X: Float[AnyArray, "n d"],
+        y: Float[AnyArray, "n e"],
+        mask: Bool[AnyArray, " n"] | None = None,
+        times: Float[AnyArray, " n"] | None = None,
+        later: Float[AnyArray, "n d"] | None = None,
+        **more: Any,
+    ) -> tuple[Any, Info]:
+        """Learn from the rows in order; with a horizon, forecast from the `later` inputs after each of them."""
+
+    @abstractmethod
+    def expert_weights(self, state: Any) -> Float[np.ndarray, " k"]:
+        """How much each expert counts in the next row."""
+
+    def with_prior_weights(self, state: Any, opinion: Float[AnyArray, " k"] | None) -> Any:
+        """The state with the weights of its experts at their prior, whose logarithm `opinion` is added to."""
+        return state
+
+    def single_row(self, inputs: Standardiser, targets: Standardiser, trim: float) -> Any:
+        """What predicts and learns rows that come singly, in the units of the data."""
+        raise TypeError(f"{type(self).__name__} has no way of its own for single rows")
+
+    def rule_weights(self, state: Any) -> dict[str, float]:
+        """How much each of several weight rules counts for the next row, by name; empty where there is one."""
+        return {}
+
+    def add_class(self, state: Any, num_classes: int, rows: int) -> tuple["StreamModel", Any]:
+        """The model and its state with one class more than `num_classes`, after so many `rows`."""
+        raise TypeError(f"{type(self).__name__} has no classes")
+
+    def describe_parts(self, state: Any, inputs: Standardiser, targets: Standardiser) -> list[dict[str, Any]]:
+        """What the model has split into, in the units of the data; empty for models that do not split."""
+        return []

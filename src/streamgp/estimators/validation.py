@@ -1,0 +1,206 @@
+"""Rows as users pass them, checked and turned into arrays; every error says what came, where, and what to do."""
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import validate_data
+
+from streamgp.data import cells
+from streamgp.stream.learner import StreamLearner
+
+Missing = Literal["impute", "skip", "raise"]
+MISSING: tuple[Missing, ...] = ("impute", "skip", "raise")
+
+
+def check_missing(missing: str) -> None:
+    """Check what is to be done about values that are missing.
+
+    Raises
+    ------
+    ValueError
+        If there is no such thing.
+    """
+    if missing not in MISSING:
+        raise ValueError(f"missing: expected 'impute', 'skip' or 'raise', got {missing!r}")
+
+
+class Rows(NamedTuple):
+    """Rows in the order of the stream.
+
+    Attributes
+    ----------
+    X, y, times
+        Inputs (n, D), targets (n, E) and, where the user gave them, time stamps (n,). Under ``missing="impute"``
+        inputs and targets are NaN where they are missing, and finite otherwise.
+    single
+        Whether the targets came without an axis of their own.
+    skipped
+        How many bad rows were left out.
+    kept
+        Where the others stood among all rows.
+    given
+        How many those were.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    times: np.ndarray | None
+    single: bool
+    skipped: int
+    kept: np.ndarray
+    given: int
+
+
+def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLearner | None) -> Rows:
+    """Rows for `learner`, or for a new one, to learn from; of the estimator, only the names of features may change.
+
+    Its parameter `missing` says what becomes of numbers that are NaN, infinite or absurd.
+
+    Raises
+    ------
+    ValueError
+        If something is not a table of numbers of the right width, or times decrease or are missing (and are not to be
+        skipped), or, under ``missing="raise"``, a row holds NaN or infinity.
+    """
+    check_missing(estimator.missing)
+    as_it_is = {"dtype": np.float64, "ensure_all_finite": False}
+    separately: Any = ({**as_it_is, "ensure_min_features": _least(estimator)}, {**as_it_is, "ensure_2d": False})
+    X, y = validate_data(estimator, X, y, reset=learner is None, validate_separately=separately)
+    check_consistent_length(X, y)
+    single = y.ndim == 1
+    y = y.reshape(len(X), -1)
+    times = _as_times(times, len(X), learner)
+    parts = {"X": X, "y": y} | ({} if times is None else {"times": times[:, None]})
+    if estimator.missing == "impute":
+        X, y = (np.where(_usable(part), part, np.nan) for part in (X, y))
+        if times is not None:
+            _check_finite("times", times[:, None], "give every row its time, or skip such rows with missing='skip'")
+        good = np.ones(len(X), bool)
+    else:
+        good = np.logical_and.reduce([_usable(part).all(axis=1) for part in parts.values()])
+    if estimator.missing == "raise":
+        for name, part in parts.items():
+            _check_finite(name, part, "correct or remove such rows, or pass missing='impute' or missing='skip'")
+    given = len(X)
+    rows = np.flatnonzero(good)
+    if len(rows) < len(X):
+        X, y, times = X[rows], y[rows], None if times is None else times[rows]
+    if times is not None:
+        last = -np.inf if learner is None or learner.last_time is None else learner.last_time
+        before = np.concatenate([[last], times])[:-1]
+        back = np.flatnonzero(times < before)
+        if len(back):
+            raise ValueError(
+                f"times: expected times that never decrease, got {times[back[0]]} at row {rows[back[0]]} after "
+                f"{before[back[0]]}; sort the rows by time"
+            )
+    return Rows(X, y, times, single, int((~good).sum()), rows, given)
+
+
+def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> tuple[np.ndarray, np.ndarray | None]:
+    """Inputs, and the times of a timed stream, to predict for."""
+    X = validate_data(
+        estimator,
+        X,
+        reset=False,
+        dtype=np.float64,
+        ensure_all_finite=False,
+        ensure_min_features=_least(estimator),
+    )
+    if getattr(estimator, "missing", "raise") == "impute":
+        X = np.where(_usable(X), X, np.nan)
+    else:
+        _check_finite("X", X, "correct or remove such rows, or pass missing='impute'")
+    times = _as_times(times, len(X), learner)
+    if times is not None:
+        _check_finite("times", times[:, None], "give every row its time")
+        last = -np.inf if learner.last_time is None else learner.last_time
+        if (times < last).any():
+            row = int(np.argmax(times < last))
+            raise ValueError(
+                f"times: expected no time before {last}, that of the last row learnt, got {times[row]} at row {row}"
+            )
+    return X, times
+
+
+def _least(estimator: Any) -> int:
+    """How many columns X must have: none where lags are inputs too."""
+    return int(getattr(estimator, "lags", None) is None)
+
+
+class NotFiniteError(ValueError):
+    """A number is NaN, infinite or without a square where it must not be."""
+
+
+def check_one(x: Any, time: Any, learner: StreamLearner, missing: str) -> tuple[np.ndarray, float]:
+    """One row of a stream after the warm-up, its time NaN on a stream without; checks as few things as are needed."""
+    x = np.asarray(x, dtype=np.float64)
+    if x.shape != (learner.num_inputs,):
+        raise ValueError(f"x: expected one row, shape ({learner.num_inputs},), got shape {x.shape}")
+    usable = _usable(x)
+    if not usable.all():
+        if missing != "impute":
+            column = int(np.argmin(usable))
+            raise NotFiniteError(
+                f"x: expected {_expected(x)}, got {x[column]} at column {column}; correct or skip such rows, or pass "
+                f"missing='impute'"
+            )
+        x = np.where(usable, x, np.nan)
+    if time is None and not learner.timed:
+        return x, np.nan
+    times = _as_times(None if time is None else np.asarray([time]), 1, learner)
+    assert times is not None
+    if not np.isfinite(times[0]):
+        raise NotFiniteError(f"time: expected a finite number or a date, got {time}")
+    if learner.last_time is not None and times[0] < learner.last_time:
+        raise ValueError(f"time: expected none before {learner.last_time}, that of the last row learnt, got {time}")
+    return x, float(times[0])
+
+
+def check_target(y: Any, shape: tuple[int, ...], missing: str) -> np.ndarray:
+    """The target or targets of one row, shape (E,)."""
+    y = np.asarray(y, dtype=np.float64)
+    if y.shape != shape:
+        raise ValueError(f"y: expected shape {shape}, the target of one row, got shape {y.shape}")
+    usable = _usable(y)
+    if not usable.all() and missing != "impute":
+        raise NotFiniteError(f"y: expected {_expected(y)}, got {y}; correct or skip such rows")
+    return np.where(usable, y, np.nan).reshape(-1)
+
+
+def _as_times(times: Any, rows: int, learner: StreamLearner | None) -> np.ndarray | None:
+    """Numbers as they are, dates as seconds since 1970; NaN where there is no telling."""
+    if learner is not None and learner.timed != (times is not None):
+        had, got = ("had", "none came now") if learner.timed else ("had no", "some came now")
+        raise ValueError(f"times: the rows before {had} time stamps and {got}; give them always or never")
+    if times is None:
+        return None
+    given = np.asarray(times)
+    if given.shape != (rows,):
+        raise ValueError(f"times: expected {rows} of them, one per row, got shape {given.shape}")
+    if given.dtype.kind in "mM":
+        nanoseconds = given.astype(f"{given.dtype.kind}8[ns]").astype(np.int64)
+        return np.where(np.isnat(given), np.nan, nanoseconds / 1e9)
+    try:
+        return given.astype(np.float64)
+    except (TypeError, ValueError):
+        return cells.seconds(given.tolist())
+
+
+def _check_finite(name: str, values: np.ndarray, advice: str) -> None:
+    bad = np.argwhere(~_usable(values))
+    if len(bad):
+        row, column = bad[0]
+        got = "NaN" if np.isnan(values[row, column]) else values[row, column]
+        place = f"row {row}" if values.shape[1] == 1 else f"row {row}, column {column}"
+        raise ValueError(f"{name}: expected {_expected(values)}, got {got} at {place}; {advice}")
+
+
+def _expected(values: np.ndarray) -> str:
+    return f"numbers of at most {cells.LARGEST:g}" if np.isfinite(values).all() else "finite numbers"
+
+
+def _usable(values: np.ndarray) -> Any:
+    """False for NaN, too; for one number without an axis, NumPy's bool."""
+    return np.abs(values) <= cells.LARGEST

@@ -1,0 +1,169 @@
+"""Scores of predicted grades, classes with an order: row by row, and summed up in constant memory."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from streamgp.core import AnyArray
+from streamgp.evaluation.classification import Codes, LabelCounts, LabelPredictive, as_codes
+
+
+class GradeScores(NamedTuple):
+    """What is recorded of every row; a grade is its place among the J grades, from 0.
+
+    `predicted` is the most probable grade, `median` the least that is reached with probability 1/2 or more, and `rps`
+    the ranked probability score: the sum over the grades of the squared distance between the predicted distribution
+    function and that of the grade that came (Epstein 1969, here not divided by J - 1), which is the continuous ranked
+    probability score of the places.
+    """
+
+    y: Codes
+    probabilities: Float[np.ndarray, "n j"]
+    predicted: Codes
+    median: Codes
+    log_density: Float[np.ndarray, " n"]
+    rps: Float[np.ndarray, " n"]
+
+
+def score_grades(predictive: LabelPredictive, y: Float[AnyArray, "n 1"]) -> GradeScores:
+    """Score predictions of n rows against their grades."""
+    return _scores(np.asarray(predictive.probabilities()), np.asarray(predictive.log_density(y)), as_codes(y))
+
+
+def _scores(probabilities: np.ndarray, log_density: np.ndarray, y: Codes) -> GradeScores:
+    below = probabilities.cumsum(axis=1)[:, :-1]
+    came = y[:, None] <= np.arange(below.shape[1])
+    return GradeScores(
+        y,
+        probabilities,
+        probabilities.argmax(axis=1),
+        # Rounding must not push the median of an even split one grade up.
+        (below < 0.5 - 1e-12).sum(axis=1),
+        log_density,
+        np.square(below - came).sum(axis=1),
+    )
+
+
+_PLAIN = ("warmup", "rows", "unlabelled_rows", "_repeatable")
+_ARRAYS = ("_confusion", "_sums", "_frequency_sums", "_repeated_sums")
+_SCORES = ("error_rate", "mae", "rps", "log_loss")
+
+
+class GradeMetrics:
+    """Scores over the rows after the warm-up, in constant memory.
+
+    error_rate
+        Share of rows whose most probable grade was not theirs.
+    mae
+        Mean distance, in steps between neighbouring grades, of the predicted median.
+    rps
+        Mean ranked probability score, in the same steps (see `GradeScores`).
+    log_loss
+        Mean of minus the log probability of the grade, in nats.
+
+    Two naive rivals are scored on the same rows: the last grade again (a certain one in the ranked probability
+    score), and the frequencies of the grades so far by Laplace's rule (see `LabelCounts`).
+
+    Parameters
+    ----------
+    grades
+        Their names, in order.
+    warmup, horizon
+        Rows that are not scored; rows ahead of the forecasts.
+    """
+
+    def __init__(self, grades: Sequence[str], warmup: int, horizon: int = 0) -> None:
+        self.grades = list(grades)
+        self.warmup = warmup
+        self.rows = 0
+        self.unlabelled_rows = 0  # of these
+        self._known = LabelCounts(len(self.grades), horizon)
+        self._confusion = np.zeros((len(self.grades),) * 2, np.int64)
+        self._sums = np.zeros(4)
+        self._frequency_sums = np.zeros(4)
+        self._repeated_sums = np.zeros(3)
+        self._repeatable = 0
+
+    @property
+    def labelled_rows(self) -> int:
+        """Rows whose target came."""
+        return self.rows - self.unlabelled_rows
+
+    @property
+    def scored_rows(self) -> int:
+        """Those of them after the warm-up."""
+        return max(0, self.labelled_rows - self.warmup)
+
+    def score(self, predictive: LabelPredictive, y: Float[AnyArray, "n 1"]) -> GradeScores:
+        """Score the next rows, which are not taken in."""
+        return score_grades(predictive, y)
+
+    def add(self, scores: GradeScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
+        """Take in the next rows; return the last grade before each (-1: none) and the probabilities by frequency."""
+        y = scores.y
+        last, frequencies = self._known.add(y, len(self.grades))
+        rival = _scores(frequencies, np.log(frequencies[np.arange(len(y)), y]), y)
+        score = slice(max(0, self.warmup - self.labelled_rows), None)
+        self.rows += len(y)
+        np.add.at(self._confusion, (y[score], scores.predicted[score]), 1)
+        self._sums += _totals(scores, score)
+        self._frequency_sums += _totals(rival, score)
+        has_last = last[score] >= 0
+        off = np.abs(last[score] - y[score])[has_last]
+        self._repeatable += len(off)
+        self._repeated_sums += [np.sum(off > 0), off.sum(), off.sum()]
+        return last, frequencies
+
+    def pass_over(self, scores: GradeScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
+        """Take in rows whose target is missing, which nobody scores; return what the rivals say of them."""
+        rows = len(scores.y)
+        self.rows += rows
+        self.unlabelled_rows += rows
+        return self._known.ahead(rows, len(self.grades))
+
+    def result(self) -> dict[str, Any]:
+        """All scores, and the confusion counts: a row for each true grade, a column for each predicted one."""
+        n = self.scored_rows
+
+        def means(totals: np.ndarray, rows: int) -> dict[str, float | None]:
+            names = _SCORES[: len(totals)]
+            return {name: float(total) / rows if rows else None for name, total in zip(names, totals, strict=True)}
+
+        return {
+            "rows": self.rows,
+            "warmup": self.warmup,
+            "scored_rows": n,
+            "unlabelled_rows": self.unlabelled_rows,
+            **means(self._sums, n),
+            "grades": list(self.grades),
+            "confusion": self._confusion.tolist(),
+            "naive": {
+                "last_grade": means(self._repeated_sums, self._repeatable),
+                "frequencies": means(self._frequency_sums, n),
+            },
+        }
+
+    def to_tree(self) -> dict[str, Any]:
+        """The running sums, for a checkpoint."""
+        tree = {name: getattr(self, name) for name in _PLAIN}
+        tree |= {name: getattr(self, name).copy() for name in ("grades", *_ARRAYS)}
+        return tree | {"_known": self._known.to_tree()}
+
+    @classmethod
+    def from_tree(cls, tree: Mapping[str, Any]) -> "GradeMetrics":
+        """The metrics whose `to_tree` gave `tree`."""
+        metrics = cls(list(tree["grades"]), tree["warmup"])
+        for name in _PLAIN:
+            setattr(metrics, name, tree.get(name, 0))  # one is younger than some checkpoints
+        for name in _ARRAYS:
+            setattr(metrics, name, tree[name].copy())
+        metrics._known = LabelCounts.from_tree(tree["_known"])
+        return metrics
+
+
+def _totals(scores: GradeScores, rows: slice) -> np.ndarray:
+    y = scores.y[rows]
+    wrong, off = scores.predicted[rows] != y, np.abs(scores.median[rows] - y)
+    return np.array([wrong.sum(), off.sum(), scores.rps[rows].sum(), -scores.log_density[rows].sum()])

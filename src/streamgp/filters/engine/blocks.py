@@ -1,0 +1,143 @@
+"""Rows in blocks: what both engines work on."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
+
+from streamgp.bases.base import Basis
+from streamgp.checkpoint.encoding import register
+from streamgp.core import AnyArray, namespace
+from streamgp.filters.dynamics import Dynamics
+from streamgp.filters.kalman import Noise
+
+BLOCK = 64  # rows: long enough for matrix products, short beside F (docs/performance.md)
+
+
+@register
+class Group(eqx.Module):
+    """Experts of equal shape: G bases (leading axis), each with R dynamics that share its features."""
+
+    basis: Basis
+    noise: Noise
+    dynamics: Dynamics
+
+
+class LaterRows(eqx.Module):
+    """For every row of the blocks, the inputs of a row that is to be forecast after it, and its time."""
+
+    X: Float[AnyArray, "m b d"]
+    tau: Float[AnyArray, "m b"]
+
+
+class Blocks(eqx.Module):
+    """Rows of a stream, m blocks of b; the last one filled up with rows that the mask leaves out.
+
+    Where there are `later` rows, the filters forecast those instead of telling the one-step-ahead predictions. The
+    noise of a row may have an `extra` variance.
+    """
+
+    X: Float[AnyArray, "m b d"]
+    y: Float[AnyArray, "m b e"]
+    mask: Bool[AnyArray, "m b"]
+    tau: Float[AnyArray, "m b"]
+    later: LaterRows | None = None
+    extra: Float[AnyArray, "m b"] | None = None
+
+
+def in_blocks(
+    X: AnyArray,
+    y: AnyArray,
+    mask: AnyArray,
+    clock: AnyArray,
+    later: AnyArray | None = None,
+    horizon: int = 0,
+    extra: AnyArray | None = None,
+    length: int = BLOCK,
+) -> Blocks:
+    """Cut rows into blocks of this `length`; `clock` is the time since the row before the first.
+
+    The rows `later` are to be forecast, each `horizon` units of time after the row in its place.
+    """
+    size = min(length, X.shape[0])
+    padding = -X.shape[0] % size
+    y = namespace(mask, y).where(mask[:, None], y, 0.0)
+    tau = _taus(clock, size, padding)
+    to_come = None if later is None else LaterRows(_split(later, size, padding), tau + horizon)
+    X, y, mask = (_split(a, size, padding) for a in (X, y, mask))
+    return Blocks(X, y, mask, tau, to_come, None if extra is None else _split(extra, size, padding))
+
+
+def features(basis: Basis, blocks: Blocks) -> tuple[Float[AnyArray, "m b f"], Bool[AnyArray, " rows"]]:
+    """Features of every row, zero for those left out, and which rows the basis was not built for."""
+    m, b, d = blocks.X.shape
+    rows = blocks.X.reshape(m * b, d)
+    Phi = basis(rows)
+    Phi = namespace(Phi).where(blocks.mask[:, :, None], Phi.reshape(m, b, -1), 0.0)
+    return Phi, basis.outside(rows)
+
+
+def later_features(basis: Basis, rows: LaterRows) -> Float[AnyArray, "m b f"]:
+    """Features of the rows to forecast."""
+    m, b, d = rows.X.shape
+    return basis(rows.X.reshape(m * b, d)).reshape(m, b, -1)
+
+
+def member(tree: Any, index: Any) -> Any:
+    """One of a stack of modules."""
+    return jax.tree.map(lambda a: a[index], tree)
+
+
+def stack(trees: Sequence[Any]) -> Any:
+    """Modules of equal shape as one, with a leading axis."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def alike(bases: Sequence[Basis]) -> list[list[list[int]]]:
+    """Positions of experts that can run as one batch: by shape of the basis, and in there by basis.
+
+    Bases are told apart as objects. A batch has equally many experts of each of its bases.
+    """
+    by_basis: dict[int, list[int]] = {}
+    for i, basis in enumerate(bases):
+        by_basis.setdefault(id(basis), []).append(i)
+    by_shape: dict[tuple, list[list[int]]] = {}
+    for members in by_basis.values():
+        leaves, structure = jax.tree.flatten(bases[members[0]])
+        shape = structure, tuple((a.shape, a.dtype) for a in leaves)
+        by_shape.setdefault((shape, len(members)), []).append(members)
+    return list(by_shape.values())
+
+
+def by_group(per_expert: Any, order: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> list:
+    """An array over the experts, of which `order` tells the places in the batches, as one [G, R] for every batch."""
+    parts, at = [], 0
+    for shape in shapes:
+        size = int(np.prod(shape))
+        parts.append(per_expert[np.asarray(order[at : at + size])].reshape(shape))
+        at += size
+    return parts
+
+
+def num_features(group: Group) -> int:
+    """F, of every basis of a group."""
+    one_row = jax.eval_shape(lambda b: b(jnp.zeros((1, b.num_inputs))), member(group.basis, 0))
+    return one_row.shape[1]
+
+
+def _split(a: AnyArray, size: int, padding: int) -> AnyArray:
+    """Rows in blocks of `size`, the last one filled with zeros (false in a mask)."""
+    filled = namespace(a).pad(a, [(0, padding)] + [(0, 0)] * (a.ndim - 1))
+    return filled.reshape(-1, size, *a.shape[1:])
+
+
+def _taus(clock: Float[AnyArray, " n"], size: int, padding: int) -> Float[AnyArray, "m b"]:
+    """Time from the end of the block before to each row of a block."""
+    xp = namespace(clock)
+    clock = xp.pad(clock, (0, padding), mode="edge").reshape(-1, size)
+    start = xp.concatenate([xp.zeros_like(clock[:1, -1]), clock[:-1, -1]])
+    return clock - start[:, None]

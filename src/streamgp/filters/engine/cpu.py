@@ -1,0 +1,186 @@
+"""The filters of all experts on the CPU, side by side: one thread a core, an expert at a time, BLAS in one thread.
+
+XLA's own loop over experts leaves a factor of two to three of a CPU's matrix-product rate unused; threads inside
+one product of this size leave more. Nothing of it is compiled.
+"""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Bool, Float
+
+from streamgp.bases.base import Basis
+from streamgp.core import AnyArray
+from streamgp.filters.dynamics import Dynamics
+from streamgp.filters.engine import blockfilter
+from streamgp.filters.engine.blockfilter import LARGE
+from streamgp.filters.engine.blocks import Blocks, Group, features, later_features, member
+from streamgp.filters.kalman import FilterState, Later, Noise, Predicted
+from streamgp.numerics.threads import one_blas_thread
+
+
+def serves(*arrays: Any) -> bool:
+    """Whether this engine can take these: concrete numbers in double precision, where the CPU is the device."""
+    return (
+        all(not isinstance(a, Tracer) and a.dtype == np.float64 for a in arrays)
+        and jnp.zeros(0).dtype == np.float64
+        and jax.default_backend() == "cpu"
+    )
+
+
+def update_groups(
+    groups: Sequence[Group], beliefs: Sequence[FilterState], blocks: Blocks, live: Sequence[np.ndarray]
+) -> tuple[list[FilterState], list[Predicted], Bool[np.ndarray, " rows"]]:
+    """`compiled.update_group` for every group; experts that are not `live` are not touched."""
+    flags = np.zeros(blocks.mask.size, bool)
+    m = blocks.mask.shape[0]
+    # Blocks at the end with no row in them are no work.
+    used = m - int(np.argmax(np.any(np.asarray(blocks.mask)[::-1], axis=1)))
+    blocks = jax.tree.map(lambda a: a[:used], blocks)
+    y, tau = np.asarray(blocks.y), np.asarray(blocks.tau)
+    rows = y, np.asarray(blocks.mask), tau, None if blocks.extra is None else np.asarray(blocks.extra)
+    states, parts, waiting = [], [], []
+    later_tau = None if blocks.later is None else np.asarray(blocks.later.tau)
+    with one_blas_thread():
+        for group, belief, alive in zip(groups, beliefs, live, strict=True):
+            belief = jax.tree.map(np.array, belief)
+            loc, var = (np.full((*alive.shape, m, *a.shape[1:]), value) for a, value in ((y, 0.0), (tau, 1.0)))
+            part = Predicted(loc, var, None if belief.guard is None else np.zeros(var.shape, bool))
+            basis, noise, dynamics = on_host((group.basis, group.noise, group.dynamics))
+            moves = _moves(dynamics)
+            ready: dict[int, Future] = {}
+            for which in _bundles(alive, belief.mean.shape[2]):
+                bases = range(which[0].start, which[0].stop)
+                for g in bases:
+                    if g not in ready:
+                        ready[g] = _pool().submit(_features, member(basis, g), blocks, moves, flags)
+                job = partial(_run, [ready[g] for g in bases], member(belief, which), rows, later_tau)
+                found = jax.tree.map(lambda a, which=which: a[which][:, :, :used], part)
+                waiting.append(_pool().submit(job, member(dynamics, which), Noise(*member(noise, which)), found))
+            states.append(belief)
+            parts.append(part)
+        for job in waiting:
+            job.result()
+    return states, parts, flags
+
+
+def predict_groups(
+    groups: Sequence[Group], beliefs: Sequence[FilterState], X: Float[AnyArray, "n d"], tau: Float[AnyArray, " n"]
+) -> list[Predicted]:
+    """`compiled.predict_group` for every group."""
+    X, tau = np.asarray(X), np.asarray(tau)
+    parts, waiting = [], []
+    with one_blas_thread():
+        for group, belief in zip(groups, beliefs, strict=True):
+            mean, cov = np.asarray(belief.mean), np.asarray(belief.cov)
+            basis, noise, dynamics = on_host((group.basis, group.noise, group.dynamics))
+            G, R = noise.prior_var.shape
+            part = Predicted(np.empty((G, R, len(tau), mean.shape[-1])), np.empty((G, R, len(tau))), None)
+            for g in range(G):
+                ready = _pool().submit(_features_of_rows, member(basis, g), X)
+                for r in range(R):
+                    theirs = member(dynamics, (g, r)), Noise(*member(noise, (g, r)))
+                    job = partial(_predict_rows, ready, mean[g, r], cov[g, r], tau, *theirs)
+                    waiting.append(_pool().submit(job, part.loc[g, r], part.var[g, r]))
+            parts.append(part)
+        for job in waiting:
+            job.result()
+    return parts
+
+
+def _features_of_rows(basis: Basis, X: np.ndarray) -> np.ndarray:
+    with jax.enable_x64(True), np.errstate(all="ignore"):  # as in `_features`
+        return np.asarray(basis(X))
+
+
+def _predict_rows(
+    ready: Future,
+    mean: np.ndarray,
+    cov: np.ndarray,
+    tau: np.ndarray,
+    dynamics: Dynamics,
+    noise: Noise,
+    loc: np.ndarray,
+    var: np.ndarray,
+) -> None:
+    loc[:], var[:] = blockfilter.predict_rows(mean, cov, ready.result(), tau, dynamics, noise)
+
+
+def _bundles(live: Bool[np.ndarray, "g r"], num_features: int) -> list[tuple[slice, slice]]:
+    """Which experts of a group one thread takes together: a share of all small ones, each large one by itself."""
+    G, R = live.shape
+    if num_features < LARGE and live.all():
+        if G % _cores() and R % _cores() == 0:  # equal shares, which the bases alone do not give
+            return [(slice(0, G), part) for part in _shares(R)]
+        return [(part, slice(0, R)) for part in _shares(G)]
+    return [(slice(g, g + 1), slice(r, r + 1)) for g, r in zip(*np.nonzero(live), strict=True)]
+
+
+def _shares(n: int) -> list[slice]:
+    """n things in as many consecutive parts as there are cores."""
+    share = -(-n // _cores())
+    return [slice(i, min(i + share, n)) for i in range(0, n, share)]
+
+
+def _run(
+    prepared: Sequence[Future],
+    beliefs: FilterState,
+    rows: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None],
+    later_tau: np.ndarray | None,
+    dynamics: Dynamics,
+    noise: Noise,
+    into: Predicted,
+) -> None:
+    Phi, gram, theirs, between = zip(*(future.result() for future in prepared), strict=True)
+    moves = _moves(dynamics)
+    grams = _stack(gram) if moves else None
+    later = None if later_tau is None else Later(_stack(theirs), _stack(between) if moves else None, later_tau)
+    y, mask, tau, extra = rows
+    said = blockfilter.update_blocks(beliefs, _stack(Phi), grams, y, mask, tau, dynamics, noise, later, extra)
+    for whole, found in zip(into, said, strict=True):
+        if whole is not None:
+            whole[:] = found
+
+
+def _moves(dynamics: Dynamics) -> bool:
+    """Whether the weights of any expert do anything but stand still."""
+    return bool(((dynamics.diffusion > 0.0) | (dynamics.decay < 1.0)).any())
+
+
+def _stack(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """The features of several bases as one array; those of a single one, which may be large, without a copy."""
+    return parts[0][None] if len(parts) == 1 else np.stack(parts)
+
+
+def _features(basis: Basis, blocks: Blocks, moves: bool, flags: np.ndarray) -> tuple:
+    """Features of the rows and of later ones, with the products among the rows and between the two where needed."""
+    # The setting of JAX, which a user's own basis may call, belongs to a thread.
+    with jax.enable_x64(True), np.errstate(all="ignore"):
+        Phi, outside = features(basis, blocks)
+        theirs = None if blocks.later is None else np.ascontiguousarray(later_features(basis, blocks.later))
+    Phi = np.asarray(Phi)
+    flags[: len(outside)][np.asarray(outside)] = True
+    if not moves:
+        return Phi, None, theirs, None
+    return Phi, Phi @ Phi.transpose(0, 2, 1), theirs, None if theirs is None else Phi @ theirs.transpose(0, 2, 1)
+
+
+def on_host(tree: Any) -> Any:
+    """The arrays of a tree as NumPy's."""
+    return jax.tree.map(np.asarray, tree)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_cores(), thread_name_prefix="streamgp")

@@ -1,0 +1,139 @@
+"""The filters of a group of experts, a row at a time, with rank-one updates that wait in a buffer.
+
+A row-by-row filter reads and writes every covariance for every row. Here a row only reads it (one product with a
+vector), and what the row taught is kept as a vector; a full buffer is folded into the covariance by one
+matrix product. The numbers are those of `streamgp.filters.kalman.update_block` with blocks of one.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from streamgp.filters.dynamics import Dynamics
+from streamgp.filters.engine.blockfilter import TOLERATED, mend
+from streamgp.filters.guard import Guard, bounded, learn
+from streamgp.filters.kalman import FilterState, Noise
+
+PENDING = 32  # rows in the buffer at most; a row costs O(F^2 + PENDING F)
+LEAST_DECAY = 1e-3  # of weights since the buffer was empty, before it is folded in
+
+
+class Ahead(NamedTuple):
+    """What every expert says of the next row: its prediction, and what learning from the row will need."""
+
+    loc: Float[np.ndarray, "g r e"]
+    var: Float[np.ndarray, "g r"]
+    gain: Float[np.ndarray, "g r f"]  # P phi
+    shrink: Float[np.ndarray, "g r"]
+    decay: Float[np.ndarray, "g r"]
+    spread: Float[np.ndarray, "g r"]
+
+
+class RowFilter:
+    """G x R experts; their covariances are ``decay^2 (cov - pending' pending) + spread I``.
+
+    Parameters
+    ----------
+    beliefs, dynamics, noise
+        Of the group, stacked; the beliefs are copied.
+    """
+
+    def __init__(self, beliefs: FilterState, dynamics: Dynamics, noise: Noise) -> None:
+        # Each output's mean as a row, so that a product with phi reads it in order.
+        self.mean = np.array(np.swapaxes(np.asarray(beliefs.mean), -1, -2), order="C")
+        self.cov = np.array(beliefs.cov)
+        self.guard = None if beliefs.guard is None else Guard(*(np.array(a) for a in beliefs.guard))
+        self.dynamics = Dynamics(np.asarray(dynamics.decay), np.asarray(dynamics.diffusion))
+        self.prior_var, self.noise_var = np.asarray(noise.prior_var), np.asarray(noise.noise_var)
+        self.restarted = np.zeros(self.cov.shape[:2], bool)  # since the start, by whose belief was beyond repair
+        self._least_var = (1.0 - TOLERATED) * self.noise_var
+        self.pending = np.empty((*self.cov.shape[:2], PENDING, self.cov.shape[-1]))
+        self._empty()
+        self._tau = np.nan
+        self._per_step = (np.empty(0), np.empty(0))
+
+    def _empty(self) -> None:
+        self.count = 0
+        self.decay = np.ones(self.cov.shape[:2])
+        self.spread = np.zeros(self.cov.shape[:2])
+
+    def predict(self, phi: Float[np.ndarray, "*g f"], tau: float, extra: float = 0.0) -> Ahead:
+        """Predict a row `tau` after the last one learnt; the same features serve all if `phi` is a single row.
+
+        `extra` is variance that the noise of the row has in addition.
+        """
+        if tau != self._tau:
+            time = np.full(self.cov.shape[:2], tau)
+            # By the class: a method bound to a module is a module of its own, which takes its time.
+            grown = Dynamics.spread(self.dynamics, time) * self.prior_var
+            self._per_step = np.asarray(Dynamics.shrinkage(self.dynamics, time)), np.asarray(grown)
+            self._tau = tau
+        shrink, grown = self._per_step
+        row = phi[..., None, :]
+        column = row[..., None]
+        for attempt in range(3):  # again if a covariance was found ill
+            decay, spread = self.decay * shrink, self.spread * (shrink * shrink) + grown
+            gain = (self.cov @ column)[..., 0]
+            if self.count:
+                waiting = self.pending[:, :, : self.count]
+                gain -= (np.swapaxes(waiting @ column, -1, -2) @ waiting)[:, :, 0]
+            gain *= (decay * decay)[..., None]
+            gain += spread[..., None] * row
+            var = np.vecdot(gain, row) + (self.noise_var + extra)
+            ill = ~(var >= self._least_var)  # NaN is ill, too
+            if attempt == 2 or not ill.any():
+                break
+            self._fold()
+            for expert in map(tuple, np.argwhere(ill).tolist()):
+                if attempt == 0:
+                    mend(self.cov[expert])
+                else:
+                    self._restart(expert)
+        loc = (self.mean @ column)[..., 0] * shrink[..., None]
+        return Ahead(loc, var, gain, shrink, decay, spread)
+
+    def learn(self, ahead: Ahead, y: Float[np.ndarray, " e"]) -> Bool[np.ndarray, "g r"] | None:
+        """Learn the target of the row that `ahead` predicts; returns which experts take it for an outlier."""
+        is_outlier: Any = None
+        error, var = y - ahead.loc, ahead.var
+        if self.guard is not None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.guard, is_outlier, raised = learn(self.guard, error / np.sqrt(var)[..., None])
+            if is_outlier.any():
+                used, shortened = bounded(raised)
+                error, var = error * shortened[..., None], var * used
+        step = (error / var[..., None])[..., None]
+        self.mean *= ahead.shrink[..., None, None]
+        self.mean += step * ahead.gain[:, :, None, :]
+        self.decay, self.spread = ahead.decay, ahead.spread
+        self.pending[:, :, self.count] = ahead.gain / (np.sqrt(var) * ahead.decay)[..., None]
+        self.count += 1
+        if self.count == PENDING or self.decay.min() < LEAST_DECAY:
+            self._fold()
+        return is_outlier
+
+    def _restart(self, expert: tuple[int, ...]) -> None:
+        """Let an expert whose numbers are beyond repair start again from its prior."""
+        self.restarted[expert] = True
+        self.mean[expert] = 0.0
+        self.cov[expert] = self.prior_var[expert] * np.eye(self.cov.shape[-1])
+        if self.guard is not None:
+            for ours, start in zip(self.guard, Guard.start((), self.mean.shape[2]), strict=True):
+                ours[expert] = start
+
+    def _fold(self) -> None:
+        """Empty the buffer into the covariances."""
+        waiting = self.pending[:, :, : self.count]
+        self.cov -= np.swapaxes(waiting, -1, -2) @ waiting
+        self.cov *= (self.decay * self.decay)[..., None, None]
+        diagonal = self.cov.reshape(*self.cov.shape[:2], -1)[:, :, :: self.cov.shape[-1] + 1]
+        diagonal += self.spread[..., None]
+        self._empty()
+
+    def settle(self) -> FilterState:
+        """Fold the buffer into the covariances, and return the beliefs."""
+        if self.count:
+            self._fold()
+        guard = None if self.guard is None else Guard(*(a.copy() for a in self.guard))
+        return FilterState(np.array(np.swapaxes(self.mean, -1, -2), order="C"), self.cov.copy(), guard)

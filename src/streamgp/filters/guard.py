@@ -1,0 +1,277 @@
+"""What keeps a filter from learning a glitch: outliers enter with their noise raised, a change is learnt as it is.
+
+A row whose squared standardised innovation q is more than c^2 times what the filter has lately been used to is an
+outlier. Its noise is raised until it is just c^2: the step that the filter then makes falls as the innovation
+grows, which is the outlier-robust filter of Duran-Martin et al. (2024, "Outlier-robust Kalman filtering through
+generalised Bayes"), with a threshold below which nothing changes. The fifth such row in succession is a change, and
+is learnt like any other (West and Harrison 1997, chapter 11, tell the two apart by such runs), if it is off to the
+same side as the one before, and by no more than four times as much: two glitches in a burst are no change.
+
+Streams differ in what an outlier is worth. After a glitch the next row is ordinary; after the first row of a burst or
+of a step the next one is off to the same side, since its forerunner was set aside. How often that was so moves c
+between 4 and 8, and what a filter is used to is then taken to be at least what it expects.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.linalg import get_lapack_funcs
+
+from streamgp.checkpoint.encoding import register
+from streamgp.numerics.arrays import AnyArray, namespace
+
+LEAST_THRESHOLD, LARGEST_THRESHOLD = 4.0, 8.0  # c, in standard deviations
+LEVEL_MEMORY = 0.98  # discount of the level of the squared innovations
+# Of the level: a filter that expects far too much has one near zero, which a few rows cannot tell; and between bursts
+# it falls, too.
+LEAST_FLOOR, LARGEST_FLOOR = 0.1, 1.0
+MOST_LEARNT = 4.0  # times the level: as much of a row beyond the threshold enters it
+RUN_MEMORY = 0.8  # discount of the share of rows beyond: the fifth in succession finds it above a half
+CHANGE = 0.5
+MOST_GROWN = 4.0  # times the innovation before: a row of a change is not further out
+AGREEMENT_MEMORY = 0.95  # discount of the share of outliers that the row after confirmed
+CONFIRMED = 0.5  # part of the outlier that the next innovation has to repeat to confirm it
+NO_AGREEMENT, FULL_AGREEMENT = 0.1, 0.4  # shares of confirmed outliers between which the threshold rises
+MOST_RAISED = 1e8  # times its variance: a row further out enters as one that is so far out
+
+
+@register
+class Guard(NamedTuple):
+    """What a filter remembers of its innovations.
+
+    Attributes
+    ----------
+    level
+        Discounted mean of the squared standardised innovations of each output, 1 at the start.
+    run
+        Discounted share of rows beyond the threshold.
+    agreement
+        Discounted share of outliers that the row after them confirmed.
+    last
+        The standardised innovation of the last row, if it was beyond the threshold; else zero.
+    """
+
+    level: Float[AnyArray, "*batch e"]
+    run: Float[AnyArray, "*batch"]
+    agreement: Float[AnyArray, "*batch"]
+    last: Float[AnyArray, "*batch e"]
+
+    @classmethod
+    def start(cls, batch: tuple[int, ...], num_outputs: int) -> "Guard":
+        """Before the first row."""
+        none = np.zeros(batch)
+        return cls(np.ones((*batch, num_outputs)), none, none.copy(), np.zeros((*batch, num_outputs)))
+
+
+class Limits(NamedTuple):
+    """What is ordinary: squared innovations up to `threshold` times the level, which counts as `floor` at least."""
+
+    threshold: Float[AnyArray, "*batch"]
+    floor: Float[AnyArray, "*batch"]
+
+    @classmethod
+    def of(cls, agreement: Float[AnyArray, "*batch"]) -> "Limits":
+        """From the share of outliers that were confirmed."""
+        part = (agreement - NO_AGREEMENT) / (FULL_AGREEMENT - NO_AGREEMENT)
+        part = namespace(agreement).clip(part, 0.0, 1.0)
+        more = LARGEST_THRESHOLD**2 - LEAST_THRESHOLD**2
+        return cls(LEAST_THRESHOLD**2 + more * part, LEAST_FLOOR + (LARGEST_FLOOR - LEAST_FLOOR) * part)
+
+    def excess(self, level: Float[AnyArray, "*batch e"], z: Float[AnyArray, "*batch e"]) -> Float[AnyArray, "*batch"]:
+        """The largest squared innovation over the largest that is still ordinary."""
+        xp = namespace(z)
+        return (z * z / xp.maximum(level, self.floor[..., None])).max(-1) / self.threshold
+
+
+def learn(guard: Guard, z: Float[AnyArray, "*batch e"]) -> tuple[Guard, Bool[AnyArray, "*batch"], AnyArray]:
+    """Take in a row's standardised innovations.
+
+    Returns
+    -------
+    guard, is_outlier, raised
+        The new memory; which filters take the row for an outlier; and the factor on its variance, 1 for others.
+    """
+    xp = namespace(z)
+    size, along = (guard.last * guard.last).sum(-1), (z * guard.last).sum(-1)
+    in_run = guard.run > CHANGE
+    moved = AGREEMENT_MEMORY * guard.agreement + (1.0 - AGREEMENT_MEMORY) * (along > CONFIRMED * size)
+    agreement = xp.where((size > 0.0) & ~in_run, moved, guard.agreement)
+    limits = Limits.of(agreement)
+    x = limits.excess(guard.level, z)
+    beyond = x > 1.0
+    is_change = in_run & (along > 0.0) & ((z * z).sum(-1) <= MOST_GROWN**2 * size)
+    is_outlier = beyond & ~is_change
+    most = MOST_LEARNT * xp.maximum(guard.level, limits.floor[..., None])
+    entering = xp.where(beyond[..., None], xp.minimum(z * z, most), z * z)
+    level = LEVEL_MEMORY * guard.level + (1.0 - LEVEL_MEMORY) * entering
+    run = RUN_MEMORY * guard.run + (1.0 - RUN_MEMORY) * beyond
+    last = xp.where(beyond[..., None], z, 0.0)
+    return Guard(level, run, agreement, last), is_outlier, xp.where(is_outlier, x, 1.0)
+
+
+def bounded(raised: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """The factor on the variance of a row that is used, and the one on its innovation that goes with it."""
+    xp = namespace(raised)
+    used = xp.minimum(raised, MOST_RAISED)
+    return used, xp.sqrt(used / raised)
+
+
+@cache
+def _discounts(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of the rows before each row, and after the last one, in the level (rows + 1, rows); of the start."""
+    i, j = np.arange(rows + 1)[:, None], np.arange(rows)[None]
+    earlier = np.where(j < i, (1.0 - LEVEL_MEMORY) * LEVEL_MEMORY ** np.maximum(i - 1 - j, 0), 0.0)
+    return earlier, LEVEL_MEMORY ** np.arange(rows + 1)
+
+
+def _levels(guard: Guard, z: Float[np.ndarray, "*batch n e"]) -> Float[np.ndarray, "*batch m e"]:
+    """The level before each of some rows, and after them, as long as none is beyond the threshold."""
+    earlier, start = _discounts(z.shape[-2])
+    return earlier @ (z * z) + start[:, None] * guard.level[..., None, :]
+
+
+def _beyond(
+    levels: Float[np.ndarray, "*batch m e"], z: Float[np.ndarray, "*batch n e"], limits: Limits
+) -> Bool[np.ndarray, "*batch n"]:
+    """Which rows are beyond the threshold, from the `_levels` before them: `Limits.excess` in fewer calls."""
+    usual = np.maximum(levels[..., :-1, :], limits.floor[..., None, None])
+    usual *= limits.threshold[..., None, None]
+    return np.any(z * z > usual, axis=-1)
+
+
+class BlockGuard:
+    """The guards of a stack of filters along blocks of rows, in place on NumPy arrays.
+
+    Parameters
+    ----------
+    guard
+        Of every filter (G, R); its arrays are overwritten.
+    """
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._limits = Limits.of(guard.agreement)
+
+    def learn(
+        self, L: Float[np.ndarray, "g r n n"], z: Float[np.ndarray, "g r n e"], rows: np.ndarray
+    ) -> "Raised | None":
+        """Take in a block: `L` is the factor of its targets' covariance, `z` = L^-1 (targets - prior mean).
+
+        Where no filter finds an outlier among its `rows`, nothing changes. In the others the noise of outliers is
+        raised: `L` and `z` are overwritten.
+
+        Returns
+        -------
+        raised
+            None if there was no outlier.
+        """
+        guard = self._guard
+        seen = z if len(rows) == z.shape[2] else z[:, :, rows]
+        with np.errstate(over="ignore", invalid="ignore"):
+            levels = _levels(guard, seen)
+            special = np.any(_beyond(levels, seen, self._limits), axis=-1)
+            special |= np.any(np.asarray(guard.last), axis=-1)
+            if not special.any():
+                guard.level[:] = levels[:, :, -1]
+                guard.run[:] *= RUN_MEMORY ** len(rows)
+                return None
+            plain = ~special
+            guard.level[plain] = levels[plain, -1]
+            guard.run[plain] *= RUN_MEMORY ** len(rows)
+            return self._one_by_one(special, L, z, rows)
+
+    def _one_by_one(self, special: np.ndarray, L: np.ndarray, z: np.ndarray, rows: np.ndarray) -> "Raised | None":
+        """Those filters that have an outlier, or had one in the row before: from one such row to the next."""
+        some: Guard = jax.tree.map(lambda a: a[special], self._guard)
+        factor, white = L[special], z[special]
+        is_outlier, used = np.zeros(white.shape[:2], bool), np.ones(white.shape[:2])
+        at, limits = 0, Limits.of(some.agreement)
+        while at < len(rows):
+            seen = white[:, rows[at:]]
+            levels = _levels(some, seen)
+            ends = np.any(_beyond(levels, seen, limits), axis=0)
+            ends[0] |= np.any(np.asarray(some.last))
+            ordinary = int(np.argmax(ends)) if ends.any() else len(ends)
+            some = some._replace(level=levels[:, ordinary], run=some.run * RUN_MEMORY**ordinary)
+            at += ordinary
+            if at == len(rows):
+                break
+            row, agreement = int(rows[at]), some.agreement
+            some, found, raised = learn(some, white[:, row])
+            if (some.agreement != agreement).any():
+                limits = Limits.of(some.agreement)
+            found, raised = np.asarray(found), np.asarray(raised)
+            if found.any():
+                is_outlier[found, row] = True
+                used[found, row] = _raise(factor, white, row, found, raised)
+            at += 1
+        for whole, part in zip(self._guard, some, strict=True):
+            whole[special] = part
+        self._limits = Limits.of(self._guard.agreement)
+        everywhere = np.zeros(z.shape[:3], bool)
+        everywhere[special] = is_outlier
+        changed = np.asarray(everywhere.any(-1))
+        if not changed.any():
+            return None
+        mine = is_outlier.any(-1)
+        first = int(np.argmax(everywhere.any((0, 1))))
+        mapping = _solve_lower(factor[mine, first:, first:], L[changed, first:, first:])
+        L[changed], z[changed] = factor[mine], white[mine]
+        variance = np.square(np.diagonal(factor, axis1=-2, axis2=-1)) / used
+        return Raised(changed, everywhere, variance[mine], first, mapping)
+
+
+class Raised(NamedTuple):
+    """What a block's outliers change.
+
+    Attributes
+    ----------
+    changed
+        Which filters found some.
+    is_outlier
+        The rows that each filter takes for one.
+    variance
+        Of the changed filters, the variance of every row before its noise was raised.
+    first
+        The first outlier of any: nothing changes before it.
+    mapping
+        Of the changed filters L_new^-1 L_old from that row on, by which what was solved with `L` is to be multiplied.
+    """
+
+    changed: Bool[np.ndarray, "g r"]
+    is_outlier: Bool[np.ndarray, "g r n"]
+    variance: Float[np.ndarray, "c n"]
+    first: int
+    mapping: Float[np.ndarray, "c m m"]
+
+    def apply(self, solved: Float[np.ndarray, "g r n f"]) -> None:
+        """Solve anew with the new factor, in place."""
+        rows = (*np.nonzero(self.changed), slice(self.first, None))
+        solved[rows] = self.mapping @ solved[rows]
+
+
+def _raise(L: np.ndarray, z: np.ndarray, row: int, found: np.ndarray, raised: np.ndarray) -> np.ndarray:
+    """Raise the noise of a row in the filters that found it an outlier; the rows after it are solved anew.
+
+    Returns the factor on the row's variance in each of those.
+    """
+    used, shortened = bounded(raised[found])
+    lower = L[found, row:, row:]
+    residual = lower @ z[found, row:]
+    residual[:, 0] *= shortened[:, None]
+    K = lower @ lower.swapaxes(-1, -2)
+    K[:, 0, 0] *= used
+    new = np.linalg.cholesky(K)
+    L[found, row:, row:] = new
+    z[found, row:] = _solve_lower(new, residual)
+    return np.asarray(used)
+
+
+def _solve_lower(L: Float[np.ndarray, "c n n"], b: Float[np.ndarray, "c n m"]) -> Float[np.ndarray, "c n m"]:
+    """L^-1 b for each factor; an elimination that does not know of the zeros takes two to five times as long."""
+    (trtrs,) = get_lapack_funcs(("trtrs",), (L, b))
+    found = [trtrs(factor.T, side, lower=0, trans=1)[0] for factor, side in zip(L, b, strict=True)]
+    return np.stack(found)

@@ -1,0 +1,218 @@
+"""Noise whose level adapts: every filter serves several experts that differ only in what they make of its errors.
+
+A filter's recursion does not depend on the unit of its variances. With a normal-inverse-gamma prior it runs in units
+of the unknown noise variance, and all that learns the unit is two numbers: a (the shape) and, for each output, b
+(the rate), with a <- d a + 1/2 and b <- d b + e^2 / (2 r) after a row with error e and variance r. For d = 1 this is
+exact Bayesian inference of a constant noise variance (Bernardo and Smith 2000, Appendix A); a discount d < 1
+forgets, with a memory of 1 / (1 - d) rows (West and Harrison 1997, section 10.8). The prediction is Student's t with
+2a degrees of freedom and squared scale r b / a.
+
+Errors may also be correlated in time, e_t = rho e_(t-1) + fresh noise: then a share rho of the last error, which is
+known, goes into the next prediction, and only the fresh part is noise (Cochrane and Orcutt 1949). The filter itself
+takes all errors as fresh, so that this, too, costs no covariance; where they are not, it learns from more rows than
+it should, but what it says remains a prediction from the past alone, and is weighed as such.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
+
+from streamgp.checkpoint.encoding import register
+from streamgp.numerics.arrays import AnyArray, namespace
+from streamgp.numerics.student_t import LEAST_DOF
+
+CONSTANT = "constant"
+# Where nothing is forgotten the prior counts as much as this many rows: enough for the t to have a variance.
+PRIOR_ROWS = 10.0
+# The variance stays above this share of the filter's own: after thousands of rows without any error it would not.
+LEAST_FACTOR = 1e-12
+MOST_LEARNT = 4.0  # times the expected square: as much of an outlier enters the level of the noise
+
+
+@register
+class NoiseState(NamedTuple):
+    """Shape a of each kind of noise, rate b of each filter, kind and output (those of constant noise stay).
+
+    And the last error of each filter and output, zero before any.
+    """
+
+    shape: Float[AnyArray, " j"]
+    rate: Float[AnyArray, "k j e"]
+    error: Float[AnyArray, "k e"]
+
+
+@register
+class NoiseKinds(eqx.Module):
+    """The kinds of noise that every filter is paired with.
+
+    Parameters
+    ----------
+    discounts
+        Of each kind; None: the noise is constant, with the variance that the filter was given, and Gaussian.
+    correlations
+        Of each kind, in [0, 1): how much of an error is left after one unit of time.
+    """
+
+    discounts: tuple[float | None, ...] = eqx.field(static=True)
+    correlations: tuple[float, ...] = eqx.field(static=True)
+
+    @property
+    def adapt(self) -> bool:
+        """Whether any of them does."""
+        return any(d is not None for d in self.discounts)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What `parse` reads back."""
+        pairs = zip(self.discounts, self.correlations, strict=True)
+        return tuple(
+            CONSTANT if d is None else f"adaptive {d!r}" + (f" ar {rho!r}" if rho else "") for d, rho in pairs
+        )
+
+    def for_outputs(self, num_outputs: int) -> "NoiseKinds":
+        """The same kinds where there are several outputs: a constant level of the noise is learnt for each of them.
+
+        A filter has one noise variance for all outputs. Learning a constant one from all rows alike is exact.
+        """
+        if num_outputs == 1:
+            return self
+        discounts = tuple(1.0 if d is None else d for d in self.discounts)
+        pairs = tuple(dict.fromkeys(zip(discounts, self.correlations, strict=True)))
+        return NoiseKinds(tuple(d for d, _ in pairs), tuple(rho for _, rho in pairs))
+
+    def init(self, num_filters: int, num_outputs: int) -> NoiseState:
+        """The filter's own variance, as if from the rows that the memory holds (`PRIOR_ROWS` where it is endless)."""
+        rows = [PRIOR_ROWS if d in (None, 1.0) else 1.0 / (1.0 - d) for d in self.discounts]
+        shape = 0.5 * np.asarray(rows)
+        rate = np.tile(shape[None, :, None], (num_filters, 1, num_outputs))
+        return NoiseState(shape, rate, np.zeros((num_filters, num_outputs)))
+
+    def ahead(
+        self,
+        states: NoiseState,
+        loc: Float[AnyArray, "n k e"],
+        var: Float[AnyArray, "n k e"],
+        gap: Float[AnyArray, " n"],
+    ) -> tuple[Float[AnyArray, "n kinds e"], Float[AnyArray, "n kinds e"], Float[AnyArray, "n kinds"]]:
+        """Mean, variance and degrees of freedom of all experts' predictions, from those of the filters.
+
+        `states` are those before each row, or a single one for all, with a leading axis; `gap` is the time that has
+        passed since the last error.
+        """
+        xp = namespace(states.shape, states.rate, var)
+        constant = np.asarray([d is None for d in self.discounts])
+        left_over = self._left_over(gap)[:, None, :, None] * states.error[:, :, None]
+        factor = xp.where(constant[None, None, :, None], 1.0, states.rate / (states.shape[:, None, :, None] - 1.0))
+        dof = xp.where(constant[None], xp.inf, 2.0 * states.shape)
+        n, k, e = var.shape
+        j = len(self.discounts)
+        mean, scaled = loc[:, :, None] + left_over, var[:, :, None] * factor
+        dof = xp.broadcast_to(dof[:, None], (n, k, j)).reshape(n, k * j)
+        return mean.reshape(n, k * j, e), scaled.reshape(n, k * j, e), dof
+
+    def _left_over(self, gap: Float[AnyArray, "..."]) -> Float[AnyArray, "... j"]:
+        """How much of an error is left after a time."""
+        rho = np.asarray(self.correlations).reshape(*(1,) * gap.ndim, -1)
+        return namespace(gap).exp(gap[..., None] * np.log(np.where(rho > 0.0, rho, 1.0))) * (rho > 0.0)
+
+    def update(
+        self,
+        state: NoiseState,
+        error: Float[AnyArray, "k e"],
+        var: Float[AnyArray, "k e"],
+        gap: Float[AnyArray, ""],
+        is_outlier: Bool[AnyArray, " k"] | None = None,
+    ) -> NoiseState:
+        """Learn from the filters' errors in a row, and from the variances that they expected.
+
+        An outlier is not held to be noise: of its square `MOST_LEARNT` times what was expected enters at most, and
+        the error before it stays the last one. An error that is not finite teaches nothing.
+        """
+        discount = np.asarray([1.0 if d is None else d for d in self.discounts])
+        half = np.asarray([0.0 if d is None else 0.5 for d in self.discounts])
+        fresh = error[:, None] - self._left_over(gap)[None, :, None] * state.error[:, None]
+        xp = namespace(state.rate, error)
+        square, level = fresh * fresh / var[:, None], state.rate / state.shape[None, :, None]
+        if is_outlier is not None:
+            square = xp.where(is_outlier[:, None, None], xp.minimum(square, MOST_LEARNT * level), square)
+            error = xp.where(is_outlier[:, None], state.error, error)
+        square = xp.where(xp.isfinite(square), square, level)
+        error = xp.where(xp.isfinite(error), error, 0.0)
+        shape = discount * state.shape + half
+        rate = discount[None, :, None] * state.rate + half[None, :, None] * square
+        return NoiseState(shape, xp.maximum(rate, LEAST_FACTOR * shape[None, :, None]), error)
+
+    def update_rows(
+        self,
+        state: NoiseState,
+        error: Float[AnyArray, "n k e"],
+        var: Float[AnyArray, "n k e"],
+        gap: Float[AnyArray, " n"],
+        mask: Bool[AnyArray, " n"],
+        known: Float[AnyArray, "n k e"] | None = None,
+        is_outlier: Bool[AnyArray, "n k"] | None = None,
+    ) -> tuple[NoiseState, NoiseState]:
+        """Learn from consecutive rows; return the new state, and the state before each row, stacked.
+
+        What was predicted of an error is a share of the one before it; of forecasts, of the last one `known` then.
+        """
+
+        def step(state: NoiseState, row: tuple) -> tuple[NoiseState, NoiseState]:
+            error, var, gap, keep, known, is_outlier = row
+            before = state if known is None else state._replace(error=known)
+            new = self.update(before, error, var, gap, is_outlier)
+            if known is not None and is_outlier is not None:  # of a forecast that met one, nothing lasts
+                new = new._replace(error=jnp.where(is_outlier[:, None], 0.0, new.error))
+            return jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, state), state
+
+        return jax.lax.scan(step, jax.tree.map(jnp.asarray, state), (error, var, gap, mask, known, is_outlier))
+
+
+CONSTANT_NOISE = NoiseKinds((None,), (0.0,))
+
+
+def parse(names: Sequence[str | float]) -> NoiseKinds:
+    """Kinds of noise from their names.
+
+    ``constant``; ``adaptive D`` (or D alone) with a discount D; ``adaptive D ar RHO`` with a correlation RHO of
+    consecutive errors.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown or a number out of range: predictions need a variance, hence a memory of some rows.
+    """
+    least = 1.0 - 1.0 / LEAST_DOF
+    kinds: list[tuple[float | None, float]] = []
+    for name in names:
+        words = str(name).split()
+        try:
+            match words:
+                case [word] if word == CONSTANT:
+                    kinds.append((None, 0.0))
+                    continue
+                case ["adaptive", d] | [d]:
+                    discount, rho = float(d), 0.0
+                case ["adaptive", d, "ar", correlation]:
+                    discount, rho = float(d), float(correlation)
+                case _:
+                    raise ValueError
+        except ValueError:
+            raise ValueError(
+                f"noise: expected 'constant', 'adaptive D' or 'adaptive D ar RHO' with numbers, got {name!r}"
+            ) from None
+        if not (math.isfinite(discount) and least <= discount <= 1.0):
+            raise ValueError(f"noise: expected a discount between {least:g} and 1, got {name!r}")
+        if not 0.0 <= rho < 1.0:
+            raise ValueError(f"noise: expected a correlation of at least 0 and below 1, got {name!r}")
+        kinds.append((discount, rho))
+    if not kinds:
+        raise ValueError("noise: expected at least one of 'constant', 'adaptive D', 'adaptive D ar RHO', got none")
+    kinds = list(dict.fromkeys(kinds))
+    return NoiseKinds(tuple(d for d, _ in kinds), tuple(rho for _, rho in kinds))

@@ -1,0 +1,1 @@
+"""The model families, a package each; what defines a model before any data (`spec`); the presets (`registry`)."""

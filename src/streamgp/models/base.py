@@ -1,0 +1,80 @@
+"""What a family of models is to the learner: the fit that a warm-up ends with, and what it gives."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from streamgp.core import StreamModel
+from streamgp.models.spec import Spec
+
+
+@dataclass(frozen=True)
+class FittedExpert:
+    """What the table of experts says about one expert."""
+
+    name: str
+    basis: str
+    dynamics: str
+    noise: str
+    features: int
+    gain: float
+
+
+class FittedModel(NamedTuple):
+    """A model before it has learnt any row, and its table of experts, in the model's order."""
+
+    model: StreamModel
+    experts: list[FittedExpert]
+
+
+class WarmupRows(NamedTuple):
+    """The rows that a model is fitted to.
+
+    Attributes
+    ----------
+    X
+        Standardised inputs (n, D); with an exposure, its log is the last column, as it came.
+    y
+        Targets (n, E): numbers standardised, labels and grades by their codes from 0, counts as they are.
+    num_classes
+        Of labels and grades.
+    time_unit
+        The usual time from one row to the next.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    num_classes: int
+    time_unit: float
+
+
+@runtime_checkable
+class ModelFamily(Protocol):
+    """A family of models: which specifications it serves, and how it is fitted.
+
+    `weighs_warmup`: whether the warm-up's rows say how the race of the experts begins.
+    """
+
+    weighs_warmup: bool
+
+    def serves(self, spec: Spec) -> bool:
+        """Whether a model of this specification is one of the family."""
+        ...
+
+    def fit(
+        self,
+        spec: Spec,
+        rows: WarmupRows,
+        *,
+        seed: int,
+        progress: Callable[[int, int], None] | None,
+        incumbent: Any = None,
+    ) -> FittedModel:
+        """Fit the model of a specification to the rows of a warm-up.
+
+        `progress` is called with the number of fits done and to do. `incumbent` is the provisional expert that did
+        best in the warm-up, for a family whose models take it in.
+        """
+        ...

@@ -1,0 +1,31 @@
+"""The family of ensembles for numbers."""
+
+from collections.abc import Callable
+from typing import Any
+
+from streamgp.models.base import FittedModel, WarmupRows
+from streamgp.models.gaussian.warmup import fit_ensemble
+from streamgp.models.spec import Spec
+
+# Whether the warm-up's rows say how the race of the experts begins.
+weighs_warmup = True
+
+
+def serves(spec: Spec) -> bool:
+    """Whether a model of this specification is an ensemble for numbers."""
+    return spec.learner is None and spec.likelihood == "gaussian"
+
+
+def fit(
+    spec: Spec,
+    rows: WarmupRows,
+    *,
+    seed: int,
+    progress: Callable[[int, int], None] | None,
+    incumbent: Any = None,
+) -> FittedModel:
+    """Fit the experts to the rows of the warm-up; `incumbent` joins them."""
+    made = fit_ensemble(
+        spec, rows.X, rows.y, seed=seed, time_unit=rows.time_unit, progress=progress, incumbent=incumbent
+    )
+    return FittedModel(*made)

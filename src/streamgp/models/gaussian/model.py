@@ -1,0 +1,376 @@
+"""An online ensemble: experts of equal shape run as one batch, a rule weighs them.
+
+The prediction of a row is the mixture of its experts' predictions (Lu et al. 2022, Eq. 20; Waxman and Djuric
+2024, Eq. 14), with weights that have not seen the row's target.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import ModuleType
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Float, Key
+
+from streamgp.bases.base import Basis
+from streamgp.checkpoint.encoding import register
+from streamgp.core import AnyArray, Info, Predictive, StreamModel, recalibration
+from streamgp.filters.dynamics import Dynamics
+from streamgp.filters.engine import cpu, sharding, xla
+from streamgp.filters.engine.blocks import Group, alike, by_group, in_blocks, num_features, stack
+from streamgp.filters.engine.clock import advance, elapsed
+from streamgp.filters.engine.sharding import Spread
+from streamgp.filters.kalman import Noise, Predicted, prior_state
+from streamgp.filters.noise import CONSTANT_NOISE, NoiseKinds, NoiseState
+from streamgp.models.gaussian.delayed_feedback import Judged, Waiting, judge, only_finite, with_noise
+from streamgp.numerics.standardise import Standardiser
+from streamgp.weights import Mixture, WeightRule
+
+
+@register
+class Expert(eqx.Module):
+    """One basis with its prior variance v, noise variance s2 and dynamics."""
+
+    basis: Basis
+    prior_var: Float[Array, ""]
+    noise_var: Float[Array, ""]
+    dynamics: Dynamics
+    name: str = eqx.field(static=True, default="")
+
+
+@register
+class EnsembleState(eqx.Module):
+    """Belief of every filter (of each group a `FilterState`, or a `Spread`), weights, clock, level of the noise.
+
+    `waiting` holds the forecasts that have not been judged yet, where the ensemble forecasts several rows ahead;
+    `levels` the counts of `streamgp.core.recalibration`, where the ensemble is recalibrated.
+    """
+
+    filters: tuple[Any, ...]
+    weights: Any
+    last_time: Float[AnyArray, ""]
+    noise: NoiseState | None = None
+    waiting: Waiting | None = None
+    levels: Float[AnyArray, "e j"] | None = None
+
+    def spread(self, devices: Sequence[Any]) -> "EnsembleState":
+        """The same state with the experts spread over JAX's `devices`: `update` and `predict` then run there.
+
+        With `jax.devices()` after `jax.distributed.initialize` these are the devices of all hosts; each process then
+        makes the same calls with the same rows. A checkpoint holds the gathered state.
+        """
+        return replace(self, filters=sharding.spread(self.filters, devices))
+
+    def gathered(self) -> "EnsembleState":
+        """The same state with the beliefs of all experts in this process' memory."""
+        filters = tuple(b.gathered() if isinstance(b, Spread) else b for b in self.filters)
+        return replace(self, filters=filters)
+
+
+@register
+class Ensemble(StreamModel):
+    """A mixture of streaming experts.
+
+    Build it with `ensemble`. Experts keep the order in which they were given, whatever their grouping. Where noise
+    adapts, each of them is a filter that stands for several experts side by side, one for each kind of noise.
+    """
+
+    forecasts_ahead: ClassVar[bool] = True
+    takes_extra_variance: ClassVar[bool] = True
+    has_single_row: ClassVar[bool] = True
+
+    groups: tuple[Group, ...]
+    rule: Any
+    log_prior: Float[Array, " k"]
+    time_unit: Float[Array, ""]
+    order: tuple[int, ...] = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+    num_inputs: int = eqx.field(static=True)
+    num_outputs: int = eqx.field(static=True)
+    noise: NoiseKinds = CONSTANT_NOISE
+    guarded: bool = eqx.field(static=True, default=False)
+    recalibrated: bool = eqx.field(static=True, default=False)
+
+    @property
+    def num_experts(self) -> int:
+        """K, the number of experts: filters times kinds of noise."""
+        return len(self.order) * len(self.noise.discounts)
+
+    @property
+    def _shapes(self) -> list[tuple[int, ...]]:
+        """(G, R) of every group."""
+        return [group.noise.prior_var.shape for group in self.groups]
+
+    def init(self, key: Key[Array, ""], horizon: int = 0) -> EnsembleState:
+        """Every expert at its prior, weights at theirs, to forecast `horizon` rows ahead; `key` is not used."""
+        prior_vars = [group.noise.prior_var for group in self.groups]
+        if cpu.serves(self.log_prior, *prior_vars):
+            prior_vars = cpu.on_host(prior_vars)  # in NumPy nothing is compiled
+        filters = [
+            prior_state(num_features(group), self.num_outputs, prior_var, self.guarded)
+            for group, prior_var in zip(self.groups, prior_vars, strict=True)
+        ]
+        nothing = np.full((), np.nan, self.time_unit.dtype)
+        noise = self.noise.init(len(self.order), self.num_outputs) if self.noise.adapt else None
+        waiting = Waiting.nothing(horizon, len(self.order), self.num_outputs, noise) if horizon else None
+        levels = recalibration.start(self.num_outputs) if self.recalibrated else None
+        state = EnsembleState(tuple(filters), self.rule.init(self.log_prior), nothing, noise, waiting, levels)
+        return replace(state, filters=self._engine(state)[1])
+
+    def expert_weights(self, state: EnsembleState) -> Float[np.ndarray, " k"]:
+        """How much each expert counts in the next row."""
+        return np.exp(np.asarray(self.rule.predict(state.weights)))
+
+    def with_prior_weights(self, state: EnsembleState, opinion: Float[AnyArray, " k"] | None) -> EnsembleState:
+        """The state with the weights of its experts at their prior, whose logarithm `opinion` is added to."""
+        prior = self.log_prior if opinion is None else jax.nn.log_softmax(self.log_prior + opinion)
+        return replace(state, weights=self.rule.init(prior))
+
+    def single_row(self, inputs: Standardiser, targets: Standardiser, trim: float) -> Any:
+        """What predicts and learns rows that come singly, in the units of the data."""
+        from streamgp.models.gaussian.single_row import RowWise  # which needs this module
+
+        return RowWise(self, inputs, targets, trim)
+
+    def rule_weights(self, state: EnsembleState) -> dict[str, float]:
+        """How much each of several weight rules counts for the next row, by name; empty where there is one."""
+        return self.rule.by_name(state.weights) if isinstance(self.rule, Mixture) else {}
+
+    def _engine(self, state: EnsembleState, *rows: Any) -> tuple[ModuleType | None, tuple]:
+        """What runs the filters, and the beliefs as it takes them; None: one program of XLA, on one device.
+
+        Where nobody has chosen, a CPU's threads are fastest for what they can take; several devices share the rest.
+        """
+        filters = state.filters
+        if any(isinstance(a, Tracer) for a in jax.tree.leaves((self, state, rows))):
+            return None, filters
+        if isinstance(filters[0], Spread):
+            return sharding, filters
+        if cpu.serves(self.log_prior, *_arrays(state), *rows):
+            return cpu, filters
+        devices = jax.local_devices()[: sum(len(beliefs.mean) for beliefs in filters)]
+        return (sharding, sharding.spread(filters, devices)) if len(devices) > 1 else (None, filters)
+
+    def predict(
+        self,
+        state: EnsembleState,
+        X: Float[AnyArray, "n d"],
+        times: Float[AnyArray, " n"] | None = None,
+        extra: Float[AnyArray, " n"] | None = None,
+    ) -> Predictive:
+        """Predict each row as if it were the next one; with a horizon, as the one so many rows after the last.
+
+        The noise of a row may have an `extra` variance.
+        """
+        engine, filters = self._engine(state, X)
+        if engine is None:
+            return self._predict_compiled(state, X, times, extra)
+        X, last_time, times = cpu.on_host((X, state.last_time, times))
+        tau = elapsed(self.time_unit, last_time, X, times, _horizon(state))
+        parts = engine.predict_groups(self.groups, filters, X, tau)
+        return self._mix(_judged(state), parts, tau, extra)
+
+    @eqx.filter_jit
+    def _predict_compiled(
+        self, state: EnsembleState, X: AnyArray, times: AnyArray | None, extra: AnyArray | None
+    ) -> Predictive:
+        tau = elapsed(self.time_unit, state.last_time, X, times, _horizon(state))
+        platform = jax.default_backend()
+        groups = zip(self.groups, state.gathered().filters, strict=True)
+        parts = [xla.predict_group(group, beliefs, X, tau, platform) for group, beliefs in groups]
+        return self._mix(_judged(state), parts, tau, extra)
+
+    @eqx.filter_jit
+    def _mix(
+        self,
+        known: Judged,
+        parts: list[Predicted],
+        tau: AnyArray,
+        extra: AnyArray | None,
+    ) -> Predictive:
+        for_all = jax.tree.map(lambda a: jnp.asarray(a)[None], known.noise)
+        loc, var, _ = self._collect(parts)
+        if extra is not None:
+            var = var + jnp.asarray(extra)[:, None, None]
+        loc, var, dof = with_noise(self.noise, for_all, loc, var, tau)
+        log_weights = jnp.broadcast_to(self.rule.predict(known.weights)[None], loc.shape[:2])
+        shares = None
+        if known.levels is not None:
+            shares = recalibration.shares(jnp.asarray(known.levels))
+            shares = jnp.broadcast_to(shares, (len(loc), *shares.shape))
+        return Predictive(*only_finite(log_weights, loc, var), dof, recalibration=shares)
+
+    def update(
+        self,
+        state: EnsembleState,
+        X: Float[AnyArray, "n d"],
+        y: Float[AnyArray, "n e"],
+        mask: Bool[AnyArray, " n"] | None = None,
+        times: Float[AnyArray, " n"] | None = None,
+        later: Float[AnyArray, "n d"] | None = None,
+        extra: Float[AnyArray, " n"] | None = None,
+    ) -> tuple[EnsembleState, Info]:
+        """Learn from the rows in order and return the one-step-ahead prediction of each.
+
+        Rows with a false `mask` change nothing; their entry in the returned prediction is NaN. The noise of a row
+        may have an `extra` variance, with which it is predicted and learnt.
+
+        A state with a horizon h needs for each row the inputs of the row that is h rows `later`. What is returned is
+        then the forecast of each of those, as `predict` gives it once the row itself is learnt. It is by such
+        forecasts, when their targets arrive, that the weights and the noise learn.
+        """
+        if (later is None) != (state.waiting is None):
+            raise ValueError("update: expected inputs of `later` rows with a state that has a horizon, and only then")
+        mask = jnp.ones(X.shape[0], bool) if mask is None else mask
+        engine, filters = self._engine(state, X, y)
+        if engine is None:
+            return self._update_compiled(state, X, y, mask, times, later, extra)
+        X, y, seen, last_time, times, extra = cpu.on_host((X, y, mask, state.last_time, times, extra))
+        clock, last_time = advance(self.time_unit, last_time, seen, times)
+        live = np.asarray(self._live(state.weights))
+        blocks = in_blocks(X, y, seen, clock, later, _horizon(state), extra)
+        alive = by_group(live, self.order, self._shapes)
+        filters, parts, outside = engine.update_groups(self.groups, filters, blocks, alive)
+        learnt, info = self._learn_weights(_judged(state), parts, outside, y, seen, clock)
+        return _state(filters, learnt, np.asarray(last_time)), info
+
+    @eqx.filter_jit
+    def _update_compiled(
+        self,
+        state: EnsembleState,
+        X: AnyArray,
+        y: AnyArray,
+        mask: AnyArray,
+        times: AnyArray | None,
+        later: Any = None,
+        extra: AnyArray | None = None,
+    ) -> tuple[EnsembleState, Info]:
+        clock, last_time = advance(self.time_unit, state.last_time, mask, times)
+        blocks = in_blocks(X, y, mask, clock, later, _horizon(state), extra)
+        live: list = [None] * len(self.groups)
+        if self.rule.shuts_down:
+            live = by_group(self._live(state.weights), self.order, self._shapes)
+        runs = [
+            xla.update_group(group, beliefs, blocks, alive, jax.default_backend())
+            for group, beliefs, alive in zip(self.groups, state.gathered().filters, live, strict=True)
+        ]
+        filters, parts, outside = zip(*runs, strict=True)
+        anywhere = jnp.stack(outside).any(0)
+        learnt, info = self._learn_weights(_judged(state), list(parts), anywhere, y, mask, clock)
+        return _state(filters, learnt, last_time), info
+
+    def _live(self, weights: Any) -> Bool[AnyArray, " filters"]:
+        """Which filters still have an expert with weight."""
+        if not self.rule.shuts_down:
+            return np.ones(len(self.order), bool)
+        return jnp.isfinite(self.rule.predict(weights)).reshape(len(self.order), -1).any(axis=1)
+
+    @eqx.filter_jit
+    def _learn_weights(
+        self, judged: Judged, parts: list, outside: AnyArray, y: AnyArray, mask: AnyArray, clock: AnyArray
+    ) -> tuple[Judged, Info]:
+        """Weigh every row's predictions by what the rows before it taught, and learn from its own."""
+        n = y.shape[0]
+        loc, var, is_outlier = self._collect([_join(part, n) for part in parts])
+        learnt, predictive, rules, flagged = judge(
+            self.rule, self.noise, judged, loc, var, y, mask, jnp.diff(clock, prepend=0.0), is_outlier
+        )
+        sick = ~jnp.isfinite(var).all(2) & mask[:, None]
+        flagged = None if flagged is None else flagged & mask
+        return learnt, Info(predictive, jnp.asarray(outside[:n] & mask), rules, None, flagged, sick)
+
+    def _collect(
+        self, parts: list[Predicted]
+    ) -> tuple[Float[Array, "n k e"], Float[Array, "n k e"], Bool[Array, "n k"] | None]:
+        """Predictions of all groups, [G, R, n, E] and [G, R, n], as [n, K, E] in the order given by the user."""
+        back = np.argsort(np.asarray(self.order))
+
+        def in_order(*each: AnyArray) -> Array:
+            return jnp.moveaxis(jnp.concatenate([a.reshape(-1, *a.shape[2:]) for a in each])[back], 0, 1)
+
+        loc, var, is_outlier = jax.tree.map(in_order, *parts)
+        return loc, jnp.broadcast_to(var[:, :, None], loc.shape), is_outlier
+
+
+def _judged(state: EnsembleState) -> Judged:
+    return Judged(state.weights, state.noise, state.waiting, state.levels)
+
+
+def _state(filters: Sequence[Any], judged: Judged, last_time: AnyArray) -> EnsembleState:
+    return EnsembleState(tuple(filters), judged.weights, last_time, judged.noise, judged.waiting, judged.levels)
+
+
+def _horizon(state: EnsembleState) -> int:
+    return 0 if state.waiting is None else state.waiting.horizon
+
+
+def _arrays(state: EnsembleState) -> list:
+    return [a for beliefs in state.filters for a in (beliefs.mean, beliefs.cov)]
+
+
+def _join(part: Predicted, n: int) -> Predicted:
+    """Blocks as rows again, without the filling."""
+    return jax.tree.map(lambda a: a.reshape(*a.shape[:2], -1, *a.shape[4:])[:, :, :n], part)
+
+
+def ensemble(
+    experts: Sequence[Expert],
+    rule: WeightRule,
+    *,
+    num_outputs: int = 1,
+    log_prior: Any = None,
+    time_unit: float = 1.0,
+    kinds: NoiseKinds = CONSTANT_NOISE,
+    guarded: bool = False,
+    recalibrated: bool = False,
+) -> Ensemble:
+    """Group experts by shape into one model.
+
+    Parameters
+    ----------
+    experts
+        Experts over the same inputs. Those that hold the same basis object share its features.
+    rule
+        How the weights follow the experts' predictions.
+    num_outputs
+        E, the number of targets.
+    log_prior
+        Log of the initial weights; uniform by default.
+    time_unit
+        The length of one time step, for streams with time stamps.
+    kinds
+        Kinds of noise, constant by default. Each of `experts` then stands for one expert of each kind, side by side:
+        the rule and `log_prior` count them all.
+    guarded
+        Whether every filter has a guard against outliers (see `streamgp.filters.guard`).
+    recalibrated
+        Whether the mixture's levels are recalibrated as the stream goes on (see `streamgp.core.recalibration`).
+    """
+    if not experts:
+        raise ValueError("ensemble: expected at least one expert, got none")
+    groups, order = [], []
+    for rows in alike([expert.basis for expert in experts]):
+        basis = stack([experts[members[0]].basis for members in rows])
+        noise = stack([stack([Noise(experts[i].prior_var, experts[i].noise_var) for i in m]) for m in rows])
+        dynamics = stack([stack([experts[i].dynamics for i in members]) for members in rows])
+        groups.append(Group(basis, noise, dynamics))
+        order.extend(i for members in rows for i in members)
+    k = len(experts) * len(kinds.discounts)
+    log_prior = jnp.full(k, -np.log(k)) if log_prior is None else jnp.asarray(log_prior)
+    return Ensemble(
+        groups=tuple(groups),
+        rule=rule,
+        log_prior=log_prior,
+        time_unit=jnp.asarray(float(time_unit)),
+        order=tuple(order),
+        names=tuple(expert.name for expert in experts),
+        num_inputs=experts[0].basis.num_inputs,
+        num_outputs=num_outputs,
+        noise=kinds,
+        guarded=guarded,
+        recalibrated=recalibrated,
+    )

@@ -1,0 +1,1 @@
+"""The online ensemble for labels, counts and grades, by Laplace's approximation."""

@@ -1,0 +1,31 @@
+"""The family of ensembles for labels, counts and grades."""
+
+from collections.abc import Callable
+from typing import Any
+
+from streamgp.models.base import FittedModel, WarmupRows
+from streamgp.models.generalised.warmup import fit_generalised
+from streamgp.models.spec import Spec
+
+# Whether the warm-up's rows say how the race of the experts begins.
+weighs_warmup = False
+
+
+def serves(spec: Spec) -> bool:
+    """Whether a model of this specification is an ensemble for labels, counts or grades."""
+    return spec.learner is None and spec.likelihood != "gaussian"
+
+
+def fit(
+    spec: Spec,
+    rows: WarmupRows,
+    *,
+    seed: int,
+    progress: Callable[[int, int], None] | None,
+    incumbent: Any = None,
+) -> FittedModel:
+    """Fit the experts to the rows of the warm-up; there is no incumbent."""
+    made = fit_generalised(
+        spec, rows.X, rows.y[:, 0], rows.num_classes, seed=seed, time_unit=rows.time_unit, progress=progress
+    )
+    return FittedModel(*made)

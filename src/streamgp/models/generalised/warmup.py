@@ -1,0 +1,160 @@
+"""From warm-up rows to experts for labels, counts and grades; for numbers see `streamgp.models.gaussian.warmup`."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from streamgp.bases import Basis, Fourier, Intercept, Linear
+from streamgp.filters.dynamics import static
+from streamgp.fitting.laplace_evidence import LaplaceFit, fit_likelihood
+from streamgp.likelihoods import Likelihood, ceiling
+from streamgp.likelihoods.from_targets import make_likelihood
+from streamgp.models.gaussian.warmup import (
+    FLAT_GAIN,
+    FLAT_SHARE,
+    FittedExpert,
+    Job,
+    dynamics_of,
+    make_jobs,
+    side_by_side,
+)
+from streamgp.models.generalised.model import GeneralisedEnsemble, GeneralisedExpert, generalised_ensemble
+from streamgp.models.spec import Spec
+from streamgp.weights import BMA
+
+# The provisional experts of the warm-up: lengthscales in units of sqrt(D) standard deviations, prior variances.
+PROVISIONAL_LENGTHSCALES = (0.5, 1.0, 2.0)
+PROVISIONAL_VARS = (1.0, 10.0)
+PROVISIONAL_FEATURES = 50
+MOST_COEFFICIENTS = 400  # of an expert: features times latent values, for the covariance holds its square
+LEAST_FEATURES = 10
+
+
+def provisional_generalised(
+    spec: Spec, y: np.ndarray, num_classes: int, num_inputs: int, seed: int
+) -> GeneralisedEnsemble:
+    """Experts with default hyperparameters, which predict the warm-up rows before anything has been fitted.
+
+    `y` are the targets so far, counts per exposure.
+
+    There is room for the next power of two of classes, so that few programs are compiled while classes turn up.
+    """
+    inputs = num_inputs - spec.exposure
+    bases: list[Basis] = [Linear(inputs)]
+    box = np.stack([np.zeros(inputs), np.ones(inputs)])
+    for i, scale in enumerate(PROVISIONAL_LENGTHSCALES):
+        key = jax.random.fold_in(jax.random.key(seed), i)
+        start = scale * float(np.sqrt(inputs))
+        bases.append(Intercept(Fourier.from_data(box, num_features=PROVISIONAL_FEATURES, start=start, key=key)))
+    slots = max(2, 1 << (num_classes - 1).bit_length())
+    highest = highest_rate(spec, y, np.ones(len(y)))
+    likelihood = make_likelihood(spec.likelihood, y if highest is None else y[y <= highest], num_classes, slots)
+    experts = [
+        GeneralisedExpert(basis, jnp.asarray(prior_var), likelihood, static())
+        for basis in bases
+        for prior_var in PROVISIONAL_VARS
+    ]
+    return generalised_ensemble(experts, BMA(), offset=spec.exposure, highest=highest)
+
+
+def highest_rate(spec: Spec, y: np.ndarray, exposure: np.ndarray) -> float | None:
+    """Of counts, the largest rate per exposure that is believed; None where that is no question."""
+    return ceiling.believed(y, exposure) if spec.task == "count" and spec.robust else None
+
+
+def fit_generalised(
+    spec: Spec,
+    X: np.ndarray,
+    y: np.ndarray,
+    num_classes: int,
+    *,
+    seed: int,
+    time_unit: float,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[GeneralisedEnsemble, list[FittedExpert]]:
+    """Fit the experts of `spec` to warm-up rows and build the ensemble, weights at their prior.
+
+    Parameters
+    ----------
+    X, y
+        Standardised inputs (n, D), the last one a log exposure if there is one, and targets (n,).
+    num_classes
+        How many classes, or grades, there are.
+    seed, time_unit, progress
+        As in `streamgp.models.gaussian.warmup.fit_ensemble`.
+    """
+    inputs = X[:, : X.shape[1] - spec.exposure]
+    offset = X[:, -1] if spec.exposure else np.zeros(len(X))
+    highest = highest_rate(spec, y, np.exp(offset))
+    if highest is not None:
+        keep = y <= highest * np.exp(offset) * (1.0 + 1e-12)  # the rate is a quotient, with its rounding
+        inputs, y, offset = inputs[keep], y[keep], offset[keep]
+    likelihood = make_likelihood(spec.likelihood, y / np.exp(offset), num_classes, max(2, num_classes))
+    fits = _fit_all(spec, inputs, y, offset, likelihood, num_classes, seed, progress or (lambda done, todo: None))
+    experts: list[GeneralisedExpert] = []
+    table: list[FittedExpert] = []
+    groups: list[int] = []
+    for number, (label, fit) in enumerate(fits):
+        for name, title, dynamics in dynamics_of(spec, label, fit.basis, fit.prior_var, inputs):
+            expert = GeneralisedExpert(fit.basis, jnp.asarray(fit.prior_var), fit.likelihood, dynamics, title)
+            experts.append(expert)
+            table.append(FittedExpert(title, label, name, spec.likelihood, fit.basis.num_features, fit.gain))
+            groups.append(number)
+    rule = spec.make_rule(groups)
+    return generalised_ensemble(experts, rule, time_unit=time_unit, offset=spec.exposure, highest=highest), table
+
+
+def _fit_all(
+    spec: Spec,
+    X: np.ndarray,
+    y: np.ndarray,
+    offset: np.ndarray,
+    likelihood: Likelihood,
+    num_classes: int,
+    seed: int,
+    report: Callable[[int, int], None],
+) -> list[tuple[str, LaplaceFit]]:
+    """Every start of every family at its optimum, but those that learnt next to nothing."""
+    most = max(LEAST_FEATURES, MOST_COEFFICIENTS // likelihood.num_latents)
+    jobs = make_jobs(spec, spec.bases, X, _as_targets(spec, y, num_classes), seed, most)
+    if spec.likelihood == "categorical" and num_classes < 2:  # nothing to learn yet
+        return [(job.label, _unfitted(job, likelihood)) for job in jobs]
+    rows, targets, shift = jnp.asarray(X), jnp.asarray(y), jnp.asarray(offset)
+
+    def fit(job: Job) -> LaplaceFit:
+        basis = _with_intercept(job.basis)
+        return fit_likelihood(basis, likelihood, rows, targets, job.start, job.trainable, offset=shift)
+
+    report(0, len(jobs))
+    fits = side_by_side(fit, jobs, X.dtype == np.float64, lambda done: report(done, len(jobs)))
+    best = max(fit.gain for fit in fits)
+    kept = []
+    for family in spec.bases:
+        members = sorted((i for i, job in enumerate(jobs) if job.family == family), key=lambda i: -fits[i].gain)
+        first = spec.starts_kept([fits[i].basis.num_features for i in members])
+        kept += [i for i in members[:first] if spec.rule == "Q" or fits[i].gain >= max(FLAT_GAIN, FLAT_SHARE * best)]
+    if not kept:  # for what the stream may still show
+        return [(job.label, _unfitted(job, likelihood)) for job in jobs]
+    return [(jobs[i].label, fits[i]) for i in kept]
+
+
+def _as_targets(spec: Spec, y: np.ndarray, num_classes: int) -> np.ndarray:
+    """Targets (n, E) for the bases that look at them, as they would be in regression."""
+    if spec.likelihood == "categorical":
+        columns = np.eye(max(2, num_classes))[y.astype(int)]
+    else:
+        columns = (np.log1p(y) if spec.task == "count" else y)[:, None]
+    spread = columns.std(axis=0)
+    return (columns - columns.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
+
+
+def _with_intercept(basis: Basis) -> Basis:
+    """Latent values have no mean of their own: a basis without a constant gets one."""
+    return basis if isinstance(basis, Linear) else Intercept(basis)
+
+
+def _unfitted(job: Job, likelihood: Likelihood) -> LaplaceFit:
+    """A start as it stands."""
+    return LaplaceFit(_with_intercept(job.basis).precomputed(), 1.0, likelihood, np.nan, 0.0, job.start, 0)

@@ -1,0 +1,30 @@
+"""The family of online learners of many kernels."""
+
+from collections.abc import Callable
+from typing import Any
+
+from streamgp.models.base import FittedModel, WarmupRows
+from streamgp.models.multikernel.warmup import make_multikernel
+from streamgp.models.spec import Spec
+
+METHODS = ("sfg-mkl", "sfg-mkl-r", "raker", "adaraker", "omkr", "omkl-gf")
+
+# Whether the warm-up's rows say how the race of the experts begins.
+weighs_warmup = False
+
+
+def serves(spec: Spec) -> bool:
+    """Whether a model of this specification learns many kernels."""
+    return spec.learner in METHODS
+
+
+def fit(
+    spec: Spec,
+    rows: WarmupRows,
+    *,
+    seed: int,
+    progress: Callable[[int, int], None] | None,
+    incumbent: Any = None,
+) -> FittedModel:
+    """Build the learner for such rows; nothing is fitted but the scale of the inputs."""
+    return FittedModel(*make_multikernel(spec, rows.X, rows.y, rows.num_classes, seed=seed))

@@ -1,0 +1,61 @@
+"""What a prediction costs: convex losses of the predicted function values, with their gradients."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from streamgp.checkpoint.encoding import register
+from streamgp.likelihoods import Categorical
+
+
+@register
+class SquaredLoss(eqx.Module):
+    """|f - y|^2, over E targets."""
+
+    num_outputs: int = eqx.field(static=True)
+
+    @property
+    def num_functions(self) -> int:
+        """How many functions each kernel learns."""
+        return self.num_outputs
+
+    def value(self, f: Float[Array, " c"], y: Float[Array, " e"]) -> Float[Array, ""]:
+        """The loss of predicting f where y came."""
+        return jnp.sum(jnp.square(f - y))
+
+    def gradient(self, f: Float[Array, " c"], y: Float[Array, " e"]) -> Float[Array, " c"]:
+        """Its gradient in f."""
+        return 2.0 * (f - y)
+
+
+@register
+class LogisticLoss(eqx.Module):
+    """-log p(y | f) of one of K classes under the softmax; of two classes the logistic loss.
+
+    The K - 1 functions are contrasts of the classes, see `streamgp.likelihoods.Categorical`: of two classes f is the
+    log odds over sqrt(2).
+    """
+
+    likelihood: Categorical
+
+    @property
+    def num_outputs(self) -> int:
+        """Targets are one column of class numbers."""
+        return 1
+
+    @property
+    def num_functions(self) -> int:
+        """How many functions each kernel learns."""
+        return self.likelihood.num_latents
+
+    def value(self, f: Float[Array, " c"], y: Float[Array, " e"]) -> Float[Array, ""]:
+        """The loss of predicting f where y came."""
+        return -self.likelihood.log_prob(f, y[0])
+
+    def gradient(self, f: Float[Array, " c"], y: Float[Array, " e"]) -> Float[Array, " c"]:
+        """Its gradient in f."""
+        return jax.grad(self.value)(f, y)
+
+
+Loss = SquaredLoss | LogisticLoss

@@ -1,0 +1,35 @@
+"""Learning rates and rates of exploration: constants, or falling with the rows so that no horizon need be known."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from streamgp.checkpoint.encoding import register
+
+
+@register
+class Rate(eqx.Module):
+    """scale * t^-power at row t = 1, 2, ..., at most `most` and at least `least`.
+
+    A constant has power 0; for a stream of T rows papers take the constant 1 / sqrt(T). A power of 1/2 does without
+    T, at the price of a constant factor in the regret.
+    """
+
+    scale: float = eqx.field(static=True)
+    power: float = eqx.field(static=True, default=0.0)
+    most: float = eqx.field(static=True, default=1.0)
+    least: float = eqx.field(static=True, default=0.0)
+
+    def __call__(self, t: Int[Array, ""]) -> Float[Array, ""]:
+        """The rate at row t, counted from one."""
+        return jnp.clip(self.scale * t.astype(jnp.result_type(float)) ** -self.power, self.least, self.most)
+
+
+def constant(value: float) -> Rate:
+    """The same rate at every row."""
+    return Rate(float(value), most=float("inf"))
+
+
+def falling(scale: float = 1.0, power: float = 0.5, most: float = 1.0, least: float = 0.0) -> Rate:
+    """scale * t^-power, within bounds."""
+    return Rate(float(scale), power, most, least)

@@ -1,0 +1,126 @@
+"""The one home of Cholesky factors, triangular solves and log-determinants, of NumPy's arrays and of JAX's."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg
+import numpy as np
+import scipy.linalg
+from jaxtyping import Float
+
+from streamgp.numerics.arrays import AnyArray, namespace
+
+
+def symmetrise(A: Float[AnyArray, "n n"]) -> Float[AnyArray, "n n"]:
+    """The symmetric part of `A`: removes the round-off that a long recursion would otherwise pile up."""
+    return 0.5 * (A + A.T)
+
+
+def add_diagonal(A: Float[AnyArray, "n n"], value: Float[AnyArray, ""] | float) -> Float[AnyArray, "n n"]:
+    """``A + value * I``."""
+    return A + value * namespace(A).eye(A.shape[0], dtype=A.dtype)
+
+
+def jittered(A: Float[AnyArray, "n n"]) -> Any:
+    """`A` with the one jitter rule: each diagonal entry grows by n eps of itself, as much as rounding may have taken.
+
+    So a matrix that is singular to working precision still has a factor (Higham 2002, Theorem 10.7).
+    """
+    xp = namespace(A)
+    return A + xp.diag(A.shape[0] * jnp.finfo(A.dtype).eps * xp.diagonal(A))
+
+
+def cholesky(A: Float[AnyArray, "n n"]) -> Any:
+    """Lower Cholesky factor of a symmetric matrix, positive definite up to round-off: see `jittered`."""
+    if namespace(A) is np:
+        return np.linalg.cholesky(jittered(A))
+    return jnp.linalg.cholesky(jittered(A), symmetrize_input=False)
+
+
+def solve_lower(L: Float[AnyArray, "n n"], B: Float[AnyArray, "n m"]) -> Any:
+    """``L^-1 B`` for lower triangular `L`."""
+    return _solve_triangular(L, B)
+
+
+def cholesky_solve(L: Float[AnyArray, "n n"], B: Float[AnyArray, "n *m"]) -> Any:
+    """``(L L')^-1 B``."""
+    return _solve_triangular(L, _solve_triangular(L, B), trans=1)
+
+
+def _solve_triangular(L: AnyArray, B: AnyArray, trans: int = 0) -> Any:
+    if namespace(L, B) is np:
+        return scipy.linalg.solve_triangular(L, B, lower=True, trans=trans, check_finite=False)
+    return jax.scipy.linalg.solve_triangular(L, B, lower=True, trans=trans)
+
+
+def solve_small(A: Float[AnyArray, "n d d"], b: Float[AnyArray, "n d"]) -> Float[AnyArray, "n d"]:
+    """A^-1 b of many small positive definite matrices, written out: no factorisation is called for each of them."""
+    d = b.shape[1]
+    L: dict[tuple[int, int], Any] = {}
+    z: list[Any] = []
+    for i in range(d):
+        for j in range(i + 1):
+            left = A[:, i, j] - sum(L[i, k] * L[j, k] for k in range(j))
+            L[i, j] = left**0.5 if i == j else left / L[j, j]
+        z.append((b[:, i] - sum(L[i, k] * z[k] for k in range(i))) / L[i, i])
+    x: dict[int, Any] = {}
+    for i in reversed(range(d)):
+        x[i] = (z[i] - sum(L[k, i] * x[k] for k in range(i + 1, d))) / L[i, i]
+    return namespace(b).stack([x[i] for i in range(d)], axis=1)
+
+
+def log_det(L: Float[AnyArray, "n n"]) -> Float[AnyArray, ""] | np.floating:
+    """log |L L'| from its Cholesky factor: twice the sum of the log diagonal."""
+    xp = namespace(L)
+    return 2.0 * xp.sum(xp.log(xp.diagonal(L)))
+
+
+def nearest_semidefinite(A: Float[AnyArray, "n n"]) -> Float[AnyArray, "n n"]:
+    """The closest positive semidefinite matrix to a symmetric one: its negative eigenvalues become zero."""
+    xp = namespace(A)
+    values, vectors = xp.linalg.eigh(A)
+    return symmetrise((vectors * xp.maximum(values, 0.0)[None]) @ vectors.T)
+
+
+@jax.custom_jvp
+def bures_wasserstein(S1: Float[AnyArray, "n n"], S2: Float[AnyArray, "n n"]) -> Any:
+    """Squared Wasserstein distance between centred Gaussians of these covariances, which may be singular.
+
+    tr(S1 + S2 - 2 (S1^1/2 S2 S1^1/2)^1/2); the root's trace is the sum of the singular values of F1' F2 with
+    S = F F', so that no small eigenvalue is lost under its square. Between Gaussians with means, add |m1 - m2|^2.
+    """
+    xp = namespace(S1, S2)
+    overlap = xp.linalg.svd(_root(S1).T @ _root(S2), compute_uv=False)
+    return xp.maximum(xp.trace(S1) + xp.trace(S2) - 2.0 * xp.sum(overlap), 0.0)
+
+
+@bures_wasserstein.defjvp
+def _bures_wasserstein_slope(primals: tuple, tangents: tuple) -> tuple:
+    # By S1: I - T, with T the optimal map to the other Gaussian. That of a factorisation has no slope where two
+    # eigenvalues are the same.
+    (S1, S2), (dS1, dS2) = primals, tangents
+    F1, F2 = _root(S1), _root(S2)
+    U, overlap, Vt = jnp.linalg.svd(F1.T @ F2)
+    least = len(S1) * jnp.finfo(S1.dtype).eps * overlap[0]
+    inverse = jnp.where(overlap > least, 1.0 / jnp.maximum(overlap, least), 0.0)
+    to_two = F2 @ (Vt.T * inverse[None]) @ Vt @ F2.T
+    to_one = F1 @ (U * inverse[None]) @ U.T @ F1.T
+    slope = jnp.trace(dS1) - jnp.sum(to_two * dS1) + jnp.trace(dS2) - jnp.sum(to_one * dS2)
+    return bures_wasserstein(S1, S2), slope
+
+
+def _root(S: Float[AnyArray, "n n"]) -> Float[AnyArray, "n n"]:
+    """F with F F' = S, of a symmetric positive semi-definite matrix."""
+    xp = namespace(S)
+    values, vectors = xp.linalg.eigh(S)
+    return vectors * xp.sqrt(xp.maximum(values, 0.0))[None]
+
+
+def mirror_upper(A: Float[np.ndarray, "n n"], tile: int = 64) -> None:
+    """Copy the upper triangle of a NumPy matrix over its lower one, in place, tile by tile."""
+    n = A.shape[0]
+    for i in range(0, n, tile):
+        corner = A[i : i + tile, i : i + tile]
+        corner[:] = np.triu(corner) + np.triu(corner, 1).T
+        A[i + tile :, i : i + tile] = A[i : i + tile, i + tile :].T

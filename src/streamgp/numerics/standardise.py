@@ -1,0 +1,101 @@
+"""The causal standardiser: running mean and scale of each column, over the rows seen so far."""
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from streamgp.checkpoint.encoding import register
+
+_CLIP = 1e3
+# What lies out by this many times the distance from the median that nearly all keep to is no part of the scale.
+FAR = 10.0
+SHARE = 0.02  # of the values that differ from the median, so many, and one more, may lie as far out as they like
+FEWEST = 10  # values that differ from the median; among fewer nobody can tell what is far
+
+
+@register
+class Standardiser(eqx.Module):
+    """Mean and population standard deviation of every column, kept block by block.
+
+    Blocks are merged as in Chan, Golub and LeVeque (1983, Eq. 2.1), about the mean so far, so that
+    neither a large offset nor the way the rows were cut into blocks costs accuracy.
+
+    Parameters
+    ----------
+    count
+        The number of rows seen.
+    mean, m2
+        Mean of each column, and its sum of squared deviations from that mean.
+    """
+
+    count: Float[np.ndarray | Array, ""]
+    mean: Float[np.ndarray | Array, " d"]
+    m2: Float[np.ndarray | Array, " d"]
+
+    @classmethod
+    def empty(cls, num_columns: int) -> "Standardiser":
+        """The standardiser before any row; it leaves its columns as they are."""
+        return cls(np.zeros(()), np.zeros(num_columns), np.zeros(num_columns))
+
+    def update(self, X: Float[np.ndarray, "n d"]) -> "Standardiser":
+        """The standardiser that has also seen the finite rows `X`."""
+        if not len(X):
+            return self
+        count = np.asarray(self.count)
+        new = len(X)
+        total = count + new
+        about = X[0] if count == 0 else np.asarray(self.mean)
+        shift = np.mean(X - about, axis=0)
+        m2 = np.sum(np.square(X - about - shift), axis=0)
+        between = np.square(shift) * (count * new / total)  # zero for the first block, where count is 0
+        return Standardiser(np.asarray(total), about + shift * (new / total), self.m2 + m2 + between)
+
+    @property
+    def scale(self) -> Float[np.ndarray, " d"]:
+        """Population standard deviation; 1 where it is zero (to rounding) or unknown."""
+        std = np.sqrt(np.asarray(self.m2) / np.maximum(self.count, 1.0))
+        rounding = 8 * np.finfo(std.dtype).eps * np.abs(np.asarray(self.mean))
+        return np.where(std > rounding, std, 1.0)
+
+    def transform(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """Centred and scaled rows, clipped to +-1000: a value that far out tells no more than that."""
+        return standardise(X, np.asarray(self.mean), self.scale)
+
+
+def standardise(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Centred and scaled rows, clipped to +-1000."""
+    return np.minimum(np.maximum((X - mean) / scale, -_CLIP), _CLIP)
+
+
+def robust_standardiser(X: Float[np.ndarray, "n d"]) -> Standardiser:
+    """The standardiser of finite rows without the values that are `far_out`: a glitch does not set the scale.
+
+    Where nothing is far out it is the plain one. The values left out count as the mean of the others.
+    """
+    far = far_out(X)
+    if not far.any():
+        return Standardiser.empty(X.shape[1]).update(X)
+    near = np.maximum((~far).sum(axis=0), 1)
+    about = np.median(X, axis=0)  # nothing of an offset, or of what is far out, gets into the sums
+    shift = np.where(far, 0.0, X - about).sum(axis=0) / near
+    m2 = np.where(far, 0.0, np.square(X - about - shift)).sum(axis=0)
+    return Standardiser(np.asarray(float(len(X))), about + shift, m2 * (len(X) / near))
+
+
+def far_out(X: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, "n d"]:
+    """Which values lie so far out of their column that they must be glitches.
+
+    Those are at most 2% of the values, and one, that lie more than 10 times as far from the median as any other
+    does. Ordinary heavy tails do not: of a normal column nothing beyond some 25 standard deviations would be left
+    out, of Student's t with 2 degrees of freedom one value in 2,000. Values equal to the median do not count, neither
+    as near nor in the 2%, so pulses of a column that rests at exactly one value, flags, and rare categories stay. In
+    a column that rests with some noise, pulses in less than 2% of the rows are taken for glitches if they outdo the
+    noise tenfold.
+    """
+    if len(X) < FEWEST:
+        return np.zeros(X.shape, bool)
+    distance = np.abs(X - np.median(X, axis=0))
+    differing = (distance > 0.0).sum(axis=0)
+    few = (SHARE * differing).astype(int) + 1
+    others = np.take_along_axis(np.sort(distance, axis=0), (len(X) - 1 - few)[None], axis=0)
+    return (distance > FAR * others) & (differing >= FEWEST)

@@ -1,0 +1,73 @@
+"""What waits while a stream is forecast h rows ahead: inputs for their targets, and forecasts for their rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from streamgp.checkpoint.encoding import register
+from streamgp.core import Predictive
+
+register(Predictive)
+
+
+@register
+@dataclass(frozen=True)
+class Origins:
+    """The inputs of the last h rows, oldest first, whose targets h rows later have not come; NaN before the first.
+
+    With h = 0 nothing waits: a row's inputs and its own target are a pair.
+    """
+
+    inputs: Float[np.ndarray, "h w"]
+
+    @classmethod
+    def empty(cls, horizon: int, width: int) -> "Origins":
+        """Before any row."""
+        return cls(np.full((horizon, width), np.nan))
+
+    def paired(self, X: Float[np.ndarray, "n w"]) -> tuple[Float[np.ndarray, "n w"], "Origins"]:
+        """For the targets of the next rows, the inputs h rows before each; and what waits after those rows."""
+        joined = np.concatenate([self.inputs, X])
+        return joined[: len(X)], Origins(joined[len(X) :])
+
+
+@register
+@dataclass(frozen=True)
+class Forecasts:
+    """The forecasts of the rows to come, as they were made, in the units of the targets.
+
+    Parameters
+    ----------
+    parts
+        Stretches of consecutive rows, each with the same experts: the weights of the experts (and of the weight
+        rules, where there are several), and what they forecast.
+    """
+
+    parts: tuple[tuple[Any, Any], ...] = ()
+
+    def exchange(self, made: Sequence[tuple[Any, Any]]) -> tuple[tuple[Any, Any], "Forecasts"]:
+        """Take in forecasts of as many rows as have come; return those of the rows that came, and what waits.
+
+        The rows that came must have been forecast by the same experts.
+        """
+        n = sum(map(_rows, made))
+        parts = list(self.parts)
+        for part in filter(_rows, made):
+            alike = bool(parts) and _shapes(parts[-1]) == _shapes(part)
+            parts.append(jax.tree.map(lambda *a: np.concatenate(a), parts.pop(), part) if alike else part)
+        came = jax.tree.map(lambda a: a[:n], parts[0])
+        parts[0] = jax.tree.map(lambda a: a[n:], parts[0])
+        return came, Forecasts(tuple(filter(_rows, parts)))
+
+
+def _rows(part: tuple[Any, Any]) -> int:
+    return len(part[0].loc)
+
+
+def _shapes(part: tuple[Any, Any]) -> list[tuple[int, ...]]:
+    """Of all arrays, but for the number of rows."""
+    return [np.shape(a)[1:] for a in jax.tree.leaves(part)]

@@ -1,0 +1,79 @@
+"""Past targets as inputs of the rows that come after them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from streamgp.checkpoint.encoding import register
+from streamgp.core import AnyArray
+
+
+def lag_names(targets: Sequence[str], lags: Sequence[int]) -> list[str]:
+    """The names of the columns that lags add, in their order."""
+    return [f"{target} lag {lag}" for lag in lags for target in targets]
+
+
+@register
+@dataclass(frozen=True)
+class LaggedTargets:
+    """The last targets learnt, and the rows of inputs widened by those that lie some fixed numbers of rows back.
+
+    Lag l of a row is the target of the l-th row before it among the rows that were learnt: rows that were skipped
+    do not count. Every method reads only targets before the row that it widens. While the stream is younger than a
+    lag, its column holds `fill`. That is meant to be the mean of the targets by which they are standardised, so that
+    a missing lag says nothing: after standardisation it is zero, or next to it. (The first target ever seen would
+    serve as well on a slow stream, but an odd one would be repeated in as many rows as the longest lag has.)
+
+    Parameters
+    ----------
+    lags
+        How many rows to look back, ascending; none leaves all rows as they are.
+    last
+        The last targets, as many as the longest lag, oldest first; NaN before the first row.
+    """
+
+    lags: tuple[int, ...]
+    last: Float[np.ndarray, "l e"]
+
+    @classmethod
+    def empty(cls, lags: tuple[int, ...], num_targets: int) -> "LaggedTargets":
+        """Before any row."""
+        return cls(lags, np.full((max(lags, default=0), num_targets), np.nan))
+
+    def widen_next(self, X: Float[np.ndarray, "n d"], fill: Float[AnyArray, " e"]) -> Float[np.ndarray, "n w"]:
+        """Rows of which each is taken as the next one: all get the same last targets."""
+        if not self.lags:
+            return X
+        past = self._filled(fill)[[-lag for lag in self.lags]].reshape(1, -1)
+        return np.concatenate([X, past.repeat(len(X), axis=0)], axis=1)
+
+    def widen(
+        self,
+        X: Float[np.ndarray, "n d"],
+        y: Float[np.ndarray, "n e"],
+        fill: Float[AnyArray, " e"],
+        own: bool = False,
+    ) -> Float[np.ndarray, "n w"]:
+        """The next rows of the stream in their order, `y` being their own targets: a row sees those above it.
+
+        With `own` it sees its own too, as its lag 1, and lag l is the target l - 1 rows back: what is known once the
+        row is learnt, for forecasts of later ones.
+        """
+        if not self.lags:
+            return X
+        known = np.concatenate([self._filled(fill), y])
+        # A lag is at least 1, so that no row meets its own target unless it is to.
+        ends = [len(known) - lag + own for lag in self.lags]
+        return np.concatenate([X, *(known[end - len(X) : end] for end in ends)], axis=1)
+
+    def learn(self, y: Float[np.ndarray, "n e"]) -> "LaggedTargets":
+        """After the rows with the targets `y`."""
+        if not self.lags:
+            return self
+        known = np.concatenate([self.last, y])
+        return LaggedTargets(self.lags, known[len(y) :])
+
+    def _filled(self, fill: AnyArray) -> np.ndarray:
+        return np.where(np.isnan(self.last), fill, self.last)

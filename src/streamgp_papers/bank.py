@@ -1,0 +1,166 @@
+"""The papers' experts, in the papers' settings: each basis from several starts, fitted, then streamed from the prior.
+
+All experts of a data set and seed run once; every model of a table is then a choice among them and a weight rule (see
+`streamgp_papers.mixing`). So models that share experts are compared on the very same ones.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from streamgp.bases import FAMILIES, Basis, Polynomial
+from streamgp.filters.dynamics import Dynamics, random_walk, static
+from streamgp.fitting.gaussian_evidence import Fit, fit_basis
+from streamgp.fitting.hyperparameter_samples import laplace_samples
+from streamgp.models.gaussian.model import Expert, ensemble
+from streamgp.numerics.batching import pieces
+from streamgp.numerics.standardise import Standardiser
+from streamgp.numerics.threads import one_blas_thread
+from streamgp.weights import BMA
+
+Q = 1e-3  # the random walk's variance per row, absolute, in both papers
+
+
+@dataclass(frozen=True)
+class Family:
+    """Experts of one kind.
+
+    Attributes
+    ----------
+    name
+        What tables call it.
+    basis
+        A name of `streamgp.bases.FAMILIES`.
+    features
+        F to aim for.
+    starts
+        Where the fits set out: lengthscales, as multiples of each input's range; of polynomials, orders.
+    plain
+        The starts are lengthscales in standard deviations of the inputs instead.
+    fixed
+        Lengthscales stay at their start; only v and s2 are fitted.
+    samples
+        Experts of each start: the optimum, and draws around it.
+    best
+        Only the start of the best evidence is kept.
+    moving
+        Which copies there are: static, random walk, or both.
+    """
+
+    name: str
+    basis: str
+    features: int = 100
+    starts: tuple[float, ...] = (0.1, 1.0, 10.0)
+    plain: bool = False
+    fixed: bool = False
+    samples: int = 1
+    best: bool = False
+    moving: tuple[bool, ...] = (False, True)
+
+
+class Member(NamedTuple):
+    """What is known of an expert: its family, the number of its basis, which draw of a start it is, if it moves."""
+
+    family: str
+    basis: int
+    draw: int
+    moving: bool
+
+
+class Likelihood(NamedTuple):
+    """How experts for targets of one kind are made: their fit, the draws around it, and the expert itself."""
+
+    fit: Callable[..., Any]
+    draws: Callable[..., list]
+    expert: Callable[[Any, Dynamics], Any]
+
+
+def _expert(fit: Fit, dynamics: Dynamics) -> Expert:
+    return Expert(fit.basis, jnp.asarray(fit.prior_var), jnp.asarray(fit.noise_var), dynamics)
+
+
+GAUSSIAN = Likelihood(fit_basis, laplace_samples, _expert)
+
+
+class Stretch(NamedTuple):
+    """Rows after the warm-up, all standardised by it: targets (n,), and what each expert expected of them (n, K)."""
+
+    y: np.ndarray
+    loc: np.ndarray
+    var: np.ndarray
+
+
+def _basis(family: Family, X: np.ndarray, start: float, key: jax.Array) -> tuple[Basis, tuple[str, ...]]:
+    """A basis at its start, and which of its hyperparameters to fit."""
+    if family.basis == "polynomial":
+        return Polynomial(X.shape[1], int(start)), ()
+    basis = FAMILIES[family.basis].from_data(X, num_features=family.features, start=start, key=key)
+    if family.plain:
+        plain = jnp.full(X.shape[1], start)
+        basis = eqx.tree_at(lambda b: b.lengthscale, basis, plain)  # type: ignore[attr-defined]
+    return basis, () if family.fixed else tuple(basis.trainable)
+
+
+def fit_family(
+    family: Family, X: np.ndarray, y: np.ndarray, seed: int, likelihood: Likelihood = GAUSSIAN
+) -> list[list[Any]]:
+    """Of every start, the optimum and the draws around it; `X` and `y` are the warm-up, `y` as the likelihood has it.
+
+    A Gaussian has standardised targets (n, 1).
+    """
+    rows, targets = jnp.asarray(X), jnp.asarray(y)
+    jobs = []
+    with one_blas_thread():
+        for number, start in enumerate(family.starts):
+            key = jax.random.fold_in(jax.random.key(seed), number)
+            basis, trainable = _basis(family, X, start, key)
+            jobs.append((likelihood.fit(basis, rows, targets, start, trainable), basis, trainable, key))
+        if family.best:
+            jobs = [max(jobs, key=lambda job: job[0].log_evidence)]
+        found = [[fit] for fit, *_ in jobs]
+        if family.samples > 1:
+            for fits, (fit, basis, trainable, key) in zip(found, jobs, strict=True):
+                draws = jax.random.fold_in(key, 1)
+                fits += likelihood.draws(fit, basis, trainable, rows, targets, family.samples - 1, draws)
+        return found
+
+
+def fit_experts(
+    families: Sequence[Family], X: np.ndarray, y: np.ndarray, seed: int, likelihood: Likelihood = GAUSSIAN
+) -> tuple[list[Any], list[Member]]:
+    """The experts of all families, fitted to warm-up rows, `y` as the likelihood has it."""
+    experts, members = [], []
+    for family in families:
+        for fits in fit_family(family, X, y, seed, likelihood):
+            for draw, fit in enumerate(fits):
+                basis = 0 if not members else members[-1].basis + 1
+                for moving in family.moving:
+                    dynamics = random_walk(Q / fit.prior_var) if moving else static()
+                    experts.append(likelihood.expert(fit, dynamics))
+                    members.append(Member(family.name, basis, draw, moving))
+    return experts, members
+
+
+def stream(experts: Sequence[Expert], X: np.ndarray, y: np.ndarray) -> Iterator[Stretch]:
+    """What the experts, from their priors on, expect of each row (n, D) before they see its target `y` (n, 1)."""
+    model = ensemble(experts, BMA())
+    state = model.init(jax.random.key(0))
+    for rows, size in pieces(len(X)):
+        n = rows.stop - rows.start
+        padding = ((0, size - n), (0, 0))
+        mask = jnp.asarray(np.arange(size) < n)
+        piece, targets = (jnp.asarray(np.pad(a[rows], padding)) for a in (X, y))
+        state, info = model.update(state, piece, targets, mask)
+        loc, var = (np.asarray(a)[:n, :, 0] for a in (info.predictive.loc, info.predictive.var))
+        yield Stretch(y[rows, 0], loc, var)
+
+
+def standardised(X: np.ndarray, y: np.ndarray, warmup: int) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and targets (n, 1) in units of the warm-up's standard deviations, clipped at +-1000."""
+    targets = y[:, None]
+    return tuple(Standardiser.empty(a.shape[1]).update(a[:warmup]).transform(a) for a in (X, targets))  # type: ignore[return-value]

@@ -1,0 +1,81 @@
+"""`streamgp reproduce` itself; what is heavy is imported when it runs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamgp.app.console import names, sentences
+
+if TYPE_CHECKING:
+    from streamgp_papers.tables import Outcome
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="A table or figure; --list has their names.")] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="What can be reproduced, and from which data.")] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(envvar="STREAMGP_DATA", help="Directory of Parquet files; docs/reproduction.md says which."),
+    ] = None,
+    sets: Annotated[str | None, typer.Option(help="Only these data sets, with commas.")] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Seeds of each data set. Default: see --list.")] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=2, help="Only so many rows of each data set, for a quick look.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes side by side. Default: half as many as there are cores.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="JSON file of the runs, charts beside it. Default: reproductions/NAME.json."),
+    ] = None,
+) -> None:
+    """Run a table or figure of a paper again, and print the paper's figures beside ours."""
+    with sentences():
+        from rich.console import Console
+
+        from streamgp.app.compilation import keep_compiled_programs
+        from streamgp.app.outputs import RunError
+        from streamgp_papers.catalogue import REPRODUCTIONS, find, print_list
+        from streamgp_papers.datasets import where_from
+        from streamgp_papers.kinds import choose_data, make_jobs
+        from streamgp_papers.runner import Results, cores_at_hand, run_all
+        from streamgp_papers.tables import Outcome, print_outcome
+
+        console = Console()
+        if not console.is_terminal:
+            console.width = 160  # a file has room for the tables
+        if show_list or name is None:
+            print_list(REPRODUCTIONS, data, console)
+            return
+        if data is not None and not data.is_dir():
+            raise RunError(f"--data: expected a directory of Parquet files, got {data}")
+        reproduction = find(name)
+        shown, missing = choose_data(reproduction, data, names(sets))
+        if not shown:
+            files = "; ".join(where_from(one) for one in missing)
+            raise RunError(
+                f"{name}: expected in the directory of --data at least one of these files, found none: {files}"
+            )
+        trials = trials or reproduction.trials
+        path = out or Path("reproductions") / f"{name}.json"
+        results = Results(path, {"reproduction": name, "rows": rows})
+        keep_compiled_programs()
+        run_all(
+            make_jobs(reproduction, shown, data, trials, rows), results, jobs or max(1, len(cores_at_hand()) // 2)
+        )
+        outcome = Outcome(reproduction, shown, missing, results.runs, trials, rows)
+        print_outcome(outcome, console)
+        typer.echo(f"runs: {path}")
+        _draw(outcome, path)
+
+
+def _draw(outcome: "Outcome", path: Path) -> None:
+    try:
+        from streamgp_papers.charts import draw
+    except ImportError:
+        typer.echo("no charts: they need matplotlib, which `pip install 'streamgp[plots]'` brings", err=True)
+        return
+    for file in draw(outcome, path.with_suffix("")):
+        typer.echo(f"chart: {file}")

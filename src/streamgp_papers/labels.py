@@ -1,0 +1,238 @@
+"""The papers' experts for labels of two classes, logistic and fitted by Laplace's evidence; the errors of mixtures.
+
+What `streamgp_papers.bank` and `streamgp_papers.stream` are to measurements.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Key
+from scipy.special import logsumexp
+
+from streamgp.app.outputs import RunError
+from streamgp.bases import Basis
+from streamgp.filters.dynamics import Dynamics
+from streamgp.fitting.hyperparameter_samples import PERTURBATION, covariance_root
+from streamgp.fitting.hyperparameters import PRIOR_BOUNDS, constrain, limits, unconstrain
+from streamgp.fitting.laplace_evidence import LaplaceFit, fit_likelihood, laplace_log_evidence
+from streamgp.likelihoods import Logistic
+from streamgp.models.generalised.model import GeneralisedExpert, generalised_ensemble
+from streamgp.numerics.batching import pieces
+from streamgp.numerics.standardise import Standardiser
+from streamgp.weights import BMA
+from streamgp_papers.bank import Family, Likelihood, Member, fit_experts
+from streamgp_papers.datasets import load
+from streamgp_papers.mixing import Mix, Weigher, points, short
+from streamgp_papers.rivals import Rows, predict
+from streamgp_papers.stream import score
+
+MOST_DIRECTIONS = 20  # so many hyperparameters have a Hessian; the centres of a network are perturbed
+_STEP = 1e-3  # of the differences that it is made of
+
+
+class Labelled(NamedTuple):
+    """Rows with their labels (n,), and the log probability that each expert gave them, (n, K)."""
+
+    y: np.ndarray
+    log_probability: np.ndarray
+
+
+def _likelihood() -> Logistic:
+    """As the papers have it: without an intercept."""
+    return Logistic(jnp.asarray(0.0))
+
+
+def _fit(basis: Basis, X: Array, y: Array, start: float, trainable: tuple[str, ...]) -> LaplaceFit:
+    return fit_likelihood(basis, _likelihood(), X, y, start, trainable)
+
+
+def _expert(fit: LaplaceFit, dynamics: Dynamics) -> GeneralisedExpert:
+    return GeneralisedExpert(fit.basis, jnp.asarray(fit.prior_var), fit.likelihood, dynamics)
+
+
+def _hyperparameters(basis: Basis, prior_var: Any, trainable: tuple[str, ...]) -> dict[str, Any]:
+    return {"basis": unconstrain(basis, trainable), "log_prior_var": jnp.log(prior_var)}
+
+
+@eqx.filter_jit
+def _slope(
+    flat: Float[Array, " p"], basis: Basis, trainable: tuple[str, ...], X: Float[Array, "n d"], y: Float[Array, " n"]
+) -> Float[Array, " p"]:
+    """Gradient of the negative log evidence."""
+    unravel = ravel_pytree(_hyperparameters(basis, 1.0, trainable))[1]
+
+    def negative(flat: Array) -> Array:
+        hyper = unravel(flat)
+        moved, prior_var = constrain(basis, trainable, hyper["basis"]), jnp.exp(hyper["log_prior_var"])
+        start = jnp.zeros((1, basis.num_features))
+        return -laplace_log_evidence(_likelihood(), moved(X), y, prior_var, start)[0]
+
+    return jax.grad(negative)(flat)
+
+
+def _draws(
+    fit: LaplaceFit,
+    basis: Basis,
+    trainable: tuple[str, ...],
+    X: Float[Array, "n d"],
+    y: Float[Array, " n"],
+    count: int,
+    key: Key[Array, ""],
+) -> list[LaplaceFit]:
+    """Draw as `laplace_samples` does, with Laplace's evidence, whose Hessian is one of differences."""
+    optimum, unravel = ravel_pytree(_hyperparameters(fit.basis, fit.prior_var, trainable))
+    bounds = {"basis": limits(basis, trainable), "log_prior_var": np.asarray(PRIOR_BOUNDS)}
+    low, high = np.concatenate([b.reshape(-1, 2) for b in jax.tree.leaves(bounds)]).T
+    root = np.sqrt(PERTURBATION) * np.eye(optimum.size)
+    if optimum.size <= MOST_DIRECTIONS:
+        steps = _STEP * np.eye(optimum.size)
+        slopes = [_slope(optimum + step, basis, trainable, X, y) for step in (*steps, *-steps)]
+        up, down = np.split(np.asarray(slopes), 2)
+        hessian = (up - down) / (2.0 * _STEP)
+        root = covariance_root((hessian + hessian.T) / 2.0)
+    samples = []
+    for i in range(count):
+        drawn = np.asarray(jax.random.normal(jax.random.fold_in(key, i), optimum.shape, optimum.dtype))
+        hyper = unravel(jnp.asarray(np.clip(optimum + root @ drawn, low, high)))
+        moved = constrain(basis, trainable, hyper["basis"]).precomputed()
+        samples.append(
+            replace(fit, basis=moved, prior_var=float(jnp.exp(hyper["log_prior_var"])), log_evidence=np.nan)
+        )
+    return samples
+
+
+LOGISTIC = Likelihood(_fit, _draws, _expert)
+
+
+def stream_labels(experts: Sequence[GeneralisedExpert], X: np.ndarray, y: np.ndarray) -> Iterator[Labelled]:
+    """What the experts, from their priors on, say of each row (n, D) before they see its label `y` (n,)."""
+    model = generalised_ensemble(experts, BMA())
+    state = model.init(jax.random.key(0))
+    for rows, size in pieces(len(X)):
+        n = rows.stop - rows.start
+        mask = jnp.asarray(np.arange(size) < n)
+        piece = jnp.asarray(np.pad(X[rows], ((0, size - n), (0, 0))))
+        labels = jnp.asarray(np.pad(y[rows], (0, size - n)))[:, None]
+        state, info = model.update(state, piece, labels, mask)
+        yield Labelled(y[rows], np.asarray(info.predictive.component_log_density(labels))[:n])
+
+
+def label_scores(right: np.ndarray, log_probability: np.ndarray | None) -> dict[str, float]:
+    """Error rate in percent and, where there are probabilities, mean negative log probability of the labels."""
+    scores = {"error": 100.0 * float(np.mean(~right))}
+    if log_probability is not None:
+        scores["log_loss"] = -float(np.mean(log_probability))
+    return scores
+
+
+class LabelScorer:
+    """Scores one model of labels along a stream; see `streamgp_papers.mixing.Scorer`."""
+
+    def __init__(self, mix: Mix, members: Sequence[Member]) -> None:
+        self.mix = mix
+        self._weigher = Weigher(mix, members)
+        self._y: list[np.ndarray] = []
+        self._log_probability: list[np.ndarray] = []
+
+    def add(self, stretch: Labelled) -> None:
+        """Take in the next rows."""
+        each = stretch.log_probability[:, self._weigher.chosen]
+        before, _ = self._weigher.add(each)
+        self._y.append(stretch.y)
+        self._log_probability.append(np.asarray(logsumexp(before + each, axis=1)))
+
+    def _rows(self) -> tuple[np.ndarray, np.ndarray]:
+        y, log_probability = np.concatenate(self._y), np.concatenate(self._log_probability)
+        # A half is a forecast of class 0: none other is so likely as to be met by chance.
+        return np.where(y == 1, log_probability > np.log(0.5), log_probability >= np.log(0.5)), log_probability
+
+    def scores(self) -> dict[str, float]:
+        """Error rate in percent, and mean negative log probability of the labels."""
+        return label_scores(*self._rows())
+
+    def curve(self) -> dict[str, list[float]]:
+        """Scores of the rows so far, at some of them."""
+        right, log_probability = self._rows()
+        count, at = np.arange(1, len(right) + 1), points(len(right))
+        return {
+            "rows": (at + 1).tolist(),
+            "error": short((100.0 * np.cumsum(~right) / count)[at]),
+            "log_loss": short((-np.cumsum(log_probability) / count)[at]),
+        }
+
+    def moving_weight(self) -> dict[str, Any]:
+        """See `Weigher.moving_weight`."""
+        return self._weigher.moving_weight()
+
+
+def run_labels(
+    data: str,
+    seed: int,
+    *,
+    directory: Path | None,
+    rows: int | None,
+    warmup: float,
+    families: Sequence[Family],
+    mixes: Sequence[Mix],
+    rivals: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Fit the families on the first rows of a data set, and score the models and their rivals.
+
+    Every score is there twice: over the rows after the warm-up, to which the experts come from their priors, and,
+    ending in ``_all``, over all rows, which the experts learn from the first one on (with hyperparameters of the
+    warm-up). Rivals learn all rows.
+
+    Parameters
+    ----------
+    warmup
+        Its rows or, below one, its share of the rows.
+
+    Raises
+    ------
+    RunError
+        If the file is missing, its labels are others than 0 and 1, or no row is left after the warm-up.
+    """
+    X, y = load(data, directory, rows, seed)
+    if not np.isin(y, (0.0, 1.0)).all():
+        raise RunError(
+            f"{data}: expected labels 0 and 1, got {', '.join(f'{label:g}' for label in np.unique(y)[:5])}"
+        )
+    first = int(warmup * len(y)) if warmup < 1 else int(warmup)
+    if len(y) < first + 2 or first < 2:
+        hint = "" if rows is None else "; give more --rows"
+        raise RunError(f"{data}: expected more than the {first} rows of the warm-up, at least 2, got {len(y)}{hint}")
+    inputs = Standardiser.empty(X.shape[1]).update(X[:first]).transform(X)
+    began = time.process_time()
+    with jax.enable_x64(True):
+        experts, members = fit_experts(families, inputs[:first], y[:first], seed, LOGISTIC)
+        result = score(stream_labels(experts, inputs[first:], y[first:]), members, mixes, LabelScorer)
+        seconds = time.process_time() - began
+        from_first = score(stream_labels(experts, inputs, y), members, mixes, LabelScorer)["models"]
+        static = [expert.basis for expert, member in zip(experts, members, strict=True) if not member.moving]
+        # Of mean square one, as stochastic gradients like them.
+        features = [np.asarray(basis(jnp.asarray(inputs))) * np.sqrt(basis.num_features) for basis in static]
+    models, errors = result["models"], result.pop("curves")
+    for name, scores in models.items():
+        scores |= {f"{metric}_all": value for metric, value in from_first[name].items()} | {"seconds": seconds}
+    forecasts, remarks = predict(rivals, Rows(X, inputs, features, y, first, seed))
+    for name, forecast in forecasts.items():
+        right, log_probability = forecast.predicted == y, forecast.log_probability
+        after = label_scores(right[first:], None if log_probability is None else log_probability[first:])
+        everything = {f"{metric}_all": value for metric, value in label_scores(right, log_probability).items()}
+        models[name] = after | everything | {"seconds": forecast.seconds}
+    return {
+        "rows": len(y),
+        "inputs": X.shape[1],
+        "experts": len(members),
+        "remarks": remarks,
+        "errors": errors,
+        **result,
+    }

@@ -1,0 +1,195 @@
+"""The models of a table: which experts of a bank they mix, and by which rule; their scores along the stream."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from streamgp.core import Predictive
+from streamgp.weights import BMA, along, fixed_share, share
+from streamgp.weights.rules import WeightRule, posterior
+from streamgp_papers.bank import Member, Stretch
+
+SHUTDOWN = 1e-16  # a weight below it is zero for good: both papers' rule
+CURVE_POINTS, WEIGHT_POINTS = 120, 400
+AVERAGED_ROWS = 10  # of the weights of moving experts (Waxman and Djuric 2024, Fig. 3)
+
+
+@dataclass(frozen=True)
+class Mix:
+    """A model: a choice of experts and a weight rule.
+
+    Attributes
+    ----------
+    name
+        What tables call it.
+    families
+        Those whose experts it has; all where none are named.
+    moving
+        Only the static or only the moving copies; None takes both.
+    optima
+        Only the experts at an optimum of the evidence, none drawn around it.
+    delta
+        E-DOEBE's switching rate; None weighs by Bayes' rule.
+    shutdown
+        Under Bayes' rule a weight below it is zero for good.
+    leak
+        Score a second time with weights that have already seen the target they help to predict.
+    switch
+        SIE-GP's probability of a switch to any other expert, in place of Bayes' rule.
+    """
+
+    name: str
+    families: tuple[str, ...] = ()
+    moving: bool | None = None
+    optima: bool = False
+    delta: float | None = None
+    shutdown: float = SHUTDOWN
+    leak: bool = False
+    switch: float | None = None
+
+    def chosen(self, members: Sequence[Member]) -> np.ndarray:
+        """Positions of its experts in the bank."""
+        return np.array(
+            [
+                i
+                for i, member in enumerate(members)
+                if (not self.families or member.family in self.families)
+                and self.moving in (None, member.moving)
+                and not (self.optima and member.draw)
+            ],
+            dtype=int,
+        )
+
+    def rule(self, members: Sequence[Member]) -> WeightRule:
+        """Its rule for these experts."""
+        if self.switch is not None:
+            return fixed_share(len(members), self.switch)
+        if self.delta is None:
+            return BMA(self.shutdown)
+        return share([member.basis for member in members], self.delta)
+
+
+@eqx.filter_jit
+def _weigh(
+    rule: WeightRule, state: Any, log_density: Float[Array, "n k"]
+) -> tuple[Any, Float[Array, "n k"], Float[Array, "n k"]]:
+    """The state after all rows, and of every row the log weights before and after its own target."""
+
+    state, known = along(rule, state, log_density)
+    before = jax.vmap(rule.predict)(known)
+    return state, before, jax.vmap(posterior)(before, log_density)
+
+
+class Weigher:
+    """Weighs one model's experts along a stream.
+
+    Parameters
+    ----------
+    mix
+        The model.
+    members
+        All experts of the bank.
+    """
+
+    def __init__(self, mix: Mix, members: Sequence[Member]) -> None:
+        self.mix = mix
+        self.chosen = mix.chosen(members)
+        mine = [members[i] for i in self.chosen]
+        if not mine:
+            raise ValueError(f"{mix.name}: expected experts of {', '.join(mix.families)}, but the bank has none")
+        self._moving = np.array([member.moving for member in mine])
+        self._rule = mix.rule(mine)
+        self._state = self._rule.init(jnp.full(len(mine), -np.log(len(mine))))
+        self._moving_weight: list[np.ndarray] = []
+
+    def add(self, log_density: Float[np.ndarray, "n k"]) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, "n k"]]:
+        """Log weights before and after each row's target, from the log density that each chosen expert gave it."""
+        self._state, before, after = _weigh(self._rule, self._state, jnp.asarray(log_density))
+        self._moving_weight.append(np.exp(np.asarray(before))[:, self._moving].sum(1))
+        return np.asarray(before), np.asarray(after)
+
+    def moving_weight(self) -> dict[str, Any]:
+        """The weight of the moving experts together, averaged over ten rows, and the row from which on it is zero."""
+        weight = np.concatenate(self._moving_weight)
+        last = int(np.max(np.flatnonzero(weight), initial=-1))
+        width = min(AVERAGED_ROWS, len(weight))
+        averaged = np.convolve(weight, np.full(width, 1.0 / width), mode="valid")
+        at = np.unique(np.linspace(0, len(averaged) - 1, WEIGHT_POINTS).astype(int))
+        return {
+            "rows": (at + width).tolist(),
+            "weight": short(averaged[at]),
+            "zero_from": None if last == len(weight) - 1 else last + 2,
+        }
+
+
+class Scorer:
+    """Scores one model of measurements along a stream.
+
+    Parameters
+    ----------
+    mix
+        The model.
+    members
+        All experts of the bank.
+    """
+
+    def __init__(self, mix: Mix, members: Sequence[Member]) -> None:
+        self.mix = mix
+        self._weigher = Weigher(mix, members)
+        self._rows: list[np.ndarray] = []
+
+    def add(self, stretch: Stretch) -> None:
+        """Take in the next rows."""
+        loc, var = (a[:, self._weigher.chosen, None] for a in (stretch.loc, stretch.var))
+        y = stretch.y[:, None]
+        blank = np.zeros(loc.shape[:2])
+        before, after = self._weigher.add(np.asarray(Predictive(blank, loc, var).component_log_density(y)))
+        columns = [stretch.y]
+        for weights in (before, after)[: 1 + self.mix.leak]:
+            predictive = Predictive(weights, loc, var)
+            columns += [
+                np.square(predictive.mean[:, 0] - stretch.y),
+                predictive.log_density(y),
+                predictive.moment_log_density(y),
+            ]
+        self._rows.append(np.stack([np.asarray(a) for a in columns]))
+
+    def scores(self) -> dict[str, float]:
+        """nMSE (over the variance of the scored targets) and mean log density, of the mixture and moment-matched."""
+        y, *scores = np.concatenate(self._rows, axis=1)
+        names = ("nmse", "pll", "pll_moment", "nmse_leak", "pll_leak", "pll_moment_leak")
+        values = [float(np.mean(a)) for a in scores]
+        for squares in range(0, len(values), 3):
+            values[squares] /= float(np.var(y))
+        return dict(zip(names, values, strict=False))
+
+    def curve(self) -> dict[str, list[float]]:
+        """Scores over the rows so far, at some of them: nMSE as in the papers, over the variance of all targets."""
+        y, squares, density, *_ = np.concatenate(self._rows, axis=1)
+        count = np.arange(1, len(y) + 1)
+        at = points(len(y))
+        return {
+            "rows": (at + 1).tolist(),
+            "nmse": short((np.cumsum(squares) / count / np.var(y))[at]),
+            "pll": short((np.cumsum(density) / count)[at]),
+        }
+
+    def moving_weight(self) -> dict[str, Any]:
+        """See `Weigher.moving_weight`."""
+        return self._weigher.moving_weight()
+
+
+def points(length: int) -> np.ndarray:
+    """Positions to keep of a curve, nearer together where it begins."""
+    return np.unique(np.geomspace(min(10, length), length, CURVE_POINTS).astype(int)) - 1
+
+
+def short(values: np.ndarray) -> list[float]:
+    """Five digits are enough for a chart."""
+    return [float(f"{value:.5g}") for value in values]

@@ -1,0 +1,198 @@
+"""Other learners of labels on the same rows: every row is predicted, then learnt.
+
+Those of `river` are missing where it is not installed.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import softmax
+from scipy.stats import norm
+from sklearn.linear_model import SGDClassifier
+
+from streamgp.evaluation.classification import LabelCounts
+from streamgp.likelihoods import Categorical
+from streamgp.models.multikernel import LogisticLoss
+from streamgp.models.registry import make_spec
+from streamgp.stream.learner import StreamLearner
+from streamgp_papers.peers import adaraker, ssgp
+
+BATCH = 10  # rows of scikit-learn's partial_fit, all predicted before any of them is learnt
+LEAST_PROBABILITY = 1e-6  # what a rival that was certain of another label is taken to have said
+
+
+class Rows(NamedTuple):
+    """All rows of a data set, inputs (n, D) raw and standardised by the warm-up, and the labels (n,), 0 or 1.
+
+    `features` has the random features (n, F) of each expert of the dictionary.
+    """
+
+    raw: np.ndarray
+    inputs: np.ndarray
+    features: Sequence[np.ndarray]
+    y: np.ndarray
+    warmup: int
+    seed: int
+
+
+class Forecast(NamedTuple):
+    """Of all rows, the label that was predicted and the log probability of the one that came, if there was one."""
+
+    predicted: np.ndarray
+    log_probability: np.ndarray | None
+    seconds: float
+
+
+Probability = np.ndarray  # of label 1, (n,), before each row
+Forecasts = Iterator[tuple[str, Forecast]]
+
+
+def _river_logistic(X: np.ndarray, y: np.ndarray, seed: int) -> Probability:
+    """river's LogisticRegression (stochastic gradient) as it comes."""
+    from river.linear_model import LogisticRegression  # pyright: ignore[reportMissingImports]
+
+    return _river(LogisticRegression(), X, y)
+
+
+def _river_forest(X: np.ndarray, y: np.ndarray, seed: int) -> Probability:
+    """river's adaptive random forest as it comes (Gomes et al. 2017)."""
+    from river.forest import ARFClassifier  # pyright: ignore[reportMissingImports]
+
+    return _river(ARFClassifier(seed=seed), X, y)
+
+
+def _river(model: Any, X: np.ndarray, y: np.ndarray) -> Probability:
+    probability = np.empty(len(y))
+    for i, (values, label) in enumerate(zip(X.tolist(), (y == 1).tolist(), strict=True)):
+        row = dict(enumerate(values))
+        said = model.predict_proba_one(row)
+        total = sum(said.values())
+        probability[i] = said.get(True, 0.0) / total if total > 0.0 else 0.5
+        model.learn_one(row, label)
+    return probability
+
+
+def _sgd(X: np.ndarray, y: np.ndarray, seed: int) -> Probability:
+    """scikit-learn's SGDClassifier with the logistic loss, otherwise as it comes, a few rows at a time."""
+    model = SGDClassifier(loss="log_loss", random_state=seed)
+    probability = np.full(len(y), 0.5)
+    for start in range(0, len(y), BATCH):
+        rows = slice(start, start + BATCH)
+        if start:
+            probability[rows] = model.predict_proba(X[rows])[:, 1]
+        model.partial_fit(X[rows], y[rows], classes=[0.0, 1.0])
+    return probability
+
+
+def _linear(name: str, learn: Callable[..., Probability]) -> Callable[[Rows], Forecasts]:
+    """A linear learner on the inputs, and on the features of all experts: its best copy so far, and their mixture."""
+
+    def run(rows: Rows) -> Forecasts:
+        began = time.process_time()
+        probability = learn(rows.inputs, rows.y, rows.seed)
+        yield f"{name}, inputs", _forecast(probability, rows.y, time.process_time() - began)
+        began = time.process_time()
+        each = np.stack([learn(features, rows.y, rows.seed) for features in rows.features], axis=1)
+        log_probability = _log_probability(each, rows.y[:, None])
+        # Before a row, of the rows before it alone.
+        so_far = np.concatenate([np.zeros((1, each.shape[1])), np.cumsum(log_probability, axis=0)[:-1]])
+        best = np.take_along_axis(each, so_far.argmax(axis=1)[:, None], axis=1)[:, 0]
+        mixture = np.sum(softmax(so_far, axis=1) * each, axis=1)
+        seconds = time.process_time() - began
+        yield f"{name}, best features", _forecast(best, rows.y, seconds)
+        yield f"{name}, mixed features", _forecast(mixture, rows.y, seconds)
+
+    return run
+
+
+def _forest(rows: Rows) -> Forecasts:
+    began = time.process_time()
+    probability = _river_forest(rows.inputs, rows.y, rows.seed)
+    yield FOREST, _forecast(probability, rows.y, time.process_time() - began)
+
+
+def _adaraker(rows: Rows) -> Forecasts:
+    began = time.process_time()
+    with jax.enable_x64(True):
+        loss = LogisticLoss(Categorical(2, jnp.zeros(2)))
+        said: Any = adaraker(rows.inputs, rows.y[:, None], rows.seed, rows.features[0].shape[1], loss)
+        probability = np.asarray(said.probabilities())[:, 1]
+    yield "AdaRaker", _forecast(probability, rows.y, time.process_time() - began)
+
+
+def _ssgp(rows: Rows) -> Forecasts:
+    """Labels as the numbers -1 and 1 (Rasmussen and Williams 2006, 6.5): the process is one of numbers."""
+    began = time.process_time()
+    with jax.enable_x64(True):
+        targets = 2.0 * rows.y[:, None] - 1.0
+        said = ssgp(rows.inputs, targets, rows.seed, warmup=rows.warmup, num_inducing=30, batch_size=40)
+        probability = norm.cdf(np.asarray(said.mean)[:, 0] / np.asarray(said.std)[:, 0])
+    yield SSGP, _forecast(probability, rows.y, time.process_time() - began)
+
+
+def _naive(rows: Rows) -> Forecasts:
+    began = time.process_time()
+    last, frequencies = LabelCounts(2).add(rows.y.astype(np.int64), 2)
+    seconds = time.process_time() - began
+    yield "last label", Forecast(last, None, seconds)
+    yield "class frequencies", _forecast(frequencies[:, 1], rows.y, seconds)
+
+
+def _default(rows: Rows) -> Forecasts:
+    """What a user of this library has without any choice; it standardises by itself."""
+    began = time.process_time()
+    spec = make_spec("default", task="classification")
+    learner = StreamLearner(spec, num_inputs=rows.raw.shape[1], warmup=rows.warmup, seed=rows.seed, num_classes=2)
+    said: list[Any] = [info.predictive for info in learner.learn(rows.raw, rows.y[:, None])]
+    probability = np.concatenate([np.asarray(each.probabilities())[:, 1] for each in said])
+    yield DEFAULT, _forecast(probability, rows.y, time.process_time() - began)
+
+
+def _log_probability(probability: np.ndarray, y: np.ndarray) -> np.ndarray:
+    kept = np.clip(probability, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
+    return np.log(np.where(y == 1, kept, 1.0 - kept))
+
+
+def _forecast(probability: Probability, y: np.ndarray, seconds: float) -> Forecast:
+    return Forecast((probability > 0.5).astype(int), _log_probability(probability, y), seconds)
+
+
+DEFAULT = "StreamingGPClassifier"
+FOREST = "river adaptive random forest"
+SSGP = "SSGP of labels as numbers"
+_LINEAR = {"river logistic": _river_logistic, "scikit-learn SGD": _sgd}
+_GROUPS: dict[str, Callable[[Rows], Forecasts]] = {
+    DEFAULT: _default,
+    **{name: _linear(name, learn) for name, learn in _LINEAR.items()},
+    FOREST: _forest,
+    "AdaRaker": _adaraker,
+    SSGP: _ssgp,
+    "naive": _naive,
+}
+GROUPS = tuple(_GROUPS)
+NAMES = (  # of the models of all groups
+    DEFAULT,
+    *(f"{name}, {on}" for name in _LINEAR for on in ("inputs", "best features", "mixed features")),
+    FOREST,
+    "AdaRaker",
+    SSGP,
+    "last label",
+    "class frequencies",
+)
+
+
+def predict(groups: Sequence[str], rows: Rows) -> tuple[dict[str, Forecast], list[str]]:
+    """Forecasts by the name of the model, and sentences about those that are missing."""
+    found: dict[str, Forecast] = {}
+    remarks = []
+    for group in groups:
+        try:
+            found |= dict(_GROUPS[group](rows))
+        except ModuleNotFoundError as error:
+            package = str(error.name).split(".")[0]
+            remarks.append(f"No {group}: it needs the package {package}, which `pip install {package}` brings.")
+    return found, remarks

@@ -1,0 +1,80 @@
+"""One run of a bank over one data set: fit, stream, score every model."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from streamgp.app.outputs import RunError
+from streamgp.models.multikernel import SquaredLoss
+from streamgp_papers.bank import Family, Member, Stretch, fit_experts, standardised, stream
+from streamgp_papers.datasets import load
+from streamgp_papers.mixing import Mix, Scorer
+from streamgp_papers.peers import adaraker, ssgp
+
+
+def score(
+    stretches: Iterator[Any], members: Sequence[Member], mixes: Sequence[Mix], scorer: Callable[..., Any] = Scorer
+) -> dict[str, Any]:
+    """Scores, learning curves and weights of the moving experts, by the name of the model."""
+    scorers = [scorer(mix, members) for mix in mixes]
+    for stretch in stretches:
+        for each in scorers:
+            each.add(stretch)
+    both = len({member.moving for member in members}) == 2
+    return {
+        "models": {each.mix.name: each.scores() for each in scorers},
+        "curves": {each.mix.name: each.curve() for each in scorers},
+        "moving_weight": {
+            each.mix.name: each.moving_weight() for each in scorers if both and each.mix.moving is None
+        },
+    }
+
+
+def _alone(name: str, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> dict[str, Any]:
+    """Scores of what is no mixture: targets (n,), means and variances (n, 1)."""
+    stretch = Stretch(y, np.asarray(mean), np.asarray(variance))
+    return score(iter([stretch]), (Member(name, 0, 0, False),), (Mix(name),), Scorer)
+
+
+def run_stream(
+    data: str,
+    seed: int,
+    *,
+    directory: Path | None,
+    rows: int | None,
+    warmup: int,
+    families: Sequence[Family],
+    mixes: Sequence[Mix],
+    ssgp_sizes: Mapping[str, int] | None = None,
+    features: int = 0,
+) -> dict[str, Any]:
+    """Fit the families on the first `warmup` rows of a data set and score the models on the rest.
+
+    With `ssgp_sizes`, SSGP of these sizes and AdaRaker of so many `features` a kernel are scored beside them.
+
+    Raises
+    ------
+    RunError
+        If the file is missing or no row is left after the warm-up.
+    """
+    X, y = load(data, directory, rows)
+    if len(y) < warmup + 2:
+        hint = "" if rows is None else "; give more --rows"
+        raise RunError(f"{data}: expected more than the {warmup} rows of the warm-up, got {len(y)}{hint}")
+    with jax.enable_x64(True):
+        inputs, targets = standardised(X, y, warmup)
+        experts, members = fit_experts(families, inputs[:warmup], targets[:warmup], seed)
+        result = score(stream(experts, inputs[warmup:], targets[warmup:]), members, mixes)
+        if ssgp_sizes:
+            said = {
+                "SSGP": ssgp(inputs, targets, seed, warmup=warmup, **ssgp_sizes),
+                "AdaRaker": adaraker(inputs, targets, seed, features, SquaredLoss(1)),
+            }
+            for name, each in said.items():
+                alone = _alone(name, targets[warmup:, 0], np.asarray(each.mean)[warmup:], each.variance[warmup:])
+                for kind in ("models", "curves"):
+                    result[kind] |= alone[kind]
+    return {"rows": len(y), "inputs": X.shape[1], "experts": len(members), **result}
