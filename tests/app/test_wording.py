@@ -25,6 +25,12 @@ def test_a_few_absurd_targets_do_not_hide_what_was_explained() -> None:
     said = wording.headline({**metrics, "unflagged": others})
     assert said.endswith("Without the 3 rows that it flagged as outliers it explained 95%.")
     assert "explained none of the variance" in said
+    naive = {"persistence": {"rmse": 0.3}, "running_mean": {"rmse": 0.05}}
+    metrics |= {"naive": {"persistence": {"rmse": 2.0}, "running_mean": {"rmse": 0.9}}}
+    won, lost = wording.rivals({**metrics, "unflagged": {**others, "naive": naive}})
+    assert won["text"].startswith("3.0 times smaller errors")
+    assert "(RMSE 0.05000, the model's 0.1000, without the flagged rows)" in lost["text"]
+    assert (won["won"], lost["won"]) == (True, False)
     for same in (None, {**others, "nmse": 1.25}, {**others, "nmse": None}):
         assert "Without" not in wording.headline({**metrics, "unflagged": same})
 

@@ -39,13 +39,19 @@ def headline(metrics: dict[str, Any]) -> str:
 
 def _without_flagged(metrics: dict[str, Any]) -> str:
     """What the first score is without the rows that were set aside; nothing where that says the same."""
-    others = metrics.get("unflagged")
-    if not others or others["nmse"] is None or metrics["nmse"] is None:
-        return ""
-    if metrics["nmse"] < 1.1 * others["nmse"]:
+    others = _unflagged(metrics)
+    if others is None:
         return ""
     aside = plural(metrics["scored_rows"] - others["rows"], "row")
     return f". Without the {aside} that it flagged as outliers it explained {_explained_of(others)}"
+
+
+def _unflagged(metrics: dict[str, Any]) -> dict[str, Any] | None:
+    """The scores of the rows that were not set aside, where the others decide those of all rows."""
+    others = metrics.get("unflagged")
+    if not others or others["nmse"] is None or metrics["nmse"] is None or metrics["nmse"] < 1.1 * others["nmse"]:
+        return None
+    return others
 
 
 def rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:
@@ -68,12 +74,15 @@ def rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:
             "the features tell the model little about the target.",
         ),
     }
-    ours, verdicts = metrics["rmse"], []
+    scores = _unflagged(metrics)
+    among = "" if scores is None else ", without the flagged rows"
+    scores = scores or metrics
+    ours, verdicts = scores["rmse"], []
     for key, (who, what, advice) in told.items():
-        theirs = metrics["naive"].get(key, {}).get("rmse")
+        theirs = scores["naive"].get(key, {}).get("rmse")
         if theirs is None:
             continue
-        numbers = f"(RMSE {number(theirs)}, the model's {number(ours)})"
+        numbers = f"(RMSE {number(theirs)}, the model's {number(ours)}{among})"
         if theirs < ours:
             text = f"{who}, {what}, did better {numbers}: {advice}"
         elif theirs < 1.02 * ours or ours == 0:

@@ -115,7 +115,12 @@ class PointErrors:
 _PLAIN = ("warmup", "rows", "unlabelled_rows", "_flagged", "_pll", "_pll_moment")
 _ARRAYS = ("_rivals", "_crps", "_covered")
 _MOMENTS = ("_seen", "_scored", "_unflagged")
-_ERRORS = ("_model", "_persistence", "_running", "_model_unflagged")
+_ERRORS = (
+    "_model",
+    "_persistence",
+    "_running",
+    *(f"{name}_unflagged" for name in ("_model", "_persistence", "_running")),
+)
 
 
 class StreamMetrics:
@@ -141,6 +146,8 @@ class StreamMetrics:
         self._flagged = 0  # of the scored rows
         self._unflagged = [Moments() for _ in targets]  # the targets of the others
         self._model_unflagged = [PointErrors() for _ in targets]
+        self._persistence_unflagged = [PointErrors() for _ in targets]
+        self._running_unflagged = [PointErrors() for _ in targets]
         self._crps = np.zeros(len(targets))
         self._covered = np.zeros((len(targets), len(COVERAGE_LEVELS)))
         self._pll = 0.0
@@ -181,6 +188,8 @@ class StreamMetrics:
             target = y[score, e]
             self._unflagged[e] = self._unflagged[e].add(target[usual])
             self._model_unflagged[e].add((scores.mean[score, e] - target)[usual])
+            self._persistence_unflagged[e].add((persistence[score, e] - target)[usual])
+            self._running_unflagged[e].add((running[score, e] - target)[usual])
             self._scored[e] = self._scored[e].add(target)
             self._model[e].add(scores.mean[score, e] - target)
             self._persistence[e].add(persistence[score, e] - target)
@@ -218,11 +227,9 @@ class StreamMetrics:
     def _result_of(self, e: int) -> dict[str, Any]:
         n = self.scored_rows
         variance = self._scored[e].m2 / n if n else 0.0
-        others = n - self._flagged
-        unflagged = self._model_unflagged[e].result(self._unflagged[e].m2 / others if others else 0.0)
         return {
             **self._model[e].result(variance),
-            "unflagged": {"rows": others, **unflagged} if self._flagged else None,
+            "unflagged": self._result_of_unflagged(e) if self._flagged else None,
             "crps": float(self._crps[e] / n) if n else None,
             "coverage": {
                 str(level): float(self._covered[e, i] / n) if n else None for i, level in enumerate(COVERAGE_LEVELS)
@@ -230,6 +237,18 @@ class StreamMetrics:
             "naive": {
                 "persistence": self._persistence[e].result(variance),
                 "running_mean": self._running[e].result(variance),
+            },
+        }
+
+    def _result_of_unflagged(self, e: int) -> dict[str, Any]:
+        rows = self.scored_rows - self._flagged
+        variance = self._unflagged[e].m2 / rows if rows else 0.0
+        return {
+            "rows": rows,
+            **self._model_unflagged[e].result(variance),
+            "naive": {
+                "persistence": self._persistence_unflagged[e].result(variance),
+                "running_mean": self._running_unflagged[e].result(variance),
             },
         }
 
@@ -252,6 +271,7 @@ class StreamMetrics:
         for name in _MOMENTS:
             setattr(metrics, name, [Moments(*m) for m in tree.get(name, tree["_scored"])])
         for name in _ERRORS:
-            for errors, stored in zip(getattr(metrics, name), tree.get(name, tree["_model"]), strict=True):
+            older = tree[name.removesuffix("_unflagged")]
+            for errors, stored in zip(getattr(metrics, name), tree.get(name, older), strict=True):
                 vars(errors).update(stored)
         return metrics
