@@ -119,6 +119,16 @@ def test_moments():
     )
 
 
+@pytest.mark.parametrize(
+    "likelihood", [Poisson(jnp.asarray(0.3)), NegativeBinomial(jnp.asarray(0.3), jnp.asarray(2.0))]
+)
+def test_moments_never_overflow(likelihood: Poisson | NegativeBinomial):
+    for loc, var in ((1e30, 1.0), (0.0, 1e60), (1e99, 1e198), (-1e30, 1.0)):
+        mean, variance = likelihood.moments(jnp.asarray([loc]), jnp.asarray([[var]]))
+        assert np.isfinite(mean) and np.isfinite(variance), (loc, var)
+        assert variance >= mean >= 0.0
+
+
 def test_where_they_begin():
     y = np.array([0.0, 3.0, 1.0, 12.0])
     np.testing.assert_allclose(np.exp(Poisson.from_targets(y).intercept), 16.5 / 4.0, rtol=1e-12)

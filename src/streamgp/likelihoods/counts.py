@@ -18,6 +18,8 @@ from streamgp.numerics.student_t import ndtr
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _MOST = 80.0  # of the log of a Poisson's mean; exp(80) has a place in single precision as well
 
+_SHARE = 0.3  # of the largest logarithm, for a mean: its square times another such number is still one
+
 
 @register
 class Poisson(Likelihood):
@@ -143,9 +145,10 @@ def _log_predictive(likelihood: Poisson | NegativeBinomial, y: Array, loc: Array
 
 
 def _lognormal(mean: Array, var: Array) -> tuple[Array, Array]:
-    """Mean and variance of exp(eta), eta ~ N(mean, var)."""
-    m = jnp.exp(mean + 0.5 * var)
-    return m, m * m * jnp.expm1(var)
+    """Mean and variance of exp(eta), eta ~ N(mean, var); where they would overflow, as large as numbers may be."""
+    most = _SHARE * jnp.log(jnp.finfo(mean.dtype).max)
+    m = jnp.exp(jnp.minimum(mean + 0.5 * var, most))
+    return m, m * m * jnp.expm1(jnp.minimum(var, most))
 
 
 def _stirling(a: Array) -> Array:
