@@ -238,7 +238,8 @@ def check(name: str, made: list[Call], room: Path) -> list[str]:
     for call in made:
         if not hasattr(model, METHODS.get(call.what, "fit")):
             continue
-        rows, before = (model.rows_, probe(model, timed)) if model.__sklearn_is_fitted__() else (0, None)
+        fitted = model.__sklearn_is_fitted__()
+        rows, before = (model.rows_, probe(model, timed)) if fitted else (0, None)
         shutil.rmtree(room, ignore_errors=True)
         room.mkdir()
         where = f"{name}, call {len(ends)} ({call.what})"
@@ -258,7 +259,7 @@ def check(name: str, made: list[Call], room: Path) -> list[str]:
             continue
         except Exception as error:
             raise AssertionError(f"{where}: {type(error).__name__}: {error}") from error
-        if call.what == "fit" or (call.what in LEARN and model.rows_ > rows):
+        if call.what == "fit" or (call.what in LEARN and not fitted):
             timed = call.times is not None
         after = probe(model, timed)
         if call.what not in LEARN and before is not None:
