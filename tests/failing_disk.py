@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamgp import checkpoint
+from streamgp.checkpoint import directory
 
 
 class Disk:
@@ -27,7 +27,7 @@ class Disk:
         self.rename_undone: tuple[Path, bytes] | None = None
         self.paths: dict[int, Path] = {}
         self.fsync, self.replace, self.open_directory = os.fsync, os.replace, os.open
-        patch.setattr(checkpoint, "open", self._open, raising=False)
+        patch.setattr(directory, "open", self._open, raising=False)
         patch.setattr(os, "fsync", self._fsync)
         patch.setattr(os, "replace", self._replace)
         patch.setattr(os, "open", self._open_directory)

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -26,12 +25,15 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_help_takes_less_than_half_a_second() -> None:
+    """In time of the processor: on a busy machine a process waits for its turn."""
     best = float("inf")
-    for _ in range(5):  # a busy machine is slow now and then
-        start = time.perf_counter()
+    for _ in range(5):
+        before = os.times()
         result = run(f"{HELP}main()")
-        best = min(best, time.perf_counter() - start)
+        after = os.times()
         assert result.returncode == 0, result.stderr
+        spent = after.children_user - before.children_user + after.children_system - before.children_system
+        best = min(best, spent)
         if best < AT_MOST:
             break
     assert best < AT_MOST
