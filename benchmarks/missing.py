@@ -85,8 +85,9 @@ def main(
     for says, gappy, complete in RATIOS:
         cells = []
         for models in stored["runs"].values():
-            each = [g["nmse"] / c["nmse"] for g, c in zip(models[gappy], models[complete], strict=True)]
-            cells.append(f"{median(each):.2f} ({min(each):.2f} to {max(each):.2f})")
+            each = [g["nmse"] / c["nmse"] for g, c in zip(models[gappy], models[complete], strict=False)]
+            several = f" ({min(each):.2f} to {max(each):.2f})" if len(each) > 1 else ""
+            cells.append(f"{median(each):.2f}{several}")
         print(f"| {says} | " + " | ".join(cells) + " |")
     held = [
         f"{median(100 * run['coverage']['90'] for run in models['default, 10% missing']):.1f}"
