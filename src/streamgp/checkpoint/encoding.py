@@ -13,10 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from streamgp.precision import float64
+
 Class = TypeVar("Class", bound=type)
 
 registry: dict[str, type] = {}
 """The classes that a checkpoint may hold, by name; `register` fills it."""
+_former_names: dict[str, str] = {}
+_former_fields: dict[str, Mapping[str, str]] = {}
 
 # What safetensors stores under its own name; arrays of any other dtype go in as their bytes.
 _NATIVE = frozenset(
@@ -61,6 +65,33 @@ def register(cls: Class) -> Class:
         )
     registry[cls.__name__] = cls
     return cls
+
+
+def formerly(name: str, /, **fields: str) -> Callable[[Class], Class]:
+    """Let checkpoints of earlier versions load into a class that was renamed; use it above ``@register``.
+
+    Parameters
+    ----------
+    name
+        The name that the class had, or has still where only fields were renamed.
+    fields
+        The former names of fields, and what each is called now.
+
+    Raises
+    ------
+    ValueError
+        If the former name belongs to another registered class.
+    """
+
+    def decorate(cls: Class) -> Class:
+        if name != cls.__name__:
+            if name in registry or _former_names.get(name, cls.__name__) != cls.__name__:
+                raise ValueError(f"formerly: the name {name} belongs to another class; choose the one {cls} had")
+            _former_names[name] = cls.__name__
+        _former_fields[name] = fields
+        return cls
+
+    return decorate
 
 
 def encode(tree: Any) -> tuple[Any, dict[str, np.ndarray]]:
@@ -129,7 +160,7 @@ def encode(tree: Any) -> tuple[Any, dict[str, np.ndarray]]:
             f"functions, got {cls.__module__}.{cls.__qualname__}; convert it to one of these."
         )
 
-    with jax.enable_x64(True):
+    with float64():
         return visit(tree, ""), arrays
 
 
@@ -166,7 +197,7 @@ def decode(node: Any, arrays: Mapping[str, np.ndarray], functions: Mapping[str, 
         case {"$array": str(name), "kind": str(kind), "dtype": str(dtype), "shape": list(shape)}:
             try:
                 value = _restored(name, arrays, np.dtype(dtype), tuple(shape))
-                with jax.enable_x64(True):
+                with float64():
                     return _join_array(kind, value)
             except CheckpointError:
                 raise
@@ -210,14 +241,16 @@ def _defaults(cls: type) -> dict[str, Any]:
 
 def _build(name: str, fields: Mapping[str, Any]) -> Any:
     """An instance with these fields, set as a tree-unflatten sets them: its constructor does not run."""
-    cls = registry.get(name)
+    cls = registry.get(_former_names.get(name, name))
     if cls is None:
         raise CheckpointError(
             f"it holds a {name}, which is not among the registered classes; "
             f"import the module that defines it, or load it with the version that wrote it."
         )
     names = _field_names(cls)
-    fields = _defaults(cls) | dict(fields)  # of fields that are younger than the checkpoint
+    renamed = _former_fields.get(name, {})
+    fields = {renamed.get(field, field): value for field, value in fields.items()}
+    fields = _defaults(cls) | fields  # of fields that are younger than the checkpoint
     fill = getattr(cls, "with_younger_fields", dict)  # those that depend on the others
     fields = fill(fields)
     if set(fields) != set(names):
