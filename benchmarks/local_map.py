@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.colors import LogNorm
 
-from streamgp.models.sparse.combining import nearest
+from streamgp.models.sparse.combining import combine_nearest
 from streamgp_papers.local import Split, learnt, model, tracks
 
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "local.png"
@@ -28,7 +28,7 @@ def errors(rows: Split, method: str) -> tuple[np.ndarray, np.ndarray]:
     one = model(method, 2)
     state, _ = learnt(one, rows, SEED)
     made = one.predict(state, rows.X_test)
-    owner = np.asarray(nearest(state.models, jax.numpy.asarray(rows.X_test)).weights).argmax(axis=1)
+    owner = np.asarray(combine_nearest(state.models, jax.numpy.asarray(rows.X_test)).weights).argmax(axis=1)
     return np.abs(rows.mean + rows.scale * np.asarray(made.mean)[:, 0] - rows.y_test), owner
 
 

@@ -85,7 +85,7 @@ class Spec:
         and `likelihood`; or sparse Gaussian processes (`streamgp.models.sparse`), which use `lags`,
         `features_per_basis` (inducing inputs of each) and:
     batch_size, max_models, threshold, combination, steps, alpha
-        See `streamgp.models.sparse.LocalGPs` and `streamgp.models.sparse.Learning`.
+        See `streamgp.models.sparse.LocalGPs` and `streamgp.models.sparse.BatchOptimiser`.
     """
 
     model: str
