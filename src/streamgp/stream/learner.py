@@ -285,7 +285,7 @@ class StreamLearner:
     def _settle(self) -> None:
         """Make `_state` say what the rows that came singly have taught."""
         if self._singly and self._rowwise:
-            self._state = self._rowwise.settle()
+            self._state = self._rowwise.flush()
             self.restarted = self.restarted | frozenset(np.flatnonzero(self._rowwise.restarted).tolist())
             self._singly = False
 

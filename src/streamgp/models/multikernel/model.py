@@ -17,9 +17,8 @@ from streamgp.models.multikernel.losses import LogisticLoss
 from streamgp.numerics.batching import COMPILED, PIECES
 
 ERROR_MEMORY = 100  # rows over which the size of the errors is averaged
-GLITCH_THRESHOLD = (
-    6.0  # root mean square errors from the prediction: a target further out is a glitch, and counts as so far
-)
+# Root mean square errors from the prediction: a target further out is a glitch, and counts as being at that distance.
+GLITCH_THRESHOLD = 6.0
 CHANGE_ROWS = 5  # consecutive rows beyond the threshold that are no glitches
 
 

@@ -14,7 +14,7 @@ from streamgp.core import AnyArray, Info, Predictive, StreamModel
 from streamgp.models.sparse import combining
 from streamgp.models.sparse.combining import Combined
 from streamgp.models.sparse.glitches import TargetGuard, draw_in_rows, replace_glitches
-from streamgp.models.sparse.local import LocalModels
+from streamgp.models.sparse.local import LocalModels, empty_models
 from streamgp.models.sparse.splitting import (
     BatchOptimiser,
     learn_by_distance,
