@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from streamgp.models.gaussian.warmup import FittedExpert
+from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec
 from streamgp.stream.learner import StreamLearner
 
