@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "benchmarks"
 MODULES = sorted(path for path in BENCHMARKS.glob("*/*.py") if path.name != "__init__.py")
 PROGRAMS = {path: code for path in MODULES if "__main__" in (code := path.read_text(encoding="utf-8"))}
