@@ -33,11 +33,12 @@ def _measured(settings: StreamSettings, state: StreamState) -> np.ndarray:
     imputer = state.inputs.imputer
     if not state.model.takes_extra_variance or not state.rows:
         return np.zeros(imputer.width)
+    last = state.last_time
     base, moved, steps = imputer.probes(PROBES, state.inputs.scaling.scale)
 
     def mean(X: np.ndarray) -> np.ndarray:
         wide = state.inputs.lags.widen_next(X, state.targets.mean)
-        times = np.full(len(X)) if settings.timed else None
+        times = None if last is None else np.full(len(X), last)
         return np.asarray(predict_rows(settings, state, wide, times).mean) / np.asarray(state.targets.scale)
 
     change = mean(moved).reshape(imputer.width, len(base), -1) - mean(base)

@@ -98,14 +98,20 @@ def _learn_new_class(
     """Learn a row with a label that no row had before, which was predicted among the classes known so far."""
     predictive = predict_next(settings, state, X, times)
     while state.num_classes <= y[0, 0]:
-        if state.is_warmed_up:
-            model, model_state = state.model.add_class(state.model_state, state.num_classes, state.rows)
-            state = replace(state, model=model, model_state=model_state, num_classes=state.num_classes + 1)
-        else:
-            with one_blas_thread():
-                state = rebuild(settings, replace(state, num_classes=state.num_classes + 1), progress)
+        state = with_class(settings, state, progress)
     state, info = _learn_batch(settings, state, X, y, times, progress)
     return state, info._replace(predictive=predictive)
+
+
+@in_float64
+def with_class(settings: StreamSettings, state: StreamState, progress: Progress = None) -> StreamState:
+    """Return the state with one class more."""
+    more = replace(state, num_classes=state.num_classes + 1)
+    if not state.is_warmed_up:
+        with one_blas_thread():
+            return rebuild(settings, more, progress)
+    model, model_state = state.model.add_class(state.model_state, state.num_classes, state.rows)
+    return replace(more, model=model, model_state=model_state)
 
 
 def _learn_batch(

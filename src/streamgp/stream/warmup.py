@@ -10,9 +10,6 @@ import numpy as np
 
 from streamgp.core import Info, Predictive
 from streamgp.models.base import FittedModel, WarmupRows
-from streamgp.models.gaussian.model import Expert
-from streamgp.models.gaussian.warmup import opinion as prior_log_weights
-from streamgp.models.gaussian.warmup import provisional_experts
 from streamgp.numerics.batching import joined
 from streamgp.stream.batches import update_rows
 from streamgp.stream.forecast_queue import Origins
@@ -60,7 +57,9 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
         origins=Origins.empty(h, settings.width).paired(inputs)[1],
     )
     if ends:
-        best = _best_provisional_expert(settings, state)
+        # The provisional expert that did best goes on beside the fitted ones; a user's matrix counts these alone.
+        continues = settings.weighs_warmup and spec.rule != "Q"
+        best = task.best_provisional_expert(state.weights, settings.width, settings.seed) if continues else None
         model, experts = _fit(settings, rebuilt, widened[: state.rows - h], usual[h:], times, best, progress)
         rebuilt = replace(rebuilt, experts=tuple(experts))
     else:
@@ -104,14 +103,6 @@ def _provisional(settings: StreamSettings, state: StreamState, rows: RawRows) ->
     )
 
 
-def _best_provisional_expert(settings: StreamSettings, state: StreamState) -> Expert | None:
-    """Return the provisional filter that did best in the warm-up: it goes on beside those that are fitted."""
-    if not settings.weighs_warmup or settings.spec.rule == "Q":  # a user's matrix counts the others alone
-        return None
-    experts = provisional_experts(settings.width, settings.seed)
-    return experts[int(state.weights.reshape(len(experts), -1).sum(axis=1).argmax())]
-
-
 def _prior_log_weights(settings: StreamSettings, state: StreamState, info: Info, y: np.ndarray) -> np.ndarray | None:
     """Return what the later half of the warm-up says of the experts, of which some are no good at all."""
     if not settings.weighs_warmup:
@@ -120,7 +111,7 @@ def _prior_log_weights(settings: StreamSettings, state: StreamState, info: Info,
     n = (len(y) - h) // 2
     latest: Predictive = jax.tree.map(lambda a: a[len(y) - h - n : len(y) - h], info.predictive)
     density = np.asarray(latest.component_log_density(y[len(y) - n :]))
-    return prior_log_weights(density / max(h, 1), state.experts)
+    return settings.task.prior_log_weights(density / max(h, 1), state.experts)
 
 
 def _time_unit(settings: StreamSettings, times: np.ndarray) -> float:
@@ -135,12 +126,12 @@ def _fit(
     X: np.ndarray,
     y: np.ndarray,
     times: np.ndarray,
-    provisional_expert: Expert | None,
+    provisional_expert: Any,
     progress: Progress,
 ) -> FittedModel:
     targets = np.asarray((y - state.targets.mean) / state.targets.scale)
     rows = WarmupRows(state.inputs.standardised(X), targets, state.num_classes, _time_unit(settings, times))
     fitted = settings.family.fit(
-        settings.spec, rows, seed=settings.seed, progress=progress, incumbent=provisional_expert
+        settings.spec, rows, seed=settings.seed, progress=progress, provisional_expert=provisional_expert
     )
     return jax.block_until_ready(fitted)
