@@ -58,6 +58,7 @@ def learn_leading(
     n, gaps = _leading(~unlabelled), _has_nan(X[:n])
     if state.inputs.gains is None and gaps[0]:  # the stream's first gap
         state = with_measured_gains(settings, state)
+        n = min(n, max_batch(settings, state))
     if state.inputs.gains is None:
         n = min(n, _leading(~gaps))
     new = settings.task.new_class(y[:n], state.num_classes)
