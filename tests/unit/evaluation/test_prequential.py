@@ -1,0 +1,77 @@
+"""The test-then-train loop: what it records, and that it is the learner's own stream."""
+
+import numpy as np
+import pytest
+
+from streamgp.evaluation import RegressionMetrics, ScoredRows, prequential, results
+from streamgp.evaluation.prequential import collect
+from streamgp.models.registry import make_spec
+from streamgp.stream.learner import StreamLearner
+
+ROWS, WARMUP = 90, 24
+
+
+def stream() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(ROWS, 2))
+    return X, X[:, :1] - 2.0 * X[:, 1:] + 0.2 * rng.normal(size=(ROWS, 1))
+
+
+def run(chunk: int, scored_after: int = WARMUP) -> tuple[list[ScoredRows], RegressionMetrics, StreamLearner]:
+    X, y = stream()
+    learner = StreamLearner(make_spec("e-doebe", bases=["linear"]), num_inputs=2, warmup=WARMUP)
+    metrics = RegressionMetrics(["y"], scored_after)
+    chunks = [(X[i : i + chunk], y[i : i + chunk], None) for i in range(0, ROWS, chunk)]
+    return list(prequential(learner, chunks, metrics)), metrics, learner
+
+
+@pytest.mark.parametrize("chunk", [10, ROWS])
+def test_every_row_once_in_order(chunk: int):
+    parts, metrics, learner = run(chunk)
+    _, y = stream()
+    np.testing.assert_array_equal(np.concatenate([part.scores.y for part in parts]), y)
+    assert metrics.rows == learner.rows == ROWS
+    at = 0
+    for part in parts:
+        assert part.start == at % chunk
+        n = len(part.scores.y)
+        if at < WARMUP:
+            assert at + n <= WARMUP
+            assert part.weights is None
+        else:
+            assert part.weights is not None
+            assert part.weights.shape == (n, len(learner.experts))
+            np.testing.assert_allclose(part.weights.sum(1), 1.0, rtol=1e-12)
+        at += n
+
+
+def test_chunks_do_not_matter():
+    few, metrics, _ = run(ROWS)
+    many, others, _ = run(10)
+    for name in ("mean", "std", "q05", "q50", "q95", "pit", "crps", "log_density", "moment_log_density"):
+        a, b = (np.concatenate([getattr(part.scores, name) for part in parts]) for parts in (few, many))
+        # The CRPS of many components has six digits.
+        np.testing.assert_allclose(a, b, rtol=1e-6 if name == "crps" else 1e-8, atol=1e-12)
+    assert metrics.result()["pll"] == pytest.approx(others.result()["pll"], rel=1e-9)
+
+
+def test_scores_in_standardised_units():
+    """The log density of (y - m) / s under the prediction in those units is that of y plus log s."""
+    _, metrics, learner = run(ROWS)
+    _, y = stream()
+    found = results(metrics, learner)
+    unit = np.log(y[:WARMUP].std())
+    assert found["pll_standardised"] == pytest.approx(found["pll"] + unit, rel=1e-12)
+    assert found["pll_moment_standardised"] == pytest.approx(found["pll_moment"] + unit, rel=1e-12)
+    _, metrics, learner = run(ROWS, scored_after=ROWS)
+    assert results(metrics, learner)["pll_standardised"] is None
+
+
+def test_weights_move_out_of_the_parts():
+    """Those of hundreds of experts are nearly all that an evaluation holds: two copies would be twice as much."""
+    parts, metrics, learner = run(10)
+    expected = np.concatenate([part.weights for part in parts if part.weights is not None])
+    found = collect(parts, results(metrics, learner), learner, single=True)
+    assert np.isnan(found.weights[:WARMUP]).all()
+    np.testing.assert_array_equal(found.weights[WARMUP:], expected)
+    assert all(part.weights is None for part in parts)
