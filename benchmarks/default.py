@@ -24,7 +24,7 @@ from datasets import APART, CHOOSING, load
 from default_page import write_page
 from scipy.special import logsumexp
 
-from streamgp.models.registry import PRESETS
+from streamgp.models.presets import PRESETS
 from streamgp.models.spec import Spec
 from streamgp.numerics import student_t
 from streamgp.stream.learner import StreamLearner

@@ -31,7 +31,7 @@ from streamgp.models.multikernel import (
     squared_exponentials,
 )
 from streamgp.models.multikernel.omkr import kinds
-from streamgp.models.registry import MULTIKERNEL, SFG_MKL_DICTIONARY
+from streamgp.models.presets import MULTIKERNEL, SFG_MKL_DICTIONARY
 from streamgp_papers.many_kernels import FEATURES, LOSS, NEIGHBOURS
 from streamgp_papers.sfg import SECONDS
 

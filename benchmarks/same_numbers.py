@@ -16,7 +16,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from streamgp.models.registry import PRESETS
+from streamgp.models.presets import PRESETS
 
 WARMUP, ROWS = 500, 1_000
 THREADS = (1, 2, 4)

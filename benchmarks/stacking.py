@@ -7,7 +7,6 @@ tables of docs/weights.md; ``--page`` does only that.
 """
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -23,9 +22,10 @@ from scipy.special import logsumexp
 from scipy.stats import wilcoxon
 
 from streamgp.models.gaussian.warmup import FittedExpert
-from streamgp.models.registry import PRESETS
+from streamgp.models.presets import PRESETS
 from streamgp.models.spec import Spec
 from streamgp.stream.learner import StreamLearner
+from streamgp.weights.by_name import make_rule
 
 RESULTS = Path(__file__).parent / "results" / "stacking.json"
 PAGE = Path(__file__).parent.parent / "docs" / "weights.md"
@@ -68,7 +68,8 @@ def replay(spec: Spec, log_density: np.ndarray, mean: np.ndarray, groups: list[i
         if name == "stacking-newton" and len(groups) > NEWTON_EXPERTS:
             continue
         with jax.enable_x64(True):
-            log_weights = np.asarray(weigh(replace(spec, rule=name).make_rule(groups), jnp.asarray(log_density)))
+            rule = make_rule(name, groups, delta=spec.delta, share_rate=spec.share, switch=spec.switch)
+            log_weights = np.asarray(weigh(rule, jnp.asarray(log_density)))
         error = (np.exp(log_weights) * mean).sum(1) - y
         pll = float(np.mean(logsumexp(log_weights + log_density, axis=1)))
         scores[name] = {"pll": pll, "nmse": float(np.mean(error**2) / np.var(y))}

@@ -27,7 +27,8 @@ from streamgp.models.multikernel import (
     squared_exponentials,
 )
 from streamgp.models.multikernel.omkr import kinds
-from streamgp.models.registry import MULTIKERNEL, make_spec
+from streamgp.models.presets import MULTIKERNEL
+from streamgp.models.registry import make_spec
 
 COMPILED: list[str] = []
 jax.monitoring.register_event_duration_secs_listener(

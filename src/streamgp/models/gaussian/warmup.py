@@ -23,6 +23,7 @@ from streamgp.models.spec import Spec
 from streamgp.numerics.standardise import Standardiser
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.weights import SoftBayes, fixed_share, mixture
+from streamgp.weights.by_name import make_rule
 
 # A start whose evidence gains less than this share of its family's best ended on a plateau.
 FLAT_SHARE = 0.05
@@ -140,7 +141,9 @@ def fit_ensemble(
             full = f"{incumbent.name} {noise}" if len(kinds.names) > 1 else incumbent.name
             table.append(FittedExpert(full, label, dynamics_name, noise, incumbent.basis.num_features, 0.0))
             groups.append(len(fits))
-    rule = spec.make_rule(groups)
+    rule = make_rule(
+        spec.rule, groups, delta=spec.delta, share_rate=spec.share, switch=spec.switch, transition=spec.transition
+    )
     model = ensemble(
         experts,
         rule,
