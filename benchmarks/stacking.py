@@ -21,7 +21,7 @@ from default_page import put
 from scipy.special import logsumexp
 from scipy.stats import wilcoxon
 
-from streamgp.models.gaussian.warmup import FittedExpert
+from streamgp.models.base import FittedExpert
 from streamgp.models.presets import PRESETS
 from streamgp.models.spec import Spec
 from streamgp.stream.learner import StreamLearner

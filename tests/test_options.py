@@ -166,7 +166,7 @@ def test_no_text_of_an_option_is_written_twice():
     written = [
         path for folder in ("src", "docs") for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md")
     ]
-    for option in (*OPTIONS.values(), options.WARMUP, options.MISSING_VALUES):
+    for option in (*OPTIONS.values(), options.MISSING_VALUES):
         places = [path.name for path in written if option.help[:40] in path.read_text(encoding="utf-8")]
         assert set(places) <= {"options.py", "options.md"}, option.name
 

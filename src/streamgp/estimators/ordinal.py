@@ -9,7 +9,7 @@ from streamgp.estimators.access import alone
 from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.labels import LabelEstimator, Labels, as_labels, missing
 from streamgp.estimators.validation import Rows
-from streamgp.evaluation.ordinal import GradeMetrics
+from streamgp.evaluation.ordinal import OrdinalMetrics
 from streamgp.models.spec import Spec
 
 
@@ -103,8 +103,8 @@ class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
         self._labels, self._classes_at_start = known, len(known.names)
         return rows
 
-    def _metrics(self, unscored: int) -> GradeMetrics:
-        return GradeMetrics([str(grade) for grade in self._labels.names], unscored)
+    def _metrics(self, unscored: int) -> OrdinalMetrics:
+        return OrdinalMetrics([str(grade) for grade in self._labels.names], unscored)
 
 
 def _in_order(y: np.ndarray, grades: Any) -> Labels:
