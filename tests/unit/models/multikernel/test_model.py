@@ -26,7 +26,8 @@ from streamgp.models.multikernel import (
     squared_exponentials,
 )
 from streamgp.models.multikernel.omkr import kinds
-from streamgp.models.registry import MULTIKERNEL, make_spec
+from streamgp.models.presets import MULTIKERNEL
+from streamgp.models.registry import make_spec
 
 pytestmark = pytest.mark.slow
 
