@@ -26,7 +26,7 @@ from streamgp import (
     evaluate,
 )
 from streamgp.bases import Fourier
-from streamgp.evaluation.ordinal import score_grades
+from streamgp.evaluation.ordinal import score_ordinal
 from streamgp.filters.dynamics import random_walk, static
 from streamgp.likelihoods import Logistic, laplace_step
 from streamgp.models.generalised.model import GeneralisedExpert, generalised_ensemble
@@ -108,7 +108,7 @@ def _grade(make: Callable[[int], Any], seed: int, X: np.ndarray, y: np.ndarray, 
         probabilities = np.concatenate([np.full((1, len(grades)), 1.0 / len(grades)), result.probabilities])
     else:
         probabilities = np.concatenate(list(_rounded(model, X, y.astype(float), grades)))
-    scores = score_grades(_Listed(probabilities), (y - grades[0]).astype(float)[:, None])
+    scores = score_ordinal(_Listed(probabilities), (y - grades[0]).astype(float)[:, None])
     return {
         "rps": float(scores.rps[scored].mean()),
         "log_loss": float(-scores.log_density[scored].mean()),

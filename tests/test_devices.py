@@ -22,7 +22,8 @@ from streamgp.filters.engine import sharding, xla
 from streamgp.filters.engine.blocks import in_blocks
 from streamgp.filters.engine.clock import advance
 from streamgp.filters.kalman import FilterState
-from streamgp.models.gaussian.model import EnsembleState, Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import EnsembleState, ensemble
 from streamgp.weights import markov
 
 TESTS = Path(__file__).parent

@@ -17,7 +17,7 @@ from streamgp.app.pages.embedding import write_page
 from streamgp.app.wording import plural
 from streamgp.data import DataError, cells
 from streamgp.data.readers import Missing
-from streamgp.data.tables import Part, Table
+from streamgp.data.tables import Table, TableBatch
 from streamgp.estimators import StreamingGPLVM, warmup_of
 from streamgp.evaluation.neighbours import neighbour_error
 from streamgp.latent import EmbeddedRows, LatentLearner, LatentSpec
@@ -106,8 +106,8 @@ class EmbedRun:
         interrupt = Interrupt()
         with interrupt.watch(), progress_bar("warm-up", self.table.total) as bar:
             try:
-                for part in self._parts(interrupt):
-                    self._learn(part, bar, interrupt)
+                for batch in self._read_batches(interrupt):
+                    self._learn(batch, bar, interrupt)
             except Stop:
                 if not self.rows:
                     raise KeyboardInterrupt from None
@@ -147,19 +147,19 @@ class EmbedRun:
         """Return that of every row before it was learnt, in the units of the data; NaN in the warm-up."""
         return np.concatenate([one for _, _, one in self.embedded])
 
-    def _parts(self, interrupt: Interrupt) -> Iterator[Part]:
-        """Yield the parts of the file; the learner is made with the first of them."""
-        parts = self._read(interrupt)
-        first: list[Part] = []
+    def _read_batches(self, interrupt: Interrupt) -> Iterator[TableBatch]:
+        """Yield the batches of the file; the learner is made with the first of them."""
+        batches = self._read(interrupt)
+        first: list[TableBatch] = []
         error: DataError | None = None
         # The warm-up of a short file is shorter: its first rows tell how long the file is.
         wanted = 1 if self.options.warmup is not None or self.options.data == "-" else SHORT_FILE
         try:
-            while sum(len(part.rows) for part in first) < wanted and (part := next(parts, None)) is not None:
-                first.append(part)
+            while sum(len(batch.rows) for batch in first) < wanted and (batch := next(batches, None)) is not None:
+                first.append(batch)
         except DataError as found:
             error = found
-        count = sum(len(part.rows) for part in first)
+        count = sum(len(batch.rows) for batch in first)
         warmup = self.options.warmup or warmup_of(SHORT_FILE if self.options.data == "-" else count)
         try:
             neighbours = max(self.options.spec.max_neighbours, 2 * warmup)
@@ -170,25 +170,25 @@ class EmbedRun:
         yield from first
         if error is not None:
             raise error
-        yield from parts
+        yield from batches
 
-    def _read(self, interrupt: Interrupt) -> Iterator[Part]:
-        parts = iter(self.table)
+    def _read(self, interrupt: Interrupt) -> Iterator[TableBatch]:
+        batches = iter(self.table)
         while True:
             began = perf_counter()
             with interrupt.waiting():
-                part = next(parts, None)
+                batch = next(batches, None)
             self.seconds["read"] += perf_counter() - began
-            if part is None:
+            if batch is None:
                 return
-            yield part
+            yield batch
 
-    def _learn(self, part: Part, bar: Bar, interrupt: Interrupt) -> None:
-        self.rows.append(part.rows)
-        self.missing.append(np.isnan(part.X).sum(axis=1))
-        self.labels += part.labels or []
+    def _learn(self, batch: TableBatch, bar: Bar, interrupt: Interrupt) -> None:
+        self.rows.append(batch.rows)
+        self.missing.append(np.isnan(batch.X).sum(axis=1))
+        self.labels += batch.labels or []
         began, warm = perf_counter(), self.learner.is_warmed_up
-        for embedded in self.learner.learn(part.X):
+        for embedded in self.learner.learn(batch.X):
             self._keep(embedded)
             now = perf_counter()
             self.seconds["stream" if warm else "warmup"] += now - began

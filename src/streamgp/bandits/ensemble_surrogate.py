@@ -20,7 +20,8 @@ from streamgp.bandits.surrogate import Predictor, fixed_or_default
 from streamgp.bases import Fourier, HilbertSpace
 from streamgp.bases.base import Basis
 from streamgp.filters.dynamics import parse
-from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.numerics.batching import pieces
 from streamgp.numerics.standardise import Standardiser
 from streamgp.precision import in_float64

@@ -13,7 +13,7 @@ from streamgp.core import AnyArray
 from streamgp.filters.kalman import FilterState, Noise, predict_rows, prior_state, update_block
 from streamgp.latent.embedding import embed, summarise_complete, summarise_gappy
 from streamgp.latent.posterior import LatentPosterior
-from streamgp.models.gaussian.model import Expert
+from streamgp.models.expert import Expert
 from streamgp.numerics.linalg import add_diagonal, solve_small, symmetrise
 from streamgp.weights.rules import WeightRule, along
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn import metrics as sk
 
 from streamgp.checkpoint.encoding import decode, encode
-from streamgp.evaluation.classification import ClassMetrics, ClassScores
+from streamgp.evaluation.classification import ClassificationMetrics, ClassificationScores
 
 ROWS = 400
 NAMES = ["ash", "beech", "oak"]
@@ -36,7 +36,7 @@ def recorded(classes: int = 3, seed: int = 4) -> tuple[np.ndarray, np.ndarray]:
 
 
 def score(p: np.ndarray, y: np.ndarray, warmup: int, cuts: tuple[int, ...] = (), horizon: int = 0) -> dict[str, Any]:
-    metrics = ClassMetrics(NAMES[: p.shape[1]], warmup, horizon)
+    metrics = ClassificationMetrics(NAMES[: p.shape[1]], warmup, horizon)
     for start, stop in itertools.pairwise((0, *cuts, len(y))):
         metrics.add(metrics.score(Told(p[start:stop]), y[start:stop, None].astype(float)))
     return metrics.result()
@@ -80,7 +80,7 @@ def test_scores_are_those_of_scikit_learn(classes: int, warmup: int):
 
 
 @pytest.mark.parametrize("horizon", [0, 1, 3])
-def test_the_rivals_know_what_was_known(horizon: int):
+def test_the_baselines_use_what_was_known(horizon: int):
     p, y = recorded()
     late = max(horizon, 1)
     found = score(p, y, 20, horizon=horizon)["naive"]
@@ -96,13 +96,13 @@ def test_the_rivals_know_what_was_known(horizon: int):
     assert found["frequencies"]["brier"] == pytest.approx(np.mean(np.sum((q - np.eye(3)[y[20:]]) ** 2, axis=1)))
 
 
-def grows(cuts: tuple[int, ...]) -> tuple[dict[str, Any], list[ClassScores]]:
+def grows(cuts: tuple[int, ...]) -> tuple[dict[str, Any], list[ClassificationScores]]:
     """Labels of which one is new at row 150, the predictions having a column for it from 160 on."""
     p, y = recorded()
     y[:150] = np.minimum(y[:150], 1)
     y[150] = y[155] = 2
     two = p[:, :2] / p[:, :2].sum(1, keepdims=True)
-    metrics = ClassMetrics(NAMES, 100)
+    metrics = ClassificationMetrics(NAMES, 100)
     scores = []
     for start, stop in itertools.pairwise((0, *cuts, 160, ROWS)):
         told = Told(two[start:stop] if stop <= 160 else p[start:stop])
@@ -152,9 +152,9 @@ def test_chunks_do_not_matter(cuts: tuple[int, ...], horizon: int):
     same(grows(())[0], grows((149, 150, 151, 154))[0])
 
 
-def test_what_the_rivals_told():
+def test_what_the_baselines_predicted():
     p, y = recorded()
-    metrics = ClassMetrics(NAMES, 10)
+    metrics = ClassificationMetrics(NAMES, 10)
     parts = [metrics.add(metrics.score(Told(p[a]), y[a, None].astype(float))) for a in (slice(0, 3), slice(3, ROWS))]
     last, frequencies = (np.concatenate(each) for each in zip(*parts, strict=True))
     np.testing.assert_array_equal(last, [-1, *y[:-1]])
@@ -164,21 +164,21 @@ def test_what_the_rivals_told():
 
 def test_stored_in_the_middle_and_restored():
     p, y = recorded()
-    unbroken = ClassMetrics(NAMES, 50, 3)
+    unbroken = ClassificationMetrics(NAMES, 50, 3)
     unbroken.add(unbroken.score(Told(p[:80]), y[:80, None].astype(float)))
     tree = unbroken.to_tree()
     stored = encode(tree)
     rest = (Told(p[80:]), y[80:, None].astype(float))
     unbroken.add(unbroken.score(*rest))
     for kept in (decode(*stored, {}), tree, tree):
-        restored = ClassMetrics.from_tree(kept)
+        restored = ClassificationMetrics.from_tree(kept)
         restored.add(restored.score(*rest))
         assert restored.result() == unbroken.result()
 
 
 def test_without_a_scored_row_there_is_no_score():
     p, y = recorded()
-    for result in (score(p, y, ROWS), ClassMetrics(NAMES, 5).result()):
+    for result in (score(p, y, ROWS), ClassificationMetrics(NAMES, 5).result()):
         assert result["scored_rows"] == 0
         names = ("error_rate", "log_loss", "brier", "ece", "balanced_error", "naive", "recall")
         assert set(flat({name: result[name] for name in names}).values()) == {None}

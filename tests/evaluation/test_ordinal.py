@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.metrics import log_loss
-from test_labels import ROWS, Told, recorded, same
+from test_classification import ROWS, Told, recorded, same
 
 from streamgp.checkpoint.encoding import decode, encode
-from streamgp.evaluation.ordinal import GradeMetrics
+from streamgp.evaluation.ordinal import OrdinalMetrics
 
 GRADES = ["low", "mid", "high"]
 
 
 def score(p: np.ndarray, y: np.ndarray, warmup: int, cuts: tuple[int, ...] = (), horizon: int = 0) -> dict[str, Any]:
-    metrics = GradeMetrics(GRADES, warmup, horizon)
+    metrics = OrdinalMetrics(GRADES, warmup, horizon)
     for start, stop in itertools.pairwise((0, *cuts, len(y))):
         metrics.add(metrics.score(Told(p[start:stop]), y[start:stop, None].astype(float)))
     return metrics.result()
@@ -48,7 +48,7 @@ def test_scores_are_the_definitions(warmup: int):
 
 
 @pytest.mark.parametrize("late", [1, 4])
-def test_the_rivals(late: int):
+def test_the_baselines(late: int):
     p, y = recorded()
     found = score(p, y, 20, horizon=late)["naive"]
     off = np.abs(y[20 - late : -late] - y[20:])
@@ -72,18 +72,18 @@ def test_chunks_do_not_matter(cuts: tuple[int, ...]):
 
 def test_stored_in_the_middle_and_restored():
     p, y = recorded()
-    unbroken = GradeMetrics(GRADES, 50, 2)
+    unbroken = OrdinalMetrics(GRADES, 50, 2)
     unbroken.add(unbroken.score(Told(p[:80]), y[:80, None].astype(float)))
     tree = unbroken.to_tree()
     stored = encode(tree)
     rest = (Told(p[80:]), y[80:, None].astype(float))
     unbroken.add(unbroken.score(*rest))
     for kept in (decode(*stored, {}), tree, tree):
-        restored = GradeMetrics.from_tree(kept)
+        restored = OrdinalMetrics.from_tree(kept)
         restored.add(restored.score(*rest))
         assert restored.result() == unbroken.result()
 
 
 def test_without_a_scored_row_there_is_no_score():
-    result = GradeMetrics(GRADES, 5).result()
+    result = OrdinalMetrics(GRADES, 5).result()
     assert [result[name] for name in ("error_rate", "mae", "rps", "log_loss")] == [None] * 4
