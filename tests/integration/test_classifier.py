@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
 from streamgp import StreamingGPClassifier, evaluate
+from streamgp.stream.learning import with_class
 
 pytestmark = pytest.mark.slow
 
@@ -137,15 +138,15 @@ class TestANewClass:
     def test_beliefs_about_the_others_stay_as_they_are(self):
         X, y = two_classes()
         model = StreamingGPClassifier(**LINEAR).partial_fit(X, y)
-        before = model._learner._state.filters[0]
-        model._learner._admit_class()
-        after = model._learner._state.filters[0]
+        learner = model._learner
+        before = learner.state.model_state.filters[0]
+        after = with_class(learner.settings, learner.state).model_state.filters[0]
         n = before.mean.shape[-2]
         assert_array_equal(after.mean[..., :n, :], before.mean)
         assert_array_equal(after.cov[..., :n, :n], before.cov)
         assert_array_equal(after.mean[..., n:, :], 0.0)
         assert_array_equal(after.cov[..., n:, :n], 0.0)
-        prior = model._learner._model.groups[0].prior_var
+        prior = learner.state.model.groups[0].prior_var
         assert_allclose(after.cov[0, 0, n:, n:], float(prior[0, 0]) * np.eye(n), rtol=1e-12)
 
     def test_in_the_warm_up(self):

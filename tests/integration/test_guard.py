@@ -243,9 +243,10 @@ def test_a_sick_filter_is_left_out_and_starts_again(singly):
     X, y = stream(400)
     model = new().partial_fit(X[:200], y[:200])
     learner = model._learner
-    sick = jax.tree.map(np.array, learner._state.filters[0])
-    sick.cov[0, 0] = np.nan
-    learner._state = replace(learner._state, filters=(sick, *learner._state.filters[1:]))
+    first, *others = learner.state.model_state.filters
+    broken = jax.tree.map(np.array, first)
+    broken.cov[0, 0] = np.nan
+    learner.state = replace(learner.state, model_state=replace(learner.state.model_state, filters=(broken, *others)))
     errors = []
     for at in range(200, 400, 10):
         mean, std = model.predict(X[at : at + 10], return_std=True)
@@ -257,7 +258,7 @@ def test_a_sick_filter_is_left_out_and_starts_again(singly):
         else:
             model.partial_fit(X[at : at + 10], y[at : at + 10])
     model.predict(X[:1])
-    assert np.isfinite(learner._state.filters[0].cov).all()
+    assert np.isfinite(learner.state.model_state.filters[0].cov).all()
     assert len(learner.restarted) == 1
     assert np.sqrt(np.mean(np.square(errors))) < 0.15
 

@@ -79,6 +79,14 @@ class TestInputs:
         expected = np.column_stack([whole.mean, whole.std])[: len(found)]
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
+    def test_a_first_gap_shortly_before_the_columns_are_measured_again(self):
+        X, y = stream(1100, share=0.0)
+        X[1000::5, 0] = NAN
+        whole = evaluate(new(dynamics="walk 0.01"), X, y)
+        model = new(dynamics="walk 0.01")
+        parts = [evaluate(model, X[at : at + 8], y[at : at + 8]).std for at in range(0, 1100, 8)]
+        np.testing.assert_allclose(np.concatenate(parts), whole.std, rtol=1e-9)
+
     def test_nothing_of_the_future(self):
         X, y = stream()
         other, targets = X.copy(), y.copy()

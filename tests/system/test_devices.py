@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import equinox as eqx
@@ -161,10 +162,11 @@ def test_a_regressor_goes_on_with_its_experts_on_other_devices(tmp_path):
     here = StreamingGPRegressor("linear", warmup=16).partial_fit(X[:50], y[:50])
     there = deepcopy(here)
     regressors = [there, here]
-    there._learner._state = there._learner._state.spread(jax.devices()[:1])
+    state = there._learner.state
+    there._learner.state = replace(state, model_state=state.model_state.spread(jax.devices()[:1]))
     for each in regressors:
         each.partial_fit(X[50:100], y[50:100])
-    assert not isinstance(there._learner._state.filters[0], FilterState)
+    assert not isinstance(there._learner.state.model_state.filters[0], FilterState)
     there.save(tmp_path / "checkpoint")
     everyone = [*regressors, StreamingGPRegressor.load(tmp_path / "checkpoint")]
     predictions = [each.learn_one(X[100], y[100]).predict(X[101:], return_std=True) for each in everyone]

@@ -58,9 +58,9 @@ def test_every_preset_runs(name: str):
     assert {expert.name.split()[0] for expert in learner.experts} <= {*spec.bases, *provisional}
     single = len(learner.experts) == 1
     rule = Mixture if name == "default" else Share if name in switching and not single else BMA
-    assert isinstance(learner._model.rule, rule)
+    assert isinstance(learner.state.model.rule, rule)
     if "ie-gp" in name:
-        scales = np.concatenate([np.asarray(group.basis.lengthscale) for group in learner._model.groups])  # type: ignore[attr-defined]
+        scales = np.concatenate([np.asarray(group.basis.lengthscale) for group in learner.state.model.groups])  # type: ignore[attr-defined]
         np.testing.assert_allclose(np.sort(scales[:, 0]), [s for s in np.sort(IE_GP_DICTIONARY) if s in scales])
         np.testing.assert_array_equal(scales[:, 0], scales[:, 1])
     if name in ("i-ssgpr", "linear"):

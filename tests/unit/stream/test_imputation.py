@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamgp.checkpoint.encoding import decode, encode
-from streamgp.stream.autoregression import Belief, RowMoments, filtered, step
+from streamgp.stream.autoregression import Belief, RowMoments, filter_rows, step
 from streamgp.stream.imputation import REFRESH, WIDEST, Filled, Imputer
 
 NAN = np.nan
@@ -85,7 +85,7 @@ class TestAutoregression:
         X = rows(100)
         moments = RowMoments.of_first(X, np.concatenate([X[1:], X[:-1]], axis=1))
         X[40, 1] = NAN
-        assert [i for i, _ in filtered(moments, Belief(X[0], np.zeros((4, 4))), X)] == [40, 41]
+        assert [i for i, _ in filter_rows(moments, Belief(X[0], np.zeros((4, 4))), X)] == [40, 41]
 
 
 class TestImputer:

@@ -187,7 +187,7 @@ def test_what_the_experts_know_after_the_warm_up(posterior: str):
     y = 100.0 + X @ [[4.0], [-2.0]] + rng.normal(size=(n, 1))
     learner = StreamLearner(make_spec("linear", warmup_posterior=posterior), num_inputs=2, warmup=n)
     list(learner.learn(X, y))
-    noise = learner._model.groups[0].noise
+    noise = learner.state.model.groups[0].noise
     v, s2 = float(noise.prior_var.squeeze()), float(noise.noise_var.squeeze())
     centre, spread = y.mean(), y.std()
     Z, at = (X - X.mean(0)) / X.std(0), (X[:5] - X.mean(0)) / X.std(0)
