@@ -13,7 +13,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from streamgp.core import Predictive
 from streamgp.estimators import StreamingGPRegressor
-from streamgp.models.registry import PRESETS
+from streamgp.models.presets import PRESETS
 from streamgp.models.sparse import (
     Batch,
     BatchOptimiser,

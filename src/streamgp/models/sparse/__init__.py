@@ -4,10 +4,9 @@
 `streamgp.models.sparse.vfe`.
 """
 
-from streamgp.models.sparse.combining import COMBINATIONS
 from streamgp.models.sparse.fitting import EXACT_STEPS, fit_exact_hyperparameters
 from streamgp.models.sparse.local import LocalModel, LocalModels, empty_model
-from streamgp.models.sparse.model import METHODS, LocalGPs
+from streamgp.models.sparse.model import LocalGPs
 from streamgp.models.sparse.splitting import BatchOptimiser, relative_change
 from streamgp.models.sparse.vfe import (
     Batch,
@@ -21,9 +20,7 @@ from streamgp.models.sparse.vfe import (
 )
 
 __all__ = [
-    "COMBINATIONS",
     "EXACT_STEPS",
-    "METHODS",
     "Batch",
     "BatchOptimiser",
     "FunctionPosterior",

@@ -10,8 +10,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from streamgp.conformance import check_online_model
+from streamgp.models.options import COMBINATIONS
 from streamgp.models.sparse import (
-    COMBINATIONS,
     BatchOptimiser,
     KernelHyperparameters,
     LocalGPs,
