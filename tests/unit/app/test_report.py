@@ -14,7 +14,7 @@ import pytest
 
 from fake_run import NAMES, fake_run, textbook_metrics
 from streamgp.app import figures
-from streamgp.app.pages.numbers import LEVELS, running
+from streamgp.app.pages.regression import LEVELS, running
 from streamgp.app.pages.stream import BINS, bin_number, binned, scan
 from streamgp.app.report import write_report
 
