@@ -8,6 +8,7 @@ import polars as pl
 from scipy.stats import binomtest
 
 from streamgp.app.pages.stream import BINS, Windows, binned, times
+from streamgp.app.palette import EXPERTS_SHOWN
 
 TEMPLATE = "labels.html"
 _SCORES = ("error_rate", "log_loss", "confusion")
@@ -56,7 +57,7 @@ def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str,
     # The most frequent classes have colours of their own, in the order of their names.
     of_bins = bins["rows"].to_numpy() / rows
     share = {name: float(bins[f"came {places[name]}"].to_numpy() @ of_bins) for name in names}
-    ranked = sorted(names, key=lambda name: -share[name])[: figures.EXPERTS_SHOWN]
+    ranked = sorted(names, key=lambda name: -share[name])[:EXPERTS_SHOWN]
     shown = [name for name in names if name in ranked]
     legend = [{"name": name, "colour": f"expert{i}", "share": share[name]} for i, name in enumerate(shown)]
     context: dict[str, Any] = {
