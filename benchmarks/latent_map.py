@@ -13,8 +13,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from sklearn.decomposition import PCA
 
-from streamgp_papers.datasets import load
-from streamgp_papers.embeddings import Embedded, Images, embedded
+from streamgp_papers.data_files import load
+from streamgp_papers.embeddings import Embedded, Images, embed
 
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "latent.png"
 SEED = 0
@@ -57,7 +57,7 @@ def main() -> None:
     X, labels = load("usps", Path(sys.argv[1]), seed=SEED, keep_constant=True)
     some = Images(X, labels, round(0.1 * len(X)), SEED)
     with jax.enable_x64(True):
-        whole = embedded(some)
+        whole = embed(some)
         places = whole.places[:, whole.learner.leading]
         figure, axes = plt.subplots(2, 2, figsize=(9.2, 9.0), layout="constrained")
         scatter(axes[0, 0], some, PCA(2).fit_transform(X), "principal components")

@@ -15,7 +15,7 @@ from rich.text import Text
 from streamgp_papers.catalogue import REPRODUCTIONS
 from streamgp_papers.datasets import DATASETS
 from streamgp_papers.kinds import Reproduction, Shown
-from streamgp_papers.tables import Outcome, claims_table, figures_table, scores_table
+from streamgp_papers.tables import ReproductionResult, claims_table, figures_table, scores_table
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "reproductions"
@@ -24,7 +24,7 @@ LOCAL = HERE.parent / "docs" / "local.md"
 LATENT = HERE.parent / "docs" / "latent.md"
 
 
-def outcome(reproduction: Reproduction, stored: dict) -> Outcome:
+def collect_runs(reproduction: Reproduction, stored: dict) -> ReproductionResult:
     """What the kept runs show: as many trials as every data set has."""
     runs = stored["runs"]
     sets = list(dict.fromkeys(key.rsplit(" ", 1)[0] for key in runs))
@@ -32,7 +32,7 @@ def outcome(reproduction: Reproduction, stored: dict) -> Outcome:
         Shown(name, use.data) for use in reproduction.uses for name in (use.data, *use.stand_ins) if name in sets
     ]
     trials = min(sum(key.rsplit(" ", 1)[0] == name for key in runs) for name in sets)
-    return Outcome(reproduction, shown, (), runs, trials, stored["rows"])
+    return ReproductionResult(reproduction, shown, (), runs, trials, stored["rows"])
 
 
 def markdown(table: Table) -> str:
@@ -42,7 +42,7 @@ def markdown(table: Table) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def leak_table(found: Outcome) -> str:
+def leak_table(found: ReproductionResult) -> str:
     """By how much E-DOEBE is ahead of the best single family, with honest weights and with the leak (medians)."""
     lines = ["| data | best single family | E-DOEBE's lead | with the leak |", "|---|---|---|---|"]
     for data in dict.fromkeys(one.data for one in found.shown):
@@ -54,7 +54,7 @@ def leak_table(found: Outcome) -> str:
     return "\n".join(lines)
 
 
-def local_table(found: Outcome) -> str:
+def local_table(found: ReproductionResult) -> str:
     """Median RMSE of every model on every data set, and how many local models there were."""
     sets = list(dict.fromkeys(one.data for one in found.shown))
     names = [DATASETS[data].title for data in sets]
@@ -70,7 +70,7 @@ def local_table(found: Outcome) -> str:
     return "\n".join(lines)
 
 
-def latent_table(found: Outcome) -> str:
+def latent_table(found: ReproductionResult) -> str:
     """Median error of every method on every data set, and how long it took."""
     sets = list(dict.fromkeys(one.data for one in found.shown))
     names = [f"{DATASETS[data].title}, {found.of(data)[0]['rows']:,} rows" for data in sets]
@@ -98,7 +98,7 @@ def main() -> None:
         kept = ("of", "rows", "inputs", "models")
         stored["runs"] = {key: {n: run[n] for n in kept if n in run} for key, run in stored["runs"].items()}
         path.write_text(json.dumps(stored, indent=1) + "\n")
-        found = outcome(reproduction, stored)
+        found = collect_runs(reproduction, stored)
         trials = "1 trial" if found.trials == 1 else f"{found.trials} trials"
         rows = "all rows" if found.rows is None else f"the first {found.rows:,} rows"
         parts = [f"{reproduction.source}; {trials}, {rows}."]
