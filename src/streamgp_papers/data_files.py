@@ -12,7 +12,7 @@ from streamgp_papers.generated import Stream
 
 
 def is_available(name: str, directory: Path | None) -> bool:
-    """Tell whether a data set can be read from the directory, or needs no file."""
+    """Check whether a data set can be read from the directory, or needs no file."""
     file = DATASETS[name].file
     return not file or (directory is not None and (directory / file).is_file())
 

@@ -106,7 +106,7 @@ REGRET = Reproduction(
         "is the slope of log regret in log T over lengths from 512 on.",
         "Theorem 3: eta = T^-1/2, xi = T^-1/4 (the paper prints T^1/4), no greedy phase. Theorem 4: eta = xi = "
         "T^-1/2 and a constant beta = 1/N. Both assume losses in [0, 1] and bounded coefficients: targets lie in "
-        "[0, 1], and coefficients are projected to |theta| <= 1, which bounds losses by 4; the largest met is said.",
+        "[0, 1], and coefficients are projected to |theta| <= 1, which bounds losses by 4; the largest is printed.",
         "Theorems bound from above, for all T: an exponent below theirs does not contradict them, and one above on "
         "so few rows neither. Raker, whose regret is O(T^1/2) by the same argument, is beside them for that.",
     ),

@@ -40,7 +40,7 @@ class Figure:
 
 
 def higher_is_better(metric: str) -> bool:
-    """Tell log densities, which are better when higher, from errors and regrets."""
+    """Check whether higher scores are better: so are log densities, but not errors and regrets."""
     return metric.startswith("pll")
 
 

@@ -235,7 +235,7 @@ class EmbedJob:
     def _label_is_a_number(self) -> bool:
         """Whether the labels are numbers of so many values that neighbours need not have the same."""
         there = {label for label in self.labels if label}
-        return len(there) > MOST_CLASSES and np.isfinite(cells.numbers(sorted(there))).all().item()
+        return len(there) > MOST_CLASSES and np.isfinite(cells.to_numbers(sorted(there))).all().item()
 
     def _warnings(self) -> list[str]:
         said = [f"column '{name}' was left out: {why}" for name, why in self.table.dropped.items()]
