@@ -22,7 +22,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_a_run_tells_of_every_learner(directory, monkeypatch):
-    monkeypatch.setattr(many_kernels, "_causal", lambda *args: {"default": {"mse": 1.0, "seconds": 1.0}})
+    monkeypatch.setattr(many_kernels, "_score_causal", lambda *args: {"default": {"mse": 1.0, "seconds": 1.0}})
     run = many_kernels.run_many_kernels("airfoil-file", 0, directory=directory, rows=60)
     assert (run["rows"], run["inputs"]) == (60, 4)  # the constant input counts
     printed = {model for _, model, _ in sfg.TABLES.figures}
