@@ -134,7 +134,7 @@ def variational(data: str, directory: Path) -> dict[str, Any]:
     seconds = time.process_time() - began
     return {
         "rows": len(X),
-        "ours": {"error": some.error(ours.places[:, ours.learner.leading]), "seconds": our_seconds},
+        "ours": {"error": some.error(ours.coordinates[:, ours.learner.leading]), "seconds": our_seconds},
         "variational": {"error": some.error(np.asarray(model.X.mean)), "seconds": seconds},
         "times_as_long": seconds / our_seconds,
     }

@@ -15,8 +15,8 @@ from streamgp.models.multikernel import (
     squared_exponentials,
 )
 from streamgp.models.multikernel.warmup import RADIUS
-from streamgp.models.registry import IE_GP_DICTIONARY
-from streamgp.models.sparse import EXACT_STEPS, Batch, Learning, LocalModel, blank
+from streamgp.models.presets import IE_GP_DICTIONARY
+from streamgp.models.sparse import EXACT_STEPS, Batch, BatchOptimiser, LocalModel, empty_model
 from streamgp.numerics.batching import joined, pieces
 
 
@@ -44,7 +44,7 @@ def ssgp(X: np.ndarray, y: np.ndarray, seed: int, *, warmup: int, num_inducing: 
     It begins with all rows of the warm-up as one batch. These are predicted by another one, which begins with the
     first `batch_size` rows.
     """
-    blank_model = blank(num_inducing, X.shape[1], 1)
+    blank_model = empty_model(num_inducing, X.shape[1], 1)
     key = jax.random.key(seed)
     loc, var = np.zeros(len(X)), np.ones(len(X))
     model: LocalModel | None = None
@@ -57,15 +57,15 @@ def ssgp(X: np.ndarray, y: np.ndarray, seed: int, *, warmup: int, num_inducing: 
         rows = slice(first, min(first + batch_size, warmup if first < warmup else len(X)))
         now = jax.random.fold_in(key, first)
         if first == warmup:
-            model = Learning(EXACT_STEPS).begin(now, batch(slice(0, warmup)), blank_model, 0) or model
+            model = BatchOptimiser(EXACT_STEPS).begin(now, batch(slice(0, warmup)), blank_model, 0) or model
         if model is not None:
             loc[rows], var[rows] = _marginals(model, jnp.asarray(X[rows]))
         if rows.stop - first == batch_size:  # an incomplete batch is predicted, not learnt
             whole = batch(rows)
             learnt = (
-                Learning().begin(now, whole, blank_model, first)
+                BatchOptimiser().begin(now, whole, blank_model, first)
                 if model is None
-                else Learning().learn(now, model, whole)
+                else BatchOptimiser().learn(now, model, whole)
             )
             model = learnt or model
     return Predictive(np.zeros((len(X), 1)), loc[:, None, None], var[:, None, None])
@@ -74,6 +74,6 @@ def ssgp(X: np.ndarray, y: np.ndarray, seed: int, *, warmup: int, num_inducing: 
 @jax.jit
 def _marginals(model: LocalModel, X: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Compute means and variances of the targets."""
-    return model.posterior.mean(model.hyper, X)[:, 0], model.posterior.variance(
-        model.hyper, X
-    ) + model.hyper.noise_var
+    return model.posterior.mean(model.hyperparameters, X)[:, 0], model.posterior.variance(
+        model.hyperparameters, X
+    ) + model.hyperparameters.noise_var

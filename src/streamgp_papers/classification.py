@@ -1,6 +1,6 @@
 """The papers' experiments with classification: Lu et al. (2022), 7.2; Waxman and Djuric (2024), App. A."""
 
-from streamgp.models.registry import IE_GP_DICTIONARY
+from streamgp.models.presets import IE_GP_DICTIONARY
 from streamgp_papers.bank import Family
 from streamgp_papers.classification_baselines import BATCH, DEFAULT, GROUPS, MIN_PROBABILITY, NAMES, SSGP
 from streamgp_papers.classification_stream import run_classification

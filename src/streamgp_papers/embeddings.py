@@ -13,7 +13,14 @@ from sklearn.decomposition import PCA, IncrementalPCA, KernelPCA
 
 from streamgp.evaluation.neighbours import neighbour_error
 from streamgp.filters.dynamics import static
-from streamgp.latent import LENGTHSCALES, LatentLearner, LatentSpec, Placed, fit_places, principal_places
+from streamgp.latent import (
+    LENGTHSCALES,
+    EmbeddedRows,
+    LatentLearner,
+    LatentSpec,
+    fit_coordinates,
+    principal_coordinates,
+)
 from streamgp.numerics.batching import joined
 from streamgp.precision import in_float64
 from streamgp_papers.data_files import load
@@ -54,25 +61,25 @@ class Embedded(NamedTuple):
     """
 
     learner: LatentLearner
-    warmup: Placed
-    stream: Placed
+    warmup: EmbeddedRows
+    stream: EmbeddedRows
     seconds: float
 
     @property
-    def places(self) -> np.ndarray:
+    def coordinates(self) -> np.ndarray:
         """Return the coordinates of all rows under every expert (n, k, d)."""
-        return np.concatenate([self.warmup.found.places, self.stream.found.places])
+        return np.concatenate([self.warmup.posterior.coordinates, self.stream.posterior.coordinates])
 
     @property
     def chosen(self) -> np.ndarray:
         """Return the expert of each row, by the rule of the paper (Eq. 53)."""
         first = np.full(len(self.warmup.log_weights), self.best_of_warmup)
-        return np.concatenate([first, np.argmax(self.stream.log_weights + self.stream.found.log_joint, axis=1)])
+        return np.concatenate([first, np.argmax(self.stream.log_weights + self.stream.posterior.log_joint, axis=1)])
 
     @property
     def best_of_warmup(self) -> int:
         """Return the expert that explains the rows of the warm-up best."""
-        return int(np.argmax(self.warmup.found.log_joint[0]))
+        return int(np.argmax(self.warmup.posterior.log_joint[0]))
 
 
 def embed(some: Images, **changes: Any) -> Embedded:
@@ -81,52 +88,56 @@ def embed(some: Images, **changes: Any) -> Embedded:
     began = time.perf_counter()
     learner = LatentLearner(spec, some.X.shape[1])
     warmup, *rest = learner.learn(some.X)
-    learner.settle()
+    learner.flush()
     return Embedded(learner, warmup, joined(rest), time.perf_counter() - began)
 
 
-def align(places: np.ndarray, warmup: int, reference: int) -> np.ndarray:
+def align(coordinates: np.ndarray, warmup: int, reference: int) -> np.ndarray:
     """Rotate, scale and shift all experts' coordinates (n, k, d) to fit those of one on the warm-up's rows."""
-    target = places[:warmup, reference]
-    out = np.empty_like(places)
-    for k in range(places.shape[1]):
-        source = places[:warmup, k]
+    target = coordinates[:warmup, reference]
+    out = np.empty_like(coordinates)
+    for k in range(coordinates.shape[1]):
+        source = coordinates[:warmup, k]
         middle = source.mean(axis=0)
         rotation, fit = orthogonal_procrustes(source - middle, target - target.mean(axis=0))
         scale = fit / np.square(source - middle).sum()
-        out[:, k] = scale * (places[:, k] - middle) @ rotation + target.mean(axis=0)
+        out[:, k] = scale * (coordinates[:, k] - middle) @ rotation + target.mean(axis=0)
     return out
 
 
 def copy_nearest(some: Images, of: Embedded) -> np.ndarray:
     """Copy, after the warm-up, the leading expert's coordinates of the nearest row before each row: the control."""
     k = of.learner.leading
-    places = np.concatenate([of.warmup.found.places[:, k], np.zeros((len(some.X) - some.warmup, 2))])
+    coordinates = np.concatenate([of.warmup.posterior.coordinates[:, k], np.zeros((len(some.X) - some.warmup, 2))])
     squares = np.square(some.X).sum(axis=1)
     for first in range(some.warmup, len(some.X), 500):
         rows = slice(first, min(first + 500, len(some.X)))
         near = squares[: rows.stop] - 2.0 * some.X[rows] @ some.X[: rows.stop].T
         for i, distance in zip(range(rows.start, rows.stop), near, strict=True):
-            places[i] = places[np.argmin(distance[:i])]
-    return places
+            coordinates[i] = coordinates[np.argmin(distance[:i])]
+    return coordinates
 
 
 def score_ensemble(some: Images) -> Iterator[tuple[str, Score]]:
     """Score the ensemble on a stream, with several choices of its output."""
     whole = embed(some)
-    places, k = whole.places, whole.learner.leading
-    rows = np.arange(len(places))
-    yield "IE-GPLVM", {"error": some.error(places[:, k]), "seconds": whole.seconds}
-    yield "the paper's rule", {"error": some.error(places[rows, whole.chosen]), "seconds": whole.seconds}
-    aligned = align(places, some.warmup, whole.best_of_warmup)
+    coordinates, k = whole.coordinates, whole.learner.leading
+    rows = np.arange(len(coordinates))
+    yield "IE-GPLVM", {"error": some.error(coordinates[:, k]), "seconds": whole.seconds}
+    yield "the paper's rule", {"error": some.error(coordinates[rows, whole.chosen]), "seconds": whole.seconds}
+    aligned = align(coordinates, some.warmup, whole.best_of_warmup)
     yield "the paper's rule, aligned", {"error": some.error(aligned[rows, whole.chosen])}
-    yield "best expert, by the labels", {"error": min(some.error(places[:, i]) for i in range(places.shape[1]))}
-    yield "placed again at the end", {"error": some.error(whole.learner.place(some.X).found.places[:, k])}
+    yield (
+        "best expert, by the labels",
+        {"error": min(some.error(coordinates[:, i]) for i in range(coordinates.shape[1]))},
+    )
+    again = whole.learner.embed_rows(some.X).posterior.coordinates[:, k]
+    yield "placed again at the end", {"error": some.error(again)}
     yield "copy of the nearest row", {"error": some.error(copy_nearest(some, whole))}
     for name, changes in VARIANTS.items():
         if changes.get("batch_size") != 1 or len(some.X) <= MAX_SINGLE_ROWS:
             other = embed(some, **changes)
-            yield name, {"error": some.error(other.places[:, other.learner.leading]), "seconds": other.seconds}
+            yield name, {"error": some.error(other.coordinates[:, other.learner.leading]), "seconds": other.seconds}
 
 
 def score_with_gaps(some: Images) -> Iterator[tuple[str, Score]]:
@@ -136,14 +147,14 @@ def score_with_gaps(some: Images) -> Iterator[tuple[str, Score]]:
     one = embed(holes)
     k = one.learner.leading
     later = slice(some.warmup, None)
-    found = one.learner.place(holes.X[later]).found
-    mean, var = one.learner.reconstruct(found.places[:, k], found.precision[:, k])
+    found = one.learner.embed_rows(holes.X[later]).posterior
+    mean, var = one.learner.reconstruct(found.coordinates[:, k], found.precision[:, k])
     missed = (some.X[later] - mean)[gone[later]]
     std = np.sqrt(var)[gone[later]]
     yield (
         f"{MISSING:.0%} of entries missing",
         {
-            "error": some.error(one.places[:, k]),
+            "error": some.error(one.coordinates[:, k]),
             "seconds": one.seconds,
             "fill_rmse": float(np.sqrt(np.mean(np.square(missed)))),
             "coverage": float(np.mean(np.abs(missed) <= 1.96 * std)),
@@ -167,11 +178,11 @@ def embed_by_batch_gplvm(some: Images) -> np.ndarray:
 
     def fit(lengthscale: float, rows: np.ndarray) -> Any:
         key = jax.random.key(some.seed)
-        return fit_places(lengthscale, rows, principal_places(rows, 2), static(), key)
+        return fit_coordinates(lengthscale, rows, principal_coordinates(rows, 2), static(), key)
 
     few = Y[: some.warmup]
     best = max(LENGTHSCALES, key=lambda lengthscale: fit(lengthscale, few).log_joint)
-    return np.asarray(fit(best, Y).places)
+    return np.asarray(fit(best, Y).coordinates)
 
 
 def embed_by_kernel_pca(some: Images) -> tuple[np.ndarray, float]:
@@ -209,15 +220,15 @@ def score_baselines(some: Images, every: bool) -> Iterator[tuple[str, Score]]:
     }
     if every:
         methods["batch GPLVM"] = lambda: embed_by_batch_gplvm(some)
-        places, seconds = embed_by_kernel_pca(some)
-        yield "KernelPCA", {"error": some.error(places), "seconds": seconds}
+        coordinates, seconds = embed_by_kernel_pca(some)
+        yield "KernelPCA", {"error": some.error(coordinates), "seconds": seconds}
     for name, method in methods.items():
         began = time.perf_counter()
         try:
-            places = method()
+            coordinates = method()
         except ImportError:
             continue
-        yield name, {"error": some.error(places), "seconds": time.perf_counter() - began}
+        yield name, {"error": some.error(coordinates), "seconds": time.perf_counter() - began}
 
 
 @in_float64

@@ -13,8 +13,16 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from streamgp.core import Predictive
 from streamgp.estimators import StreamingGPRegressor
-from streamgp.models.registry import PRESETS
-from streamgp.models.sparse import Batch, Learning, LocalGPs, absorb, exact_hyper, no_site, posterior
+from streamgp.models.presets import PRESETS
+from streamgp.models.sparse import (
+    Batch,
+    BatchOptimiser,
+    LocalGPs,
+    absorb,
+    empty_posterior,
+    fit_exact_hyperparameters,
+    function_posterior,
+)
 from streamgp.models.sparse.warmup import from_spec
 from streamgp.precision import in_float64
 from streamgp_papers.data_files import load
@@ -106,12 +114,13 @@ def score_local_models(rows: Split, seed: int) -> Iterator[tuple[str, dict[str, 
     """Score WGPR with each way to combine its models, its two extremes, and the methods that it is compared with."""
     d, batches = rows.X.shape[1], len(rows.X) // BATCH
     yield from score_combinations(rows, seed)
+    hyperparameters = fit_exact_hyperparameters(*sample(rows, HYPER_ROWS, seed))
     others = {
         "OVFE": make_model("ovfe", d),
-        "OVFE, alpha 0.5": make_model("ovfe", d, learning=Learning(PRESETS["ovfe"].steps, alpha=0.5)),
+        "OVFE, alpha 0.5": make_model("ovfe", d, optimiser=BatchOptimiser(PRESETS["ovfe"].steps, alpha=0.5)),
         "one model a batch": make_model("solar-gp", d, threshold=2.0, max_models=batches, combination="nearest"),
         "SOLAR-GP": make_model("solar-gp", d, max_models=batches),
-        "LGPR": make_model("lgpr", d, max_models=batches, hyper=exact_hyper(*sample(rows, HYPER_ROWS, seed))),
+        "LGPR": make_model("lgpr", d, max_models=batches, hyperparameters=hyperparameters),
     }
     for name, each in others.items():
         state, cost = learn(each, rows, seed)
@@ -129,9 +138,11 @@ def score_baselines(rows: Split, seed: int) -> Iterator[tuple[str, dict[str, flo
     trees = HistGradientBoostingRegressor(random_state=seed).fit(rows.X, rows.y[:, 0])
     yield "HistGradientBoosting", _points(rows, trees.predict(rows.X_test))
     X, y = sample(rows, EXACT_ROWS, seed)
-    hyper = exact_hyper(*sample(rows, HYPER_ROWS, seed))
+    hyper = fit_exact_hyperparameters(*sample(rows, HYPER_ROWS, seed))
     Z = jnp.asarray(X)
-    exact = posterior(absorb(hyper, Z, Batch(Z, jnp.asarray(y), jnp.ones(len(X), bool)), no_site(Z, 1)))
+    exact = function_posterior(
+        absorb(hyper, Z, Batch(Z, jnp.asarray(y), jnp.ones(len(X), bool)), empty_posterior(Z, 1))
+    )
     mean = exact.mean(hyper, jnp.asarray(rows.X_test))
     var = exact.variance(hyper, jnp.asarray(rows.X_test)) + hyper.noise_var
     gaussian = Predictive(jnp.zeros((len(mean), 1)), mean[:, None, :], var[:, None, None])

@@ -29,8 +29,8 @@ from streamgp.models.multikernel import (
     falling,
     squared_exponentials,
 )
-from streamgp.models.multikernel.omkr import kinds
-from streamgp.models.registry import SFG_MKL_DICTIONARY
+from streamgp.models.multikernel.omkr import group_by_kernel
+from streamgp.models.presets import SFG_MKL_DICTIONARY
 from streamgp.precision import float64
 from streamgp.weights import BMA
 from streamgp_papers.data_files import load
@@ -143,7 +143,7 @@ def _score_omkr(data: str, directory: Path | None, rows: int | None) -> dict[str
     # Its kernels alone are exp(-|r|^2 / g): of lengthscale sqrt(g / 2).
     scales = tuple(scale * 2.0**-0.5 for scale in SFG_MKL_DICTIONARY)
     with float64():
-        kernels = kinds(squared_exponentials(scales))
+        kernels = group_by_kernel(squared_exponentials(scales))
         return _learn(OMKR(*kernels, LOSS, constant(len(y) ** -0.5), X.shape[1], len(y)), X, y, 0)
 
 

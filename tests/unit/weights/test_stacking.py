@@ -18,9 +18,10 @@ from oracles.stacking_loop import (
 )
 from streamgp import StreamingGPRegressor
 from streamgp.filters.noise import CONSTANT_NOISE
-from streamgp.models.gaussian.delayed_feedback import Judged, Waiting, judge
+from streamgp.models.gaussian.delayed_feedback import PendingForecasts, ScoringState, learn_from_targets
 from streamgp.models.registry import make_spec
 from streamgp.weights import BMA, DMA, ExponentiatedGradient, NewtonStep, SoftBayes, WeightRule
+from streamgp.weights.by_name import make_rule
 
 pytestmark = pytest.mark.slow
 
@@ -317,7 +318,8 @@ def test_a_name_chooses_the_rule_in_every_way_to_learn(name, tmp_path):
         options = {"bases": ["linear"], "dynamics": ["static", 1.0, "revert 0.5"], "warmup": 50} | options
         return StreamingGPRegressor("oebe", weights=name, **options)
 
-    rule = make_spec("oebe", weights=name).make_rule([0, 0, 1])
+    spec = make_spec("oebe", weights=name)
+    rule = make_rule(spec.rule, [0, 0, 1], delta=spec.delta, share_rate=spec.share, switch=spec.switch)
     assert jax.tree.structure(rule) == jax.tree.structure(NAMED[name])  # rates are part of the structure
     chunks = new().partial_fit(X, y)
     rows = new().partial_fit(X[:60], y[:60])
@@ -340,10 +342,10 @@ def test_a_block_of_rows_keeps_one_matrix_of_the_newton_step(horizon):
 
     def learn(state, loc, y):
         gap, mask = jnp.ones(n), jnp.ones(n, bool)
-        return judge(rule, CONSTANT_NOISE, state, loc, jnp.ones_like(loc), y, mask, gap)
+        return learn_from_targets(rule, CONSTANT_NOISE, state, loc, jnp.ones_like(loc), y, mask, gap)
 
-    waiting = Waiting.nothing(horizon, experts, 1, None) if horizon else None
-    state = Judged(rule.init(jnp.full(experts, -np.log(experts))), None, waiting)
+    pending = PendingForecasts.empty(horizon, experts, 1, None) if horizon else None
+    state = ScoringState(rule.init(jnp.full(experts, -np.log(experts))), None, pending)
     compiled = jax.jit(learn).lower(state, jnp.zeros((n, experts, 1)), jnp.zeros((n, 1))).compile()
     memory = compiled.memory_analysis()
     assert memory is not None
