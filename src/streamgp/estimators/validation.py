@@ -182,7 +182,7 @@ def _as_times(times: Any, rows: int, learner: StreamLearner | None) -> np.ndarra
     try:
         return given.astype(np.float64)
     except (TypeError, ValueError):
-        return cells.seconds(given.tolist())
+        return cells.to_seconds(given.tolist())
 
 
 def _check_finite(name: str, values: np.ndarray, advice: str) -> None:

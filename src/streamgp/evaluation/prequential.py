@@ -98,7 +98,7 @@ def _score_batch(
         return scores, metrics.add(scores, *marks)
     # The learner never mixes rows with a target and rows without one in a batch.
     scores: Any = _drop_target_scores(metrics.score(predictive, np.zeros_like(y), *exposed), y)
-    return scores, metrics.pass_over(scores)
+    return scores, metrics.add_unlabelled(scores)
 
 
 # The fields of scores that depend on the target.
