@@ -64,6 +64,7 @@ def greedy_of(K: np.ndarray, k: int, tolerance: float = 1e-12, rng: np.random.Ge
     return greedy(lambda i: K[:, i], np.diag(K), k, tolerance=tolerance, rng=rng)
 
 
+@pytest.mark.slow
 def test_a_long_chain_visits_subsets_as_often_as_they_are_likely(monkeypatch, unchecked):
     visits: Counter[Subset] = Counter()
 
@@ -94,6 +95,7 @@ def test_a_long_chain_visits_subsets_as_often_as_they_are_likely(monkeypatch, un
     assert distance(start, exact) > 0.5  # so that it is not where the chain sets out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 3])
 def test_a_few_steps_go_as_far_as_they_should(steps, unchecked):
     K, number, rng = uneven(), 2000, np.random.default_rng(steps)
