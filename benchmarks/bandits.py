@@ -18,7 +18,7 @@ from bandits_page import write_page
 from streamgp.bandits import TimeVaryingOptimizer
 from streamgp.bandits.kdpp import SwapChain
 from streamgp.bandits.problems import MovingBump, play
-from streamgp.numerics.pivoted_cholesky import greedy
+from streamgp.numerics.pivoted_cholesky import pivoted_cholesky
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "bandits.json"
@@ -61,7 +61,7 @@ def run_swaps() -> dict[str, float]:
     """Microseconds of a swap proposal of a chain, and of a fresh determinant (38 of 200 points)."""
     x = np.linspace(-50.0, 50.0, 200)
     K = np.exp(-0.5 * np.square((x[:, None] - x) / 5.0))
-    chosen = greedy(lambda i: K[:, i], np.ones(200), 38, tolerance=1e-6).chosen
+    chosen = pivoted_cholesky(lambda i: K[:, i], np.ones(200), 38, tolerance=1e-6).chosen
     chain = SwapChain(K, chosen, 1e-6)
     outside = np.setdiff1d(np.arange(200), chosen)
     jittered = K + 1e-6 * np.eye(200)

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from streamgp.bases import FAMILIES
+from streamgp.bases import BASES
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -39,7 +39,7 @@ def test_blocks_run(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file = tmp_path / document.with_suffix(".py").name
     file.write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    with patch.dict(FAMILIES):  # "add a basis" registers one
+    with patch.dict(BASES):  # "add a basis" registers one
         names = runpy.run_path(str(file))
         for name, value in names.items():
             if name.startswith("test_"):

@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from streamgp.bases import FAMILIES, Basis, Polynomial
+from streamgp.bases import BASES, Basis, Polynomial
 from streamgp.filters.dynamics import Dynamics, random_walk, static
 from streamgp.fitting.gaussian_evidence import Fit, fit_basis
 from streamgp.fitting.hyperparameter_samples import laplace_samples
 from streamgp.models.gaussian.model import Expert, ensemble
-from streamgp.numerics.batching import pieces
+from streamgp.numerics.batching import split_batches
 from streamgp.numerics.standardise import Standardiser
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.weights import BMA
@@ -35,7 +35,7 @@ class Family:
     name
         What tables call it.
     basis
-        A name of `streamgp.bases.FAMILIES`.
+        A name of `streamgp.bases.BASES`.
     features
         F to aim for.
     starts
@@ -99,7 +99,7 @@ def _basis(family: Family, X: np.ndarray, start: float, key: jax.Array) -> tuple
     """A basis at its start, and which of its hyperparameters to fit."""
     if family.basis == "polynomial":
         return Polynomial(X.shape[1], int(start)), ()
-    basis = FAMILIES[family.basis].from_data(X, num_features=family.features, start=start, key=key)
+    basis = BASES[family.basis].from_data(X, num_features=family.features, start=start, key=key)
     if family.plain:
         plain = jnp.full(X.shape[1], start)
         basis = eqx.tree_at(lambda b: b.lengthscale, basis, plain)  # type: ignore[attr-defined]
@@ -150,7 +150,7 @@ def stream(experts: Sequence[Expert], X: np.ndarray, y: np.ndarray) -> Iterator[
     """What the experts, from their priors on, expect of each row (n, D) before they see its target `y` (n, 1)."""
     model = ensemble(experts, BMA())
     state = model.init(jax.random.key(0))
-    for rows, size in pieces(len(X)):
+    for rows, size in split_batches(len(X)):
         n = rows.stop - rows.start
         padding = ((0, size - n), (0, 0))
         mask = jnp.asarray(np.arange(size) < n)

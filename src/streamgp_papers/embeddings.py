@@ -14,7 +14,7 @@ from sklearn.decomposition import PCA, IncrementalPCA, KernelPCA
 from streamgp.evaluation.neighbours import neighbour_error
 from streamgp.filters.dynamics import static
 from streamgp.latent import LENGTHSCALES, LatentLearner, LatentSpec, Placed, fit_places, principal_places
-from streamgp.numerics.batching import joined
+from streamgp.numerics.batching import concatenate
 from streamgp_papers.datasets import load
 
 WARMUP_SHARES = {"mnist": 0.05, "mnist-t10k": 0.05}  # of the rows; of other data sets a tenth, as in the paper
@@ -81,7 +81,7 @@ def embedded(some: Images, **changes: Any) -> Embedded:
     learner = LatentLearner(spec, some.X.shape[1])
     warmup, *rest = learner.learn(some.X)
     learner.settle()
-    return Embedded(learner, warmup, joined(rest), time.perf_counter() - began)
+    return Embedded(learner, warmup, concatenate(rest), time.perf_counter() - began)
 
 
 def aligned(places: np.ndarray, warmup: int, reference: int) -> np.ndarray:

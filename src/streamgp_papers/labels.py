@@ -25,7 +25,7 @@ from streamgp.fitting.hyperparameters import PRIOR_BOUNDS, constrain, limits, un
 from streamgp.fitting.laplace_evidence import LaplaceFit, fit_likelihood, laplace_log_evidence
 from streamgp.likelihoods import Logistic
 from streamgp.models.generalised.model import GeneralisedExpert, generalised_ensemble
-from streamgp.numerics.batching import pieces
+from streamgp.numerics.batching import split_batches
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import BMA
 from streamgp_papers.bank import Family, Likelihood, Member, fit_experts
@@ -34,7 +34,7 @@ from streamgp_papers.mixing import Mix, Weigher, points, short
 from streamgp_papers.rivals import Rows, predict
 from streamgp_papers.stream import score
 
-MOST_DIRECTIONS = 20  # so many hyperparameters have a Hessian; the centres of a network are perturbed
+MAX_DIRECTIONS = 20  # so many hyperparameters have a Hessian; the centres of a network are perturbed
 _STEP = 1e-3  # of the differences that it is made of
 
 
@@ -92,7 +92,7 @@ def _draws(
     bounds = {"basis": limits(basis, trainable), "log_prior_var": np.asarray(PRIOR_BOUNDS)}
     low, high = np.concatenate([b.reshape(-1, 2) for b in jax.tree.leaves(bounds)]).T
     root = np.sqrt(PERTURBATION) * np.eye(optimum.size)
-    if optimum.size <= MOST_DIRECTIONS:
+    if optimum.size <= MAX_DIRECTIONS:
         steps = _STEP * np.eye(optimum.size)
         slopes = [_slope(optimum + step, basis, trainable, X, y) for step in (*steps, *-steps)]
         up, down = np.split(np.asarray(slopes), 2)
@@ -116,7 +116,7 @@ def stream_labels(experts: Sequence[GeneralisedExpert], X: np.ndarray, y: np.nda
     """What the experts, from their priors on, say of each row (n, D) before they see its label `y` (n,)."""
     model = generalised_ensemble(experts, BMA())
     state = model.init(jax.random.key(0))
-    for rows, size in pieces(len(X)):
+    for rows, size in split_batches(len(X)):
         n = rows.stop - rows.start
         mask = jnp.asarray(np.arange(size) < n)
         piece = jnp.asarray(np.pad(X[rows], ((0, size - n), (0, 0))))

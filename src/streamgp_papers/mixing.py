@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from streamgp.core import Predictive
-from streamgp.weights import BMA, along, fixed_share, share
+from streamgp.weights import BMA, fixed_share, scan_rule, share
 from streamgp.weights.rules import WeightRule, posterior
 from streamgp_papers.bank import Member, Stretch
 
@@ -81,7 +81,7 @@ def _weigh(
 ) -> tuple[Any, Float[Array, "n k"], Float[Array, "n k"]]:
     """The state after all rows, and of every row the log weights before and after its own target."""
 
-    state, known = along(rule, state, log_density)
+    state, known = scan_rule(rule, state, log_density)
     before = jax.vmap(rule.predict)(known)
     return state, before, jax.vmap(posterior)(before, log_density)
 

@@ -21,7 +21,7 @@ from streamgp.bases import Fourier, HilbertSpace
 from streamgp.bases.base import Basis
 from streamgp.filters.dynamics import parse
 from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
-from streamgp.numerics.batching import pieces
+from streamgp.numerics.batching import split_batches
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import share
 
@@ -109,7 +109,7 @@ class Surrogate:
     def _updated(self, state: Any, scale: Standardiser, U: np.ndarray, y: np.ndarray, times: np.ndarray) -> Any:
         z = scale.transform(y[:, None])
         with jax.enable_x64(True):
-            for rows, size in pieces(len(y), _LEARNT):
+            for rows, size in split_batches(len(y), _LEARNT):
                 mask = np.arange(size) < rows.stop - rows.start
                 filled = [_filled(values[rows], size) for values in (_centred(U), z, times)]
                 X, targets, when = (jnp.asarray(values) for values in filled)

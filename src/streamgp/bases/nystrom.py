@@ -19,7 +19,7 @@ from streamgp.numerics.linalg import add_diagonal, cholesky, solve_lower
 # Variance of a little independent noise in the centres' values. To factorise, linalg's n eps would do, but then
 # features of long lengthscales carry errors of 1e-9: a row alone would differ by that from the same row in a block.
 NUGGET = 1e-6
-LEAST_VARIANCE = 0.5  # of the prior's 1, that a row of the region must keep
+MIN_VARIANCE = 0.5  # of the prior's 1, that a row of the region must keep
 
 
 @register
@@ -70,7 +70,7 @@ class Nystrom(Basis):
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
         """True for rows so far from all centres that less than half of the prior variance is left."""
         Phi = self(X)
-        return namespace(Phi).square(Phi).sum(-1) < LEAST_VARIANCE
+        return namespace(Phi).square(Phi).sum(-1) < MIN_VARIANCE
 
     def precomputed(self) -> "Nystrom":
         """With L^-1 at hand: a call then costs one product with it instead of a factorisation."""

@@ -27,14 +27,14 @@ from jaxtyping import Array, Bool, Float
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.student_t import ndtr
 
-SPREADS = np.array([0.2, 0.4, 0.7, 1.0, 1.5, 2.5])
+STD_FACTORS = np.array([0.2, 0.4, 0.7, 1.0, 1.5, 2.5])
 PRIOR = np.array([1.0, 2.5, 2.5, 10.0, 2.5, 2.5])  # rows, as if so many had been seen
 MEMORY = 0.99  # discount of the counts from row to row
 EDGE = 4.0
-_LEAST = float(scipy.special.ndtr(-EDGE))
+_MIN_LEVEL = float(scipy.special.ndtr(-EDGE))
 _STEPS = 60
-_SETTLED = 4.0 * np.finfo(np.float64).eps  # of a score: by less it moves from rounding alone
-_SAME = int(np.flatnonzero(SPREADS == 1.0)[0])
+_CONVERGED = 4.0 * np.finfo(np.float64).eps  # of a score: by less it moves from rounding alone
+_SAME = int(np.flatnonzero(STD_FACTORS == 1.0)[0])
 _GRID = np.linspace(-EDGE, EDGE, 1025)
 
 
@@ -59,7 +59,7 @@ def learn(counts: Float[AnyArray, "e j"], u: Float[AnyArray, " e"]) -> Float[Any
     return xp.where(xp.isfinite(u)[..., None], new, counts)
 
 
-def along(
+def learn_rows(
     counts: Float[AnyArray, "e j"], u: Float[AnyArray, "n e"], mask: Bool[AnyArray, " n"]
 ) -> tuple[Float[Array, "e j"], Float[Array, "n e j"]]:
     """Learn consecutive rows, those with a false `mask` passed over; also the counts before each of them."""
@@ -76,7 +76,7 @@ def below(v: Float[AnyArray, "*#batch j"], u: Float[AnyArray, "*#batch"]) -> Any
     xp = namespace(v, u)
     side = xp.minimum(u, 1.0 - u)  # G is symmetric; small levels have all their digits
     inner = (v * ndtr(_stretched(_scores(side)))).sum(-1)
-    lower = xp.where(side < _LEAST, side * _edge_density(v), inner)
+    lower = xp.where(side < _MIN_LEVEL, side * _edge_density(v), inner)
     return xp.where(u > 0.5, 1.0 - lower, lower)
 
 
@@ -84,14 +84,14 @@ def log_density(v: Float[AnyArray, "*#batch j"], u: Float[AnyArray, "*#batch"]) 
     """log g(u), by which the log density of the mixture is raised."""
     xp = namespace(v, u)
     inner = (v * _densities(_scores(u))).sum(-1)
-    return xp.log(xp.where(xp.abs(u - 0.5) > 0.5 - _LEAST, _edge_density(v), inner))
+    return xp.log(xp.where(xp.abs(u - 0.5) > 0.5 - _MIN_LEVEL, _edge_density(v), inner))
 
 
 def level(v: Float[AnyArray, "*#batch j"], p: Float[AnyArray, "*#batch"]) -> AnyArray:
     """The u with G(u) = p: the mixture's quantile of it is the recalibrated quantile of p."""
     xp = namespace(v, p)
     side = xp.minimum(p, 1.0 - p)
-    aim = _ndtri(xp.maximum(side, _LEAST * 1e-3))
+    aim = _ndtri(xp.maximum(side, _MIN_LEVEL * 1e-3))
 
     def newton(_: Any, search: tuple[AnyArray, AnyArray, AnyArray]) -> tuple[AnyArray, AnyArray, AnyArray]:
         low, high, z = search
@@ -103,16 +103,16 @@ def level(v: Float[AnyArray, "*#batch j"], p: Float[AnyArray, "*#batch"]) -> Any
         return low, high, xp.where((moved >= low) & (moved <= high), moved, 0.5 * (low + high))
 
     # Both ends are negative or zero, and the score is in between.
-    search = aim * SPREADS[-1], aim * SPREADS[0], xp.zeros_like(v[..., 0]) + aim * SPREADS[-1]
+    search = aim * STD_FACTORS[-1], aim * STD_FACTORS[0], xp.zeros_like(v[..., 0]) + aim * STD_FACTORS[-1]
     if xp is jnp:
         search = jax.lax.fori_loop(0, _STEPS, newton, tuple(xp.broadcast_to(a, search[2].shape) for a in search))
     else:
         for step in range(_STEPS):
             before, search = search[2], newton(step, search)
-            if np.all(np.abs(search[2] - before) <= _SETTLED * np.abs(before)):
+            if np.all(np.abs(search[2] - before) <= _CONVERGED * np.abs(before)):
                 break
     inner = ndtr(search[2])
-    lower = xp.where(side < _LEAST * _edge_density(v), side / _edge_density(v), inner)
+    lower = xp.where(side < _MIN_LEVEL * _edge_density(v), side / _edge_density(v), inner)
     return xp.where(p > 0.5, 1.0 - lower, lower)
 
 
@@ -123,12 +123,12 @@ def variance_factor(v: Float[AnyArray, "*batch j"]) -> Float[AnyArray, "*batch"]
 
 def _edge_density(v: Float[AnyArray, "*batch j"]) -> Float[AnyArray, "*batch"]:
     """g beyond the edge."""
-    return (v * scipy.special.ndtr(-EDGE / _factors(v))).sum(-1) / _LEAST
+    return (v * scipy.special.ndtr(-EDGE / _factors(v))).sum(-1) / _MIN_LEVEL
 
 
 def _scores(u: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch"]:
     """Normal scores within the edges."""
-    return _ndtri(namespace(u).clip(u, _LEAST, 1.0 - _LEAST))
+    return _ndtri(namespace(u).clip(u, _MIN_LEVEL, 1.0 - _MIN_LEVEL))
 
 
 def _densities(z: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch j"]:
@@ -145,8 +145,8 @@ def _stretched(z: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch j"]:
 
 
 def _factors(like: AnyArray) -> Float[np.ndarray, "..."]:
-    """`SPREADS`, along the last of as many axes."""
-    return SPREADS.reshape((1,) * (like.ndim - 1) + (-1,))
+    """`STD_FACTORS`, along the last of as many axes."""
+    return STD_FACTORS.reshape((1,) * (like.ndim - 1) + (-1,))
 
 
 def _normal(z: AnyArray) -> AnyArray:
@@ -171,7 +171,7 @@ def crps_change(
     mixtures, given with their `levels`, and y; G and F themselves are exact within the edges.
     """
     xp = namespace(v, *levels, *quantiles, y, u_y)
-    inside = xp.abs(u_y - 0.5) < 0.5 - _LEAST
+    inside = xp.abs(u_y - 0.5) < 0.5 - _MIN_LEVEL
     z = _scores(xp.stack([*levels, xp.where(inside, u_y, levels[0])], axis=1))
     x = xp.stack([*quantiles, xp.where(inside, y, quantiles[0])], axis=1)
     order = xp.argsort(z, axis=1)
@@ -204,7 +204,7 @@ def _squares(v: Float[AnyArray, "c j"], z: Float[AnyArray, "c m"]) -> Float[AnyA
 
 
 def _table() -> Float[np.ndarray, "g j j"]:
-    below = scipy.special.ndtr(_GRID[:, None] / SPREADS)
+    below = scipy.special.ndtr(_GRID[:, None] / STD_FACTORS)
     products = below[:, :, None] * below[:, None, :]
     return scipy.integrate.cumulative_simpson(products, x=_GRID, axis=0, initial=0.0)
 

@@ -35,7 +35,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         shorter data set (but 50 rows if there are). Before its end `predict` warns once that a simple default model
         is at work.
     bases
-        Names of basis families in place of the preset's: see ``streamgp.bases.FAMILIES``.
+        Names of basis families in place of the preset's: see ``streamgp.bases.BASES``.
     features_per_basis
         Features of each basis; None takes each family's default.
     n_samples

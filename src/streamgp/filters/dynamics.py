@@ -38,12 +38,12 @@ class Dynamics(eqx.Module):
             return f"revert {float(self.decay)!r}"
         return "static" if float(self.diffusion) == 0.0 else f"walk {float(self.diffusion)!r}"
 
-    def shrinkage(self, tau: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
-        """a(tau): the factor on the mean after a time tau."""
+    def transition(self, tau: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
+        """Return a(tau), the factor on the mean after a time tau."""
         return self.decay**tau
 
-    def spread(self, tau: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
-        """b(tau): the variance gathered in a time tau, relative to the prior variance.
+    def process_variance(self, tau: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
+        """Return b(tau), the variance that the weights gain in a time tau, in prior variances.
 
         ``diffusion (1 - decay^(2 tau)) / (1 - decay^2)``, which is ``diffusion tau`` for a random walk.
         """
@@ -53,17 +53,17 @@ class Dynamics(eqx.Module):
         return self.diffusion * xp.where(rate < 0.0, xp.expm1(safe * tau) / xp.expm1(safe), tau)
 
     def block(self, tau: Float[AnyArray, " n"]) -> tuple[Float[AnyArray, " n"], Float[AnyArray, "n n"]]:
-        """(a, b) of a block: Cov(theta_i, theta_j) = a_i a_j Sigma + b_ij v I.
+        """Return (a, b) of a block: Cov(theta_i, theta_j) = a_i a_j Sigma + b_ij v I.
 
         `tau` is the time from the last row before the block to each of its rows, not decreasing.
         """
-        return self.shrinkage(tau), self.gathered(tau, tau)
+        return self.transition(tau), self.process_covariance(tau, tau)
 
-    def gathered(self, one: Float[AnyArray, " n"], other: Float[AnyArray, " m"]) -> Float[AnyArray, "n m"]:
-        """The covariance of the weights at two times that is due to what they gathered, relative to the prior's."""
+    def process_covariance(self, one: Float[AnyArray, " n"], other: Float[AnyArray, " m"]) -> Float[AnyArray, "n m"]:
+        """Return what the dynamics' noise adds to the covariance of the weights at two times, in prior variances."""
         xp = namespace(one)
         one, other = one[:, None], other[None, :]
-        return self.spread(xp.minimum(one, other)) * self.decay ** xp.abs(one - other)
+        return self.process_variance(xp.minimum(one, other)) * self.decay ** xp.abs(one - other)
 
 
 def static() -> Dynamics:

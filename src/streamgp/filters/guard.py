@@ -23,19 +23,19 @@ from scipy.linalg import get_lapack_funcs
 from streamgp.checkpoint.encoding import register
 from streamgp.numerics.arrays import AnyArray, namespace
 
-LEAST_THRESHOLD, LARGEST_THRESHOLD = 4.0, 8.0  # c, in standard deviations
+MIN_THRESHOLD, MAX_THRESHOLD = 4.0, 8.0  # c, in standard deviations
 LEVEL_MEMORY = 0.98  # discount of the level of the squared innovations
 # Of the level: a filter that expects far too much has one near zero, which a few rows cannot tell; and between bursts
 # it falls, too.
-LEAST_FLOOR, LARGEST_FLOOR = 0.1, 1.0
-MOST_LEARNT = 4.0  # times the level: as much of a row beyond the threshold enters it
+MIN_FLOOR, MAX_FLOOR = 0.1, 1.0
+MAX_LEARNT = 4.0  # times the level: as much of a row beyond the threshold enters it
 RUN_MEMORY = 0.8  # discount of the share of rows beyond: the fifth in succession finds it above a half
 CHANGE = 0.5
-MOST_GROWN = 4.0  # times the innovation before: a row of a change is not further out
+MAX_GROWTH = 4.0  # times the innovation before: a row of a change is not further out
 AGREEMENT_MEMORY = 0.95  # discount of the share of outliers that the row after confirmed
 CONFIRMED = 0.5  # part of the outlier that the next innovation has to repeat to confirm it
 NO_AGREEMENT, FULL_AGREEMENT = 0.1, 0.4  # shares of confirmed outliers between which the threshold rises
-MOST_RAISED = 1e8  # times its variance: a row further out enters as one that is so far out
+MAX_RAISED = 1e8  # times its variance: a row further out enters as one that is so far out
 
 
 @register
@@ -77,8 +77,8 @@ class Limits(NamedTuple):
         """From the share of outliers that were confirmed."""
         part = (agreement - NO_AGREEMENT) / (FULL_AGREEMENT - NO_AGREEMENT)
         part = namespace(agreement).clip(part, 0.0, 1.0)
-        more = LARGEST_THRESHOLD**2 - LEAST_THRESHOLD**2
-        return cls(LEAST_THRESHOLD**2 + more * part, LEAST_FLOOR + (LARGEST_FLOOR - LEAST_FLOOR) * part)
+        more = MAX_THRESHOLD**2 - MIN_THRESHOLD**2
+        return cls(MIN_THRESHOLD**2 + more * part, MIN_FLOOR + (MAX_FLOOR - MIN_FLOOR) * part)
 
     def excess(self, level: Float[AnyArray, "*batch e"], z: Float[AnyArray, "*batch e"]) -> Float[AnyArray, "*batch"]:
         """The largest squared innovation over the largest that is still ordinary."""
@@ -102,9 +102,9 @@ def learn(guard: Guard, z: Float[AnyArray, "*batch e"]) -> tuple[Guard, Bool[Any
     limits = Limits.of(agreement)
     x = limits.excess(guard.level, z)
     beyond = x > 1.0
-    is_change = in_run & (along > 0.0) & ((z * z).sum(-1) <= MOST_GROWN**2 * size)
+    is_change = in_run & (along > 0.0) & ((z * z).sum(-1) <= MAX_GROWTH**2 * size)
     is_outlier = beyond & ~is_change
-    most = MOST_LEARNT * xp.maximum(guard.level, limits.floor[..., None])
+    most = MAX_LEARNT * xp.maximum(guard.level, limits.floor[..., None])
     entering = xp.where(beyond[..., None], xp.minimum(z * z, most), z * z)
     level = LEVEL_MEMORY * guard.level + (1.0 - LEVEL_MEMORY) * entering
     run = RUN_MEMORY * guard.run + (1.0 - RUN_MEMORY) * beyond
@@ -115,7 +115,7 @@ def learn(guard: Guard, z: Float[AnyArray, "*batch e"]) -> tuple[Guard, Bool[Any
 def bounded(raised: AnyArray) -> tuple[AnyArray, AnyArray]:
     """The factor on the variance of a row that is used, and the one on its innovation that goes with it."""
     xp = namespace(raised)
-    used = xp.minimum(raised, MOST_RAISED)
+    used = xp.minimum(raised, MAX_RAISED)
     return used, xp.sqrt(used / raised)
 
 

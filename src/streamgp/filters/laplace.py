@@ -44,11 +44,11 @@ def predict_rows(
     num_latents: int,
 ) -> Latent:
     """Latent values of each row, each as if it came `tau` after the last row learnt; `offset` is added to them."""
-    a, b = dynamics.shrinkage(tau), dynamics.spread(tau) * prior_var
-    spread = jnp.einsum("icdj,ij->icd", _cross(state, Phi, num_latents), Phi)
-    gathered = (b * jnp.sum(Phi * Phi, axis=1))[:, None, None] * jnp.eye(num_latents, dtype=Phi.dtype)[None]
+    a, b = dynamics.transition(tau), dynamics.process_variance(tau) * prior_var
+    explained = jnp.einsum("icdj,ij->icd", _cross(state, Phi, num_latents), Phi)
+    gained = (b * jnp.sum(Phi * Phi, axis=1))[:, None, None] * jnp.eye(num_latents, dtype=Phi.dtype)[None]
     loc = a[:, None] * _at_rows(state, Phi, num_latents) + offset[:, None]
-    return Latent(loc, jax.vmap(_possible)((a * a)[:, None, None] * spread + gathered))
+    return Latent(loc, jax.vmap(_possible)((a * a)[:, None, None] * explained + gained))
 
 
 def update_block(
@@ -87,7 +87,7 @@ def update_block(
     K = (a[:, None] * a[None])[:, None, :, None] * jnp.einsum("icdf,jf->icjd", cross, Phi)
     K = K + (b * gram)[:, None, :, None] * same[None, :, None, :]
     loc = a[:, None] * _at_rows(state, Phi, C) + offset[:, None]
-    ahead, shift, shrink, gains = _steps(likelihood, K, loc, jnp.where(mask, y, 0.0), mask)
+    predicted, shift, shrink, gains = _steps(likelihood, K, loc, jnp.where(mask, y, 0.0), mask)
     # What one step does to the rows after it, it does to the weights at the block's end: their covariances with the
     # rows, G, obey G_i = C_i - sum over j < i of G_j gains_ji, C_i those before any step.
     before = jnp.arange(n)[:, None] < jnp.arange(n)[None]
@@ -98,7 +98,7 @@ def update_block(
     mean = a[-1] * state.mean + G.T @ shift.reshape(n * C, 1)
     shrunk = (shrink @ G.reshape(n, C, C * F)).reshape(n * C, C * F)
     cov = symmetrise(add_diagonal(a[-1] * a[-1] * state.cov - G.T @ shrunk, b[-1, -1]))
-    return FilterState(mean, cov), ahead
+    return FilterState(mean, cov), predicted
 
 
 def update_blocks(
@@ -149,16 +149,16 @@ def _steps(
     def step(carry: tuple, row: tuple) -> tuple:
         (loc, K), (i, y, learn) = carry, row
         V = K[i]
-        ahead = loc[i], jnp.asarray(_possible(V[:, i]))
-        shift, shrink = (jnp.where(learn, part, 0.0) for part in laplace_step(likelihood, y, *ahead))
+        predicted = loc[i], jnp.asarray(_possible(V[:, i]))
+        shift, shrink = (jnp.where(learn, part, 0.0) for part in laplace_step(likelihood, y, *predicted))
         gains = jnp.einsum("ce,end->cnd", shrink, V)
         loc = loc + jnp.einsum("c,cnd->nd", shift, V)
         K = K - jnp.einsum("cnd,cme->ndme", V, gains)
-        return (loc, K), (*ahead, shift, shrink, gains)
+        return (loc, K), (*predicted, shift, shrink, gains)
 
     rows = (jnp.arange(len(y)), y, mask)
-    _, (ahead_loc, ahead_cov, shift, shrink, gains) = jax.lax.scan(step, (loc, K), rows)
-    return Latent(ahead_loc, ahead_cov), shift, shrink, gains
+    _, (predicted_loc, predicted_cov, shift, shrink, gains) = jax.lax.scan(step, (loc, K), rows)
+    return Latent(predicted_loc, predicted_cov), shift, shrink, gains
 
 
 def _possible(cov: Float[AnyArray, "c c"]) -> Float[AnyArray, "c c"]:

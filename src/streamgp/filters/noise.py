@@ -25,14 +25,14 @@ from jaxtyping import Bool, Float
 
 from streamgp.checkpoint.encoding import register
 from streamgp.numerics.arrays import AnyArray, namespace
-from streamgp.numerics.student_t import LEAST_DOF
+from streamgp.numerics.student_t import MIN_DOF
 
 CONSTANT = "constant"
 # Where nothing is forgotten the prior counts as much as this many rows: enough for the t to have a variance.
 PRIOR_ROWS = 10.0
 # The variance stays above this share of the filter's own: after thousands of rows without any error it would not.
-LEAST_FACTOR = 1e-12
-MOST_LEARNT = 4.0  # times the expected square: as much of an outlier enters the level of the noise
+MIN_FACTOR = 1e-12
+MAX_LEARNT = 4.0  # times the expected square: as much of an outlier enters the level of the noise
 
 
 @register
@@ -93,7 +93,7 @@ class NoiseKinds(eqx.Module):
         rate = np.tile(shape[None, :, None], (num_filters, 1, num_outputs))
         return NoiseState(shape, rate, np.zeros((num_filters, num_outputs)))
 
-    def ahead(
+    def predict(
         self,
         states: NoiseState,
         loc: Float[AnyArray, "n k e"],
@@ -131,7 +131,7 @@ class NoiseKinds(eqx.Module):
     ) -> NoiseState:
         """Learn from the filters' errors in a row, and from the variances that they expected.
 
-        An outlier is not held to be noise: of its square `MOST_LEARNT` times what was expected enters at most, and
+        An outlier is not held to be noise: of its square `MAX_LEARNT` times what was expected enters at most, and
         the error before it stays the last one. An error that is not finite teaches nothing.
         """
         discount = np.asarray([1.0 if d is None else d for d in self.discounts])
@@ -140,13 +140,13 @@ class NoiseKinds(eqx.Module):
         xp = namespace(state.rate, error)
         square, level = fresh * fresh / var[:, None], state.rate / state.shape[None, :, None]
         if is_outlier is not None:
-            square = xp.where(is_outlier[:, None, None], xp.minimum(square, MOST_LEARNT * level), square)
+            square = xp.where(is_outlier[:, None, None], xp.minimum(square, MAX_LEARNT * level), square)
             error = xp.where(is_outlier[:, None], state.error, error)
         square = xp.where(xp.isfinite(square), square, level)
         error = xp.where(xp.isfinite(error), error, 0.0)
         shape = discount * state.shape + half
         rate = discount[None, :, None] * state.rate + half[None, :, None] * square
-        return NoiseState(shape, xp.maximum(rate, LEAST_FACTOR * shape[None, :, None]), error)
+        return NoiseState(shape, xp.maximum(rate, MIN_FACTOR * shape[None, :, None]), error)
 
     def update_rows(
         self,
@@ -188,7 +188,7 @@ def parse(names: Sequence[str | float]) -> NoiseKinds:
     ValueError
         If a name is unknown or a number out of range: predictions need a variance, hence a memory of some rows.
     """
-    least = 1.0 - 1.0 / LEAST_DOF
+    least = 1.0 - 1.0 / MIN_DOF
     kinds: list[tuple[float | None, float]] = []
     for name in names:
         words = str(name).split()

@@ -99,7 +99,7 @@ MAX_STEPS = 200
 _NOISE_BOUNDS = (np.log(NOISE_FLOOR), np.log(1e2))
 # The most that the prior variance of the function may be of the noise variance, in the mean of the rows: what lies
 # beyond leaves a covariance few digits, and evidence that still rises there is mostly that of rounding.
-MOST_RATIO = 1e10
+MAX_RATIO = 1e10
 _STIFFNESS = 10.0  # nats per row and squared nat beyond: evidence rises by half a nat per nat at most
 
 
@@ -135,13 +135,13 @@ def loss(
 ) -> Float[Array, ""]:
     """Negative log evidence per row and output, in the coordinates of `unconstrain`, flattened.
 
-    Beyond `MOST_RATIO` it rises steeply.
+    Beyond `MAX_RATIO` it rises steeply.
     """
     _, unravel = ravel_pytree(unconstrain(basis, trainable))
     moved, v, s2 = _constrain(basis, trainable, unravel(flat))
     Phi = moved(X)
     size = jnp.maximum(jnp.mean(jnp.sum(Phi * Phi, axis=1)), jnp.finfo(Phi.dtype).tiny)
-    beyond = jnp.log(v * size / (s2 * MOST_RATIO))
+    beyond = jnp.log(v * size / (s2 * MAX_RATIO))
     return -log_evidence(Phi, y, v, s2) / y.size + _STIFFNESS * jnp.square(jnp.maximum(beyond, 0.0))
 
 

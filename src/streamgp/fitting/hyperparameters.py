@@ -41,7 +41,7 @@ def limits(model: Basis | Likelihood, names: tuple[str, ...]) -> dict[str, Float
 
 
 def search(
-    objective: Callable[[np.ndarray], tuple[Array, Array]], start: Any, bounds: Any, most_steps: int
+    objective: Callable[[np.ndarray], tuple[Array, Array]], start: Any, bounds: Any, max_steps: int
 ) -> OptimizeResult:
     """The least value of a function that comes with its gradient, by L-BFGS-B.
 
@@ -66,7 +66,7 @@ def search(
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
-        options={"maxiter": most_steps, "ftol": 1e-7, "gtol": 1e-5, "maxcor": 20},
+        options={"maxiter": max_steps, "ftol": 1e-7, "gtol": 1e-5, "maxcor": 20},
     )
     if found.status == _ABNORMAL or not found.fun < _HUGE:
         found.fun, found.x = best, where

@@ -29,12 +29,12 @@ MAX_NEWTON = 50
 TOLERANCE = 1e-6  # of the last Newton step; what is left after it is of the order of its square
 MAX_STEPS = 80  # of L-BFGS-B
 # The largest prior standard deviation of a latent value: on separable data the evidence is all but flat beyond.
-MOST_LATENT_STD = 30.0
+MAX_LATENT_STD = 30.0
 # A likelihood's own hyperparameters have a Gaussian prior around where they start, in their coordinates, so that one
 # that the targets do not determine (the intercept where there is one class, the rate where all counts are zero) does
 # not run away. It costs half a nat over all rows to be this far off.
-SPREAD = 5.0
-_REACH = 6.0 * SPREAD  # no hyperparameter of a likelihood goes farther than this
+PRIOR_STD = 5.0
+_REACH = 6.0 * PRIOR_STD  # no hyperparameter of a likelihood goes farther than this
 
 
 def laplace_log_evidence(
@@ -201,7 +201,7 @@ def fit_likelihood(
     """Maximise the evidence over v and the hyperparameters of the basis and the likelihood, by L-BFGS-B.
 
     The basis and the likelihood set out from where they stand, and v from latent values of variance 1 in the mean of
-    the rows. Their prior standard deviation stays below `MOST_LATENT_STD` (with the features of the start).
+    the rows. Their prior standard deviation stays below `MAX_LATENT_STD` (with the features of the start).
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def fit_likelihood(
         mode = jnp.where(jnp.isfinite(found).all(), found, mode)  # from which the next search for it sets out
         return value, gradient
 
-    most = min(2.0 * np.log(MOST_LATENT_STD) - np.log(max(size, 1e-8)), PRIOR_BOUNDS[1])
+    most = min(2.0 * np.log(MAX_LATENT_STD) - np.log(max(size, 1e-8)), PRIOR_BOUNDS[1])
     bounds = {
         "basis": limits(basis, trainable),
         "likelihood": _likelihood_limits(likelihood),
@@ -284,7 +284,7 @@ def _log_prior(hyper: dict[str, Any], likelihood: Likelihood) -> Array:
     """Of the hyperparameters of a likelihood around where they start, up to a constant."""
     start = unconstrain(likelihood, tuple(likelihood.trainable))
     squares = (jnp.sum((hyper[name] - start[name]) ** 2) for name in start)
-    return -0.5 * sum(squares, jnp.asarray(0.0)) / SPREAD**2
+    return -0.5 * sum(squares, jnp.asarray(0.0)) / PRIOR_STD**2
 
 
 @eqx.filter_jit

@@ -18,7 +18,7 @@ from streamgp.latent.embedding import Found
 from streamgp.latent.model import LatentEnsemble, LatentState
 from streamgp.latent.neighbours import Neighbours
 from streamgp.latent.warmup import LENGTHSCALES, filled_in, fit_places, principal_places
-from streamgp.numerics.batching import joined
+from streamgp.numerics.batching import concatenate
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.weights import BMA, fixed_share
 
@@ -259,7 +259,7 @@ class LatentLearner:
     def place(self, Y: Float[np.ndarray, "n e"]) -> Placed:
         """Where rows are, without learning them; each is taken to be the next."""
         size = self.spec.batch_size
-        return joined([self._placed(Y[first : first + size]) for first in range(0, len(Y), size)])
+        return concatenate([self._placed(Y[first : first + size]) for first in range(0, len(Y), size)])
 
     def reconstruct(
         self, places: Float[np.ndarray, "n d"], precision: Float[np.ndarray, "n d d"] | None = None
@@ -282,7 +282,7 @@ class LatentLearner:
             with jax.enable_x64(True), one_blas_thread():
                 mean, var = self.model.reconstruct(self.state, k, *map(jnp.asarray, filled))
             parts.append((np.asarray(mean)[:n], np.asarray(var)[:n]))
-        mean, var = joined(parts)
+        mean, var = concatenate(parts)
         return self.mean + self.scale * mean, self.scale**2 * stretch * var
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -362,7 +362,7 @@ class LatentLearner:
         if len(parts) == 1:
             return parts[0][1]
         order = np.argsort(np.concatenate([np.flatnonzero(kind) for kind, _ in parts]))
-        return Found(*(a[order] for a in joined([found for _, found in parts])))
+        return Found(*(a[order] for a in concatenate([found for _, found in parts])))
 
     def _find_alike(self, rows: np.ndarray) -> Found:
         """Of rows that all have gaps, or none."""

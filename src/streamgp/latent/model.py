@@ -10,11 +10,11 @@ from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray
-from streamgp.filters.kalman import FilterState, Noise, predict_rows, prior_state, update_block
+from streamgp.filters.kalman import ExpertVariances, FilterState, predict_rows, prior_state, update_block
 from streamgp.latent.embedding import Found, complete_rows, embed, observed_rows
 from streamgp.models.gaussian.model import Expert
 from streamgp.numerics.linalg import add_diagonal, solve_small, symmetrise
-from streamgp.weights.rules import WeightRule, along
+from streamgp.weights.rules import WeightRule, scan_rule
 
 MOST_MISFIT = 100.0  # mean squared error of a row in units of the variance; one that is off by more counts as this
 
@@ -115,7 +115,7 @@ class LatentEnsemble(eqx.Module):
 
         def one(job: tuple[Expert, FilterState, Array, Array]) -> tuple[FilterState, tuple[Array, Array]]:
             expert, belief, x, level = job
-            noise = Noise(expert.prior_var, expert.noise_var)
+            noise = ExpertVariances(expert.prior_var, expert.noise_var)
             Phi = jnp.where(mask[:, None], expert.basis(x), 0.0)
             if observed is None:
                 belief, (ahead, var, _) = update_block(belief, Phi, Phi @ Phi.T, Y, mask, tau, expert.dynamics, noise)
@@ -132,7 +132,7 @@ class LatentEnsemble(eqx.Module):
 
         belief, (log_density, misfit) = jax.lax.map(one, (self.experts, state.belief, places, level))
         log_density = log_density.T
-        rule, known = along(self.rule, state.rule, log_density, mask)
+        rule, known = scan_rule(self.rule, state.rule, log_density, mask)
         before = jax.vmap(self.rule.predict)(known)
         counts = state.rows + jnp.sum(mask), state.seen + jnp.sum(seen, axis=0)
         return LatentState(belief, rule, *counts), Learnt(log_density, before, misfit, jnp.sum(errors, axis=0))
@@ -150,7 +150,7 @@ class LatentEnsemble(eqx.Module):
         To first order in the places: what a row does around the most probable one is taken to be linear.
         """
         one, belief = jax.tree.map(lambda a: a[expert], (self.experts, state.belief))
-        noise = Noise(one.prior_var, one.noise_var)
+        noise = ExpertVariances(one.prior_var, one.noise_var)
         Phi = one.basis(places)
         mean, var = predict_rows(belief, Phi, jnp.ones(len(places), places.dtype), one.dynamics, noise)
         explained = (var - one.noise_var)[:, None]
@@ -169,7 +169,7 @@ class LatentEnsemble(eqx.Module):
 def _moved(expert: Expert, belief: FilterState) -> FilterState:
     """The belief about the next row."""
     one = jnp.ones((), belief.mean.dtype)
-    a, b = expert.dynamics.shrinkage(one), expert.dynamics.spread(one) * expert.prior_var
+    a, b = expert.dynamics.transition(one), expert.dynamics.process_variance(one) * expert.prior_var
     return FilterState(a * belief.mean, add_diagonal(a * a * belief.cov, b))
 
 

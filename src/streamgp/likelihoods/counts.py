@@ -12,11 +12,11 @@ from jaxtyping import Array, Float, Key
 
 from streamgp.checkpoint.encoding import register
 from streamgp.likelihoods.base import Likelihood, laplace_step
-from streamgp.likelihoods.quadrature import FALL, LEAST_VARIANCE, NODES, WEIGHTS, log_integral
+from streamgp.likelihoods.quadrature import FALL, MIN_VARIANCE, NODES, WEIGHTS, log_integral
 from streamgp.numerics.student_t import ndtr
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_MOST = 80.0  # of the log of a Poisson's mean; exp(80) has a place in single precision as well
+_MAX_LOG_MEAN = 80.0  # of the log of a Poisson's mean; exp(80) has a place in single precision as well
 
 _SHARE = 0.3  # of the largest logarithm, for a mean: its square times another such number is still one
 
@@ -38,7 +38,7 @@ class Poisson(Likelihood):
     def log_shape(self, f: Float[Array, " 1"], y: Float[Array, ""]) -> Float[Array, ""]:
         eta = f[0] + self.intercept
         # A straight line where the exponential overflows or nearly so, so that no derivative does.
-        capped = jnp.minimum(eta, _MOST)
+        capped = jnp.minimum(eta, _MAX_LOG_MEAN)
         return y * eta - jnp.exp(capped) * (1.0 + eta - capped)
 
     def log_constant(self, y: Float[Array, ""]) -> Float[Array, ""]:
@@ -138,7 +138,7 @@ def _smoothed_log_mean(y: Float[np.ndarray, " n"]) -> float:
 
 
 def _log_predictive(likelihood: Poisson | NegativeBinomial, y: Array, loc: Array, cov: Array) -> Array:
-    cov = jnp.maximum(cov, LEAST_VARIANCE)
+    cov = jnp.maximum(cov, MIN_VARIANCE)
     mode = loc + cov @ laplace_step(likelihood, y, loc, cov).shift
     shape = log_integral(lambda f: likelihood.log_shape(f[None], y), mode[0], loc[0], cov[0, 0])
     return shape + likelihood.log_constant(y)
@@ -170,7 +170,7 @@ def _cdf(y: Array, mean: Array, var: Array, dispersion: Array | None) -> Array:
     rule on pieces, which end at the mode and where Phi is zero or one.
     """
     a = jnp.maximum(jnp.floor(y), 0.0) + 1.0
-    root = jnp.sqrt(jnp.maximum(var, LEAST_VARIANCE))
+    root = jnp.sqrt(jnp.maximum(var, MIN_VARIANCE))
     const = 0.5 * (jnp.log(a) - _LOG_2PI) - _stirling(a)
     wide = jnp.sqrt(2.0 * FALL / a)
     if dispersion is None:

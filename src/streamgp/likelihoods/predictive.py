@@ -14,7 +14,7 @@ from streamgp.checkpoint.encoding import register
 from streamgp.core import Predictive
 from streamgp.likelihoods.base import Likelihood
 from streamgp.numerics.arrays import AnyArray, namespace
-from streamgp.numerics.batching import COMPILED, pieces
+from streamgp.numerics.batching import COMPILED_BATCH_SIZES, split_batches
 
 _AT_ONCE = 1 << 10  # integrals whose terms are held in memory at a time
 
@@ -97,7 +97,7 @@ class LatentPredictive(eqx.Module):
             return function(self, *arrays)
         parts = []
         with jax.enable_x64(self.loc.dtype == np.float64):  # the digits are those of the prediction, whoever asks
-            for rows, size in pieces(len(self.log_weights), COMPILED):
+            for rows, size in split_batches(len(self.log_weights), COMPILED_BATCH_SIZES):
                 n = rows.stop - rows.start
                 piece = jax.tree.map(lambda a, rows=rows, size=size: _filled(a[rows], size), (self, *arrays))
                 parts.append(np.asarray(function(*piece))[:n])

@@ -15,7 +15,7 @@ from streamgp.numerics.linalg import add_diagonal, cholesky
 POINTS = 64  # of an integral over several latent values
 # exp(-FALL) of the largest value of an integrand is where it is left off: under the rounding of its sum.
 FALL = 37.0
-LEAST_VARIANCE = 1e-24  # a latent value that is known; so much spread has no effect on any digit
+MIN_VARIANCE = 1e-24  # a latent value that is known; so much spread has no effect on any digit
 _TINY = 1e-30  # of what may be zero, but is divided by
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 NODES, WEIGHTS = 0.5 * (1.0 + _NODES), 0.5 * _WEIGHTS
@@ -31,7 +31,7 @@ def log_logistic_normal(mean: Float[Array, ""], var: Float[Array, ""]) -> Float[
     keep their digits: within 1e-13, relatively, for means in
     [-1000, 1000] and variances in [1e-12, 1e8]. The other outcome is the complement.
     """
-    m, s = jnp.abs(mean), jnp.maximum(var, LEAST_VARIANCE)
+    m, s = jnp.abs(mean), jnp.maximum(var, MIN_VARIANCE)
     root = jnp.sqrt(s)
     # The bump, from t = m on, is exp(-t - (t - m)^2 / (2 s)) at most. Right of m - s it falls like a Gaussian; if
     # that is left of zero, from zero on, faster.
@@ -68,7 +68,7 @@ def log_integral(
     On either side of the mode, from there to where the product has fallen by exp(-37), Gauss and Legendre's rule.
     The place is found by bisection: it is no further away than the Gaussian alone would have it.
     """
-    s = jnp.maximum(var, LEAST_VARIANCE)
+    s = jnp.maximum(var, MIN_VARIANCE)
     reach = np.sqrt(2.0 * FALL) * jnp.sqrt(s)
 
     def log_ratio(d: Array) -> Array:
@@ -106,7 +106,7 @@ def log_softmax_normal(
     in the first respect, and miss the log by up to ten from variances of 100 on.
     """
     # Latent values of no variance, or that are copies of each other, have a root as well.
-    root = contrasts.T @ cholesky(add_diagonal(cov, 1e-12 * jnp.diagonal(cov).mean() + LEAST_VARIANCE))
+    root = contrasts.T @ cholesky(add_diagonal(cov, 1e-12 * jnp.diagonal(cov).mean() + MIN_VARIANCE))
     points = jnp.asarray(normal_points(len(cov)), mean.dtype)
 
     def log_probability(k: Int[Array, ""]) -> Float[Array, ""]:

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from streamgp import weights as rules
-from streamgp.bases import FAMILIES
+from streamgp.bases import BASES
 from streamgp.filters.dynamics import parse
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.multikernel.family import METHODS as MULTIKERNEL
@@ -133,8 +133,8 @@ def make_spec(
     if bases is not None:
         names = [bases] if isinstance(bases, str) else list(bases)
         if not names:
-            raise ValueError(f"bases: expected at least one of {', '.join(FAMILIES)}, got none")
-        changes["bases"] = tuple(dict.fromkeys(_known("bases", name, FAMILIES) for name in names))
+            raise ValueError(f"bases: expected at least one of {', '.join(BASES)}, got none")
+        changes["bases"] = tuple(dict.fromkeys(_known("bases", name, BASES) for name in names))
     if features_per_basis is not None:
         changes["features_per_basis"] = whole_number("features_per_basis", features_per_basis)
     if dynamics is not None:

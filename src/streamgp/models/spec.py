@@ -25,7 +25,7 @@ class Spec:
     Attributes
     ----------
     bases
-        Names of basis families (see `streamgp.bases.FAMILIES`).
+        Names of basis families (see `streamgp.bases.BASES`).
     features_per_basis
         Features of each basis, F; None takes each family's default.
     dynamics

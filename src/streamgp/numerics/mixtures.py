@@ -267,7 +267,7 @@ def _spread_sums(m: Mixtures) -> list[Float[AnyArray, "c k"]]:
     powers = [weights / (sd * m.var), weights / m.var, weights / sd, weights, weights * sd, weights * m.var]
     if m.dof is None or m.log_ratio is None:
         return powers
-    return [a * b for a, b in zip(powers, student_t.spread_moments(m.dof, m.log_ratio), strict=True)]
+    return [a * b for a, b in zip(powers, student_t.std_moments(m.dof, m.log_ratio), strict=True)]
 
 
 def gaussians_of_neighbours(m: Mixtures) -> tuple[np.ndarray, Gaussians]:

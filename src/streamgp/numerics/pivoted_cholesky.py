@@ -8,21 +8,21 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 
-class Greedy(NamedTuple):
+class PivotedCholesky(NamedTuple):
     """Points in the order of their choice, and the variance of each given those before it."""
 
     chosen: Int[np.ndarray, " m"]
     variances: Float[np.ndarray, " m"]
 
 
-def greedy(
+def pivoted_cholesky(
     kernel_column: Callable[[int], Float[np.ndarray, " n"]],
     diagonal: Float[np.ndarray, " n"],
     k: int,
     *,
     tolerance: float,
     rng: np.random.Generator | None = None,
-) -> Greedy:
+) -> PivotedCholesky:
     """At most `k` points, each the one of greatest conditional variance, or Schur complement, given those before it.
 
     Pivoted partial Cholesky (Mauduit, Berthier and Simonetto, Algorithm 3; Burt, Rasmussen and van der Wilk 2020) in
@@ -51,7 +51,7 @@ def greedy(
     for m in range(k):
         greatest = left.max()
         if greatest <= tolerance * diagonal.max():
-            return Greedy(chosen[:m], variances[:m])
+            return PivotedCholesky(chosen[:m], variances[:m])
         ties = np.flatnonzero(left >= (1.0 - 1e-12) * greatest)
         i = int(ties[0] if rng is None else rng.choice(ties))
         column = kernel_column(i)
@@ -60,7 +60,7 @@ def greedy(
         factor[m] = (column - factor[:m, i] @ factor[:m]) / sqrt(left[i])
         left -= np.square(factor[m])
         left[i] = -np.inf  # rounding must not bring it back
-    return Greedy(chosen, variances)
+    return PivotedCholesky(chosen, variances)
 
 
 def check_range(name: str, value: float, most: float = np.inf) -> None:

@@ -1,6 +1,6 @@
 """Student's t distribution by its mean and variance, smoothly up to the Gaussian (infinite degrees of freedom).
 
-Degrees of freedom are at least `LEAST_DOF`: so many have a variance, and their distribution function is met by
+Degrees of freedom are at least `MIN_DOF`: so many have a variance, and their distribution function is met by
 Hill's series within 2e-7 (4e-10 from 10 on, 1e-11 from 20 on).
 """
 
@@ -12,7 +12,7 @@ from scipy.special import erfcx
 
 from streamgp.numerics.arrays import AnyArray, namespace
 
-LEAST_DOF = 5.0
+MIN_DOF = 5.0
 _LOG_2PI = log(2.0 * pi)
 _MIDDLE = 2.5
 
@@ -112,7 +112,7 @@ def cdf(t: Float[AnyArray, "..."], dof: Float[AnyArray, "..."]) -> Float[AnyArra
     return ndtr(normal_score(t, dof))
 
 
-def spread_moments(dof: Float[AnyArray, "..."], log_ratio: Float[AnyArray, "..."]) -> list[Float[AnyArray, "..."]]:
+def std_moments(dof: Float[AnyArray, "..."], log_ratio: Float[AnyArray, "..."]) -> list[Float[AnyArray, "..."]]:
     """E S^j for j = -3, ..., 2: a t of unit variance is a Gaussian whose standard deviation S is random.
 
     `log_ratio` is `log_gamma_ratio` of half the degrees of freedom.

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
 from streamgp.regret.hindsight import Hindsight, as_array, as_rows, as_slots, best_fit, experts_of
-from streamgp.weights import BMA, along
+from streamgp.weights import BMA, scan_rule
 
 
 class Losses(NamedTuple):
@@ -174,7 +174,7 @@ def _own_density(expert: Expert, X: jax.Array, y: jax.Array, own: np.ndarray) ->
 def _mixed(model: Ensemble, density: np.ndarray) -> np.ndarray:
     """Log density of the mixture, by the model's rule."""
     rows = jnp.asarray(density)
-    _, known = along(model.rule, model.rule.init(model.log_prior), rows)
+    _, known = scan_rule(model.rule, model.rule.init(model.log_prior), rows)
     return np.asarray(jax.nn.logsumexp(jax.vmap(model.rule.predict)(known) + rows, axis=1))
 
 

@@ -24,7 +24,7 @@ from streamgp.models.gaussian.warmup import (
     provisional_experts,
 )
 from streamgp.models.spec import Spec
-from streamgp.numerics.batching import COMPILED, PIECES, joined, pieces
+from streamgp.numerics.batching import BATCH_SIZES, COMPILED_BATCH_SIZES, concatenate, split_batches
 from streamgp.numerics.standardise import Standardiser, robust_standardiser
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.stream.bounds import InputBounds
@@ -36,7 +36,7 @@ from streamgp.stream.tasks import TRIM, task_of
 LEAST_BOUNDED = 16  # rows whose range says how far inputs may go
 _Stretch = tuple[np.ndarray, np.ndarray, np.ndarray]
 _PROBES = 1024  # rows that are predicted to find out what the columns matter
-_MEASURED = PIECES[0]  # at row counts that are multiples of it, if anything was missing so far
+_MEASURED = BATCH_SIZES[0]  # at row counts that are multiples of it, if anything was missing so far
 _MOST_EXTRA = 4.0  # times the variance of the target in the warm-up, for missing inputs of a row
 
 
@@ -144,7 +144,7 @@ class StreamLearner:
     @property
     def longest_stretch(self) -> int:
         """How many of the coming rows are learnt in one go at most."""
-        most = PIECES[0] if self.at_work else self._next_boundary() - self.rows
+        most = BATCH_SIZES[0] if self.at_work else self._next_boundary() - self.rows
         return most if self._gains is None else min(most, _MEASURED - self.rows % _MEASURED)
 
     @property
@@ -204,13 +204,13 @@ class StreamLearner:
         # What is rounded by BLAS' threads would depend on how many there are.
         with jax.enable_x64(True), one_blas_thread():
             self._settle()
-            for rows, size in pieces(len(X), self._sizes):
+            for rows, size in split_batches(len(X), self._sizes):
                 piece = self._piece(X[rows], None if times is None else times[rows], size)
                 more = self._more(extra, rows, size)
                 predictive = self._model.predict(self._state, piece["X"], piece["times"], **more)
                 n = rows.stop - rows.start
                 parts.append(self._task.in_units(predictive, n, self._targets, self.num_classes))
-        return joined(parts)
+        return concatenate(parts)
 
     def learn(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None = None) -> Iterator[Info]:
         """Learn from the rows in order, telling of consecutive stretches what was predicted one step ahead.
@@ -265,7 +265,7 @@ class StreamLearner:
         self.flagged_rows += flagged
         self._lags = self._lags.learn((predicted if flagged else y)[None])
         self.rows += 1
-        if self.rows % PIECES[1] == 0:
+        if self.rows % BATCH_SIZES[1] == 0:
             self._read()
             self._remeasure()
 
@@ -282,7 +282,7 @@ class StreamLearner:
                 if self._rowwise is None:
                     trim = TRIM if self.spec.robust else 0.0
                     self._rowwise = self._model.single_row(self._inputs, self._targets, trim)
-                self._rowwise.load(self._state.gathered())
+                self._rowwise.load(self._state.unsharded())
             self._singly = True
         return self._rowwise
 
@@ -408,8 +408,8 @@ class StreamLearner:
         Which rows are outliers depends on the lags, so that a batch is learnt anew for each that is found in it.
         """
         parts = []
-        for at in range(0, len(X), COMPILED[0]):
-            rows = slice(at, at + COMPILED[0])
+        for at in range(0, len(X), COMPILED_BATCH_SIZES[0]):
+            rows = slice(at, at + COMPILED_BATCH_SIZES[0])
             before, past = dict(vars(self)), y[rows].copy()
             known = np.zeros(len(past), bool)
             while True:
@@ -422,7 +422,7 @@ class StreamLearner:
                 with jax.enable_x64(True):
                     past[found[0]] = np.asarray(info.predictive.mean)[found[0]]
             parts.append(info)
-        return joined(parts)
+        return concatenate(parts)
 
     def _learn_new_class(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
         """Learn a row with a label that no row had before, which was predicted among the classes known so far."""
@@ -505,7 +505,7 @@ class StreamLearner:
         """Learn pairs of inputs and targets; with a horizon, forecast from the `later` inputs after each of them."""
         parts = []
         self._bounds, X, beyond = self._bounds.learn(X)
-        for rows, size in pieces(len(X), self._sizes):
+        for rows, size in split_batches(len(X), self._sizes):
             piece = self._piece(X[rows], None if times is None else times[rows], size)
             n = rows.stop - rows.start
             target = np.zeros((size, self.num_outputs))
@@ -530,14 +530,14 @@ class StreamLearner:
             if self.warm:
                 self.outside_rows += int((info.outside | beyond[rows]).sum())
                 self.flagged_rows += 0 if info.flagged is None else int(info.flagged.sum())
-                if info.sick is not None and info.sick.any():
-                    self.restarted = self.restarted | frozenset(np.flatnonzero(info.sick.any(0)).tolist())
-        return joined(parts)
+                if info.non_finite is not None and info.non_finite.any():
+                    self.restarted = self.restarted | frozenset(np.flatnonzero(info.non_finite.any(0)).tolist())
+        return concatenate(parts)
 
     def _rebuild(self) -> None:
         """At a boundary of the warm-up: standardise by the rows so far and condition on them."""
         assert self._kept is not None
-        X, y, times = stretch = joined(self._kept)
+        X, y, times = stretch = concatenate(self._kept)
         self._kept = [stretch]
         # What was missing is filled again, by all that is known by now.
         X, extra = self._joined(X, self._imputer.refill(X[:, : self._imputer.width]), self._gains)
@@ -638,7 +638,7 @@ class StreamLearner:
             "flagged_rows": self.flagged_rows,
             "restarted": sorted(self.restarted),
             "experts": [asdict(expert) for expert in self.experts],
-            "kept": None if self._kept is None else joined(self._kept),
+            "kept": None if self._kept is None else concatenate(self._kept),
             "inputs": self._inputs,
             "bounds": self._bounds,
             "targets": self._targets,

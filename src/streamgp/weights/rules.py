@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from streamgp.checkpoint.encoding import register
 from streamgp.numerics.arrays import AnyArray
 
-LEAST = -1e100  # of log densities that are multiplied: zero times infinity would be no number
+MIN_LOG_DENSITY = -1e100  # of log densities that are multiplied: zero times infinity would be no number
 
 
 @runtime_checkable
@@ -44,7 +44,7 @@ class WeightRule(Protocol):
         ...
 
 
-def along(
+def scan_rule(
     rule: WeightRule,
     state: Any,
     log_density: Float[AnyArray, "n k"],
@@ -60,7 +60,9 @@ def along(
     def learn(state: Any, row: tuple) -> tuple[Any, Any]:
         density, keep, outlier = row
         if outlier is not None:
-            density = trust(rule.predict(state), outlier) * jnp.maximum(relative(rule.predict(state), density), LEAST)
+            density = trust(rule.predict(state), outlier) * jnp.maximum(
+                relative(rule.predict(state), density), MIN_LOG_DENSITY
+            )
         new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), rule.update(state, density), state)
         return new, state
 

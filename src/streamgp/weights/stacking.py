@@ -20,8 +20,8 @@ from streamgp.numerics.linalg import cholesky, cholesky_solve
 from streamgp.weights.rules import fresh_start, relative
 
 # A weight below e^-this can gain no more at one row: the logs of the weights stay finite, whatever the densities.
-_LARGEST_LOG_RATIO = np.log(1e12)
-_MOST_STEPS = 60  # of the interior point; some ten are usual
+_MAX_LOG_RATIO = np.log(1e12)
+_MAX_STEPS = 60  # of the interior point; some ten are usual
 
 
 @register
@@ -72,7 +72,7 @@ class ExponentiatedGradient(eqx.Module):
     def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
         log_density = relative(state, log_density)
         total = logsumexp(state + log_density)
-        ratio = jnp.exp(jnp.minimum(log_density - total, _LARGEST_LOG_RATIO))
+        ratio = jnp.exp(jnp.minimum(log_density - total, _MAX_LOG_RATIO))
         raised = jnp.where(jnp.isfinite(total), state + self.rate * ratio, state)
         raised = raised - raised.max()  # which may be 1e10: a logarithm of a sum next to it would be lost in rounding
         return fresh_start(raised - logsumexp(raised), self.share)
@@ -167,7 +167,7 @@ def nearest_blend(A: Float[Array, "k k"], b: Float[Array, " k"]) -> Float[Array,
 
     def unfinished(at: tuple) -> Array:
         step, p, price = at
-        return (step < _MOST_STEPS) & (p @ price > 64.0 * jnp.finfo(b.dtype).eps)
+        return (step < _MAX_STEPS) & (p @ price > 64.0 * jnp.finfo(b.dtype).eps)
 
     def improve(at: tuple) -> tuple:
         step, p, price = at

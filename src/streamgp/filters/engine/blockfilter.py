@@ -15,7 +15,7 @@ from streamgp.core import AnyArray
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blas import Matrices, Number, address
 from streamgp.filters.guard import BlockGuard
-from streamgp.filters.kalman import FilterState, Later, Noise, Predicted, prior_state
+from streamgp.filters.kalman import ExpertVariances, FilterState, ForecastFeatures, Predicted, prior_state
 from streamgp.numerics.linalg import mirror_upper, nearest_semidefinite
 
 TOLERATED = 1e-3  # share of the noise by which rounding may make a variance too small
@@ -30,8 +30,8 @@ def update_blocks(
     mask: Bool[np.ndarray, "m n"],
     tau: Float[np.ndarray, "m n"],
     dynamics: Dynamics,
-    noise: Noise,
-    later: Later | None = None,
+    noise: ExpertVariances,
+    later: ForecastFeatures | None = None,
     extra: Float[np.ndarray, "m n"] | None = None,
 ) -> Predicted:
     """Let G x R experts over G bases learn from consecutive blocks; return their predictions of the rows.
@@ -72,7 +72,7 @@ def update_blocks(
     last_tau = None
     a, b = np.ones((G, R, B)), np.zeros((G, R, B, B))
     end, grown = np.ones((G, R, 1, 1)), np.zeros((G, R, 1))
-    ahead = np.empty((G, R, B, E))
+    predicted = np.empty((G, R, B, E))
     least = np.sqrt((1.0 - TOLERATED) * s2[..., 0, 0])
     for i in range(m):
         if gram is not None and (last_tau is None or not np.array_equal(tau[i], last_tau)):
@@ -90,12 +90,12 @@ def update_blocks(
             else:
                 np.matmul(P, cov, out=cross)
             np.matmul(cross, P.swapaxes(-1, -2), out=K)
-            np.matmul(P, mean, out=ahead)
+            np.matmul(P, mean, out=predicted)
             if forecast is not None:
                 forecast.start(i, mean, cov, cross, a, V)
             if reverts:
                 K *= a[..., :, None] * a[..., None, :]
-                ahead *= a[..., None]
+                predicted *= a[..., None]
                 cross *= end * a[..., None]
             if gram is not None:
                 K += b * gram[:, None, i]
@@ -110,7 +110,7 @@ def update_blocks(
                 break
             for expert in zip(*np.nonzero(ill), strict=True):
                 mend(cov[expert], one_triangle=large)
-        np.subtract(y[i], ahead, out=z)
+        np.subtract(y[i], predicted, out=z)
         for number, (_, work_at) in enumerate(at):
             blas.solve(address(L) + number * L.itemsize * B * B, work_at)
         np.square(scale, out=var[:, :, i])
@@ -139,7 +139,7 @@ def update_blocks(
         else:
             # prior + (L - diag L) z: row i takes no part of y_i, not even in its rounding.
             scale[:] = 0.0
-            np.add(ahead, np.matmul(L, z), out=loc[:, :, i])
+            np.add(predicted, np.matmul(L, z), out=loc[:, :, i])
         if ill.any() or not np.isfinite(mean).all():
             restart(beliefs, v[..., 0, 0])
             watch = None if guard is None else BlockGuard(guard)
@@ -163,7 +163,9 @@ def restart(beliefs: FilterState, prior_var: Float[np.ndarray, "g r"]) -> None:
 class _Forecast:
     """`_forecast` of `streamgp.filters.kalman` for every expert: before and after a block's triangular solve."""
 
-    def __init__(self, later: Later, G: int, R: int, E: int, dynamics: Dynamics, noise: Noise) -> None:
+    def __init__(
+        self, later: ForecastFeatures, G: int, R: int, E: int, dynamics: Dynamics, noise: ExpertVariances
+    ) -> None:
         self._later, self._dynamics = later, dynamics
         self._v, self._s2 = (np.asarray(a)[..., None] for a in noise)
         _, _, B, F = later.Phi.shape
@@ -175,7 +177,7 @@ class _Forecast:
         """The times of block i, where they are not those of the block before."""
         at = self._later.tau[i]
         self._a, self._b, self._grown = _of_every(
-            self._dynamics, lambda d: (d.shrinkage(at), d.gathered(tau, at), d.spread(at))
+            self._dynamics, lambda d: (d.transition(at), d.process_covariance(tau, at), d.process_variance(at))
         )
         self._b, self._grown = self._b * self._v[..., None], self._grown * self._v
 
@@ -254,10 +256,10 @@ def predict_rows(
     Phi: Float[np.ndarray, "n f"],
     tau: Float[np.ndarray, " n"],
     dynamics: Dynamics,
-    noise: Noise,
+    noise: ExpertVariances,
 ) -> tuple[Float[np.ndarray, "n e"], Float[np.ndarray, " n"]]:
     """Mean and variance of the target of each row, each as if it came `tau` after the last row learnt."""
-    a, b = dynamics.shrinkage(tau), dynamics.spread(tau) * noise.prior_var
-    spread = np.einsum("nf,nf->n", Phi @ cov, Phi)
-    var = a * a * np.maximum(spread, 0.0) + b * np.einsum("nf,nf->n", Phi, Phi) + noise.noise_var
+    a, b = dynamics.transition(tau), dynamics.process_variance(tau) * noise.prior_var
+    explained = np.einsum("nf,nf->n", Phi @ cov, Phi)
+    var = a * a * np.maximum(explained, 0.0) + b * np.einsum("nf,nf->n", Phi, Phi) + noise.noise_var
     return np.asarray(a)[:, None] * (Phi @ mean), np.asarray(var)

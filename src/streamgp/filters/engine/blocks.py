@@ -13,7 +13,7 @@ from streamgp.bases.base import Basis
 from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
 from streamgp.filters.dynamics import Dynamics
-from streamgp.filters.kalman import Noise
+from streamgp.filters.kalman import ExpertVariances
 
 BLOCK = 64  # rows: long enough for matrix products, short beside F (docs/performance.md)
 
@@ -23,11 +23,11 @@ class Group(eqx.Module):
     """Experts of equal shape: G bases (leading axis), each with R dynamics that share its features."""
 
     basis: Basis
-    noise: Noise
+    noise: ExpertVariances
     dynamics: Dynamics
 
 
-class LaterRows(eqx.Module):
+class ForecastInputs(eqx.Module):
     """For every row of the blocks, the inputs of a row that is to be forecast after it, and its time."""
 
     X: Float[AnyArray, "m b d"]
@@ -45,7 +45,7 @@ class Blocks(eqx.Module):
     y: Float[AnyArray, "m b e"]
     mask: Bool[AnyArray, "m b"]
     tau: Float[AnyArray, "m b"]
-    later: LaterRows | None = None
+    later: ForecastInputs | None = None
     extra: Float[AnyArray, "m b"] | None = None
 
 
@@ -67,7 +67,7 @@ def in_blocks(
     padding = -X.shape[0] % size
     y = namespace(mask, y).where(mask[:, None], y, 0.0)
     tau = _taus(clock, size, padding)
-    to_come = None if later is None else LaterRows(_split(later, size, padding), tau + horizon)
+    to_come = None if later is None else ForecastInputs(_split(later, size, padding), tau + horizon)
     X, y, mask = (_split(a, size, padding) for a in (X, y, mask))
     return Blocks(X, y, mask, tau, to_come, None if extra is None else _split(extra, size, padding))
 
@@ -81,7 +81,7 @@ def features(basis: Basis, blocks: Blocks) -> tuple[Float[AnyArray, "m b f"], Bo
     return Phi, basis.outside(rows)
 
 
-def later_features(basis: Basis, rows: LaterRows) -> Float[AnyArray, "m b f"]:
+def forecast_features(basis: Basis, rows: ForecastInputs) -> Float[AnyArray, "m b f"]:
     """Features of the rows to forecast."""
     m, b, d = rows.X.shape
     return basis(rows.X.reshape(m * b, d)).reshape(m, b, -1)
@@ -97,7 +97,7 @@ def stack(trees: Sequence[Any]) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
-def alike(bases: Sequence[Basis]) -> list[list[list[int]]]:
+def group_by_shape(bases: Sequence[Basis]) -> list[list[list[int]]]:
     """Positions of experts that can run as one batch: by shape of the basis, and in there by basis.
 
     Bases are told apart as objects. A batch has equally many experts of each of its bases.
@@ -113,7 +113,7 @@ def alike(bases: Sequence[Basis]) -> list[list[list[int]]]:
     return list(by_shape.values())
 
 
-def by_group(per_expert: Any, order: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> list:
+def split_by_group(per_expert: Any, order: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> list:
     """An array over the experts, of which `order` tells the places in the batches, as one [G, R] for every batch."""
     parts, at = [], 0
     for shape in shapes:

@@ -21,12 +21,12 @@ from streamgp.core import AnyArray
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine import blockfilter
 from streamgp.filters.engine.blockfilter import LARGE
-from streamgp.filters.engine.blocks import Blocks, Group, features, later_features, member
-from streamgp.filters.kalman import FilterState, Later, Noise, Predicted
+from streamgp.filters.engine.blocks import Blocks, Group, features, forecast_features, member
+from streamgp.filters.kalman import ExpertVariances, FilterState, ForecastFeatures, Predicted
 from streamgp.numerics.threads import one_blas_thread
 
 
-def serves(*arrays: Any) -> bool:
+def supports(*arrays: Any) -> bool:
     """Whether this engine can take these: concrete numbers in double precision, where the CPU is the device."""
     return (
         all(not isinstance(a, Tracer) and a.dtype == np.float64 for a in arrays)
@@ -38,7 +38,7 @@ def serves(*arrays: Any) -> bool:
 def update_groups(
     groups: Sequence[Group], beliefs: Sequence[FilterState], blocks: Blocks, live: Sequence[np.ndarray]
 ) -> tuple[list[FilterState], list[Predicted], Bool[np.ndarray, " rows"]]:
-    """`compiled.update_group` for every group; experts that are not `live` are not touched."""
+    """`xla.update_group` for every group; experts that are not `live` are not touched."""
     flags = np.zeros(blocks.mask.size, bool)
     m = blocks.mask.shape[0]
     # Blocks at the end with no row in them are no work.
@@ -53,7 +53,7 @@ def update_groups(
             belief = jax.tree.map(np.array, belief)
             loc, var = (np.full((*alive.shape, m, *a.shape[1:]), value) for a, value in ((y, 0.0), (tau, 1.0)))
             part = Predicted(loc, var, None if belief.guard is None else np.zeros(var.shape, bool))
-            basis, noise, dynamics = on_host((group.basis, group.noise, group.dynamics))
+            basis, noise, dynamics = as_numpy((group.basis, group.noise, group.dynamics))
             moves = _moves(dynamics)
             ready: dict[int, Future] = {}
             for which in _bundles(alive, belief.mean.shape[2]):
@@ -63,7 +63,8 @@ def update_groups(
                         ready[g] = _pool().submit(_features, member(basis, g), blocks, moves, flags)
                 job = partial(_run, [ready[g] for g in bases], member(belief, which), rows, later_tau)
                 found = jax.tree.map(lambda a, which=which: a[which][:, :, :used], part)
-                waiting.append(_pool().submit(job, member(dynamics, which), Noise(*member(noise, which)), found))
+                variances = ExpertVariances(*member(noise, which))
+                waiting.append(_pool().submit(job, member(dynamics, which), variances, found))
             states.append(belief)
             parts.append(part)
         for job in waiting:
@@ -74,19 +75,19 @@ def update_groups(
 def predict_groups(
     groups: Sequence[Group], beliefs: Sequence[FilterState], X: Float[AnyArray, "n d"], tau: Float[AnyArray, " n"]
 ) -> list[Predicted]:
-    """`compiled.predict_group` for every group."""
+    """`xla.predict_group` for every group."""
     X, tau = np.asarray(X), np.asarray(tau)
     parts, waiting = [], []
     with one_blas_thread():
         for group, belief in zip(groups, beliefs, strict=True):
             mean, cov = np.asarray(belief.mean), np.asarray(belief.cov)
-            basis, noise, dynamics = on_host((group.basis, group.noise, group.dynamics))
+            basis, noise, dynamics = as_numpy((group.basis, group.noise, group.dynamics))
             G, R = noise.prior_var.shape
             part = Predicted(np.empty((G, R, len(tau), mean.shape[-1])), np.empty((G, R, len(tau))), None)
             for g in range(G):
                 ready = _pool().submit(_features_of_rows, member(basis, g), X)
                 for r in range(R):
-                    theirs = member(dynamics, (g, r)), Noise(*member(noise, (g, r)))
+                    theirs = member(dynamics, (g, r)), ExpertVariances(*member(noise, (g, r)))
                     job = partial(_predict_rows, ready, mean[g, r], cov[g, r], tau, *theirs)
                     waiting.append(_pool().submit(job, part.loc[g, r], part.var[g, r]))
             parts.append(part)
@@ -106,7 +107,7 @@ def _predict_rows(
     cov: np.ndarray,
     tau: np.ndarray,
     dynamics: Dynamics,
-    noise: Noise,
+    noise: ExpertVariances,
     loc: np.ndarray,
     var: np.ndarray,
 ) -> None:
@@ -135,13 +136,15 @@ def _run(
     rows: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None],
     later_tau: np.ndarray | None,
     dynamics: Dynamics,
-    noise: Noise,
+    noise: ExpertVariances,
     into: Predicted,
 ) -> None:
     Phi, gram, theirs, between = zip(*(future.result() for future in prepared), strict=True)
     moves = _moves(dynamics)
     grams = _stack(gram) if moves else None
-    later = None if later_tau is None else Later(_stack(theirs), _stack(between) if moves else None, later_tau)
+    later = None
+    if later_tau is not None:
+        later = ForecastFeatures(_stack(theirs), _stack(between) if moves else None, later_tau)
     y, mask, tau, extra = rows
     said = blockfilter.update_blocks(beliefs, _stack(Phi), grams, y, mask, tau, dynamics, noise, later, extra)
     for whole, found in zip(into, said, strict=True):
@@ -164,7 +167,7 @@ def _features(basis: Basis, blocks: Blocks, moves: bool, flags: np.ndarray) -> t
     # The setting of JAX, which a user's own basis may call, belongs to a thread.
     with jax.enable_x64(True), np.errstate(all="ignore"):
         Phi, outside = features(basis, blocks)
-        theirs = None if blocks.later is None else np.ascontiguousarray(later_features(basis, blocks.later))
+        theirs = None if blocks.later is None else np.ascontiguousarray(forecast_features(basis, blocks.later))
     Phi = np.asarray(Phi)
     flags[: len(outside)][np.asarray(outside)] = True
     if not moves:
@@ -172,7 +175,7 @@ def _features(basis: Basis, blocks: Blocks, moves: bool, flags: np.ndarray) -> t
     return Phi, Phi @ Phi.transpose(0, 2, 1), theirs, None if theirs is None else Phi @ theirs.transpose(0, 2, 1)
 
 
-def on_host(tree: Any) -> Any:
+def as_numpy(tree: Any) -> Any:
     """The arrays of a tree as NumPy's."""
     return jax.tree.map(np.asarray, tree)
 

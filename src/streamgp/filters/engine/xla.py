@@ -9,8 +9,15 @@ from jaxtyping import Array, Bool, Float
 
 from streamgp.core import AnyArray
 from streamgp.filters.dynamics import Dynamics
-from streamgp.filters.engine.blocks import Blocks, Group, features, later_features
-from streamgp.filters.kalman import FilterState, Later, Noise, Predicted, predict_rows, update_blocks
+from streamgp.filters.engine.blocks import Blocks, Group, features, forecast_features
+from streamgp.filters.kalman import (
+    ExpertVariances,
+    FilterState,
+    ForecastFeatures,
+    Predicted,
+    predict_rows,
+    update_blocks,
+)
 
 
 def _each(platform: str) -> Callable[[Callable[[tuple], Any], tuple], Any]:
@@ -59,8 +66,8 @@ def update_group(
             Phi, outside = features(basis, blocks)
             later = None
             if blocks.later is not None:
-                theirs = later_features(basis, blocks.later)
-                later = Later(theirs, jnp.einsum("mif,mjf->mij", Phi, theirs), blocks.later.tau)
+                theirs = forecast_features(basis, blocks.later)
+                later = ForecastFeatures(theirs, jnp.einsum("mif,mjf->mij", Phi, theirs), blocks.later.tau)
             return Phi, jnp.einsum("mif,mjf->mij", Phi, Phi), later, outside
 
         def nothing() -> tuple:
@@ -68,7 +75,7 @@ def update_group(
 
         Phi, gram, later, outside = prepare() if always else jax.lax.cond(live.any(), prepare, nothing)
 
-        def run(belief: FilterState, dynamics: Dynamics, noise: Noise) -> tuple:
+        def run(belief: FilterState, dynamics: Dynamics, noise: ExpertVariances) -> tuple:
             rows = (blocks.y, blocks.mask, blocks.tau)
             return update_blocks(belief, Phi, gram, *rows, dynamics, noise, later, blocks.extra)
 

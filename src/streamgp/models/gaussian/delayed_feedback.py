@@ -18,7 +18,7 @@ from streamgp.checkpoint.encoding import register
 from streamgp.core import Predictive, namespace, recalibration
 from streamgp.filters.noise import NoiseKinds, NoiseState
 from streamgp.numerics.arrays import AnyArray
-from streamgp.weights import Mixture, WeightRule, along, trust
+from streamgp.weights import Mixture, WeightRule, scan_rule, trust
 
 
 @register
@@ -117,14 +117,14 @@ def judge(
     log_density, flagged = judged_density(log_density), None
     if is_outlier is not None:
         is_outlier = jnp.repeat(jnp.asarray(is_outlier), len(kinds.discounts), axis=1)
-    weights, known = along(rule, weights, log_density, judged, is_outlier)
+    weights, known = scan_rule(rule, weights, log_density, judged, is_outlier)
     if is_outlier is not None:
         flagged = jax.vmap(lambda w, outlier: trust(rule.predict(w), outlier))(known, is_outlier) < 0.5
     before = None
     if levels is not None:
         their_weights, their_loc, their_var = only_finite(jax.vmap(rule.predict)(known), *experts_due[:2])
         u = Predictive(their_weights, their_loc, their_var, experts_due[2]).levels(y)
-        levels, before = recalibration.along(levels, u, judged)
+        levels, before = recalibration.learn_rows(levels, u, judged)
     if waiting is not None:
         known = _after_each(known, weights)
         before = None if levels is None else _after_each(before, levels)
@@ -170,7 +170,7 @@ def with_noise(
     """
     if noises is None:
         return jnp.asarray(loc), var, None
-    mean, scaled, dof = kinds.ahead(noises, loc, var, gap)
+    mean, scaled, dof = kinds.predict(noises, loc, var, gap)
     return mean, scaled, jnp.asarray(dof)
 
 

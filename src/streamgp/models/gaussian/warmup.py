@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from streamgp.bases import FAMILIES, Basis, Concatenation, Fourier, LeadingInputs, Linear
+from streamgp.bases import BASES, ActiveDims, Basis, Concatenation, Fourier, Linear
 from streamgp.bases.concatenation import PARTS
 from streamgp.filters.dynamics import Dynamics, parse
 from streamgp.filters.noise import parse as parse_noise
@@ -81,7 +81,7 @@ def provisional_experts(num_inputs: int, seed: int) -> list[Expert]:
 
 
 def _name(basis: Basis) -> str:
-    return next(name for name, family in FAMILIES.items() if isinstance(basis, family))
+    return next(name for name, family in BASES.items() if isinstance(basis, family))
 
 
 def provisional_scale(targets: Standardiser) -> Standardiser:
@@ -205,7 +205,7 @@ def _fit_all(
     kept, uninformed = _fit_inputs(half, X, y, seed, lambda done, todo: report(done, 2 * todo))
     more, _ = _fit_inputs(half, X[:, :others], y, seed, lambda done, todo: report(todo + done, 2 * todo))
     for label, fit in more:
-        kept.append((f"{label} without lags", replace(fit, basis=LeadingInputs(fit.basis, X.shape[1]))))
+        kept.append((f"{label} without lags", replace(fit, basis=ActiveDims(fit.basis, X.shape[1]))))
     return kept or uninformed
 
 
@@ -300,7 +300,7 @@ def _concatenation(best: dict[str, Fit], X: np.ndarray, seed: int) -> Concatenat
         basis: Any = best[part].basis
         if features is not None and basis.num_features > features:
             key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _CONCATENATION_KEY), position)
-            smaller = FAMILIES[part].from_data(X, num_features=features, start=1.0, key=key)
+            smaller = BASES[part].from_data(X, num_features=features, start=1.0, key=key)
             basis = _with_lengthscale(smaller, basis.lengthscale).precomputed()
         bases.append(basis)
     return Concatenation.of(bases, [best[part].prior_var for part in PARTS])
@@ -376,7 +376,7 @@ def make_jobs(
     """Every starting point of every family; no basis is to have more than `most` features."""
     jobs = []
     for position, family in enumerate(families):
-        cls = FAMILIES[family]
+        cls = BASES[family]
         wanted = spec.features_per_basis or cls.default_features
         features = wanted if most is None else min(wanted, most)
         fixed = spec.lengthscales if "lengthscale" in cls.trainable else None

@@ -14,7 +14,7 @@ from streamgp.core import AnyArray, Info, Predictive, StreamModel
 from streamgp.likelihoods import AnyPredictive, LatentPredictive
 from streamgp.models.multikernel.experts import Told
 from streamgp.models.multikernel.losses import LogisticLoss
-from streamgp.numerics.batching import COMPILED, PIECES
+from streamgp.numerics.batching import BATCH_SIZES, COMPILED_BATCH_SIZES
 
 ERROR_MEMORY = 100  # rows over which the size of the errors is averaged
 FAR = 6.0  # root mean square errors from its prediction beyond which a target is a glitch, and counts as no further
@@ -98,7 +98,7 @@ class MultiKernel(StreamModel):
     @property
     def batch_sizes(self) -> tuple[int, ...]:
         """Of labels every size is a program that takes seconds to compile."""
-        return COMPILED if isinstance(self.learner.loss, LogisticLoss) else PIECES
+        return COMPILED_BATCH_SIZES if isinstance(self.learner.loss, LogisticLoss) else BATCH_SIZES
 
     def expert_weights(self, state: MultiKernelState) -> Float[np.ndarray, " n"]:
         """How much each kernel counts in the next row: of those drawn, where kernels are drawn."""

@@ -17,7 +17,7 @@ from streamgp.models.sparse.glitches import TargetGuard, drawn_in, without_glitc
 from streamgp.models.sparse.local import LocalModels, empty
 from streamgp.models.sparse.splitting import Learning, by_distance, one_model, row_by_row, wasserstein
 from streamgp.models.sparse.vfe import Batch, Hyper
-from streamgp.numerics.batching import joined
+from streamgp.numerics.batching import concatenate
 from streamgp.numerics.standardise import Standardiser
 
 METHODS = ("ovfe", "wgpr", "solar-gp", "lgpr")
@@ -157,7 +157,7 @@ class LocalGPs(StreamModel):
         for rows, padded in self._padded(X):
             made = self._combined(state.models, padded, state.log_weights).predictive
             parts.append(_first(made, rows.stop - rows.start))
-        return joined(parts)
+        return concatenate(parts)
 
     def update(
         self,
@@ -185,7 +185,7 @@ class LocalGPs(StreamModel):
         # Something has to stand for the rows left out: any other row's prediction.
         place = np.zeros(n, int)
         place[kept] = np.arange(len(kept))
-        made = jax.tree.map(lambda a: np.asarray(a)[place], joined(parts))
+        made = jax.tree.map(lambda a: np.asarray(a)[place], concatenate(parts))
         return state, Info(made.predictive, np.zeros(n, bool), None, made.weights)
 
     def _gather(
@@ -228,7 +228,7 @@ class LocalGPs(StreamModel):
         )
         if start + len(X) == self.batch_size:
             state = self._learnt(state)
-        return state, joined(parts)
+        return state, concatenate(parts)
 
     def _learnt(self, state: LocalState) -> LocalState:
         """After a batch that is full."""

@@ -4,12 +4,13 @@ import equinox as eqx
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
-from streamgp.checkpoint.encoding import register
+from streamgp.checkpoint.encoding import formerly, register
 from streamgp.core import AnyArray
 
 
+@formerly("LeadingInputs")
 @register
-class LeadingInputs(Basis):
+class ActiveDims(Basis):
     """phi(x) = psi(x_1, ..., x_d): a basis that does not look at the inputs after the first d.
 
     Parameters
@@ -38,5 +39,5 @@ class LeadingInputs(Basis):
         """True for rows whose first inputs lie outside the region of `basis`."""
         return self.basis.outside(X[:, : self.basis.num_inputs])
 
-    def precomputed(self) -> "LeadingInputs":
-        return LeadingInputs(self.basis.precomputed(), self.inputs)
+    def precomputed(self) -> "ActiveDims":
+        return ActiveDims(self.basis.precomputed(), self.inputs)
