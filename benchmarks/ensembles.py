@@ -17,7 +17,8 @@ from rich import print_json
 from workload import expert, rows, stream
 
 from streamgp.bases import BASES
-from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.weights import share
 
 ROWS, INPUTS, FEATURES = 15_599, 18, 100  # the shape of the elevators data after its warm-up

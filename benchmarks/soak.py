@@ -23,7 +23,8 @@ import numpy as np
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.bases import Fourier
 from streamgp.filters.dynamics import parse
-from streamgp.models.gaussian.model import Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import ensemble
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.weights import BMA
 

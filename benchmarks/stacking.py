@@ -22,7 +22,7 @@ from default_page import put
 from scipy.special import logsumexp
 from scipy.stats import wilcoxon
 
-from streamgp.models.gaussian.warmup import FittedExpert
+from streamgp.models.base import FittedExpert
 from streamgp.models.registry import PRESETS
 from streamgp.models.spec import Spec
 from streamgp.stream.learner import StreamLearner

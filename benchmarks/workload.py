@@ -8,7 +8,8 @@ import numpy as np
 
 from streamgp.bases import Fourier
 from streamgp.filters.dynamics import random_walk, static
-from streamgp.models.gaussian.model import Ensemble, Expert
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import Ensemble
 
 LEVELS = (0.0, 1e-4, 1e-3)  # of forgetting
 PRIOR_VAR, NOISE_VAR = 1.0, 0.1

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from streamgp.bases import Fourier, Linear
 from streamgp.core import Predictive
 from streamgp.filters.dynamics import parse
-from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.weights import BMA, markov, share
 
 N = 150  # two blocks and a part of a third

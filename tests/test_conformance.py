@@ -14,7 +14,8 @@ from streamgp.bases import Fourier
 from streamgp.conformance import CHECKS, check_online_model
 from streamgp.core import Info, Predictive
 from streamgp.filters.dynamics import parse
-from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.weights import BMA, DMA, NewtonStep, share
 
 N = 24

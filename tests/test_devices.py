@@ -22,7 +22,8 @@ from streamgp.filters.engine import sharding, xla
 from streamgp.filters.engine.blocks import in_blocks
 from streamgp.filters.engine.clock import advance
 from streamgp.filters.kalman import FilterState
-from streamgp.models.gaussian.model import EnsembleState, Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import EnsembleState, ensemble
 from streamgp.weights import markov
 
 TESTS = Path(__file__).parent
@@ -103,10 +104,10 @@ def test_one_device_is_the_same_path(want):
 
 def test_no_devices_are_refused():
     with pytest.raises(ValueError, match="expected at least one device, got none"):
-        started().spread([])
+        started().shard([])
 
 
-def test_inside_a_transformation_a_spread_state_is_gathered(want):
+def test_inside_a_transformation_a_sharded_state_is_gathered(want):
     X, y, mask, times = (jnp.asarray(a[:CHUNK]) for a in rows())
     spread = started().shard(jax.devices()[:1])
     ens = model()

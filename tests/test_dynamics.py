@@ -25,7 +25,7 @@ def test_a_time_of_five_is_five_steps(name):
 def test_two_times_follow_each_other(name):
     dynamics = parse(name)
     s, t = jnp.asarray(0.37), jnp.asarray(2.6)
-    a, b = dynamics.shrinkage, dynamics.spread
+    a, b = dynamics.transition, dynamics.process_variance
     np.testing.assert_allclose(a(s + t), a(s) * a(t), rtol=1e-13)
     np.testing.assert_allclose(b(s + t), a(t) ** 2 * b(s) + b(t), rtol=1e-13, atol=1e-300)
 

@@ -8,7 +8,7 @@ import pytest
 
 from streamgp.core import Info
 from streamgp.models.base import FittedExpert
-from streamgp.models.gaussian.warmup import opinion
+from streamgp.models.gaussian.warmup import prior_log_weights
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
 from streamgp.stream.learner import StreamLearner
@@ -61,18 +61,20 @@ def expert(basis: str) -> FittedExpert:
 def test_what_the_warm_up_says_is_bounded_and_trees_rank_no_higher_than_others():
     rng = np.random.default_rng(0)
     density = rng.normal(size=(100, 4)) * 0.01 + [0.0, -0.5, 2.0, -500.0]
-    told = opinion(density, [expert(name) for name in ("linear", "fourier", "trees without lags", "spline")])
-    assert told[2] == told[0] == 0.0
-    assert told[1] == pytest.approx(-0.5 * 10, abs=0.1)  # a hundred rows count as ten
-    assert told[3] == -20.0
+    weights = prior_log_weights(
+        density, [expert(name) for name in ("linear", "fourier", "trees without lags", "spline")]
+    )
+    assert weights[2] == weights[0] == 0.0
+    assert weights[1] == pytest.approx(-0.5 * 10, abs=0.1)  # a hundred rows count as ten
+    assert weights[3] == -20.0
 
 
 def test_one_row_of_the_warm_up_decides_nothing():
     density = np.zeros((100, 2))
     density[:, 1] -= 0.5
     density[50, 0] = -1e6  # a glitch, by which the worse expert is the less surprised
-    told = opinion(density, [expert("linear"), expert("fourier")])
-    assert told[0] > told[1]
+    weights = prior_log_weights(density, [expert("linear"), expert("fourier")])
+    assert weights[0] > weights[1]
 
 
 def _noise(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -13,7 +13,8 @@ from scipy.stats import norm
 from streamgp.bases import Fourier, Linear, Spline, UserFunction
 from streamgp.core import OnlineModel
 from streamgp.filters.dynamics import Dynamics, mean_reverting, parse, random_walk, static
-from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.weights import BMA, markov, share
 
 GOLDEN = np.load(Path(__file__).parent / "golden" / "ensemble.npz")

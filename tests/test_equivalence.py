@@ -16,7 +16,8 @@ from oracles.loop_filter import Run, loop_filter
 from streamgp.bases import BASES, UserFunction
 from streamgp.checkpoint import load, save
 from streamgp.filters.dynamics import parse
-from streamgp.models.gaussian.model import Ensemble, EnsembleState, Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import Ensemble, EnsembleState, ensemble
 from streamgp.weights import BMA, WeightRule, fixed_share, markov, share
 
 ROWS = 1100

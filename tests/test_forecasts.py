@@ -16,7 +16,8 @@ from streamgp.checkpoint import load, save
 from streamgp.core import Predictive
 from streamgp.filters.dynamics import parse
 from streamgp.filters.noise import parse as parse_noise
-from streamgp.models.gaussian.model import Ensemble, EnsembleState, Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import Ensemble, EnsembleState, ensemble
 from streamgp.weights import auto, fixed_share
 
 N, E = 150, 2  # rows: two blocks and a part of a third

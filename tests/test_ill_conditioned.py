@@ -8,7 +8,8 @@ import pytest
 from streamgp.bases import RadialBasis
 from streamgp.filters.dynamics import Dynamics, mean_reverting, static
 from streamgp.filters.engine.blockfilter import TOLERATED
-from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.gaussian.single_row import RowWise
 from streamgp.numerics.linalg import nearest_semidefinite
 from streamgp.numerics.standardise import Standardiser

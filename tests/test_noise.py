@@ -12,7 +12,8 @@ from streamgp.bases import Linear
 from streamgp.filters.dynamics import parse
 from streamgp.filters.noise import PRIOR_ROWS, NoiseState
 from streamgp.filters.noise import parse as parse_noise
-from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.gaussian.single_row import RowWise
 from streamgp.models.registry import PRESETS
 from streamgp.numerics.standardise import Standardiser

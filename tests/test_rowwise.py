@@ -13,7 +13,8 @@ from streamgp import StreamingGPRegressor
 from streamgp.bases import BASES, UserFunction
 from streamgp.filters.dynamics import parse
 from streamgp.filters.engine.rowfilter import PENDING
-from streamgp.models.gaussian.model import Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import ensemble
 from streamgp.models.gaussian.single_row import RowWise
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import BMA

@@ -13,7 +13,7 @@ from streamgp.bases import Nystrom
 from streamgp.bases.centres import k_means
 from streamgp.fitting.gaussian_evidence import fit_basis
 from streamgp.fitting.laplace_evidence import fit_likelihood
-from streamgp.models.gaussian.warmup import side_by_side
+from streamgp.models.gaussian.fit_tasks import map_in_threads
 from streamgp.models.registry import make_spec
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.stream.learner import StreamLearner
@@ -66,10 +66,10 @@ def test_an_error_inside_gives_blas_its_threads_back():
     assert blas_threads() == before
 
 
-def test_nothing_leaves_side_by_side_before_it_is_there():
+def test_results_leave_threads_only_when_they_are_computed():
     slow = jax.jit(lambda a: jax.lax.fori_loop(0, 30, lambda _, b: jnp.tanh(b @ a), a))
     a = jnp.ones((300, 300))
-    for result in side_by_side(slow, [a, a, a], True):
+    for result in map_in_threads(slow, [a, a, a], True):
         assert result.is_ready()  # type: ignore[attr-defined]
 
 

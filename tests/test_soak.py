@@ -50,7 +50,8 @@ def stream_a_million_rows(target: str) -> None:
 
     from streamgp.bases import Fourier
     from streamgp.filters.dynamics import parse
-    from streamgp.models.gaussian.model import Expert, ensemble
+    from streamgp.models.expert import Expert
+    from streamgp.models.gaussian.model import ensemble
     from streamgp.weights import BMA
 
     kept, memory = {}, []

@@ -12,7 +12,8 @@ from oracles.dense import dense_covariance
 from streamgp.bases import Fourier
 from streamgp.core import Predictive
 from streamgp.filters.dynamics import mean_reverting, random_walk, static
-from streamgp.models.gaussian.model import Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import ensemble
 from streamgp.weights import BMA
 
 PRIOR_VAR, NOISE_VAR, N, STREAMS = 1.3, 0.09, 120, 40

@@ -12,7 +12,8 @@ import numpy as np
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.bases import Fourier
 from streamgp.filters.dynamics import static
-from streamgp.models.gaussian.model import Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import ensemble
 from streamgp.models.multikernel import (
     OMKLGF,
     OMKR,

@@ -7,7 +7,8 @@ import numpy as np
 
 from streamgp.bases import Basis, Fourier, Polynomial
 from streamgp.filters.dynamics import static
-from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.regret.hindsight import experts_of
 from streamgp.weights import WeightRule
 

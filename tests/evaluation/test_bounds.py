@@ -24,7 +24,8 @@ from streamgp.evaluation import (
 )
 from streamgp.filters.dynamics import static
 from streamgp.kernels import SquaredExponential
-from streamgp.models.gaussian.model import Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import ensemble
 from streamgp.weights import BMA, WeightRule, fixed_share
 
 PROBLEMS = 200

@@ -25,7 +25,8 @@ from streamgp.evaluation import (
 )
 from streamgp.filters.dynamics import static
 from streamgp.filters.noise import parse
-from streamgp.models.gaussian.model import Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import ensemble
 from streamgp.regret.hindsight import experts_of
 from streamgp.weights import BMA, fixed_share
 

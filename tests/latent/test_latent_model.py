@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal
 from streamgp.bases import Fourier
 from streamgp.filters.dynamics import Dynamics, mean_reverting, random_walk, static
 from streamgp.latent import LENGTHSCALES, LatentEnsemble, fit_places, principal_places
-from streamgp.models.gaussian.model import Expert
+from streamgp.models.expert import Expert
 from streamgp.weights import BMA, fixed_share
 
 F, D, E, K = 10, 2, 4, 3

@@ -20,7 +20,8 @@ from streamgp.bandits.trust import FAR, FEWEST, drawn_in, judge
 from streamgp.bases import Fourier, HilbertSpace
 from streamgp.bases.base import Basis
 from streamgp.filters.dynamics import parse
-from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.numerics.batching import split_batches
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import share

@@ -8,7 +8,7 @@ from streamgp.checkpoint.encoding import formerly, register
 from streamgp.core import AnyArray
 
 
-@formerly("LeadingInputs")
+@formerly("ActiveDims")
 @register
 class ActiveDims(Basis):
     """phi(x) = psi(x_1, ..., x_d): a basis that does not look at the inputs after the first d.

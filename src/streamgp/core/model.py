@@ -78,8 +78,6 @@ class StreamModel(eqx.Module):
     stands here.
     """
 
-    # Whether `update` takes the inputs of rows that are to be forecast, and `init` a horizon.
-    forecasts_ahead: ClassVar[bool] = False
     # Whether `predict` and `update` take variance that single rows' noise has in addition.
     takes_extra_variance: ClassVar[bool] = False
     # Whether `single_row` gives what learns row by row without touching every covariance each time.
@@ -123,8 +121,8 @@ class StreamModel(eqx.Module):
     def expert_weights(self, state: Any) -> Float[np.ndarray, " k"]:
         """How much each expert counts in the next row."""
 
-    def with_prior_weights(self, state: Any, opinion: Float[AnyArray, " k"] | None) -> Any:
-        """The state with the weights of its experts at their prior, whose logarithm `opinion` is added to."""
+    def with_prior_weights(self, state: Any, prior_log_weights: Float[AnyArray, " k"] | None) -> Any:
+        """Return the state with the weights at their prior, to whose logarithm `prior_log_weights` are added."""
         return state
 
     def single_row(self, inputs: Standardiser, targets: Standardiser, trim: float) -> Any:

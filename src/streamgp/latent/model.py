@@ -12,7 +12,7 @@ from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray
 from streamgp.filters.kalman import ExpertVariances, FilterState, predict_rows, prior_state, update_block
 from streamgp.latent.embedding import Found, complete_rows, embed, observed_rows
-from streamgp.models.gaussian.model import Expert
+from streamgp.models.expert import Expert
 from streamgp.numerics.linalg import add_diagonal, solve_small, symmetrise
 from streamgp.weights.rules import WeightRule, scan_rule
 

@@ -16,7 +16,7 @@ from streamgp.bases.base import Basis
 from streamgp.filters.dynamics import Dynamics
 from streamgp.fitting.gaussian_evidence import log_evidence
 from streamgp.fitting.hyperparameters import search
-from streamgp.models.gaussian.model import Expert
+from streamgp.models.expert import Expert
 
 LENGTHSCALES = tuple(2.0 ** (k / 2.0) for k in range(-3, 4))  # of squares 2^k
 FEATURES = 100

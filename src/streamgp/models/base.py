@@ -70,11 +70,11 @@ class ModelFamily(Protocol):
         *,
         seed: int,
         progress: Callable[[int, int], None] | None,
-        incumbent: Any = None,
+        provisional_expert: Any = None,
     ) -> FittedModel:
         """Fit the model of a specification to the rows of a warm-up.
 
-        `progress` is called with the number of fits done and to do. `incumbent` is the provisional expert that did
-        best in the warm-up, for a family whose models take it in.
+        `progress` is called with the number of fits done and to do. `provisional_expert` is the one that did best in
+        the warm-up, for a family whose models take it in.
         """
         ...

@@ -16,7 +16,8 @@ from streamgp.bases import Fourier
 from streamgp.data import sum_of_sines, switching_gaussian_processes
 from streamgp.filters.dynamics import static
 from streamgp.kernels import SquaredExponential
-from streamgp.models.gaussian.model import Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import ensemble
 from streamgp.regret.bounds import optimal_stay, sequence_bound, slots_bound, static_bound
 from streamgp.regret.hindsight import Hindsight, best_fit, best_functions, hindsight_kernel
 from streamgp.regret.losses import run_losses, static_regret, switching_regret

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamgp.filters.engine.blocks import member
-from streamgp.models.gaussian.model import Ensemble, Expert
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import Ensemble
 from streamgp.numerics.linalg import add_diagonal, cholesky, cholesky_solve
 
 

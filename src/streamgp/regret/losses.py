@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.regret.hindsight import Hindsight, as_array, as_rows, as_slots, best_fit, experts_of
 from streamgp.weights import BMA, scan_rule
 

@@ -15,14 +15,10 @@ from streamgp.checkpoint.encoding import decode, encode
 from streamgp.core import Info, Predictive, StreamModel
 from streamgp.likelihoods import AnyPredictive
 from streamgp.models.base import FittedExpert, WarmupRows
+from streamgp.models.expert import Expert
 from streamgp.models.families import family_of
-from streamgp.models.gaussian.model import Expert
-from streamgp.models.gaussian.warmup import (
-    opinion as opinion_of,
-)
-from streamgp.models.gaussian.warmup import (
-    provisional_experts,
-)
+from streamgp.models.gaussian.provisional import provisional_experts
+from streamgp.models.gaussian.warmup import prior_log_weights
 from streamgp.models.spec import Spec
 from streamgp.numerics.batching import BATCH_SIZES, COMPILED_BATCH_SIZES, concatenate, split_batches
 from streamgp.numerics.standardise import Standardiser, robust_standardiser
@@ -542,7 +538,8 @@ class StreamLearner:
         # What was missing is filled again, by all that is known by now.
         X, extra = self._joined(X, self._imputer.refill(X[:, : self._imputer.width]), self._gains)
         ends, levels = self.rows == self.warmup, getattr(self._state, "levels", None)
-        incumbent, usual = self._incumbent() if ends else None, self._task.usual(X, y, self.seed)
+        provisional_expert = self._best_provisional_expert() if ends else None
+        usual = self._task.usual(X, y, self.seed)
         self._targets = self._task.scale(usual, provisional=not ends)
         if not ends:
             self._model = self._provisional(X, y, self._time_unit(times))
@@ -553,7 +550,7 @@ class StreamLearner:
         self._inputs, self._bounds = self._standardiser(widened), self._input_bounds(widened)
         self._origins = Origins.empty(h, X.shape[1]).paired(X)[1]
         if ends:
-            self._fit(widened[: self.rows - h], usual[h:], times, incumbent)
+            self._fit(widened[: self.rows - h], usual[h:], times, provisional_expert)
         prior = self._state = self._model.init(jax.random.key(self.seed), h)
         info = None
         if self.rows > h and (not ends or self.spec.warmup_posterior == "condition"):
@@ -563,22 +560,22 @@ class StreamLearner:
             last_time = jnp.asarray(times[-1]) if self.timed else prior.last_time
             self._state = replace(self._state, last_time=last_time)
             # The fit has seen these rows: they may shape the beliefs, but tell little of the race of the experts.
-            opinion = None if info is None else self._opinion(info, y[h:])
-            self._state = self._model.with_prior_weights(self._state, opinion)
+            more = None if info is None else self._prior_log_weights(info, y[h:])
+            self._state = self._model.with_prior_weights(self._state, more)
             self._kept = None
         if levels is not None:  # of targets that set the scale, or were fitted, the levels would tell little
             self._state = replace(self._state, levels=levels)
         if self._gains is not None:
             self._gains = self._measured_gains()
 
-    def _incumbent(self) -> Expert | None:
+    def _best_provisional_expert(self) -> Expert | None:
         """The provisional filter that did best in the warm-up: it goes on beside those that are fitted."""
         if not self._weighs_warmup or self.spec.rule == "Q":  # a user's matrix counts the others alone
             return None
         experts = provisional_experts(self._width, self.seed)
         return experts[int(self.weights.reshape(len(experts), -1).sum(axis=1).argmax())]
 
-    def _opinion(self, info: Info, y: np.ndarray) -> np.ndarray | None:
+    def _prior_log_weights(self, info: Info, y: np.ndarray) -> np.ndarray | None:
         """What the later half of the warm-up says of the experts, of which some are no good at all."""
         if not self._weighs_warmup:
             return None
@@ -586,7 +583,7 @@ class StreamLearner:
         n = (len(y) - h) // 2
         latest: Predictive = jax.tree.map(lambda a: a[len(y) - h - n : len(y) - h], info.predictive)
         density = np.asarray(latest.component_log_density(y[len(y) - n :]))
-        return opinion_of(density / max(h, 1), self.experts)
+        return prior_log_weights(density / max(h, 1), self.experts)
 
     @property
     def _weighs_warmup(self) -> bool:
@@ -599,11 +596,13 @@ class StreamLearner:
         gaps = np.diff(times)
         return float(np.median(gaps[gaps > 0])) if self.timed and (gaps > 0).any() else 1.0
 
-    def _fit(self, X: np.ndarray, y: np.ndarray, times: np.ndarray, incumbent: Expert | None) -> None:
+    def _fit(self, X: np.ndarray, y: np.ndarray, times: np.ndarray, provisional_expert: Expert | None) -> None:
         inputs = self._inputs.transform(self._bounds.clip(X)[0])
         targets = np.asarray((y - self._targets.mean) / self._targets.scale)
         rows = WarmupRows(inputs, targets, self.num_classes, self._time_unit(times))
-        made = family_of(self.spec).fit(self.spec, rows, seed=self.seed, progress=self.progress, incumbent=incumbent)
+        made = family_of(self.spec).fit(
+            self.spec, rows, seed=self.seed, progress=self.progress, provisional_expert=provisional_expert
+        )
         self._model, self.experts = jax.block_until_ready(made)
 
     def _piece(self, X: np.ndarray, times: np.ndarray | None, size: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from streamgp.core import Predictive, StreamModel
 from streamgp.fitting.screening import screen
 from streamgp.likelihoods import AnyPredictive
-from streamgp.models.gaussian.warmup import provisional_ensemble, provisional_scale
+from streamgp.models.gaussian.provisional import provisional_ensemble, provisional_scale
 from streamgp.models.generalised.warmup import provisional_generalised
 from streamgp.models.spec import Spec
 from streamgp.numerics.standardise import Standardiser

@@ -7,12 +7,12 @@ from streamgp.models.base import FittedModel, WarmupRows
 from streamgp.models.gaussian.warmup import fit_ensemble
 from streamgp.models.spec import Spec
 
-# Whether the warm-up's rows say how the race of the experts begins.
+# Whether the warm-up's rows add to the prior log weights of the experts.
 weighs_warmup = True
 
 
 def serves(spec: Spec) -> bool:
-    """Whether a model of this specification is an ensemble for numbers."""
+    """Return whether a model of this specification is an ensemble for numbers."""
     return spec.learner is None and spec.likelihood == "gaussian"
 
 
@@ -22,10 +22,17 @@ def fit(
     *,
     seed: int,
     progress: Callable[[int, int], None] | None,
-    incumbent: Any = None,
+    provisional_expert: Any = None,
 ) -> FittedModel:
-    """Fit the experts to the rows of the warm-up; `incumbent` joins them."""
-    made = fit_ensemble(
-        spec, rows.X, rows.y, seed=seed, time_unit=rows.time_unit, progress=progress, incumbent=incumbent
+    """Fit the experts to the rows of the warm-up; `provisional_expert` joins them."""
+    return FittedModel(
+        *fit_ensemble(
+            spec,
+            rows.X,
+            rows.y,
+            seed=seed,
+            time_unit=rows.time_unit,
+            progress=progress,
+            provisional_expert=provisional_expert,
+        )
     )
-    return FittedModel(*made)

@@ -16,30 +16,18 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Key
 
-from streamgp.bases.base import Basis
 from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, Info, Predictive, StreamModel, recalibration
-from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine import cpu, sharding, xla
 from streamgp.filters.engine.blocks import Group, group_by_shape, in_blocks, num_features, split_by_group, stack
 from streamgp.filters.engine.clock import advance, elapsed
 from streamgp.filters.engine.sharding import Sharded
 from streamgp.filters.kalman import ExpertVariances, Predicted, prior_state
 from streamgp.filters.noise import CONSTANT_NOISE, NoiseKinds, NoiseState
+from streamgp.models.expert import Expert
 from streamgp.models.gaussian.delayed_feedback import Judged, Waiting, judge, only_finite, with_noise
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import Mixture, WeightRule
-
-
-@register
-class Expert(eqx.Module):
-    """One basis with its prior variance v, noise variance s2 and dynamics."""
-
-    basis: Basis
-    prior_var: Float[Array, ""]
-    noise_var: Float[Array, ""]
-    dynamics: Dynamics
-    name: str = eqx.field(static=True, default="")
 
 
 @register
@@ -79,7 +67,6 @@ class Ensemble(StreamModel):
     adapts, each of them is a filter that stands for several experts side by side, one for each kind of noise.
     """
 
-    forecasts_ahead: ClassVar[bool] = True
     takes_extra_variance: ClassVar[bool] = True
     has_single_row: ClassVar[bool] = True
 

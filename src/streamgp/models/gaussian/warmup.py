@@ -1,99 +1,38 @@
 """From warm-up rows to experts: build each basis at its starting points, fit it by evidence, drop what is flat."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array
 
-from streamgp.bases import BASES, ActiveDims, Basis, Concatenation, Fourier, Linear
+from streamgp.bases import BASES, ActiveDims, Basis, Concatenation
 from streamgp.bases.concatenation import PARTS
 from streamgp.filters.dynamics import Dynamics, parse
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.fitting.gaussian_evidence import INITIAL_NOISE_VAR, INITIAL_PRIOR_VAR, Fit, fit_basis
 from streamgp.fitting.hyperparameter_samples import laplace_samples
 from streamgp.models.base import FittedExpert
-from streamgp.models.gaussian.model import Ensemble, Expert, ensemble
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.fit_tasks import FitTask, make_fit_tasks, map_in_threads, with_lengthscale
+from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.spec import Spec
-from streamgp.numerics.standardise import Standardiser
-from streamgp.numerics.threads import one_blas_thread
-from streamgp.weights import SoftBayes, fixed_share, mixture
 
-# A start whose evidence gains less than this share of its family's best ended on a plateau.
+# A start whose evidence gains less than this share of the best of its basis ended on a plateau.
 FLAT_SHARE = 0.05
 FLAT_GAIN = 0.01  # and so does one below this gain, in nats per row: 10 nats over 1,000 rows
-MOST_REVERTED = 10.0  # variance of a function that nobody has seen for long, in that of the target
-# The provisional experts of the warm-up: lengthscales in units of sqrt(D) standard deviations, noise variances to
-# begin with, what the noise does, what the plane does, and the chance per row that another expert is the best.
-PROVISIONAL_LENGTHSCALES = (0.5, 1.0, 2.0)
-PROVISIONAL_NOISE_VARS = (1.0, 0.1, 0.01)
-PROVISIONAL_NOISE = ("constant", "adaptive 0.98", "adaptive 0.8", "adaptive 0.9 ar 0.9", "adaptive 0.9 ar 0.99")
-PROVISIONAL_DYNAMICS = ("static", "walk 0.01", "walk 0.1")
-PROVISIONAL_SWITCH = 0.01
-FEW_ROWS_WIDER = 6.0  # two rows: seven times as wide; four: twice; eight: by a third
-PROVISIONAL_FEATURES = 100
+MAX_REVERTED_VARIANCE = 10.0  # of a function that has not been seen for long, in units of the target's variance
 ASIDE = 1e-3  # scale of a part of next to no variance: below the noise's floor, but with a slope to come back by
-# In nats: the most that one row of the warm-up, and all of it, may tell for or against an expert.
-MOST_ROW = 10.0
-MOST_OPINION = 20.0
-CONCATENATION = "concatenation"  # the family that is built from other families' fits
-# Its random key, and that of the samples, among the keys that number families and starts.
+# In nats: the most that one row of the warm-up, and all of it, may count for or against an expert.
+MAX_ROW_LOG_ODDS = 10.0
+MAX_LOG_ODDS = 20.0
+CONCATENATION = "concatenation"  # the basis that is built from other bases' fits
+# Its random key, and that of the samples, among the keys that number bases and starts.
 _CONCATENATION_KEY = 10
 _SAMPLES_KEY = 1_000
-_Result = TypeVar("_Result")
-
-
-def provisional_ensemble(
-    num_inputs: int, num_outputs: int, seed: int, guarded: bool = False, recalibrated: bool = False
-) -> Ensemble:
-    """Experts with default hyperparameters, which predict the warm-up rows before anything has been fitted.
-
-    Their noise finds its level by itself, and the plane also moves: that covers walks and slow drifts.
-    """
-    experts = provisional_experts(num_inputs, seed)
-    kinds = parse_noise(PROVISIONAL_NOISE)
-    # One expert at a time, or a blend: where the noise depends on the inputs, several levels together are what fits.
-    k = len(experts) * len(kinds.discounts)
-    rule = mixture({"fixed share": fixed_share(k, PROVISIONAL_SWITCH), "Soft-Bayes": SoftBayes()})
-    return ensemble(experts, rule, num_outputs=num_outputs, kinds=kinds, guarded=guarded, recalibrated=recalibrated)
-
-
-def provisional_experts(num_inputs: int, seed: int) -> list[Expert]:
-    """Those of `provisional_ensemble`, without the kinds of noise."""
-    plane = Linear(num_inputs)
-    waves: list[Basis] = []
-    box = np.stack([np.zeros(num_inputs), np.ones(num_inputs)])
-    for i, scale in enumerate(PROVISIONAL_LENGTHSCALES):
-        key = jax.random.fold_in(jax.random.key(seed), i)
-        start = scale * float(np.sqrt(num_inputs))
-        waves.append(Fourier.from_data(box, num_features=PROVISIONAL_FEATURES, start=start, key=key))
-    pairs = [(plane, name) for name in PROVISIONAL_DYNAMICS] + [(basis, "static") for basis in waves]
-    return [
-        Expert(basis, jnp.asarray(1.0), jnp.asarray(noise_var), parse(name), f"provisional {_name(basis)}: {name}")
-        for basis, name in pairs
-        for noise_var in PROVISIONAL_NOISE_VARS
-    ]
-
-
-def _name(basis: Basis) -> str:
-    return next(name for name, family in BASES.items() if isinstance(basis, family))
-
-
-def provisional_scale(targets: Standardiser) -> Standardiser:
-    """Of few rows, a wider scale than they have: what they say of it is Student's t with as many degrees of freedom.
-
-    Where all are the same there is no scale yet but the number itself.
-    """
-    n, mean = float(targets.count), np.asarray(targets.mean)
-    scale = np.where(targets.m2 > 0.0, targets.scale, np.maximum(np.abs(mean), 1.0))
-    if n > 1.0:
-        scale = scale * (1.0 + FEW_ROWS_WIDER * (n - 1.0) ** -1.5)
-    return replace(targets, m2=n * np.square(scale))
 
 
 def fit_ensemble(
@@ -104,7 +43,7 @@ def fit_ensemble(
     seed: int,
     time_unit: float,
     progress: Callable[[int, int], None] | None = None,
-    incumbent: Expert | None = None,
+    provisional_expert: Expert | None = None,
 ) -> tuple[Ensemble, list[FittedExpert]]:
     """Fit the experts of `spec` to standardised warm-up rows and build the ensemble, weights at their prior.
 
@@ -118,8 +57,8 @@ def fit_ensemble(
         The length of one time step, for streams with time stamps.
     progress
         Called with the number of fits done and to do.
-    incumbent
-        One of `provisional_experts` that joins them, with every kind of noise.
+    provisional_expert
+        One of the provisional experts, which joins them with every kind of noise.
     """
     fits = _fit_all(spec, X, y, seed, progress)
     kinds = parse_noise(spec.noise).for_outputs(y.shape[1])
@@ -133,12 +72,13 @@ def fit_ensemble(
                 full = f"{title} {noise}" if len(kinds.names) > 1 else title
                 table.append(FittedExpert(full, label, name, noise, fit.basis.num_features, fit.gain))
                 groups.append(number)
-    if incumbent is not None:
-        experts.append(incumbent)
-        label, dynamics_name = incumbent.name.split(": ")
+    if provisional_expert is not None:
+        experts.append(provisional_expert)
+        title, num_features = provisional_expert.name, provisional_expert.basis.num_features
+        label, dynamics_name = title.split(": ")
         for noise in kinds.names:
-            full = f"{incumbent.name} {noise}" if len(kinds.names) > 1 else incumbent.name
-            table.append(FittedExpert(full, label, dynamics_name, noise, incumbent.basis.num_features, 0.0))
+            full = f"{title} {noise}" if len(kinds.names) > 1 else title
+            table.append(FittedExpert(full, label, dynamics_name, noise, num_features, 0.0))
             groups.append(len(fits))
     rule = spec.make_rule(groups)
     model = ensemble(
@@ -153,25 +93,25 @@ def fit_ensemble(
     return model, table
 
 
-def opinion(log_density: np.ndarray, table: Sequence[FittedExpert]) -> np.ndarray:
-    """What rows of the warm-up say of the experts that were fitted to them, as log weights up to a constant.
+def prior_log_weights(log_density: np.ndarray, table: Sequence[FittedExpert]) -> np.ndarray:
+    """Compute what rows of the warm-up add to the prior log weights of the experts fitted to them, up to a constant.
 
     `log_density` (n, K) are their one-step-ahead predictions of those rows. The hyperparameters have seen the rows,
     and neighbours in time share their errors: n rows count as sqrt(n). Trees are cut out of the targets
-    themselves, and rank no higher than the best of the others. No expert starts out more than `MOST_OPINION` behind.
+    themselves, and rank no higher than the best of the others. No expert starts more than `MAX_LOG_ODDS` behind.
     """
-    against_best = np.nan_to_num(log_density - log_density.max(axis=1, keepdims=True), nan=-MOST_ROW)
-    score = np.maximum(against_best, -MOST_ROW).sum(axis=0) / np.sqrt(max(len(log_density), 1))
-    grown = np.array([expert.basis.startswith("trees") for expert in table])
-    if not grown.all():
-        score[grown] = np.minimum(score[grown], score[~grown].max())
-    return np.maximum(score - score.max(), -MOST_OPINION)
+    against_best = np.nan_to_num(log_density - log_density.max(axis=1, keepdims=True), nan=-MAX_ROW_LOG_ODDS)
+    score = np.maximum(against_best, -MAX_ROW_LOG_ODDS).sum(axis=0) / np.sqrt(max(len(log_density), 1))
+    is_tree = np.array([expert.basis.startswith("trees") for expert in table])
+    if not is_tree.all():
+        score[is_tree] = np.minimum(score[is_tree], score[~is_tree].max())
+    return np.maximum(score - score.max(), -MAX_LOG_ODDS)
 
 
 def dynamics_of(
     spec: Spec, label: str, basis: Basis, prior_var: float, X: np.ndarray
 ) -> Iterator[tuple[str, str, Dynamics]]:
-    """Of every copy of a fit: the name of its dynamics, what it is to be called, and its dynamics, relative to v."""
+    """Yield the copies of a fit: the name of its dynamics, its own name, and its dynamics relative to v."""
     amplitude = prior_var * float(jnp.mean(jnp.sum(basis(jnp.asarray(X)) ** 2, axis=1)))
     for name in spec.dynamics:
         dynamics = parse(name)
@@ -182,20 +122,20 @@ def dynamics_of(
 
 
 def _drift_unit(amplitude: float, dynamics: Dynamics) -> float:
-    """What the variance that dynamics add is a share of, over v: 1, but less where the prior outdoes the target.
+    """Return the unit of the variance that dynamics add, over v: 1, or less where the prior exceeds the target.
 
     With lengthscales far beyond the data the evidence asks for a v of thousands. Dynamics in proportion to it would
     forget everything in a row, and experts of next to no weight would make up the mixture's variance. A walk's q
     counts in the variance of the target (1: it is standardised) instead, and what weights revert to has ten times it.
     `amplitude` is the prior variance of the function, v phi' phi, in the mean of the warm-up's rows.
     """
-    return min(1.0, (1.0 if dynamics.decay == 1.0 else MOST_REVERTED) / amplitude)
+    return min(1.0, (1.0 if dynamics.decay == 1.0 else MAX_REVERTED_VARIANCE) / amplitude)
 
 
 def _fit_all(
     spec: Spec, X: np.ndarray, y: np.ndarray, seed: int, progress: Callable[[int, int], None] | None
 ) -> list[tuple[str, Fit]]:
-    """The bases at their optima; where lags are among the inputs, once more over the others if `spec` wants it."""
+    """Fit the bases; where lags are among the inputs, once more over the others if `spec` says so."""
     report = progress or (lambda done, todo: None)
     others = X.shape[1] - len(spec.lags) * y.shape[1]  # lags come last
     if not (spec.without_lags and spec.lags and others):
@@ -212,55 +152,55 @@ def _fit_all(
 def _fit_inputs(
     spec: Spec, X: np.ndarray, y: np.ndarray, seed: int, report: Callable[[int, int], None]
 ) -> tuple[list[tuple[str, Fit]], list[tuple[str, Fit]]]:
-    """Every start of every family at its optimum; those on a plateau are started again, and then dropped.
+    """Fit every start of every basis; those that end on a plateau are started again, and then dropped.
 
     A concatenation is made of the best fits of its parts, whether or not the parts serve as experts themselves. The
-    second list has what to go on with where the first one is empty.
+    second list takes the place of the first one where that is empty.
     """
     rows, targets = jnp.asarray(X), jnp.asarray(y)
-    alone = [family for family in spec.bases if family != CONCATENATION]
+    alone = [name for name in spec.bases if name != CONCATENATION]
     parts = tuple(PARTS) if len(alone) < len(spec.bases) else ()
-    jobs = make_jobs(spec, dict.fromkeys([*alone, *parts]), X, y, seed)
-    todo = len(jobs) + bool(parts) + (spec.n_samples > 1)
+    tasks = make_fit_tasks(spec, dict.fromkeys([*alone, *parts]), X, y, seed)
+    todo = len(tasks) + bool(parts) + (spec.n_samples > 1)
     report(0, todo)
-    fits = _fit(jobs, rows, targets, lambda done: report(done, todo))
+    fits = _fit(tasks, rows, targets, lambda done: report(done, todo))
     best: dict[str, Fit] = {}
-    for job, fit in zip(jobs, fits, strict=True):
-        if job.family not in best or fit.gain > best[job.family].gain:
-            best[job.family] = fit
+    for task, fit in zip(tasks, fits, strict=True):
+        if task.name not in best or fit.gain > best[task.name].gain:
+            best[task.name] = fit
 
     def is_flat(i: int) -> bool:
         if spec.rule == "Q":  # the user's matrix counts every expert
             return False
-        return fits[i].gain < max(FLAT_GAIN, FLAT_SHARE * best[jobs[i].family].gain)
+        return fits[i].gain < max(FLAT_GAIN, FLAT_SHARE * best[tasks[i].name].gain)
 
-    # A start on a plateau sets out again from the lengthscales of its family's best, with features of its own.
+    # A start on a plateau begins again with the lengthscales of the best of its basis and features of its own.
     again = {
-        i: replace(job, basis=_with_lengthscale(job.basis, getattr(best[job.family].basis, "lengthscale")))  # noqa: B009
-        for i, job in enumerate(jobs)
-        if is_flat(i) and best[job.family].gain >= FLAT_GAIN and "lengthscale" in job.trainable
+        i: replace(task, basis=with_lengthscale(task.basis, getattr(best[task.name].basis, "lengthscale")))  # noqa: B009
+        for i, task in enumerate(tasks)
+        if is_flat(i) and best[task.name].gain >= FLAT_GAIN and "lengthscale" in task.trainable
     }
     for i, fit in zip(again, _fit(list(again.values()), rows, targets), strict=True):
         fits[i] = fit
-        jobs[i] = again[i]
-    kept: list[tuple[Job, Fit]] = []
-    for family in alone:
-        members = sorted((i for i, job in enumerate(jobs) if job.family == family), key=lambda i: -fits[i].gain)
+        tasks[i] = again[i]
+    kept: list[tuple[FitTask, Fit]] = []
+    for name in alone:
+        members = sorted((i for i, task in enumerate(tasks) if task.name == name), key=lambda i: -fits[i].gain)
         first = spec.starts_kept([fits[i].basis.num_features for i in members])
-        kept.extend((jobs[i], fits[i]) for i in members[:first] if not is_flat(i))
+        kept.extend((tasks[i], fits[i]) for i in members[:first] if not is_flat(i))
     if parts:
         basis = _concatenation(best, X, seed)
         key = jax.random.fold_in(jax.random.key(seed), _CONCATENATION_KEY)
-        job = Job(CONCATENATION, CONCATENATION, basis, 1.0, tuple(basis.trainable), key)
-        (fit,) = _fit([job], rows, targets)
-        whole = _whole_parts(best, basis)
-        least = max(best[part].gain for part in whole) - FLAT_GAIN
-        if fit.gain < least:  # it went astray, for a part alone does better
-            (fit,) = _fit([replace(job, **_part_alone(best, basis, whole))], rows, targets)
-        report(len(jobs) + 1, todo)
-        if spec.rule == "Q" or fit.gain >= max(FLAT_GAIN, least):
-            kept.append((job, fit))
-    named = [(job.label, fit) for job, fit in kept]
+        task = FitTask(CONCATENATION, CONCATENATION, basis, 1.0, tuple(basis.trainable), key)
+        (fit,) = _fit([task], rows, targets)
+        unchanged = _unchanged_parts(best, basis)
+        min_gain = max(best[part].gain for part in unchanged) - FLAT_GAIN
+        if fit.gain < min_gain:  # the search failed, for a part alone does better
+            (fit,) = _fit([replace(task, **_part_alone(best, basis, unchanged))], rows, targets)
+        report(len(tasks) + 1, todo)
+        if spec.rule == "Q" or fit.gain >= max(FLAT_GAIN, min_gain):
+            kept.append((task, fit))
+    named = [(task.label, fit) for task, fit in kept]
     if spec.n_samples > 1:
         named = _with_samples(kept, spec.n_samples, rows, targets)
         report(todo, todo)
@@ -268,126 +208,63 @@ def _fit_inputs(
     # find the scale by themselves, those as they were before their fit are there for what the stream may still show.
     adapts = parse_noise(spec.noise).adapt
     if named or not adapts:
-        return named, [(jobs[0].label, fits[0])]
-    unfitted = [(f"{job.label} unfitted", _unfitted(job)) for job in jobs if job.family in alone]
-    return named, [(jobs[0].label, fits[0]), *unfitted]
+        return named, [(tasks[0].label, fits[0])]
+    unfitted = [(f"{task.label} unfitted", _unfitted(task)) for task in tasks if task.name in alone]
+    return named, [(tasks[0].label, fits[0]), *unfitted]
 
 
-def _with_samples(kept: Sequence[tuple["Job", Fit]], count: int, X: Array, y: Array) -> list[tuple[str, Fit]]:
-    """`count` experts for each optimum: itself, and samples of the evidence around it."""
+def _with_samples(kept: Sequence[tuple[FitTask, Fit]], count: int, X: Array, y: Array) -> list[tuple[str, Fit]]:
+    """Return `count` experts for each optimum: itself, and samples of the evidence around it."""
 
-    def sample(one: tuple[Job, Fit]) -> list[Fit]:
-        job, fit = one
-        key = jax.random.fold_in(job.key, _SAMPLES_KEY)
-        return laplace_samples(fit, job.basis, job.trainable, X, y, count - 1, key)
+    def sample(one: tuple[FitTask, Fit]) -> list[Fit]:
+        task, fit = one
+        key = jax.random.fold_in(task.key, _SAMPLES_KEY)
+        return laplace_samples(fit, task.basis, task.trainable, X, y, count - 1, key)
 
     named: list[tuple[str, Fit]] = []
-    for (job, fit), samples in zip(kept, side_by_side(sample, kept, X.dtype == np.float64), strict=True):
-        named.append((job.label, fit))
-        named.extend((f"{job.label} sample {number}", each) for number, each in enumerate(samples, start=2))
+    for (task, fit), samples in zip(kept, map_in_threads(sample, kept, X.dtype == np.float64), strict=True):
+        named.append((task.label, fit))
+        named.extend((f"{task.label} sample {number}", each) for number, each in enumerate(samples, start=2))
     return named
 
 
-def _unfitted(job: "Job") -> Fit:
-    """A start as it stands."""
-    return Fit(job.basis.precomputed(), INITIAL_PRIOR_VAR, INITIAL_NOISE_VAR, np.nan, 0.0, job.start, 0)
+def _unfitted(task: FitTask) -> Fit:
+    """Return a start as it is before the fit."""
+    return Fit(task.basis.precomputed(), INITIAL_PRIOR_VAR, INITIAL_NOISE_VAR, np.nan, 0.0, task.start, 0)
 
 
 def _concatenation(best: dict[str, Fit], X: np.ndarray, seed: int) -> Concatenation:
-    """The best fit of each part; one of more features than the part is to have is drawn again, with as many."""
+    """Join the best fit of each part; one with more features than the part may have is drawn again, with as many."""
     bases = []
     for position, (part, features) in enumerate(PARTS.items()):
         basis: Any = best[part].basis
         if features is not None and basis.num_features > features:
             key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _CONCATENATION_KEY), position)
             smaller = BASES[part].from_data(X, num_features=features, start=1.0, key=key)
-            basis = _with_lengthscale(smaller, basis.lengthscale).precomputed()
+            basis = with_lengthscale(smaller, basis.lengthscale).precomputed()
         bases.append(basis)
     return Concatenation.of(bases, [best[part].prior_var for part in PARTS])
 
 
-def _whole_parts(best: dict[str, Fit], basis: Concatenation) -> list[str]:
-    """Which parts are in the concatenation as they were fitted, the plane always.
+def _unchanged_parts(best: dict[str, Fit], basis: Concatenation) -> list[str]:
+    """Name the parts that are in the concatenation as they were fitted; the plane always is.
 
-    One that is there with fewer features is another.
+    A part that was drawn again with fewer features is another one.
     """
     return [name for name, part in zip(PARTS, basis.parts, strict=True) if part is best[name].basis]
 
 
-def _part_alone(best: dict[str, Fit], basis: Concatenation, among: Sequence[str]) -> dict[str, Any]:
-    """Where a concatenation has nearly the evidence of the best of these parts: no search from there ends below."""
-    alone = max(among, key=lambda part: best[part].gain)
+def _part_alone(best: dict[str, Fit], basis: Concatenation, names: Sequence[str]) -> dict[str, Any]:
+    """Return a start with nearly the evidence of the best of these parts, so that no search from it ends below."""
+    alone = max(names, key=lambda part: best[part].gain)
     scales = [float(np.sqrt(best[part].prior_var)) if part == alone else ASIDE for part in PARTS]
     return {"basis": replace(basis, scales=jnp.asarray(scales)), "noise_var": best[alone].noise_var}
 
 
-def _fit(jobs: Sequence["Job"], X: Array, y: Array, report: Callable[[int], None] = lambda done: None) -> list[Fit]:
-    def run(job: Job) -> Fit:
-        return fit_basis(job.basis, X, y, job.start, job.trainable, job.noise_var)
+def _fit(
+    tasks: Sequence[FitTask], X: Array, y: Array, report: Callable[[int], None] = lambda done: None
+) -> list[Fit]:
+    def run(task: FitTask) -> Fit:
+        return fit_basis(task.basis, X, y, task.start, task.trainable, task.noise_var)
 
-    return side_by_side(run, jobs, X.dtype == np.float64, report)
-
-
-def side_by_side(
-    work: Callable[[Any], _Result],
-    items: Sequence[Any],
-    x64: bool,
-    report: Callable[[int], None] = lambda done: None,
-) -> list[_Result]:
-    """`work` on each item, two at a time; `report` is told how many are done."""
-
-    def run(item: Any) -> _Result:
-        # The setting belongs to a thread. Results that JAX has only promised would be worked out after the context.
-        with jax.enable_x64(x64):
-            return jax.block_until_ready(work(item))
-
-    results: list[_Result] = []
-    with one_blas_thread(), ThreadPoolExecutor(max_workers=2) as pool:
-        try:
-            for result in pool.map(run, items):
-                results.append(result)
-                report(len(results))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # those at work end, no other begins
-            raise
-    return results
-
-
-@dataclass(frozen=True)
-class Job:
-    """One fit to make."""
-
-    family: str
-    label: str
-    basis: Basis
-    start: float
-    trainable: tuple[str, ...]
-    key: Key[Array, ""]
-    noise_var: float = INITIAL_NOISE_VAR
-
-
-def _with_lengthscale(basis: Basis, lengthscale: Any) -> Basis:
-    return eqx.tree_at(lambda b: b.lengthscale, basis, lengthscale)  # type: ignore[attr-defined]
-
-
-def make_jobs(
-    spec: Spec, families: Iterable[str], X: np.ndarray, y: np.ndarray, seed: int, most: int | None = None
-) -> list[Job]:
-    """Every starting point of every family; no basis is to have more than `most` features."""
-    jobs = []
-    for position, family in enumerate(families):
-        cls = BASES[family]
-        wanted = spec.features_per_basis or cls.default_features
-        features = wanted if most is None else min(wanted, most)
-        fixed = spec.lengthscales if "lengthscale" in cls.trainable else None
-        starts = fixed or cls.starts
-        for i, start in enumerate(starts):
-            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), position), i)
-            basis = cls.from_data(X, num_features=features, start=start, key=key, y=y)
-            trainable = tuple(basis.trainable)
-            if fixed:
-                basis = _with_lengthscale(basis, jnp.full(X.shape[1], start))
-                trainable = tuple(name for name in trainable if name != "lengthscale")
-            label = family if len(starts) == 1 else f"{family} {start:.3g}"
-            jobs.append(Job(family, label, basis, start, trainable, key))
-    return jobs
+    return map_in_threads(run, tasks, X.dtype == np.float64, report)

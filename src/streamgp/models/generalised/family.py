@@ -7,12 +7,12 @@ from streamgp.models.base import FittedModel, WarmupRows
 from streamgp.models.generalised.warmup import fit_generalised
 from streamgp.models.spec import Spec
 
-# Whether the warm-up's rows say how the race of the experts begins.
+# Whether the warm-up's rows add to the prior log weights of the experts.
 weighs_warmup = False
 
 
 def serves(spec: Spec) -> bool:
-    """Whether a model of this specification is an ensemble for labels, counts or grades."""
+    """Return whether a model of this specification is an ensemble for labels, counts or grades."""
     return spec.learner is None and spec.likelihood != "gaussian"
 
 
@@ -22,9 +22,9 @@ def fit(
     *,
     seed: int,
     progress: Callable[[int, int], None] | None,
-    incumbent: Any = None,
+    provisional_expert: Any = None,
 ) -> FittedModel:
-    """Fit the experts to the rows of the warm-up; there is no incumbent."""
+    """Fit the experts to the rows of the warm-up."""
     made = fit_generalised(
         spec, rows.X, rows.y[:, 0], rows.num_classes, seed=seed, time_unit=rows.time_unit, progress=progress
     )

@@ -11,15 +11,9 @@ from streamgp.filters.dynamics import static
 from streamgp.fitting.laplace_evidence import LaplaceFit, fit_likelihood
 from streamgp.likelihoods import Likelihood, ceiling
 from streamgp.likelihoods.from_targets import make_likelihood
-from streamgp.models.gaussian.warmup import (
-    FLAT_GAIN,
-    FLAT_SHARE,
-    FittedExpert,
-    Job,
-    dynamics_of,
-    make_jobs,
-    side_by_side,
-)
+from streamgp.models.base import FittedExpert
+from streamgp.models.gaussian.fit_tasks import FitTask, make_fit_tasks, map_in_threads
+from streamgp.models.gaussian.warmup import FLAT_GAIN, FLAT_SHARE, dynamics_of
 from streamgp.models.generalised.model import GeneralisedEnsemble, GeneralisedExpert, generalised_ensemble
 from streamgp.models.spec import Spec
 from streamgp.weights import BMA
@@ -28,18 +22,17 @@ from streamgp.weights import BMA
 PROVISIONAL_LENGTHSCALES = (0.5, 1.0, 2.0)
 PROVISIONAL_VARS = (1.0, 10.0)
 PROVISIONAL_FEATURES = 50
-MOST_COEFFICIENTS = 400  # of an expert: features times latent values, for the covariance holds its square
-LEAST_FEATURES = 10
+MAX_COEFFICIENTS = 400  # of an expert: features times latent values, for the covariance holds its square
+MIN_FEATURES = 10
 
 
 def provisional_generalised(
     spec: Spec, y: np.ndarray, num_classes: int, num_inputs: int, seed: int
 ) -> GeneralisedEnsemble:
-    """Experts with default hyperparameters, which predict the warm-up rows before anything has been fitted.
+    """Build the ensemble with default hyperparameters that predicts the rows of the warm-up.
 
-    `y` are the targets so far, counts per exposure.
-
-    There is room for the next power of two of classes, so that few programs are compiled while classes turn up.
+    `y` are the targets so far, counts per exposure. Experts have latent values for the next power of two of classes,
+    so that few programs are compiled while classes turn up.
     """
     inputs = num_inputs - spec.exposure
     bases: list[Basis] = [Linear(inputs)]
@@ -60,7 +53,7 @@ def provisional_generalised(
 
 
 def highest_rate(spec: Spec, y: np.ndarray, exposure: np.ndarray) -> float | None:
-    """Of counts, the largest rate per exposure that is believed; None where that is no question."""
+    """Return the largest rate of counts per exposure that is believed; None for other targets, or without a guard."""
     return ceiling.believed(y, exposure) if spec.task == "count" and spec.robust else None
 
 
@@ -116,45 +109,45 @@ def _fit_all(
     seed: int,
     report: Callable[[int, int], None],
 ) -> list[tuple[str, LaplaceFit]]:
-    """Every start of every family at its optimum, but those that learnt next to nothing."""
-    most = max(LEAST_FEATURES, MOST_COEFFICIENTS // likelihood.num_latents)
-    jobs = make_jobs(spec, spec.bases, X, _as_targets(spec, y, num_classes), seed, most)
+    """Fit every start of every basis; drop those that learnt next to nothing."""
+    max_features = max(MIN_FEATURES, MAX_COEFFICIENTS // likelihood.num_latents)
+    tasks = make_fit_tasks(spec, spec.bases, X, _as_targets(spec, y, num_classes), seed, max_features)
     if spec.likelihood == "categorical" and num_classes < 2:  # nothing to learn yet
-        return [(job.label, _unfitted(job, likelihood)) for job in jobs]
+        return [(task.label, _unfitted(task, likelihood)) for task in tasks]
     rows, targets, shift = jnp.asarray(X), jnp.asarray(y), jnp.asarray(offset)
 
-    def fit(job: Job) -> LaplaceFit:
-        basis = _with_intercept(job.basis)
-        return fit_likelihood(basis, likelihood, rows, targets, job.start, job.trainable, offset=shift)
+    def fit(task: FitTask) -> LaplaceFit:
+        basis = _with_intercept(task.basis)
+        return fit_likelihood(basis, likelihood, rows, targets, task.start, task.trainable, offset=shift)
 
-    report(0, len(jobs))
-    fits = side_by_side(fit, jobs, X.dtype == np.float64, lambda done: report(done, len(jobs)))
+    report(0, len(tasks))
+    fits = map_in_threads(fit, tasks, X.dtype == np.float64, lambda done: report(done, len(tasks)))
     best = max(fit.gain for fit in fits)
     kept = []
-    for family in spec.bases:
-        members = sorted((i for i, job in enumerate(jobs) if job.family == family), key=lambda i: -fits[i].gain)
+    for name in spec.bases:
+        members = sorted((i for i, task in enumerate(tasks) if task.name == name), key=lambda i: -fits[i].gain)
         first = spec.starts_kept([fits[i].basis.num_features for i in members])
         kept += [i for i in members[:first] if spec.rule == "Q" or fits[i].gain >= max(FLAT_GAIN, FLAT_SHARE * best)]
     if not kept:  # for what the stream may still show
-        return [(job.label, _unfitted(job, likelihood)) for job in jobs]
-    return [(jobs[i].label, fits[i]) for i in kept]
+        return [(task.label, _unfitted(task, likelihood)) for task in tasks]
+    return [(tasks[i].label, fits[i]) for i in kept]
 
 
 def _as_targets(spec: Spec, y: np.ndarray, num_classes: int) -> np.ndarray:
-    """Targets (n, E) for the bases that look at them, as they would be in regression."""
+    """Return targets (n, E), as in regression, for the bases that are cut out of them."""
     if spec.likelihood == "categorical":
         columns = np.eye(max(2, num_classes))[y.astype(int)]
     else:
         columns = (np.log1p(y) if spec.task == "count" else y)[:, None]
-    spread = columns.std(axis=0)
-    return (columns - columns.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
+    std = columns.std(axis=0)
+    return (columns - columns.mean(axis=0)) / np.where(std > 0.0, std, 1.0)
 
 
 def _with_intercept(basis: Basis) -> Basis:
-    """Latent values have no mean of their own: a basis without a constant gets one."""
+    """Give a basis without a constant one, since latent values have no mean of their own."""
     return basis if isinstance(basis, Linear) else Intercept(basis)
 
 
-def _unfitted(job: Job, likelihood: Likelihood) -> LaplaceFit:
-    """A start as it stands."""
-    return LaplaceFit(_with_intercept(job.basis).precomputed(), 1.0, likelihood, np.nan, 0.0, job.start, 0)
+def _unfitted(task: FitTask, likelihood: Likelihood) -> LaplaceFit:
+    """Return a start as it is before the fit."""
+    return LaplaceFit(_with_intercept(task.basis).precomputed(), 1.0, likelihood, np.nan, 0.0, task.start, 0)

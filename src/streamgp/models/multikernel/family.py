@@ -9,12 +9,12 @@ from streamgp.models.spec import Spec
 
 METHODS = ("sfg-mkl", "sfg-mkl-r", "raker", "adaraker", "omkr", "omkl-gf")
 
-# Whether the warm-up's rows say how the race of the experts begins.
+# Whether the warm-up's rows add to the prior log weights of the experts.
 weighs_warmup = False
 
 
 def serves(spec: Spec) -> bool:
-    """Whether a model of this specification learns many kernels."""
+    """Return whether a model of this specification learns many kernels."""
     return spec.learner in METHODS
 
 
@@ -24,7 +24,7 @@ def fit(
     *,
     seed: int,
     progress: Callable[[int, int], None] | None,
-    incumbent: Any = None,
+    provisional_expert: Any = None,
 ) -> FittedModel:
     """Build the learner for such rows; nothing is fitted but the scale of the inputs."""
     return FittedModel(*make_multikernel(spec, rows.X, rows.y, rows.num_classes, seed=seed))

@@ -8,12 +8,12 @@ from streamgp.models.sparse.model import METHODS
 from streamgp.models.sparse.warmup import make_sparse
 from streamgp.models.spec import Spec
 
-# Whether the warm-up's rows say how the race of the experts begins.
+# Whether the warm-up's rows add to the prior log weights of the experts.
 weighs_warmup = False
 
 
 def serves(spec: Spec) -> bool:
-    """Whether a model of this specification is a sparse Gaussian process."""
+    """Return whether a model of this specification is a sparse Gaussian process."""
     return spec.learner in METHODS
 
 
@@ -23,7 +23,7 @@ def fit(
     *,
     seed: int,
     progress: Callable[[int, int], None] | None,
-    incumbent: Any = None,
+    provisional_expert: Any = None,
 ) -> FittedModel:
     """Build the model for such rows; nothing is fitted but what all of its parts share, if anything."""
     return FittedModel(*make_sparse(spec, rows.X, rows.y, seed=seed))

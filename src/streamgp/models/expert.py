@@ -1,0 +1,19 @@
+"""One expert of an ensemble for numbers."""
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from streamgp.bases.base import Basis
+from streamgp.checkpoint.encoding import register
+from streamgp.filters.dynamics import Dynamics
+
+
+@register
+class Expert(eqx.Module):
+    """One basis with its prior variance v, noise variance s2 and dynamics."""
+
+    basis: Basis
+    prior_var: Float[Array, ""]
+    noise_var: Float[Array, ""]
+    dynamics: Dynamics
+    name: str = eqx.field(static=True, default="")

@@ -1,0 +1,105 @@
+"""The fits that a warm-up ends with: every starting point of every basis, and how several of them run at a time."""
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from streamgp.bases import BASES, Basis
+from streamgp.fitting.gaussian_evidence import INITIAL_NOISE_VAR
+from streamgp.models.spec import Spec
+from streamgp.numerics.threads import one_blas_thread
+from streamgp.precision import float64
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class FitTask:
+    """One fit to make.
+
+    Attributes
+    ----------
+    name
+        Name of the kind of basis (see `streamgp.bases.BASES`).
+    label
+        Name of the fit in the table of experts.
+    basis
+        The basis as it is before the fit.
+    start
+        Its initial lengthscale, as a multiple of each input's range.
+    trainable
+        The fields of the basis that the fit may move.
+    key
+        The random key that the basis was drawn with.
+    noise_var
+        The noise variance that the fit begins with.
+    """
+
+    name: str
+    label: str
+    basis: Basis
+    start: float
+    trainable: tuple[str, ...]
+    key: Key[Array, ""]
+    noise_var: float = INITIAL_NOISE_VAR
+
+
+def make_fit_tasks(
+    spec: Spec, names: Iterable[str], X: np.ndarray, y: np.ndarray, seed: int, max_features: int | None = None
+) -> list[FitTask]:
+    """Build every starting point of every basis named, each with at most `max_features` features."""
+    tasks = []
+    for position, name in enumerate(names):
+        cls = BASES[name]
+        wanted = spec.features_per_basis or cls.default_features
+        features = wanted if max_features is None else min(wanted, max_features)
+        fixed = spec.lengthscales if "lengthscale" in cls.trainable else None
+        starts = fixed or cls.starts
+        for i, start in enumerate(starts):
+            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), position), i)
+            basis = cls.from_data(X, num_features=features, start=start, key=key, y=y)
+            trainable = tuple(basis.trainable)
+            if fixed:
+                basis = with_lengthscale(basis, jnp.full(X.shape[1], start))
+                trainable = tuple(field for field in trainable if field != "lengthscale")
+            label = name if len(starts) == 1 else f"{name} {start:.3g}"
+            tasks.append(FitTask(name, label, basis, start, trainable, key))
+    return tasks
+
+
+def with_lengthscale(basis: Basis, lengthscale: Any) -> Basis:
+    """Return the basis with other lengthscales."""
+    return eqx.tree_at(lambda b: b.lengthscale, basis, lengthscale)  # type: ignore[attr-defined]
+
+
+def map_in_threads(
+    work: Callable[[Any], _Result],
+    items: Sequence[Any],
+    x64: bool,
+    report: Callable[[int], None] = lambda done: None,
+) -> list[_Result]:
+    """Do `work` on each item, two at a time, in float64 if `x64`; call `report` with how many are done."""
+
+    def run(item: Any) -> _Result:
+        # The setting belongs to a thread. Results that JAX has only promised would be worked out after the context.
+        with float64() if x64 else nullcontext():
+            return jax.block_until_ready(work(item))
+
+    results: list[_Result] = []
+    with one_blas_thread(), ThreadPoolExecutor(max_workers=2) as pool:
+        try:
+            for result in pool.map(run, items):
+                results.append(result)
+                report(len(results))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # running ones end, no other begins
+            raise
+    return results
