@@ -26,18 +26,22 @@ class ActiveDims(Basis):
 
     @property
     def num_features(self) -> int:
+        """Return F of `basis`."""
         return self.basis.num_features
 
     @property
     def num_inputs(self) -> int:
+        """Return the number of all inputs, those that `basis` does not use included."""
         return self.inputs
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        """Apply `basis` to the first inputs alone."""
         return self.basis(X[:, : self.basis.num_inputs])
 
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
-        """True for rows whose first inputs lie outside the region of `basis`."""
+        """Flag rows whose first inputs lie outside the region of `basis`."""
         return self.basis.outside(X[:, : self.basis.num_inputs])
 
     def precomputed(self) -> "ActiveDims":
+        """Return the same with `basis` precomputed."""
         return ActiveDims(self.basis.precomputed(), self.inputs)

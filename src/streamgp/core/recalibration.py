@@ -25,7 +25,7 @@ import scipy.special
 from jaxtyping import Array, Bool, Float
 
 from streamgp.numerics.arrays import AnyArray, namespace
-from streamgp.numerics.student_t import ndtr
+from streamgp.numerics.student_t import ndtr, ndtri
 
 STD_FACTORS = np.array([0.2, 0.4, 0.7, 1.0, 1.5, 2.5])
 PRIOR = np.array([1.0, 2.5, 2.5, 10.0, 2.5, 2.5])  # rows, as if so many had been seen
@@ -39,17 +39,17 @@ _GRID = np.linspace(-EDGE, EDGE, 1025)
 
 
 def start(num_outputs: int) -> Float[np.ndarray, "e j"]:
-    """The counts before any row, of each output."""
+    """Return the counts before any row, of each output."""
     return np.tile(PRIOR, (num_outputs, 1))
 
 
 def shares(counts: Float[AnyArray, "*batch j"]) -> Float[AnyArray, "*batch j"]:
-    """What share of the rows each factor is expected to serve; they sum to one."""
+    """Return the share of the rows that each factor is expected to explain; they sum to one."""
     return counts / counts.sum(-1, keepdims=True)
 
 
 def learn(counts: Float[AnyArray, "e j"], u: Float[AnyArray, " e"]) -> Float[AnyArray, "e j"]:
-    """Take in a row whose targets came at the levels `u`; NaN teaches nothing.
+    """Learn a row whose targets came at the levels `u`; NaN teaches nothing.
 
     An outlier counts like any other row: it is one of those that the bands are to hold, or not.
     """
@@ -62,7 +62,7 @@ def learn(counts: Float[AnyArray, "e j"], u: Float[AnyArray, " e"]) -> Float[Any
 def learn_rows(
     counts: Float[AnyArray, "e j"], u: Float[AnyArray, "n e"], mask: Bool[AnyArray, " n"]
 ) -> tuple[Float[Array, "e j"], Float[Array, "n e j"]]:
-    """Learn consecutive rows, those with a false `mask` passed over; also the counts before each of them."""
+    """Learn consecutive rows, those with a false `mask` passed over; return also the counts before each of them."""
 
     def step(counts: Array, row: tuple) -> tuple[Array, Array]:
         u, keep = row
@@ -72,7 +72,7 @@ def learn_rows(
 
 
 def below(v: Float[AnyArray, "*#batch j"], u: Float[AnyArray, "*#batch"]) -> AnyArray:
-    """G(u), from the shares `v`."""
+    """Return G(u), from the shares `v`."""
     xp = namespace(v, u)
     side = xp.minimum(u, 1.0 - u)  # G is symmetric; small levels have all their digits
     inner = (v * ndtr(_stretched(_scores(side)))).sum(-1)
@@ -81,17 +81,17 @@ def below(v: Float[AnyArray, "*#batch j"], u: Float[AnyArray, "*#batch"]) -> Any
 
 
 def log_density(v: Float[AnyArray, "*#batch j"], u: Float[AnyArray, "*#batch"]) -> AnyArray:
-    """log g(u), by which the log density of the mixture is raised."""
+    """Return log g(u), by which the log density of the mixture is raised."""
     xp = namespace(v, u)
     inner = (v * _densities(_scores(u))).sum(-1)
     return xp.log(xp.where(xp.abs(u - 0.5) > 0.5 - _MIN_LEVEL, _edge_density(v), inner))
 
 
 def level(v: Float[AnyArray, "*#batch j"], p: Float[AnyArray, "*#batch"]) -> AnyArray:
-    """The u with G(u) = p: the mixture's quantile of it is the recalibrated quantile of p."""
+    """Return the u with G(u) = p: the mixture's quantile of it is the recalibrated quantile of p."""
     xp = namespace(v, p)
     side = xp.minimum(p, 1.0 - p)
-    aim = _ndtri(xp.maximum(side, _MIN_LEVEL * 1e-3))
+    aim = ndtri(xp.maximum(side, _MIN_LEVEL * 1e-3))
 
     def newton(_: Any, search: tuple[AnyArray, AnyArray, AnyArray]) -> tuple[AnyArray, AnyArray, AnyArray]:
         low, high, z = search
@@ -117,44 +117,40 @@ def level(v: Float[AnyArray, "*#batch j"], p: Float[AnyArray, "*#batch"]) -> Any
 
 
 def variance_factor(v: Float[AnyArray, "*batch j"]) -> Float[AnyArray, "*batch"]:
-    """By how much the variance of a normal distribution grows."""
+    """Return the factor by which the variance of a normal distribution grows."""
     return (v * _factors(v) ** 2).sum(-1)
 
 
 def _edge_density(v: Float[AnyArray, "*batch j"]) -> Float[AnyArray, "*batch"]:
-    """g beyond the edge."""
+    """Return g beyond the edge."""
     return (v * scipy.special.ndtr(-EDGE / _factors(v))).sum(-1) / _MIN_LEVEL
 
 
 def _scores(u: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch"]:
-    """Normal scores within the edges."""
-    return _ndtri(namespace(u).clip(u, _MIN_LEVEL, 1.0 - _MIN_LEVEL))
+    """Return normal scores within the edges."""
+    return ndtri(namespace(u).clip(u, _MIN_LEVEL, 1.0 - _MIN_LEVEL))
 
 
 def _densities(z: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch j"]:
-    """Of a score stretched by each factor, over that of the score itself."""
+    """Return the density of a score stretched by each factor, over that of the score itself."""
     half_square = 0.5 * (z * z)[..., None]
     s = _factors(half_square)
     return namespace(z).exp(half_square * (1.0 - s**-2.0)) / s
 
 
 def _stretched(z: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch j"]:
-    """A score over each factor."""
+    """Return a score over each factor."""
     z = z[..., None]
     return z / _factors(z)
 
 
 def _factors(like: AnyArray) -> Float[np.ndarray, "..."]:
-    """`STD_FACTORS`, along the last of as many axes."""
+    """Return `STD_FACTORS` along the last of as many axes."""
     return STD_FACTORS.reshape((1,) * (like.ndim - 1) + (-1,))
 
 
 def _normal(z: AnyArray) -> AnyArray:
     return namespace(z).exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
-
-
-def _ndtri(p: AnyArray) -> AnyArray:
-    return scipy.special.ndtri(p) if namespace(p) is np else jax.scipy.special.ndtri(p)
 
 
 def crps_change(
@@ -164,7 +160,7 @@ def crps_change(
     y: Float[AnyArray, " c"],
     u_y: Float[AnyArray, " c"],
 ) -> Float[AnyArray, " c"]:
-    """By how much recalibration changes the CRPS of mixtures at `y`, where they have the level `u_y`.
+    """Compute by how much recalibration changes the CRPS of mixtures at `y`, where they have the level `u_y`.
 
     The CRPS is the integral of (F(x) - 1[x >= y])^2, so that the change is that of G^2 - F^2, less twice that of
     G - F above y. As a function of the normal score of F, x is taken for a line between some `quantiles` of the
@@ -186,14 +182,14 @@ def crps_change(
 
 
 def _excess(v: Float[AnyArray, "c j"], z: Float[AnyArray, "c m"]) -> Float[AnyArray, "c m"]:
-    """The integral of G - F over scores, up to `z`."""
+    """Return the integral of G - F over scores, up to `z`."""
     t = _stretched(z)
     parts = _factors(t) * (t * ndtr(t) + _normal(t))
     return (v[:, None] * parts).sum(-1) - parts[..., _SAME]
 
 
 def _squares(v: Float[AnyArray, "c j"], z: Float[AnyArray, "c m"]) -> Float[AnyArray, "c m"]:
-    """The integral of G^2 - F^2 over scores, up to `z`: from a table of that of each pair of factors."""
+    """Return the integral of G^2 - F^2 over scores, up to `z`: from a table of that of each pair of factors."""
     xp = namespace(v, z)
     pairs = xp.asarray(_PAIRS)
     at = (z + EDGE) / (2.0 * EDGE) * (len(_PAIRS) - 1)

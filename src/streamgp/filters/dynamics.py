@@ -33,7 +33,7 @@ class Dynamics(eqx.Module):
 
     @property
     def name(self) -> str:
-        """Short name for tables: ``static``, ``walk 0.001`` or ``revert 0.99``; `parse` reads it back."""
+        """Return a short name for tables: ``static``, ``walk 0.001`` or ``revert 0.99``; `parse` reads it back."""
         if float(self.decay) < 1.0:
             return f"revert {float(self.decay)!r}"
         return "static" if float(self.diffusion) == 0.0 else f"walk {float(self.diffusion)!r}"
@@ -67,14 +67,14 @@ class Dynamics(eqx.Module):
 
 
 def static() -> Dynamics:
-    """Weights that never move: the model sharpens forever (ordinary Bayesian regression)."""
+    """Return the dynamics of weights that never move: the model sharpens forever (ordinary Bayesian regression)."""
     return Dynamics(jnp.asarray(1.0), jnp.asarray(0.0))
 
 
 def random_walk(q: float) -> Dynamics:
-    """Weights that take a random-walk step of variance ``q v`` per unit of time (v: the prior variance).
+    """Return the dynamics of weights that take a random-walk step of variance ``q v`` per unit of time.
 
-    Directions that no row excites gain variance without bound; `mean_reverting` bounds it.
+    v is the prior variance. Directions that no row excites gain variance without bound; `mean_reverting` bounds it.
     """
     if not 0.0 <= q < float("inf"):
         raise ValueError(f"random_walk: expected a finite variance q >= 0 relative to the prior variance, got {q}")
@@ -82,7 +82,7 @@ def random_walk(q: float) -> Dynamics:
 
 
 def mean_reverting(lam: float) -> Dynamics:
-    """Weights that forget towards the prior, ``theta <- lam theta + N(0, (1 - lam^2) v I)``.
+    """Return the dynamics of weights that forget towards the prior, ``lam theta + N(0, (1 - lam^2) v I)``.
 
     Without data the weights return to the prior, variance v, so nothing grows without bound.
     """
@@ -92,7 +92,7 @@ def mean_reverting(lam: float) -> Dynamics:
 
 
 def parse(text: str | float | int) -> Dynamics:
-    """Dynamics from their name: ``static``, ``walk Q``, ``revert LAM``, or a number q (0 is static)."""
+    """Parse dynamics from their name: ``static``, ``walk Q``, ``revert LAM``, or a number q (0 is static)."""
     words = str(text).split()
     try:
         match words:

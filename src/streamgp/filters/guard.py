@@ -61,7 +61,7 @@ class Guard(NamedTuple):
 
     @classmethod
     def start(cls, batch: tuple[int, ...], num_outputs: int) -> "Guard":
-        """Before the first row."""
+        """Return the memory before the first row."""
         none = np.zeros(batch)
         return cls(np.ones((*batch, num_outputs)), none, none.copy(), np.zeros((*batch, num_outputs)))
 
@@ -74,20 +74,20 @@ class Limits(NamedTuple):
 
     @classmethod
     def of(cls, agreement: Float[AnyArray, "*batch"]) -> "Limits":
-        """From the share of outliers that were confirmed."""
+        """Compute the limits from the share of outliers that were confirmed."""
         part = (agreement - NO_AGREEMENT) / (FULL_AGREEMENT - NO_AGREEMENT)
         part = namespace(agreement).clip(part, 0.0, 1.0)
         more = MAX_THRESHOLD**2 - MIN_THRESHOLD**2
         return cls(MIN_THRESHOLD**2 + more * part, MIN_FLOOR + (MAX_FLOOR - MIN_FLOOR) * part)
 
     def excess(self, level: Float[AnyArray, "*batch e"], z: Float[AnyArray, "*batch e"]) -> Float[AnyArray, "*batch"]:
-        """The largest squared innovation over the largest that is still ordinary."""
+        """Return the largest squared innovation over the largest that is still ordinary."""
         xp = namespace(z)
         return (z * z / xp.maximum(level, self.floor[..., None])).max(-1) / self.threshold
 
 
 def learn(guard: Guard, z: Float[AnyArray, "*batch e"]) -> tuple[Guard, Bool[AnyArray, "*batch"], AnyArray]:
-    """Take in a row's standardised innovations.
+    """Learn a row's standardised innovations.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def learn(guard: Guard, z: Float[AnyArray, "*batch e"]) -> tuple[Guard, Bool[Any
 
 
 def bounded(raised: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """The factor on the variance of a row that is used, and the one on its innovation that goes with it."""
+    """Return the factor used on the variance of a row, and the one on its innovation that goes with it."""
     xp = namespace(raised)
     used = xp.minimum(raised, MAX_RAISED)
     return used, xp.sqrt(used / raised)
@@ -121,14 +121,14 @@ def bounded(raised: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 @cache
 def _discounts(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weights of the rows before each row, and after the last one, in the level (rows + 1, rows); of the start."""
+    """Return the weights of earlier rows in the level before each row and after the last, and those of the start."""
     i, j = np.arange(rows + 1)[:, None], np.arange(rows)[None]
     earlier = np.where(j < i, (1.0 - LEVEL_MEMORY) * LEVEL_MEMORY ** np.maximum(i - 1 - j, 0), 0.0)
     return earlier, LEVEL_MEMORY ** np.arange(rows + 1)
 
 
 def _levels(guard: Guard, z: Float[np.ndarray, "*batch n e"]) -> Float[np.ndarray, "*batch m e"]:
-    """The level before each of some rows, and after them, as long as none is beyond the threshold."""
+    """Return the level before each of some rows, and after them, as long as none is beyond the threshold."""
     earlier, start = _discounts(z.shape[-2])
     return earlier @ (z * z) + start[:, None] * guard.level[..., None, :]
 
@@ -136,7 +136,7 @@ def _levels(guard: Guard, z: Float[np.ndarray, "*batch n e"]) -> Float[np.ndarra
 def _beyond(
     levels: Float[np.ndarray, "*batch m e"], z: Float[np.ndarray, "*batch n e"], limits: Limits
 ) -> Bool[np.ndarray, "*batch n"]:
-    """Which rows are beyond the threshold, from the `_levels` before them: `Limits.excess` in fewer calls."""
+    """Find the rows beyond the threshold, from the `_levels` before them: `Limits.excess` in fewer calls."""
     usual = np.maximum(levels[..., :-1, :], limits.floor[..., None, None])
     usual *= limits.threshold[..., None, None]
     return np.any(z * z > usual, axis=-1)
@@ -158,7 +158,7 @@ class BlockGuard:
     def learn(
         self, L: Float[np.ndarray, "g r n n"], z: Float[np.ndarray, "g r n e"], rows: np.ndarray
     ) -> "Raised | None":
-        """Take in a block: `L` is the factor of its targets' covariance, `z` = L^-1 (targets - prior mean).
+        """Learn a block: `L` is the factor of its targets' covariance, `z` = L^-1 (targets - prior mean).
 
         Where no filter finds an outlier among its `rows`, nothing changes. In the others the noise of outliers is
         raised: `L` and `z` are overwritten.
@@ -184,7 +184,7 @@ class BlockGuard:
             return self._one_by_one(special, L, z, rows)
 
     def _one_by_one(self, special: np.ndarray, L: np.ndarray, z: np.ndarray, rows: np.ndarray) -> "Raised | None":
-        """Those filters that have an outlier, or had one in the row before: from one such row to the next."""
+        """Learn in filters that have an outlier, or had one in the row before, from one such row to the next."""
         some: Guard = jax.tree.map(lambda a: a[special], self._guard)
         factor, white = L[special], z[special]
         is_outlier, used = np.zeros(white.shape[:2], bool), np.ones(white.shape[:2])
@@ -271,7 +271,7 @@ def _raise(L: np.ndarray, z: np.ndarray, row: int, found: np.ndarray, raised: np
 
 
 def _solve_lower(L: Float[np.ndarray, "c n n"], b: Float[np.ndarray, "c n m"]) -> Float[np.ndarray, "c n m"]:
-    """L^-1 b for each factor; an elimination that does not know of the zeros takes two to five times as long."""
+    """Compute L^-1 b for each factor; elimination that ignores the zeros takes two to five times as long."""
     (trtrs,) = get_lapack_funcs(("trtrs",), (L, b))
     found = [trtrs(factor.T, side, lower=0, trans=1)[0] for factor, side in zip(L, b, strict=True)]
     return np.stack(found)

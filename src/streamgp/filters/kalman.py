@@ -70,7 +70,7 @@ class ForecastFeatures(NamedTuple):
 def prior_state(
     num_features: int, num_outputs: int, prior_var: Float[AnyArray, "*batch"], guarded: bool = False
 ) -> FilterState:
-    """The belief before any row, N(0, v I), of one expert or of a stack."""
+    """Return the belief before any row, N(0, v I), of one expert or of a stack."""
     xp, dtype = namespace(prior_var), prior_var.dtype
     lead = (1,) * prior_var.ndim
     mean = xp.zeros((*prior_var.shape, num_features, num_outputs), dtype)
@@ -86,7 +86,7 @@ def predict_rows(
     dynamics: Dynamics,
     noise: ExpertVariances,
 ) -> tuple[Float[AnyArray, "n e"], Float[AnyArray, " n"]]:
-    """Mean and variance of the target of each row, each as if it came `tau` after the last row learnt."""
+    """Predict mean and variance of the target of each row, each as if it came `tau` after the last row learnt."""
     a, b = dynamics.transition(tau), dynamics.process_variance(tau) * noise.prior_var
     explained = jnp.sum((Phi @ state.cov) * Phi, axis=1)
     var = a * a * explained + b * jnp.sum(Phi * Phi, axis=1) + noise.noise_var
@@ -152,7 +152,7 @@ def update_block(
 def _guarded(
     guard: Guard, K: Float[AnyArray, "n n"], residual: Float[AnyArray, "n e"], mask: Bool[AnyArray, " n"]
 ) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray, Guard]:
-    """The factor of a block's covariance with the noise of outliers raised, and what goes with it.
+    """Factorise a block's covariance with the noise of outliers raised; return what goes with it.
 
     Returns the factor, the residuals (of outliers far out, shortened), the variance of every row before its noise
     was raised, which rows are outliers, and what the guard remembers.
@@ -178,7 +178,7 @@ def _guarded(
 
 
 def _restarted(state: FilterState, prior_var: Float[AnyArray, ""]) -> FilterState:
-    """The belief, or the prior where a number of it is not finite."""
+    """Return the belief, or the prior where a number of it is not finite."""
     features, outputs = state.mean.shape
     prior = prior_state(features, outputs, prior_var, state.guard is not None)
     sound = jnp.isfinite(state.mean).all() & jnp.isfinite(state.cov).all()
@@ -196,7 +196,7 @@ def _forecast(
     noise: ExpertVariances,
     later: ForecastFeatures,
 ) -> tuple[Float[AnyArray, "n e"], Float[AnyArray, " n"]]:
-    """Mean and variance of the targets of the later rows.
+    """Forecast mean and variance of the targets of the later rows.
 
     With V = L^-1 C, C the covariance of the block's targets with theirs, the first k rows of V and z hold all that
     the first k rows of the block say: the triangle of V leaves out what comes after each one's own row.
@@ -221,7 +221,7 @@ def update_blocks(
     later: ForecastFeatures | None = None,
     extra: Float[AnyArray, "m n"] | None = None,
 ) -> tuple[FilterState, Predicted]:
-    """`update_block` over consecutive blocks; `tau` counts from the end of the block before."""
+    """Run `update_block` over consecutive blocks; `tau` counts from the end of the block before."""
 
     def step(state: FilterState, block: tuple) -> tuple:
         Phi, gram, y, mask, tau, later, extra = block

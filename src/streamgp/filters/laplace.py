@@ -30,7 +30,7 @@ class Latent(NamedTuple):
 
 
 def prior_state(num_features: int, num_latents: int, prior_var: Float[AnyArray, "*batch"]) -> FilterState:
-    """The belief before any row, N(0, v I): mean (C F, 1) and covariance (C F, C F), of one expert or of a stack."""
+    """Return the belief before any row, N(0, v I): mean (C F, 1), covariance (C F, C F), of one expert or a stack."""
     return kalman.prior_state(num_latents * num_features, 1, prior_var)
 
 
@@ -43,7 +43,7 @@ def predict_rows(
     prior_var: Float[AnyArray, ""],
     num_latents: int,
 ) -> Latent:
-    """Latent values of each row, each as if it came `tau` after the last row learnt; `offset` is added to them."""
+    """Predict the latent values of each row, each `tau` after the last row learnt; `offset` is added to them."""
     a, b = dynamics.transition(tau), dynamics.process_variance(tau) * prior_var
     explained = jnp.einsum("icdj,ij->icd", _cross(state, Phi, num_latents), Phi)
     gained = (b * jnp.sum(Phi * Phi, axis=1))[:, None, None] * jnp.eye(num_latents, dtype=Phi.dtype)[None]
@@ -113,7 +113,7 @@ def update_blocks(
     dynamics: Dynamics,
     prior_var: Float[AnyArray, ""],
 ) -> tuple[FilterState, Latent]:
-    """`update_block` over consecutive blocks; `tau` counts from the end of the block before."""
+    """Run `update_block` over consecutive blocks; `tau` counts from the end of the block before."""
 
     def step(state: FilterState, block: tuple) -> tuple:
         Phi, gram, y, mask, tau, offset = block
@@ -123,13 +123,13 @@ def update_blocks(
 
 
 def _cross(state: FilterState, Phi: Float[AnyArray, "n f"], C: int) -> Float[AnyArray, "n {C} {C} f"]:
-    """Covariance of the C values of each row with all the weights, time standing still."""
+    """Return the covariance of the C values of each row with all the weights, time standing still."""
     F = Phi.shape[1]
     return jnp.einsum("if,cfdg->icdg", Phi, state.cov.reshape(C, F, C, F))
 
 
 def _at_rows(state: FilterState, Phi: Float[AnyArray, "n f"], C: int) -> Float[AnyArray, "n {C}"]:
-    """Mean of the C values of each row, time standing still."""
+    """Return the mean of the C values of each row, time standing still."""
     return Phi @ state.mean.reshape(C, -1).T
 
 
@@ -140,7 +140,7 @@ def _steps(
     y: Float[AnyArray, " n"],
     mask: Bool[AnyArray, " n"],
 ) -> tuple[Latent, Float[Array, "n c"], Float[Array, "n c c"], Float[Array, "n c n c"]]:
-    """The Laplace steps of a block, one row after the other, on the joint belief over its latent values.
+    """Take the Laplace steps of a block, one row after the other, on the joint belief over its latent values.
 
     Returns what each row's values are before its own step, what the step says (`Step`), and its gains: the shrinkage
     times the covariance with all the block's values at that time.
@@ -162,5 +162,5 @@ def _steps(
 
 
 def _possible(cov: Float[AnyArray, "c c"]) -> Float[AnyArray, "c c"]:
-    """The closest covariance: rounding may have left eigenvalues a little below zero, and those become zero."""
+    """Return the closest covariance: eigenvalues that rounding has left a little below zero become zero."""
     return jnp.maximum(cov, 0.0) if cov.shape == (1, 1) else nearest_semidefinite(symmetrise(cov))

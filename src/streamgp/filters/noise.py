@@ -64,19 +64,19 @@ class NoiseKinds(eqx.Module):
 
     @property
     def adapt(self) -> bool:
-        """Whether any of them does."""
+        """Return whether any of them adapts."""
         return any(d is not None for d in self.discounts)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What `parse` reads back."""
+        """Return the names, which `parse` reads back."""
         pairs = zip(self.discounts, self.correlations, strict=True)
         return tuple(
             CONSTANT if d is None else f"adaptive {d!r}" + (f" ar {rho!r}" if rho else "") for d, rho in pairs
         )
 
     def for_outputs(self, num_outputs: int) -> "NoiseKinds":
-        """The same kinds where there are several outputs: a constant level of the noise is learnt for each of them.
+        """Return the same kinds for several outputs: a constant level of the noise is learnt for each of them.
 
         A filter has one noise variance for all outputs. Learning a constant one from all rows alike is exact.
         """
@@ -87,7 +87,7 @@ class NoiseKinds(eqx.Module):
         return NoiseKinds(tuple(d for d, _ in pairs), tuple(rho for _, rho in pairs))
 
     def init(self, num_filters: int, num_outputs: int) -> NoiseState:
-        """The filter's own variance, as if from the rows that the memory holds (`PRIOR_ROWS` where it is endless)."""
+        """Start from the filter's own variance, as if from the rows in memory (`PRIOR_ROWS` where it is endless)."""
         rows = [PRIOR_ROWS if d in (None, 1.0) else 1.0 / (1.0 - d) for d in self.discounts]
         shape = 0.5 * np.asarray(rows)
         rate = np.tile(shape[None, :, None], (num_filters, 1, num_outputs))
@@ -100,7 +100,7 @@ class NoiseKinds(eqx.Module):
         var: Float[AnyArray, "n k e"],
         gap: Float[AnyArray, " n"],
     ) -> tuple[Float[AnyArray, "n kinds e"], Float[AnyArray, "n kinds e"], Float[AnyArray, "n kinds"]]:
-        """Mean, variance and degrees of freedom of all experts' predictions, from those of the filters.
+        """Return mean, variance and degrees of freedom of all experts' predictions, from those of the filters.
 
         `states` are those before each row, or a single one for all, with a leading axis; `gap` is the time that has
         passed since the last error.
@@ -117,7 +117,7 @@ class NoiseKinds(eqx.Module):
         return mean.reshape(n, k * j, e), scaled.reshape(n, k * j, e), dof
 
     def _left_over(self, gap: Float[AnyArray, "..."]) -> Float[AnyArray, "... j"]:
-        """How much of an error is left after a time."""
+        """Return how much of an error is left after a time."""
         rho = np.asarray(self.correlations).reshape(*(1,) * gap.ndim, -1)
         return namespace(gap).exp(gap[..., None] * np.log(np.where(rho > 0.0, rho, 1.0))) * (rho > 0.0)
 
@@ -178,7 +178,7 @@ CONSTANT_NOISE = NoiseKinds((None,), (0.0,))
 
 
 def parse(names: Sequence[str | float]) -> NoiseKinds:
-    """Kinds of noise from their names.
+    """Parse kinds of noise from their names.
 
     ``constant``; ``adaptive D`` (or D alone) with a discount D; ``adaptive D ar RHO`` with a correlation RHO of
     consecutive errors.

@@ -32,7 +32,7 @@ _loss = eqx.filter_jit(loss)
 def evidence_hessian(
     flat: Float[Array, " p"], basis: Basis, trainable: tuple[str, ...], X: Float[Array, "n d"], y: Float[Array, "n e"]
 ) -> Float[AnyArray, "p p"]:
-    """Hessian of the negative log evidence, in the flattened coordinates of `unconstrain`.
+    """Compute the Hessian of the negative log evidence, in the flattened coordinates of `unconstrain`.
 
     Exact: the derivative of the closed-form gradient, one direction after the other, so that memory is that of one.
     """
@@ -42,7 +42,7 @@ def evidence_hessian(
 
 
 def covariance_root(hessian: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
-    """The symmetric square root of the covariance that a Hessian stands for.
+    """Return the symmetric square root of the covariance that a Hessian stands for.
 
     That is the inverse root of the Hessian, with every eigenvalue below 1 / `MAX_VARIANCE` raised to it: flat
     directions, and those along which the evidence rises because the fit ended at a saddle or was stopped.
@@ -60,7 +60,7 @@ def laplace_samples(
     count: int,
     key: Key[Array, ""],
 ) -> list[Fit]:
-    """`count` bases whose hyperparameters are drawn from the Laplace approximation of the evidence around `fit`.
+    """Draw `count` bases with hyperparameters from the Laplace approximation of the evidence around `fit`.
 
     Where there are more than `MAX_DIRECTIONS` hyperparameters, they are the optimum's with independent Gaussian
     perturbations of variance `PERTURBATION`. Hyperparameters at a bound of the fit stay there, as the optimum lies

@@ -24,7 +24,7 @@ _NORMAL = 1.4826  # standard deviation of a normal distribution over its median 
 def screen(
     X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"], seed: int
 ) -> tuple[Float[np.ndarray, "n e"], Bool[np.ndarray, "n e"]]:
-    """Targets with glitches moved to within what is plausible, and which ones were moved.
+    """Return targets with glitches moved to within what is plausible, and which ones were moved.
 
     Parameters
     ----------
@@ -69,12 +69,12 @@ def _screen_one(smoother: "_Smoother", y: Float[np.ndarray, " n"]) -> Float[np.n
 
 
 def _drawn_in(y: np.ndarray, middle: np.ndarray | float, reach: float) -> np.ndarray:
-    """Values at most `reach` from `middle`; none is moved where there is no reach."""
+    """Return values at most `reach` from `middle`; none is moved where there is no reach."""
     return np.clip(y, middle - reach, middle + reach) if reach > 0.0 else y.copy()
 
 
 def _spread(error: Float[np.ndarray, " n"]) -> float:
-    """Robust standard deviation; where most errors are zero, that of the others: rare pulses may be all there is."""
+    """Return the robust standard deviation; where most errors are zero, of the others: rare pulses may be all."""
     size = np.abs(error)
     middle = float(np.median(size))
     if middle == 0.0 and size.any():
@@ -83,7 +83,7 @@ def _spread(error: Float[np.ndarray, " n"]) -> float:
 
 
 def _neighbours(rest: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:
-    """Of each row, the median of the rows just before it and of those just after; at an end, of the other side."""
+    """Return, of each row, the median of the rows just before and of those after; at an end, of the other side."""
     n = len(rest)
     padded = np.concatenate([np.full(_SIDE, np.nan), rest, np.full(_SIDE, np.nan)])
     windows = np.lib.stride_tricks.sliding_window_view(padded, _SIDE)
@@ -93,7 +93,7 @@ def _neighbours(rest: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _features(X: Float[np.ndarray, "n d"], seed: int) -> Float[np.ndarray, "n f"]:
-    """Normal scores of the inputs' ranks, which no glitch of theirs can stretch, and waves of them."""
+    """Return normal scores of the inputs' ranks, which no glitch of theirs can stretch, and waves of them."""
     n, d = X.shape
     scores = ndtri((rankdata(X, axis=0) - 0.5) / n) if d else np.zeros((n, 0))
     scores = scores[:, np.ptp(scores, axis=0) > 0.0]
@@ -113,7 +113,7 @@ class _Smoother:
         self._own = [np.square(self._basis) @ shrunk for shrunk in self._shrunk]
 
     def without_own(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """Predictions under the penalty whose errors are the smallest in the median."""
+        """Predict under the penalty whose errors are the smallest in the median."""
         middle = np.median(y)
         inner = self._basis.T @ (y - middle)
         errors = [

@@ -50,12 +50,12 @@ class Ceiling(NamedTuple):
 
 
 def starting_at(rate: Float[Array, ""]) -> Ceiling:
-    """The ceiling of a stream of which this rate is believed before any row."""
+    """Return the ceiling of a stream of which this rate is believed before any row."""
     return Ceiling(rate, jnp.zeros((), int), jnp.full_like(rate, jnp.inf))
 
 
 def believed(y: Float[np.ndarray, " n"], exposure: Float[np.ndarray, " n"]) -> float:
-    """The largest rate of a warm-up that is no glitch: at most 2% of the counts above zero, and one, are.
+    """Return the largest rate of a warm-up that is no glitch: at most 2% of the counts above zero, and one, are.
 
     They are glitches if they lie above the ceiling that the others make. Infinite where there is no row.
     """
@@ -68,7 +68,7 @@ def believed(y: Float[np.ndarray, " n"], exposure: Float[np.ndarray, " n"]) -> f
 
 
 def limit(rate: Any, offset: AnyArray) -> AnyArray:
-    """The largest count believed of rows with this log exposure, where this is the largest rate that was."""
+    """Return the largest count believed of rows with this log exposure, where this is the largest rate so far."""
     xp = namespace(offset)
     return xp.floor(FACTOR * (rate * xp.exp(offset) + 1.0))
 
@@ -76,7 +76,7 @@ def limit(rate: Any, offset: AnyArray) -> AnyArray:
 def learn(
     ceiling: Ceiling, y: Float[AnyArray, " n"], offset: Float[AnyArray, " n"], mask: Bool[AnyArray, " n"]
 ) -> tuple[Ceiling, Float[AnyArray, " n"]]:
-    """The ceiling after rows in order, and the limits before each; those that `mask` leaves out do nothing."""
+    """Return the ceiling after rows in order, and the limits before each; masked rows do nothing."""
 
     def step(ceiling: Ceiling, row: tuple[AnyArray, AnyArray, AnyArray]) -> tuple[Ceiling, AnyArray]:
         y, offset, keep = row
@@ -96,7 +96,7 @@ def learn(
 
 
 def bounded(predictive: LatentPredictive, most: Float[AnyArray, " n"]) -> LatentPredictive:
-    """Predictions of counts of which no more than `most` are believed."""
+    """Return predictions of counts of which no more than `most` are believed."""
     top = jnp.log(most)[:, None] - predictive.likelihood.intercept  # type: ignore[attr-defined]
     loc = jnp.minimum(jnp.asarray(predictive.loc), top[:, :, None])
     return replace(predictive, loc=loc, cov=jnp.minimum(jnp.asarray(predictive.cov), WIDEST))

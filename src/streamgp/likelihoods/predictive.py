@@ -47,43 +47,43 @@ class LatentPredictive(eqx.Module):
 
     @property
     def weights(self) -> Float[AnyArray, "n k"]:
-        """Mixture weights; rows sum to one."""
+        """Return the mixture weights; rows sum to one."""
         return namespace(self.log_weights).exp(self.log_weights)
 
     def component_log_density(self, y: Float[AnyArray, "n 1"]) -> Float[AnyArray, "n k"]:
-        """Log probability (density) of `y` under each expert."""
+        """Return the log probability (density) of `y` under each expert."""
         return self._rows(_component_log_density, y[:, 0])
 
     def log_density(self, y: Float[AnyArray, "n 1"]) -> Float[AnyArray, " n"]:
-        """Log probability (density) of `y` under the mixture."""
+        """Return the log probability (density) of `y` under the mixture."""
         return self._rows(_log_density, y[:, 0])
 
     def probabilities(self) -> Float[AnyArray, "n j"]:
-        """Probability of every label or grade that is known; rows sum to one, and none is zero."""
+        """Return the probability of every label or grade that is known; rows sum to one, and none is zero."""
         return self._rows(_probabilities)
 
     @property
     def mean(self) -> Float[AnyArray, "n 1"]:
-        """Mean of the target; infinite where it overflows."""
+        """Return the mean of the target; infinite where it overflows."""
         return self._rows(_moments)[:, :1]
 
     @property
     def variance(self) -> Float[AnyArray, "n 1"]:
-        """Variance of the target, noise included; infinite where it overflows."""
+        """Return the variance of the target, noise included; infinite where it overflows."""
         return self._rows(_moments)[:, 1:]
 
     @property
     def std(self) -> Float[AnyArray, "n 1"]:
-        """Standard deviation of the target."""
+        """Return the standard deviation of the target."""
         variance = self.variance
         return namespace(variance).sqrt(variance)
 
     def cdf(self, y: Float[AnyArray, "n 1"]) -> Float[AnyArray, "n 1"]:
-        """Probability of a target of `y` or less; of counts and grades, that of less is ``cdf(y - 1)``."""
+        """Return the probability of a target of `y` or less; of counts and grades, that of less is ``cdf(y - 1)``."""
         return self._rows(_cdf, y[:, 0])[:, None]
 
     def quantile(self, probability: float | Float[Array, ""]) -> Float[AnyArray, "n 1"]:
-        """The least count or grade whose `cdf` is no less than a probability in (0, 1); of other targets to 1e-9."""
+        """Return the least count or grade whose `cdf` is no less than a probability; of other targets to 1e-9."""
         of_rows = namespace(self.loc).full(len(self.loc), probability, self.loc.dtype)
         return self._rows(_quantile, of_rows)[:, None]
 
@@ -92,7 +92,7 @@ class LatentPredictive(eqx.Module):
         return _sample(self, key, prod(shape)).reshape(*shape, -1, 1)
 
     def _rows(self, function: Callable[..., Array], *arrays: AnyArray) -> AnyArray:
-        """What a compiled function makes of rows; of NumPy's, in pieces of few sizes, and as NumPy's."""
+        """Apply a compiled function to rows; to NumPy's, in batches of few sizes, and as NumPy's."""
         if namespace(*jax.tree.leaves((self, arrays))) is not np:
             return function(self, *arrays)
         parts = []
@@ -109,12 +109,12 @@ AnyPredictive = Predictive | LatentPredictive
 
 
 def _filled(rows: np.ndarray, size: int) -> np.ndarray:
-    """Rows filled up to `size` with copies of the last one."""
+    """Return rows filled up to `size` with copies of the last one."""
     return rows[np.minimum(np.arange(size), len(rows) - 1)]
 
 
 def _each(function: Callable[..., Any], p: LatentPredictive, y: Float[AnyArray, " n"] | None = None) -> Any:
-    """A function of an expert's likelihood, latent mean and covariance, and of a target: of all rows and experts."""
+    """Apply a function of likelihood, latent mean, covariance and target to all rows and experts."""
     experts = eqx.filter_vmap(function, in_axes=(eqx.if_array(0), 0, 0, None))
     rows = jax.tree.map(jnp.asarray, (p.likelihood, p.loc, p.cov, y))
     at_once = max(_AT_ONCE // p.loc.shape[1], 1)
@@ -149,7 +149,7 @@ def _probabilities(p: LatentPredictive) -> Float[Array, "n j"]:
 
 @eqx.filter_jit
 def _moments(p: LatentPredictive) -> Float[Array, "n 2"]:
-    """Mean and variance."""
+    """Return mean and variance of each row."""
     mean, var = _each(_expert_moments, p)
     weights = jnp.exp(jnp.asarray(p.log_weights))
     mixed = (weights * jnp.where(weights > 0.0, mean, 0.0)).sum(1)
@@ -174,7 +174,7 @@ def _expert_cdf(likelihood: Likelihood, loc: Array, cov: Array, y: Array) -> Arr
 
 @eqx.filter_jit
 def _quantile(p: LatentPredictive, probability: Float[AnyArray, " n"]) -> Float[Array, " n"]:
-    """Bisection between a value whose distribution function is less and one where it is not, found by doubling."""
+    """Search by bisection between a value whose cdf is less and one where it is not, found by doubling."""
     whole = p.likelihood.whole
     loc, root = jnp.asarray(p.loc)[:, :, 0], jnp.sqrt(jnp.asarray(p.cov)[:, :, 0, 0])
     centre = (jnp.exp(jnp.asarray(p.log_weights)) * loc).sum(1)

@@ -23,7 +23,7 @@ NODES, WEIGHTS = 0.5 * (1.0 + _NODES), 0.5 * _WEIGHTS
 
 
 def log_logistic_normal(mean: Float[Array, ""], var: Float[Array, ""]) -> Float[Array, " 2"]:
-    """log E[1 / (1 + exp(f))] and log E[1 / (1 + exp(-f))], f ~ N(mean, var): of a zero and of a one.
+    """Compute log E[1 / (1 + exp(f))] and log E[1 / (1 + exp(-f))], f ~ N(mean, var): of a zero and of a one.
 
     The logistic function is a step at zero, whose integral is a probit, and what it lacks of the step, which is
     1 / (1 + exp(|f|)). With m = -mean > 0 the lack adds, over t > 0, (N(t; m, s) - N(t; -m, s)) / (1 + exp(t)): a
@@ -51,7 +51,7 @@ def log_logistic_normal(mean: Float[Array, ""], var: Float[Array, ""]) -> Float[
 
 
 def mackay(mean: Float[Array, "..."], var: Float[Array, "..."]) -> Float[Array, "..."]:
-    """MacKay's (1992) approximation of the logit of E[1 / (1 + exp(-f))], f ~ N(mean, var).
+    """Approximate the logit of E[1 / (1 + exp(-f))], f ~ N(mean, var), as MacKay (1992) does.
 
     The largest error of the probability, over all means, is 7e-5 at a variance of 0.01, 7e-4 at 0.1, 0.005 at 1,
     0.014 at 10 and never above 0.018. Improbable outcomes it takes for too probable: the log of a probability of 0.01
@@ -63,7 +63,7 @@ def mackay(mean: Float[Array, "..."], var: Float[Array, "..."]) -> Float[Array, 
 def log_integral(
     log_g: Callable[[Array], Array], mode: Float[Array, ""], mean: Float[Array, ""], var: Float[Array, ""]
 ) -> Float[Array, ""]:
-    """log of the integral of g(f) N(f; mean, var), g log-concave and `mode` where the product is largest.
+    """Compute the log of the integral of g(f) N(f; mean, var), g log-concave; `mode` is the product's mode.
 
     On either side of the mode, from there to where the product has fallen by exp(-37), Gauss and Legendre's rule.
     The place is found by bisection: it is no further away than the Gaussian alone would have it.
@@ -93,7 +93,7 @@ def log_integral(
 def log_softmax_normal(
     mean: Float[Array, " k"], cov: Float[Array, "c c"], contrasts: Float[Array, "c k"]
 ) -> Float[Array, " k"]:
-    """log E softmax(f), f = mean + contrasts' g with g ~ N(0, cov); they sum to one.
+    """Compute log E softmax(f), f = mean + contrasts' g with g ~ N(0, cov); they sum to one.
 
     Each class has the 64 points of `normal_points` around the mode of its own integrand, where g = root z and z is
     N(0, I) a priori, weighed by the ratio of that to N(mode, I). The softmax is log-concave, so no term is larger
@@ -119,7 +119,7 @@ def log_softmax_normal(
 
 
 def _softmax_mode(mean: Float[Array, " k"], root: Float[Array, "k c"], k: Int[Array, ""]) -> Float[Array, " c"]:
-    """About where softmax(mean + root z)_k N(z; 0, I) is largest.
+    """Find about where softmax(mean + root z)_k N(z; 0, I) is largest.
 
     Whatever it is, the integral around it is right; nearer the mode it has less error. To begin with, the nearest
     points where f_k is no less than its strongest rival; then Newton's steps along conjugate gradients, damped by
@@ -157,7 +157,7 @@ def _softmax_mode(mean: Float[Array, " k"], root: Float[Array, "k c"], k: Int[Ar
 
 @lru_cache
 def normal_points(dim: int) -> Float[np.ndarray, "p c"]:
-    """Points that stand for N(0, I): Richtmyer's lattice and its opposite, of exact mean and covariance."""
+    """Return points that stand for N(0, I): Richtmyer's lattice and its opposite, of exact mean and covariance."""
     primes = [p for p in range(2, 10 * dim + 10) if all(p % q for q in range(2, p))][:dim]
     u = np.outer(np.arange(1, POINTS // 2 + 1), np.sqrt(primes)) % 1.0
     z = scipy.special.ndtri(u)

@@ -23,7 +23,7 @@ def pivoted_cholesky(
     tolerance: float,
     rng: np.random.Generator | None = None,
 ) -> PivotedCholesky:
-    """At most `k` points, each the one of greatest conditional variance, or Schur complement, given those before it.
+    """Choose at most `k` points, each of greatest conditional variance (Schur complement) given those before it.
 
     Pivoted partial Cholesky (Mauduit, Berthier and Simonetto, Algorithm 3; Burt, Rasmussen and van der Wilk 2020) in
     O(n k) memory and O(n k^2) time. The product of the variances is the determinant of the points' kernel matrix.

@@ -34,11 +34,11 @@ class Standardiser(eqx.Module):
 
     @classmethod
     def empty(cls, num_columns: int) -> "Standardiser":
-        """The standardiser before any row; it leaves its columns as they are."""
+        """Return the standardiser before any row; it leaves its columns as they are."""
         return cls(np.zeros(()), np.zeros(num_columns), np.zeros(num_columns))
 
     def update(self, X: Float[np.ndarray, "n d"]) -> "Standardiser":
-        """The standardiser that has also seen the finite rows `X`."""
+        """Return the standardiser that has also seen the finite rows `X`."""
         if not len(X):
             return self
         count = np.asarray(self.count)
@@ -52,23 +52,23 @@ class Standardiser(eqx.Module):
 
     @property
     def scale(self) -> Float[np.ndarray, " d"]:
-        """Population standard deviation; 1 where it is zero (to rounding) or unknown."""
+        """Return the population standard deviation; 1 where it is zero (to rounding) or unknown."""
         std = np.sqrt(np.asarray(self.m2) / np.maximum(self.count, 1.0))
         rounding = 8 * np.finfo(std.dtype).eps * np.abs(np.asarray(self.mean))
         return np.where(std > rounding, std, 1.0)
 
     def transform(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-        """Centred and scaled rows, clipped to +-1000: a value that far out tells no more than that."""
+        """Return centred and scaled rows, clipped to +-1000: a value that far out says no more than that."""
         return standardise(X, np.asarray(self.mean), self.scale)
 
 
 def standardise(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Centred and scaled rows, clipped to +-1000."""
+    """Return centred and scaled rows, clipped to +-1000."""
     return np.minimum(np.maximum((X - mean) / scale, -_CLIP), _CLIP)
 
 
 def robust_standardiser(X: Float[np.ndarray, "n d"]) -> Standardiser:
-    """The standardiser of finite rows without the values that are `far_out`: a glitch does not set the scale.
+    """Return the standardiser of finite rows without values that are `far_out`: a glitch does not set the scale.
 
     Where nothing is far out it is the plain one. The values left out count as the mean of the others.
     """
@@ -83,7 +83,7 @@ def robust_standardiser(X: Float[np.ndarray, "n d"]) -> Standardiser:
 
 
 def far_out(X: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, "n d"]:
-    """Which values lie so far out of their column that they must be glitches.
+    """Find the values that lie so far out of their column that they must be glitches.
 
     Those are at most 2% of the values, and one, that lie more than 10 times as far from the median as any other
     does. Ordinary heavy tails do not: of a normal column nothing beyond some 25 standard deviations would be left

@@ -174,7 +174,7 @@ class _Forecast:
         self._a, self._b, self._grown = np.ones((G, R, B)), np.zeros((G, R, B, B)), np.zeros((G, R, B))
 
     def set_times(self, i: int, tau: Float[np.ndarray, " n"]) -> None:
-        """The times of block i, where they are not those of the block before."""
+        """Set the times of block i, where they are not those of the block before."""
         at = self._later.tau[i]
         self._a, self._b, self._grown = _of_every(
             self._dynamics, lambda d: (d.transition(at), d.process_covariance(tau, at), d.process_variance(at))
@@ -231,7 +231,7 @@ def mend(cov: Float[np.ndarray, "f f"], one_triangle: bool = False) -> None:
 
 
 def _of_every(dynamics: Dynamics, found: Callable[[Dynamics], tuple[AnyArray, ...]]) -> list[np.ndarray]:
-    """What is found of the dynamics of single experts, for all of them."""
+    """Apply a function to the dynamics of every single expert, and stack the results."""
     shape = np.shape(dynamics.decay)
     pairs = zip(np.ravel(dynamics.decay), np.ravel(dynamics.diffusion), strict=True)
     each = [found(Dynamics(np.asarray(decay), np.asarray(diffusion))) for decay, diffusion in pairs]
@@ -240,7 +240,7 @@ def _of_every(dynamics: Dynamics, found: Callable[[Dynamics], tuple[AnyArray, ..
 
 
 def _cholesky(K: Float[np.ndarray, "g r n n"]) -> Float[np.ndarray, "g r n n"]:
-    """The lower factors; NaN for a matrix that has none, as in JAX."""
+    """Compute the lower factors; NaN for a matrix that has none, as in JAX."""
     try:
         return np.linalg.cholesky(K)
     except np.linalg.LinAlgError:
@@ -258,7 +258,7 @@ def predict_rows(
     dynamics: Dynamics,
     noise: ExpertVariances,
 ) -> tuple[Float[np.ndarray, "n e"], Float[np.ndarray, " n"]]:
-    """Mean and variance of the target of each row, each as if it came `tau` after the last row learnt."""
+    """Predict mean and variance of the target of each row, each as if it came `tau` after the last row learnt."""
     a, b = dynamics.transition(tau), dynamics.process_variance(tau) * noise.prior_var
     explained = np.einsum("nf,nf->n", Phi @ cov, Phi)
     var = a * a * np.maximum(explained, 0.0) + b * np.einsum("nf,nf->n", Phi, Phi) + noise.noise_var

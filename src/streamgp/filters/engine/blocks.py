@@ -73,7 +73,7 @@ def in_blocks(
 
 
 def features(basis: Basis, blocks: Blocks) -> tuple[Float[AnyArray, "m b f"], Bool[AnyArray, " rows"]]:
-    """Features of every row, zero for those left out, and which rows the basis was not built for."""
+    """Compute features of every row, zero for those left out, and which rows the basis was not built for."""
     m, b, d = blocks.X.shape
     rows = blocks.X.reshape(m * b, d)
     Phi = basis(rows)
@@ -82,23 +82,23 @@ def features(basis: Basis, blocks: Blocks) -> tuple[Float[AnyArray, "m b f"], Bo
 
 
 def forecast_features(basis: Basis, rows: ForecastInputs) -> Float[AnyArray, "m b f"]:
-    """Features of the rows to forecast."""
+    """Compute the features of the rows to forecast."""
     m, b, d = rows.X.shape
     return basis(rows.X.reshape(m * b, d)).reshape(m, b, -1)
 
 
 def member(tree: Any, index: Any) -> Any:
-    """One of a stack of modules."""
+    """Return one of a stack of modules."""
     return jax.tree.map(lambda a: a[index], tree)
 
 
 def stack(trees: Sequence[Any]) -> Any:
-    """Modules of equal shape as one, with a leading axis."""
+    """Stack modules of equal shape as one, with a leading axis."""
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
 def group_by_shape(bases: Sequence[Basis]) -> list[list[list[int]]]:
-    """Positions of experts that can run as one batch: by shape of the basis, and in there by basis.
+    """Group the positions of experts that can run as one batch: by shape of the basis, and in there by basis.
 
     Bases are told apart as objects. A batch has equally many experts of each of its bases.
     """
@@ -114,7 +114,7 @@ def group_by_shape(bases: Sequence[Basis]) -> list[list[list[int]]]:
 
 
 def split_by_group(per_expert: Any, order: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> list:
-    """An array over the experts, of which `order` tells the places in the batches, as one [G, R] for every batch."""
+    """Split an array over the experts, batched in this `order`, into one [G, R] for every group."""
     parts, at = [], 0
     for shape in shapes:
         size = int(np.prod(shape))
@@ -124,19 +124,19 @@ def split_by_group(per_expert: Any, order: Sequence[int], shapes: Sequence[tuple
 
 
 def num_features(group: Group) -> int:
-    """F, of every basis of a group."""
+    """Return F, of every basis of a group."""
     one_row = jax.eval_shape(lambda b: b(jnp.zeros((1, b.num_inputs))), member(group.basis, 0))
     return one_row.shape[1]
 
 
 def _split(a: AnyArray, size: int, padding: int) -> AnyArray:
-    """Rows in blocks of `size`, the last one filled with zeros (false in a mask)."""
+    """Cut rows into blocks of `size`, the last one filled with zeros (false in a mask)."""
     filled = namespace(a).pad(a, [(0, padding)] + [(0, 0)] * (a.ndim - 1))
     return filled.reshape(-1, size, *a.shape[1:])
 
 
 def _taus(clock: Float[AnyArray, " n"], size: int, padding: int) -> Float[AnyArray, "m b"]:
-    """Time from the end of the block before to each row of a block."""
+    """Return the time from the end of the block before to each row of a block."""
     xp = namespace(clock)
     clock = xp.pad(clock, (0, padding), mode="edge").reshape(-1, size)
     start = xp.concatenate([xp.zeros_like(clock[:1, -1]), clock[:-1, -1]])

@@ -27,7 +27,7 @@ from streamgp.numerics.threads import one_blas_thread
 
 
 def supports(*arrays: Any) -> bool:
-    """Whether this engine can take these: concrete numbers in double precision, where the CPU is the device."""
+    """Return whether this engine can take these: concrete numbers in float64, where the CPU is the device."""
     return (
         all(not isinstance(a, Tracer) and a.dtype == np.float64 for a in arrays)
         and jnp.zeros(0).dtype == np.float64
@@ -38,7 +38,7 @@ def supports(*arrays: Any) -> bool:
 def update_groups(
     groups: Sequence[Group], beliefs: Sequence[FilterState], blocks: Blocks, live: Sequence[np.ndarray]
 ) -> tuple[list[FilterState], list[Predicted], Bool[np.ndarray, " rows"]]:
-    """`xla.update_group` for every group; experts that are not `live` are not touched."""
+    """Run `xla.update_group`'s filters for every group; experts that are not `live` are not touched."""
     flags = np.zeros(blocks.mask.size, bool)
     m = blocks.mask.shape[0]
     # Blocks at the end with no row in them are no work.
@@ -75,7 +75,7 @@ def update_groups(
 def predict_groups(
     groups: Sequence[Group], beliefs: Sequence[FilterState], X: Float[AnyArray, "n d"], tau: Float[AnyArray, " n"]
 ) -> list[Predicted]:
-    """`xla.predict_group` for every group."""
+    """Run `xla.predict_group`'s predictions for every group."""
     X, tau = np.asarray(X), np.asarray(tau)
     parts, waiting = [], []
     with one_blas_thread():
@@ -115,7 +115,7 @@ def _predict_rows(
 
 
 def _bundles(live: Bool[np.ndarray, "g r"], num_features: int) -> list[tuple[slice, slice]]:
-    """Which experts of a group one thread takes together: a share of all small ones, each large one by itself."""
+    """Choose the experts that one thread takes together: a share of all small ones, each large one by itself."""
     G, R = live.shape
     if num_features < LARGE and live.all():
         if G % _cores() and R % _cores() == 0:  # equal shares, which the bases alone do not give
@@ -125,7 +125,7 @@ def _bundles(live: Bool[np.ndarray, "g r"], num_features: int) -> list[tuple[sli
 
 
 def _shares(n: int) -> list[slice]:
-    """n things in as many consecutive parts as there are cores."""
+    """Split n things into as many consecutive parts as there are cores."""
     share = -(-n // _cores())
     return [slice(i, min(i + share, n)) for i in range(0, n, share)]
 
@@ -153,17 +153,17 @@ def _run(
 
 
 def _moves(dynamics: Dynamics) -> bool:
-    """Whether the weights of any expert do anything but stand still."""
+    """Return whether the weights of any expert do anything but stand still."""
     return bool(((dynamics.diffusion > 0.0) | (dynamics.decay < 1.0)).any())
 
 
 def _stack(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """The features of several bases as one array; those of a single one, which may be large, without a copy."""
+    """Stack the features of several bases; those of a single one, which may be large, without a copy."""
     return parts[0][None] if len(parts) == 1 else np.stack(parts)
 
 
 def _features(basis: Basis, blocks: Blocks, moves: bool, flags: np.ndarray) -> tuple:
-    """Features of the rows and of later ones, with the products among the rows and between the two where needed."""
+    """Compute features of the rows and of later ones, with the products among them where needed."""
     # The setting of JAX, which a user's own basis may call, belongs to a thread.
     with jax.enable_x64(True), np.errstate(all="ignore"):
         Phi, outside = features(basis, blocks)
@@ -176,7 +176,7 @@ def _features(basis: Basis, blocks: Blocks, moves: bool, flags: np.ndarray) -> t
 
 
 def as_numpy(tree: Any) -> Any:
-    """The arrays of a tree as NumPy's."""
+    """Return a tree with its arrays as NumPy's."""
     return jax.tree.map(np.asarray, tree)
 
 

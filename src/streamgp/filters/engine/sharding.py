@@ -44,7 +44,7 @@ class Sharded(eqx.Module):
     mesh: Mesh = eqx.field(static=True)
 
     def unsharded(self) -> FilterState:
-        """The beliefs (G, R) as NumPy arrays (inside a transformation, as traced ones).
+        """Return the beliefs (G, R) as NumPy arrays (inside a transformation, as traced ones).
 
         Where several processes hold them, all have to call it.
         """
@@ -76,7 +76,7 @@ def shard(filters: Sequence[FilterState | Sharded], devices: Sequence[Any]) -> t
 def update_groups(
     groups: Sequence[Group], beliefs: Sequence[Sharded], blocks: Blocks, live: Sequence[np.ndarray]
 ) -> tuple[list[Sharded], list[tuple], Bool[np.ndarray, " rows"]]:
-    """`xla.update_group` for every group, each device its own bases; predictions come back as NumPy arrays."""
+    """Run `xla.update_group` for every group, each device its own bases; predictions come back as NumPy arrays."""
     padded, slots, mesh = _unpack(beliefs)
     with _devices_as_threads(mesh):
         padded, parts, outside = _update(tuple(groups), padded, blocks, tuple(live), slots, mesh)
@@ -88,7 +88,7 @@ def update_groups(
 def predict_groups(
     groups: Sequence[Group], beliefs: Sequence[Sharded], X: Float[AnyArray, "n d"], tau: Float[AnyArray, " n"]
 ) -> list[tuple]:
-    """`xla.predict_group` for every group, each device its own bases."""
+    """Run `xla.predict_group` for every group, each device its own bases."""
     padded, slots, mesh = _unpack(beliefs)
     return _without_padding(_fetch(_predict(tuple(groups), padded, X, tau, slots, mesh)), slots)
 
@@ -120,14 +120,14 @@ def _predict(groups: tuple, beliefs: tuple, X: AnyArray, tau: AnyArray, slots: t
 
 
 def _on_all(run: Any, mesh: Mesh, arguments: int) -> Any:
-    """`run` on every device, on its own part of all arguments but the last, which goes to each of them whole."""
+    """Map `run` over the devices, each with its part of all arguments but the last, which goes to each whole."""
     in_specs = (*[_SPLIT] * (arguments - 1), _EVERYWHERE)
     # The check would have both branches of a condition vary with the device; one that skips the work does not.
     return jax.shard_map(run, mesh=mesh, in_specs=in_specs, out_specs=_SPLIT, check_vma=False)
 
 
 def _assign_slots(shapes: Sequence[tuple[int, ...]], devices: int) -> list[tuple[int, ...]]:
-    """The slot of each basis of each group, from the shapes of their covariances (G, R, F, F).
+    """Assign a slot to each basis of each group, from the shapes of their covariances (G, R, F, F).
 
     A group's devices differ by one basis at most; those that have the least to do so far get one more.
     """
@@ -142,19 +142,19 @@ def _assign_slots(shapes: Sequence[tuple[int, ...]], devices: int) -> list[tuple
 
 
 def _sources(slots: tuple[int, ...], devices: int) -> np.ndarray:
-    """Which basis each slot holds; one without a basis of its own, a copy of the first."""
+    """Return which basis each slot holds; one without a basis of its own, a copy of the first."""
     sources = np.zeros(devices * -(-len(slots) // devices), int)
     sources[list(slots)] = np.arange(len(slots))
     return sources
 
 
 def _taken(slots: tuple[int, ...], mesh: Mesh) -> Bool[np.ndarray, " slots"]:
-    """Which slots hold a basis of their own."""
+    """Return which slots hold a basis of their own."""
     return np.isin(np.arange(len(_sources(slots, mesh.size))), slots)
 
 
 def _padded(tree: Any, slots: tuple[int, ...], mesh: Mesh) -> Any:
-    """Arrays over the bases as arrays over the slots."""
+    """Return arrays over the bases as arrays over the slots."""
     return jax.tree.map(lambda a: jnp.asarray(a)[_sources(slots, mesh.size)], tree)
 
 
@@ -167,7 +167,7 @@ def _unpack(beliefs: Sequence[Sharded]) -> tuple[tuple, tuple, Mesh]:
 
 
 def _devices_as_threads(mesh: Mesh) -> AbstractContextManager:
-    """On a CPU, XLA leaves factors and triangular solves to SciPy's BLAS, where devices would wait for each other."""
+    """Limit BLAS to one thread on a CPU: XLA leaves factors and solves to it, where devices would wait."""
     return one_blas_thread() if _platform(mesh) == "cpu" else nullcontext()
 
 
@@ -176,7 +176,7 @@ def _platform(mesh: Mesh) -> str:
 
 
 def _fetch(tree: Any) -> Any:
-    """Arrays that lie on several devices as NumPy arrays; from other processes' devices by an exchange among them."""
+    """Return arrays of several devices as NumPy arrays; those of other processes by an exchange among them."""
 
     def fetch(a: jax.Array) -> AnyArray:
         if isinstance(a, Tracer):

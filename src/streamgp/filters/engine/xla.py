@@ -21,7 +21,7 @@ from streamgp.filters.kalman import (
 
 
 def _each(platform: str) -> Callable[[Callable[[tuple], Any], tuple], Any]:
-    """How a device of this kind goes through its experts.
+    """Choose how a device of this kind goes through its experts.
 
     A CPU takes one after the other, so that an expert's covariance stays in cache, and one that is not live costs
     nothing. The matrices of one expert leave most of a GPU idle: it takes all of them at once, as batched products.
@@ -32,7 +32,7 @@ def _each(platform: str) -> Callable[[Callable[[tuple], Any], tuple], Any]:
 def predict_group(
     group: Group, beliefs: FilterState, X: Float[AnyArray, "n d"], tau: Float[AnyArray, " n"], platform: str
 ) -> Predicted:
-    """Mean and variance of every row by every expert, each row as if it came `tau` after the last one learnt.
+    """Predict mean and variance of every row by every expert, each as if it came `tau` after the last one learnt.
 
     `platform` is that of the device that will run it, as JAX calls it.
     """
