@@ -8,7 +8,7 @@ from scipy import integrate, stats
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.core import Predictive
 from streamgp.core import recalibration as r
-from streamgp.evaluation.metrics import score_rows
+from streamgp.evaluation.metrics import score_regression
 from streamgp.models.registry import make_spec
 
 RNG = np.random.default_rng(0)
@@ -52,7 +52,7 @@ def mixtures(n: int, v):
 
 def test_density_quantiles_scores_and_spread_are_of_the_recalibrated_distribution():
     p, y = mixtures(5, SHARES[1]), np.array([[0.1], [-0.9], [2.0], [0.6], [6.0]])
-    found = score_rows(p, y)
+    found = score_regression(p, y)
     x = np.linspace(-60.0, 60.0, 120_001)
     for i in range(5):
         one = jax.tree.map(lambda a, i=i: np.repeat(a[i : i + 1], len(x), axis=0), p)
@@ -74,7 +74,10 @@ def test_density_quantiles_scores_and_spread_are_of_the_recalibrated_distributio
     for name in ("pit", "q05", "crps", "log_density", "std"):
         without = Predictive(plain.log_weights, plain.loc, plain.var, plain.dof)
         np.testing.assert_allclose(
-            getattr(score_rows(plain, y), name), getattr(score_rows(without, y), name), rtol=1e-6, atol=1e-9
+            getattr(score_regression(plain, y), name),
+            getattr(score_regression(without, y), name),
+            rtol=1e-6,
+            atol=1e-9,
         )
 
 

@@ -14,7 +14,7 @@ from scipy.special import softmax
 from scipy.stats import norm
 from sklearn.linear_model import SGDClassifier
 
-from streamgp.evaluation.classification import LabelCounts
+from streamgp.evaluation.classification import ClassCounts
 from streamgp.likelihoods import Categorical
 from streamgp.models.multikernel import LogisticLoss
 from streamgp.models.registry import make_spec
@@ -136,7 +136,7 @@ def _ssgp(rows: Rows) -> Forecasts:
 
 def _naive(rows: Rows) -> Forecasts:
     began = time.process_time()
-    last, frequencies = LabelCounts(2).add(rows.y.astype(np.int64), 2)
+    last, frequencies = ClassCounts(2).add(rows.y.astype(np.int64), 2)
     seconds = time.process_time() - began
     yield "last label", Forecast(last, None, seconds)
     yield "class frequencies", _forecast(frequencies[:, 1], rows.y, seconds)

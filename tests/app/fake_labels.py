@@ -11,7 +11,7 @@ from scipy import stats
 from streamgp.app import tasks
 from streamgp.app.outputs import RunDirectory
 from streamgp.data import Schema
-from streamgp.data.labels import Labels
+from streamgp.data.labels import ClassNames
 from streamgp.evaluation.prequential import ScoredRows
 
 EXPERTS = ("linear x1, static", "fourier x1, walk 0.001")
@@ -69,7 +69,7 @@ def fake_labels(
     """A run of `task` over the named classes or grades."""
     told, y = told_labels(rows, len(names), sharpness)
     kind = "numeric" if names[0].isdigit() else "text"
-    labels = Labels.found(names, kind, ordered=task == "ordinal")
+    labels = ClassNames.found(names, kind, ordered=task == "ordinal")
     parts = [(Told(told[i : i + 500]), y[i : i + 500]) for i in range(0, rows, 500)]
     return fake(out, task, labels, parts, warmup)
 
@@ -84,7 +84,7 @@ def fake_counts(out: Path, *, rows: int = 4000, warmup: int = 500) -> dict[str, 
 
 
 def fake(
-    out: Path, task: str, labels: Labels | None, parts: list[tuple[Any, np.ndarray]], warmup: int
+    out: Path, task: str, labels: ClassNames | None, parts: list[tuple[Any, np.ndarray]], warmup: int
 ) -> dict[str, Any]:
     """Score the parts of a stream and write what a run does."""
     schema = Schema((), ("kind",), None, False, {}, (), task, labels)

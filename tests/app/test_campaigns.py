@@ -1,4 +1,4 @@
-"""The campaigns of kills and of generated files, in small; the large ones are programs in benchmarks/."""
+"""The campaigns of kills and of generated files, in small; the large ones are programs in benchmarks/robustness."""
 
 import os
 import subprocess
@@ -9,19 +9,19 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 
 import streamgp
+from benchmarks.robustness import fuzz
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-sys.path.append(str(BENCHMARKS))
-
-import fuzz  # noqa: E402
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been():
     code = (
-        "from kills import campaign; found = campaign(3, 1.0, kinds=('plain',)); assert not found['failures'], found"
+        "from benchmarks.robustness.kills import campaign\n"
+        "found = campaign(3, 1.0, kinds=('plain',))\n"
+        "assert not found['failures'], found"
     )
-    environment = os.environ | {"PYTHONPATH": f"{Path(streamgp.__file__).parents[1]}{os.pathsep}{BENCHMARKS}"}
+    environment = os.environ | {"PYTHONPATH": f"{Path(streamgp.__file__).parents[1]}{os.pathsep}{ROOT}"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
 

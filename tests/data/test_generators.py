@@ -45,7 +45,7 @@ def test_drifting_linear_stands_still_or_walks() -> None:
 
 
 def test_sum_of_sines() -> None:
-    X, y = sum_of_sines(2000, np.random.default_rng(0), spread=10.0, noise=0.0)
+    X, y = sum_of_sines(2000, np.random.default_rng(0), std=10.0, noise=0.0)
     np.testing.assert_allclose(y, np.sin(2 * X[:, 0]) + np.sin(3 * X[:, 0]), rtol=1e-12)
     assert abs(np.var(X) / 100.0 - 1.0) < 4.5 * np.sqrt(2 / 2000)
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from streamgp.data import DataError
-from streamgp.data.tables import BLOCK_ROWS, INFER_ROWS, Table
+from streamgp.data.tables import BATCH_ROWS, INFER_ROWS, Table
 
 HEAD = "a,b,on,kind,empty,when\n"
 LINES = ["1,2.5,true,red,,2024-01-01", ",3,false,blue,,2024-01-02", "5,,,red,,2024-01-03", "7,nan,true,,,2024-01-04"]
@@ -34,7 +34,7 @@ def test_missing_cells_are_nan_and_other_columns_are_left_out(tmp_path):
 
 
 def test_every_format_gives_the_same(tmp_path):
-    rows = INFER_ROWS + 2 * BLOCK_ROWS + 7
+    rows = INFER_ROWS + 2 * BATCH_ROWS + 7
     X = np.random.default_rng(0).normal(size=(rows, 3)).round(3)
     X[::5, 1] = np.nan
     frame = pl.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "label": np.arange(rows) % 4}).fill_nan(None)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.metrics import mean_poisson_deviance
-from test_labels import same
+from test_classification import same
 
 from streamgp.checkpoint.encoding import decode, encode
 from streamgp.evaluation.counts import CountMetrics, score_counts

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from streamgp.checkpoint.encoding import decode, encode
 from streamgp.core import Predictive
-from streamgp.evaluation import RowScores, StreamMetrics, score_rows
+from streamgp.evaluation import RegressionMetrics, RegressionScores, score_regression
 
 ROWS, K = 300, 3
 
@@ -43,11 +43,11 @@ def mixture_cdf(p: Predictive, row: int, output: int, y: float) -> float:
 def score(
     p: Predictive, y: np.ndarray, warmup: int, cuts: tuple[int, ...] = (), flagged: np.ndarray | None = None
 ) -> dict[str, Any]:
-    metrics = StreamMetrics([f"y{e}" for e in range(y.shape[1])], warmup)
-    scores = score_rows(p, y)
+    metrics = RegressionMetrics([f"y{e}" for e in range(y.shape[1])], warmup)
+    scores = score_regression(p, y)
     for start, stop in itertools.pairwise((0, *cuts, len(y))):
         marks = None if flagged is None else flagged[start:stop]
-        metrics.add(RowScores(*(a[start:stop] for a in scores)), marks)
+        metrics.add(RegressionScores(*(a[start:stop] for a in scores)), marks)
     return metrics.result()
 
 
@@ -60,7 +60,7 @@ def flat(result: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def test_row_scores_are_those_of_the_mixture():
     p, y = recorded()
-    scores = score_rows(p, y)
+    scores = score_regression(p, y)
     mean, std = moments(p)
     np.testing.assert_allclose(scores.mean, mean, rtol=1e-12)
     np.testing.assert_allclose(scores.std, std, rtol=1e-9)
@@ -83,7 +83,7 @@ def test_row_scores_are_those_of_the_mixture():
 def test_running_scores_are_the_definitions(warmup: int):
     p, y = recorded()
     result = score(p, y, warmup)
-    scores = score_rows(p, y)
+    scores = score_regression(p, y)
     mean, _ = moments(p)
     assert (result["rows"], result["warmup"], result["scored_rows"]) == (ROWS, warmup, ROWS - warmup)
     assert result["pll"] == pytest.approx(scores.log_density[warmup:].mean(), rel=1e-12)
@@ -144,11 +144,11 @@ def test_without_flagged_rows_the_scores_are_those_of_the_others(cuts: tuple[int
         assert each["naive"]["persistence"]["rmse"] == pytest.approx(np.sqrt(np.mean(repeated**2)), rel=1e-12)
 
 
-def test_what_the_rivals_predicted():
+def test_what_the_baselines_predicted():
     p, y = recorded(outputs=1)
-    scores = score_rows(p, y)
-    metrics = StreamMetrics(["y0"], 10)
-    parts = [metrics.add(RowScores(*(a[rows] for a in scores))) for rows in (slice(0, 4), slice(4, ROWS))]
+    scores = score_regression(p, y)
+    metrics = RegressionMetrics(["y0"], 10)
+    parts = [metrics.add(RegressionScores(*(a[rows] for a in scores))) for rows in (slice(0, 4), slice(4, ROWS))]
     persistence, running = (np.concatenate(a)[:, 0] for a in zip(*parts, strict=True))
     assert np.isnan(persistence[0])
     assert np.isnan(running[0])
@@ -165,30 +165,30 @@ def test_a_large_offset_does_not_spoil_the_variance():
 
 def test_stored_in_the_middle_and_restored():
     p, y = recorded()
-    scores = score_rows(p, y)
-    unbroken = StreamMetrics(["a", "b"], 50)
+    scores = score_regression(p, y)
+    unbroken = RegressionMetrics(["a", "b"], 50)
     flagged = np.arange(ROWS) % 7 == 0
-    unbroken.add(RowScores(*(a[:80] for a in scores)), flagged[:80])
+    unbroken.add(RegressionScores(*(a[:80] for a in scores)), flagged[:80])
     tree = unbroken.to_tree()
     stored = encode(tree)
-    unbroken.add(RowScores(*(a[80:] for a in scores)), flagged[80:])
+    unbroken.add(RegressionScores(*(a[80:] for a in scores)), flagged[80:])
     for kept in (decode(*stored, {}), tree, tree):  # a tree stays as it was taken
-        restored = StreamMetrics.from_tree(kept)
-        restored.add(RowScores(*(a[80:] for a in scores)), flagged[80:])
+        restored = RegressionMetrics.from_tree(kept)
+        restored.add(RegressionScores(*(a[80:] for a in scores)), flagged[80:])
         assert restored.result() == unbroken.result()
 
 
 def test_sums_that_were_stored_before_rows_were_flagged_go_on():
     p, y = recorded()
-    scores = score_rows(p, y)
-    parts = [RowScores(*(a[rows] for a in scores)) for rows in (slice(0, 80), slice(80, ROWS))]
-    metrics = StreamMetrics(["a", "b"], 50)
+    scores = score_regression(p, y)
+    parts = [RegressionScores(*(a[rows] for a in scores)) for rows in (slice(0, 80), slice(80, ROWS))]
+    metrics = RegressionMetrics(["a", "b"], 50)
     metrics.add(parts[0])
     tree = metrics.to_tree()
     for name in [name for name in tree if "flagged" in name]:
         del tree[name]
     flagged = np.arange(80, ROWS) % 7 == 0
-    restored = StreamMetrics.from_tree(tree)
+    restored = RegressionMetrics.from_tree(tree)
     for each in (metrics, restored):
         each.add(parts[1], flagged)
     assert restored.result() == metrics.result()
@@ -196,7 +196,7 @@ def test_sums_that_were_stored_before_rows_were_flagged_go_on():
 
 def test_without_a_scored_row_there_is_no_score():
     p, y = recorded(outputs=1)
-    for result in (score(p, y, ROWS), score(p, y, 10 * ROWS), StreamMetrics(["y0"], 5).result()):
+    for result in (score(p, y, ROWS), score(p, y, 10 * ROWS), RegressionMetrics(["y0"], 5).result()):
         scores = flat(result)
         for name in ("rows", "warmup", "scored_rows", "unlabelled_rows"):
             scores.pop(name)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamgp.evaluation import ScoredRows, StreamMetrics, prequential, results
+from streamgp.evaluation import RegressionMetrics, ScoredRows, prequential, results
 from streamgp.evaluation.prequential import collect
 from streamgp.models.registry import make_spec
 from streamgp.stream.learner import StreamLearner
@@ -17,10 +17,10 @@ def stream() -> tuple[np.ndarray, np.ndarray]:
     return X, X[:, :1] - 2.0 * X[:, 1:] + 0.2 * rng.normal(size=(ROWS, 1))
 
 
-def run(chunk: int, scored_after: int = WARMUP) -> tuple[list[ScoredRows], StreamMetrics, StreamLearner]:
+def run(chunk: int, scored_after: int = WARMUP) -> tuple[list[ScoredRows], RegressionMetrics, StreamLearner]:
     X, y = stream()
     learner = StreamLearner(make_spec("e-doebe", bases=["linear"]), num_inputs=2, warmup=WARMUP)
-    metrics = StreamMetrics(["y"], scored_after)
+    metrics = RegressionMetrics(["y"], scored_after)
     chunks = [(X[i : i + chunk], y[i : i + chunk], None) for i in range(0, ROWS, chunk)]
     return list(prequential(learner, chunks, metrics)), metrics, learner
 

@@ -17,7 +17,7 @@ from streamgp.app.pages.embedding import write_page
 from streamgp.app.wording import plural
 from streamgp.data import DataError, cells
 from streamgp.data.readers import Missing
-from streamgp.data.tables import Part, Table
+from streamgp.data.tables import Table, TableBatch
 from streamgp.estimators import StreamingGPLVM, warmup_of
 from streamgp.evaluation.neighbours import neighbour_error
 from streamgp.latent import LatentLearner, LatentSpec, Placed
@@ -147,10 +147,10 @@ class EmbedJob:
         """Of every row before it was learnt, in the units of the data; NaN in the warm-up."""
         return np.concatenate([one for _, _, one in self.said])
 
-    def _parts(self, interrupt: Interrupt) -> Iterator[Part]:
+    def _parts(self, interrupt: Interrupt) -> Iterator[TableBatch]:
         """The parts of the file; the learner is there with the first of them."""
         parts = self._read(interrupt)
-        first: list[Part] = []
+        first: list[TableBatch] = []
         error: DataError | None = None
         # The warm-up of a short file is shorter: its first rows tell how long the file is.
         wanted = 1 if self.options.warmup is not None or self.options.data == "-" else SHORT_FILE
@@ -172,7 +172,7 @@ class EmbedJob:
             raise error
         yield from parts
 
-    def _read(self, interrupt: Interrupt) -> Iterator[Part]:
+    def _read(self, interrupt: Interrupt) -> Iterator[TableBatch]:
         parts = iter(self.table)
         while True:
             began = perf_counter()
@@ -183,12 +183,12 @@ class EmbedJob:
                 return
             yield part
 
-    def _learn(self, part: Part, bar: Bar, interrupt: Interrupt) -> None:
-        self.rows.append(part.rows)
-        self.missing.append(np.isnan(part.X).sum(axis=1))
-        self.labels += part.labels or []
+    def _learn(self, batch: TableBatch, bar: Bar, interrupt: Interrupt) -> None:
+        self.rows.append(batch.rows)
+        self.missing.append(np.isnan(batch.X).sum(axis=1))
+        self.labels += batch.labels or []
         began, warm = perf_counter(), self.learner.warmed_up
-        for placed in self.learner.learn(part.X):
+        for placed in self.learner.learn(batch.X):
             self._keep(placed)
             now = perf_counter()
             self.seconds["stream" if warm else "warmup"] += now - began

@@ -18,7 +18,7 @@ from streamgp.app.wording import plural
 from streamgp.data import Chunk, DataError, RowReader, Schema
 from streamgp.data.readers import Missing
 from streamgp.estimators import LEAST_WARMUP, expert_table
-from streamgp.evaluation import ClassMetrics, Conformal, prequential, results
+from streamgp.evaluation import ClassificationMetrics, Conformal, prequential, results
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
@@ -208,7 +208,9 @@ class Job:
     def _learn(self, chunk: Chunk) -> None:
         began = perf_counter()
         fitted, labels = self.learner.at_work, self.reader.schema.labels
-        if isinstance(self.metrics, ClassMetrics) and labels is not None:  # those of this chunk, and no later ones
+        if (
+            isinstance(self.metrics, ClassificationMetrics) and labels is not None
+        ):  # those of this chunk, and no later ones
             self.metrics.classes = list(
                 labels.names[
                     : max(len(self.metrics.classes), 1 + int(np.max(chunk.y, initial=-1, where=np.isfinite(chunk.y))))

@@ -15,7 +15,7 @@ import polars as pl
 from streamgp import checkpoint
 from streamgp.app import tasks
 from streamgp.checkpoint.directory import sync_directory
-from streamgp.data.labels import Labels
+from streamgp.data.labels import ClassNames
 from streamgp.evaluation.prequential import ScoredRows
 
 TABLES = ("predictions", "weights")
@@ -179,7 +179,7 @@ class RunDirectory:
         scored: int,
         experts: Sequence[str],
         rules: Sequence[str] = (),
-        labels: Labels | None = None,
+        labels: ClassNames | None = None,
     ) -> None:
         """Take in a stretch, before which `scored` rows were scored; the next `flush` at the latest writes it.
 

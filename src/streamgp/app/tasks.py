@@ -6,37 +6,37 @@ from typing import Any
 import numpy as np
 
 from streamgp.data import Schema
-from streamgp.data.labels import Labels
+from streamgp.data.labels import ClassNames
 from streamgp.evaluation import (
-    ClassMetrics,
-    ClassScores,
+    ClassificationMetrics,
+    ClassificationScores,
     Conformal,
     CountMetrics,
     CountScores,
-    GradeMetrics,
-    GradeScores,
-    RowScores,
-    StreamMetrics,
+    OrdinalMetrics,
+    OrdinalScores,
+    RegressionMetrics,
+    RegressionScores,
 )
 from streamgp.evaluation.prequential import Metrics, ScoredRows
 
 NUMBERS = ("y", "mean", "std", "q05", "q50", "q95", "pit", "crps")
 _METRICS = {
-    "regression": StreamMetrics,
-    "classification": ClassMetrics,
+    "regression": RegressionMetrics,
+    "classification": ClassificationMetrics,
     "count": CountMetrics,
-    "ordinal": GradeMetrics,
+    "ordinal": OrdinalMetrics,
 }
 
 
 def new_metrics(schema: Schema, warmup: int, horizon: int) -> Metrics:
     """The scores of a stream whose columns are those of `schema`, before its first row."""
     if schema.labels is not None:
-        kind = GradeMetrics if schema.labels.ordered else ClassMetrics
+        kind = OrdinalMetrics if schema.labels.ordered else ClassificationMetrics
         return kind(schema.labels.names, warmup, horizon)
     if schema.task == "count":
         return CountMetrics(schema.targets[0], warmup, horizon)
-    return StreamMetrics(list(schema.targets), warmup, horizon)
+    return RegressionMetrics(list(schema.targets), warmup, horizon)
 
 
 def new_bands(schema: Schema, level: float | None, warmup: int, horizon: int) -> Conformal | None:
@@ -59,23 +59,23 @@ def restored_metrics(task: str, tree: Mapping[str, Any]) -> Metrics:
     return _METRICS[task].from_tree(tree)
 
 
-def columns(part: ScoredRows, targets: Sequence[str], labels: Labels | None = None) -> dict[str, np.ndarray]:
+def columns(part: ScoredRows, targets: Sequence[str], labels: ClassNames | None = None) -> dict[str, np.ndarray]:
     """The columns of ``predictions.parquet`` that are about targets and their predictions."""
     scores = part.scores
     if labels is None:
-        assert isinstance(scores, RowScores | CountScores)
+        assert isinstance(scores, RegressionScores | CountScores)
         return _of_numbers(part, scores, targets)
-    assert isinstance(scores, ClassScores | GradeScores)
+    assert isinstance(scores, ClassificationScores | OrdinalScores)
     names = np.array(labels.names, dtype=object)
     told: dict[str, np.ndarray] = {
         "y": np.array([*labels.names, None], dtype=object)[scores.y],
         "predicted": names[scores.predicted],
     }
-    if isinstance(scores, GradeScores):
+    if isinstance(scores, OrdinalScores):
         mean = scores.probabilities @ labels.values
         told |= {"mean": mean, "std": np.sqrt(scores.probabilities @ labels.values**2 - mean**2)}
     told |= {f"p_{name}": p for name, p in zip(labels.names, scores.probabilities.T, strict=False)}
-    told |= {"rps": scores.rps} if isinstance(scores, GradeScores) else {"brier": scores.brier}
+    told |= {"rps": scores.rps} if isinstance(scores, OrdinalScores) else {"brier": scores.brier}
     told["log_density"] = scores.log_density
     frequencies = part.running_mean
     own = np.take_along_axis(frequencies, np.clip(scores.y, 0, frequencies.shape[1] - 1)[:, None], axis=1)[:, 0]
@@ -89,7 +89,9 @@ def columns(part: ScoredRows, targets: Sequence[str], labels: Labels | None = No
     }
 
 
-def _of_numbers(part: ScoredRows, scores: RowScores | CountScores, targets: Sequence[str]) -> dict[str, np.ndarray]:
+def _of_numbers(
+    part: ScoredRows, scores: RegressionScores | CountScores, targets: Sequence[str]
+) -> dict[str, np.ndarray]:
     told: dict[str, np.ndarray] = {}
     below = ("pit_below",) if isinstance(scores, CountScores) else ()
     for e, target in enumerate(targets):
@@ -106,7 +108,7 @@ def _of_numbers(part: ScoredRows, scores: RowScores | CountScores, targets: Sequ
 def notes(schema: Schema, metrics: Metrics) -> list[str]:
     """What the user should know of the task."""
     said = [schema.note] if schema.note else []
-    if isinstance(metrics, ClassMetrics) and schema.labels is not None:
+    if isinstance(metrics, ClassificationMetrics) and schema.labels is not None:
         new = metrics.classes[schema.labels.first :]
         if new:
             names = ", ".join(f"'{name}'" for name in new)

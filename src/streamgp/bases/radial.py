@@ -30,7 +30,7 @@ class RadialBasis(Basis):
     """
 
     # The centres stay where k-means put them: moved by the evidence of a thousand rows they overfit, as
-    # benchmarks/optimised.py measures.
+    # benchmarks/accuracy/optimised.py measures.
     trainable: ClassVar[Mapping[str, Literal["positive", "real"]]] = {"lengthscale": "positive"}
     # On five data sets of 5 to 18 inputs, starts of 0.1 (bumps touch no other row) and of 10 (features nearly
     # constant) often ended on a plateau or at clearly worse evidence: these are closer to the range.

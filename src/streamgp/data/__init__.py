@@ -1,6 +1,6 @@
 """Streams from files, and synthetic streams with drift.
 
-What becomes of rows in the course of a stream (scaling, lags, gaps) is in `streamgp.stream`.
+The processing of rows along a stream (scaling, lags, gaps) is in `streamgp.stream`.
 """
 
 from streamgp.data.chunks import Chunk

@@ -1,4 +1,4 @@
-"""From the cells of one column, as a file gave them, to numbers."""
+"""Conversion of one column's cells, as a file holds them, to numbers."""
 
 import math
 import re
@@ -26,31 +26,31 @@ COMMAS = 0.1  # share of cells with commas from which on a column is one of such
 
 
 def is_missing(cell: Cell) -> bool:
-    """True for an empty cell, a JSON null and NaN in any spelling."""
+    """Tell an empty cell, a JSON null and NaN in any spelling."""
     if isinstance(cell, str):
         return cell.strip().lower() in ("", "nan")
     return cell is None or (isinstance(cell, float) and math.isnan(cell))
 
 
 def is_missing_number(cell: Cell) -> bool:
-    """True for a missing cell and for the words that stand for one, such as NA and null."""
+    """Tell a missing cell, and the words that stand for one, such as NA and null."""
     return is_missing(cell) or (isinstance(cell, str) and cell.strip().lower() in _WORDS)
 
 
 def text(cell: Cell) -> str:
-    """The cell as the name of a level; a missing cell is the empty text."""
+    """Write the cell as the name of a level; a missing cell is the empty text."""
     return "" if cell is None else str(cell).strip()
 
 
 def with_point(cell: Cell) -> Cell:
-    """A number with a decimal comma as one with a point; all else as it is."""
+    """Write a number with a decimal comma with a point; leave all else as it is."""
     if isinstance(cell, str) and (found := _DECIMAL_COMMA.fullmatch(cell)):
         return f"{found[1]}.{found[2]}"
     return cell
 
 
 def number_with_commas(column: Column) -> str | None:
-    """A cell of the column, if it is one of numbers written with commas, as decimal marks or between thousands."""
+    """Return a cell of a column of numbers with commas, as decimal marks or between thousands; None of others."""
     if isinstance(column, np.ndarray):
         return None
     present = [cell for cell in column if not is_missing_number(cell)]
@@ -65,17 +65,17 @@ def number_with_commas(column: Column) -> str | None:
 
 
 def is_truth(cell: Cell) -> bool:
-    """True for the words true and false."""
+    """Tell the words true and false."""
     return text(cell).lower() in _TRUTH
 
 
 def looks_like_date(cell: Cell) -> bool:
-    """True for text shaped like a date, a date with a time, or a time of day."""
+    """Tell text shaped like a date, a date with a time, or a time of day."""
     return _DATE_OR_CLOCK.fullmatch(text(cell)) is not None
 
 
 def numbers(column: Column) -> Float64[np.ndarray, " n"]:
-    """The column as floats, NaN where a cell is missing or is not a number."""
+    """Convert the column to floats, NaN where a cell is missing or is not a number."""
     if isinstance(column, np.ndarray):
         return column
     # Python reads "2020_01" as 202001, which no file means.
@@ -99,26 +99,26 @@ def _number(cell: Cell) -> float:
 
 
 def truths(column: Column) -> Float64[np.ndarray, " n"]:
-    """1 for true, 0 for false (in any case), NaN for all else."""
+    """Convert the column to 1 for true, 0 for false (in any case) and NaN for all else."""
     return np.array([_TRUTH.get(text(cell).lower(), math.nan) for cell in column], dtype=np.float64)
 
 
 def seconds(column: Column) -> Float64[np.ndarray, " n"]:
-    """Dates and datetimes, as ISO 8601 or digits such as 20240131, as seconds since 1970; NaN for all else.
+    """Convert dates and datetimes, as ISO 8601 or digits such as 20240131, to seconds since 1970.
 
-    They are in UTC where no zone is given.
+    All else is NaN. Times without a zone are in UTC.
     """
     return np.array([_seconds(cell) for cell in column], dtype=np.float64)
 
 
 def are_compact_dates(column: Column) -> bool:
-    """True for numbers of which each is a date as YYYYMMDD, or with hours and minutes, or seconds, behind it."""
+    """Tell a column of numbers that are all dates: YYYYMMDD, with or without hours, minutes and seconds after it."""
     digits = [_digits(cell) for cell in column if not is_missing(cell)]
     return bool(digits) and all(_COMPACT_DATE.fullmatch(each) and math.isfinite(_seconds(each)) for each in digits)
 
 
 def _digits(cell: Cell) -> str:
-    """A whole number without a decimal point, however it is written; other cells as text."""
+    """Write a whole number without a decimal point, however the cell has it; other cells as text."""
     whole = isinstance(cell, int | float) and math.isfinite(cell) and float(cell).is_integer()
     return f"{cell:.0f}" if whole else text(cell).removesuffix(".0")
 
@@ -136,12 +136,12 @@ def _seconds(cell: Cell) -> float:
 
 
 def iso(moment: float) -> str:
-    """A time of `seconds` written out, in UTC."""
+    """Write out a time of `seconds`, in UTC."""
     return datetime.fromtimestamp(moment, UTC).isoformat()
 
 
 def show(cell: object) -> str:
-    """The cell for an error message: quoted and cut to a readable length."""
+    """Write the cell for an error message: quoted and cut to a readable length."""
     if cell is None or (isinstance(cell, str) and not cell.strip()):
         return "an empty cell"
     try:

@@ -1,4 +1,4 @@
-"""Chunks of rows: the numbers that a model sees, from the raw columns of a block."""
+"""Chunks of rows: the numbers that a model sees, from the raw columns of a file."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -18,8 +18,8 @@ class Chunk(NamedTuple):
     Attributes
     ----------
     X, y
-        Features and targets, of labels and grades their codes; all finite, but for what is missing where it is to be
-        filled, which is NaN. With an exposure, the last column of X is its log.
+        Features and targets, the codes of labels and grades. All are finite, except that missing values which are to
+        be imputed are NaN. With an exposure, the last column of X is its log.
     times
         The time column in its own unit, or in seconds since 1970 where it holds dates.
     rows
@@ -33,13 +33,13 @@ class Chunk(NamedTuple):
 
 
 def encode(block: Block, schema: Schema, impute: bool = False) -> tuple[Chunk, dict[int, str], Schema]:
-    """All rows of a block as numbers, what is wrong with each bad one, and the schema with labels that are new.
+    """Encode all rows of a block as numbers; return them, the fault of each bad row, and the schema with new labels.
 
-    With `impute`, features and targets that are missing, or no numbers that can be used, are NaN and nothing wrong.
+    With `impute`, features and targets that are missing or not usable as numbers are NaN, and no faults.
     """
     faults = dict(block.faults)
     gaps = {} if impute else faults
-    X = [np.empty((block.size, 0))]  # all there is of a stream that is predicted from its own past alone
+    X = [np.empty((block.size, 0))]  # remains so for a stream that is predicted from its own past alone
     X += [_features(feature, block.columns[feature.name], gaps) for feature in schema.features]
     if schema.exposure is not None:
         X.append(labels.exposures(schema.exposure, block.columns[schema.exposure], faults)[:, None])
@@ -59,18 +59,20 @@ def encode(block: Block, schema: Schema, impute: bool = False) -> tuple[Chunk, d
     rows = np.arange(block.first_row, block.first_row + block.size, dtype=np.int64)
     inputs, targets = np.concatenate(X, axis=1), np.stack(y, axis=1)
     if impute:
-        inputs, targets = (np.where(np.abs(part) <= cells.LARGEST, part, np.nan) for part in (inputs, targets))
+        inputs, targets = (np.where(np.abs(a) <= cells.LARGEST, a, np.nan) for a in (inputs, targets))
         if schema.task != "regression":
             targets[list(gaps)] = np.nan
     return Chunk(inputs, targets, times, rows), faults, schema
 
 
 def cut(chunk: Chunk, rows: slice | np.ndarray) -> Chunk:
+    """Select rows of a chunk."""
     times = None if chunk.times is None else chunk.times[rows]
     return Chunk(chunk.X[rows], chunk.y[rows], times, chunk.rows[rows])
 
 
 def join(first: Chunk, second: Chunk) -> Chunk:
+    """Join two chunks that follow each other."""
     if not len(first.rows):
         return second
     times = None
@@ -85,7 +87,7 @@ def join(first: Chunk, second: Chunk) -> Chunk:
 
 
 def _features(feature: Feature, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, "n k"]:
-    """The columns of X that one feature becomes; bad cells are added to `faults`."""
+    """Encode one feature as columns of X; add bad cells to `faults`."""
     if feature.kind == "categorical":
         index = {level: i for i, level in enumerate(feature.levels)}
         found = np.array([index.get(cells.text(cell), -1) for cell in column])
@@ -111,7 +113,7 @@ def _times(name: str, is_text: bool, column: Column, faults: dict[int, str]) -> 
 
 
 def _note(values: np.ndarray, column: Column, faults: dict[int, str], expected: str) -> None:
-    """Record what is wrong with each cell whose value is not finite or too large, unless its row is bad already."""
+    """Record the fault of each cell whose value is not finite or too large, unless its row is bad already."""
     for i in np.flatnonzero(~(np.abs(values) <= cells.LARGEST)).tolist():
         limit = f" of at most {cells.LARGEST:g}" if np.isfinite(values[i]) else ""
         faults.setdefault(i, f"{expected}{limit}, got {cells.show(column[i])}")

@@ -9,7 +9,7 @@ import polars as pl
 
 
 class DemoData(NamedTuple):
-    """What the written table holds: the names of its columns, and where the numbers come from."""
+    """The contents of the written table: the names of its columns, and the source of the numbers."""
 
     target: str
     features: tuple[str, ...]
@@ -76,7 +76,7 @@ def write_demo_csv(path: Path) -> DemoData:
 
 
 def _readings() -> Path:
-    """The packaged file; the package itself is not imported, since that would load pandas."""
+    """Find the packaged file; the package itself is not imported, since that would load pandas."""
     spec = find_spec("bokeh_sampledata")
     path = Path(spec.origin).parent / "_data" / "CGM.csv.gz" if spec and spec.origin else None
     if path is None or not path.is_file():

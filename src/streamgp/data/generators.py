@@ -11,7 +11,7 @@ Stream = tuple[Float64[np.ndarray, "n d"], Float64[np.ndarray, " n"]]
 def switching_sines(
     num_rows: int, rng: np.random.Generator, *, change_points: Sequence[int] = (), noise: float = 0.1
 ) -> Stream:
-    """A sine of one input on [-3, 3] that changes between a slow and a fast one at each change point.
+    """Generate a sine of one input on [-3, 3] that changes from slow to fast, or back, at each change point.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def drifting_linear(
     drift: float = 0.01,
     noise: float = 0.1,
 ) -> Stream:
-    """A linear rule whose coefficients walk at random, from standard normal ones on.
+    """Generate a linear rule whose coefficients are standard normal at first, and then walk at random.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def drifting_linear(
 def friedman(
     num_rows: int, rng: np.random.Generator, *, change_points: Sequence[int] = (), noise: float = 1.0
 ) -> Stream:
-    """Friedman's function of ten uniform inputs (1991, Eq. 61), changing all over at each change point.
+    """Generate Friedman's function of ten uniform inputs (1991, Eq. 61), another one from each change point on.
 
     The target is 10 sin(pi a b) + 20 (c - 1/2)^2 + 10 d + 5 e, where (a, b, c, d, e) are the first five
     inputs; at each change point their roles are reversed, as in the global abrupt drift of Ikonomovska
@@ -100,8 +100,8 @@ def friedman(
     return X, mean + noise * rng.normal(size=num_rows)
 
 
-def sum_of_sines(num_rows: int, rng: np.random.Generator, *, spread: float = 1.0, noise: float = 0.1) -> Stream:
-    """sin(2 x) + sin(3 x) of one normal input (Lu, Karanikolas and Giannakis 2022, App. A).
+def sum_of_sines(num_rows: int, rng: np.random.Generator, *, std: float = 1.0, noise: float = 0.1) -> Stream:
+    """Generate sin(2 x) + sin(3 x) of one normal input (Lu, Karanikolas and Giannakis 2022, App. A).
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def sum_of_sines(num_rows: int, rng: np.random.Generator, *, spread: float = 1.0
         The length of the stream.
     rng
         Source of the inputs and of the noise.
-    spread
+    std
         Standard deviation of the input: 1 or 10 in the paper.
     noise
         Standard deviation of the Gaussian noise.
@@ -119,7 +119,7 @@ def sum_of_sines(num_rows: int, rng: np.random.Generator, *, spread: float = 1.0
     X, y
         Inputs of shape (num_rows, 1) and targets of shape (num_rows,).
     """
-    X = spread * rng.normal(size=(num_rows, 1))
+    X = std * rng.normal(size=(num_rows, 1))
     return X, np.sin(2.0 * X[:, 0]) + np.sin(3.0 * X[:, 0]) + noise * rng.normal(size=num_rows)
 
 
@@ -130,9 +130,9 @@ def switching_gaussian_processes(
     lengthscales: Sequence[float] = (0.01, 100.0),
     noise: float = 1.0,
 ) -> Stream:
-    """Draws of Gaussian processes one after the other, for equal shares of the rows (Lu et al. 2022, App. A).
+    """Draw Gaussian processes one after the other, for equal shares of the rows (Lu et al. 2022, App. A).
 
-    Each is drawn exactly, which takes the square of a share's rows in memory, and the cube in time.
+    Each is drawn exactly. With m rows in a share, that takes memory in proportion to m^2 and time to m^3.
 
     Parameters
     ----------
@@ -160,5 +160,5 @@ def switching_gaussian_processes(
 
 
 def _segment(num_rows: int, change_points: Sequence[int]) -> np.ndarray:
-    """How many change points lie at or before each row."""
+    """Count the change points at or before each row."""
     return np.searchsorted(np.sort(np.asarray(change_points, dtype=int)), np.arange(num_rows), side="right")

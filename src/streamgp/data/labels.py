@@ -1,4 +1,4 @@
-"""What the codes of a target of labels, grades or counts stand for, and how its cells become codes."""
+"""Codes of labels and grades: the names that they stand for, and how the cells of a target become codes or counts."""
 
 import math
 from collections.abc import Sequence
@@ -12,26 +12,26 @@ from streamgp.data import cells
 from streamgp.data.cells import Cell, Column
 
 MAX_CLASSES = 50
-_MOST_COUNTED = 2.0**53  # larger floats are not told from their neighbours
+_MAX_COUNT = 2.0**53  # larger whole numbers are not distinct as floats
 
 Kind = Literal["text", "numeric", "boolean"]
 
 
 @dataclass(frozen=True)
-class Labels:
+class ClassNames:
     """The names of classes or grades, in the order of their codes 0, 1, ...
 
     Attributes
     ----------
     names
-        Those found in the first rows, sorted, and then those that came later, in the order in which they did; of
-        grades all there are.
+        Those found in the first rows, sorted, then those that came later, in the order in which they came; of grades
+        all of them.
     kind
         How a cell is read: as a number (1 and 1.0 are one name), as true or false in any case, or as text.
     first
         How many were known from the first rows.
     ordered
-        Whether they are grades, of which no further ones may come.
+        Whether they are grades, to which none may be added.
     """
 
     names: tuple[str, ...]
@@ -40,23 +40,23 @@ class Labels:
     ordered: bool = False
 
     @classmethod
-    def found(cls, names: Sequence[str], kind: Kind, ordered: bool = False) -> "Labels":
-        """Those of the first rows."""
+    def found(cls, names: Sequence[str], kind: Kind, ordered: bool = False) -> "ClassNames":
+        """Make the names that were found in the first rows."""
         return cls(tuple(names), kind, len(names), ordered)
 
     @property
     def values(self) -> Float64[np.ndarray, " k"]:
-        """The numbers that the names are, or else their places 1, 2, ..."""
+        """Return the numbers that the names are, or else their ranks 1, 2, ..."""
         if self.kind == "numeric":
             return np.array([float(name) for name in self.names])
         return np.arange(1.0, len(self.names) + 1.0)
 
     def codes(
         self, target: str, column: Column, faults: dict[int, str]
-    ) -> tuple[Float64[np.ndarray, " n"], "Labels"]:
-        """The codes of all rows, and the labels with those that are new; bad cells are added to `faults`.
+    ) -> tuple[Float64[np.ndarray, " n"], "ClassNames"]:
+        """Return the codes of all rows, and the names with new ones; add bad cells to `faults`.
 
-        Rows that are in `faults` already add no label.
+        Rows that are in `faults` already add no name.
         """
         index = {name: float(code) for code, name in enumerate(self.names)}
         codes = np.full(len(column), math.nan)
@@ -79,7 +79,7 @@ class Labels:
 
 
 def names_of(column: Column, kind: Kind) -> list[str | None]:
-    """The name of the label in every cell; None where one is missing."""
+    """Return the name of the label in every cell; None where one is missing."""
     if kind != "numeric":
         return [None if cells.is_missing(cell) else _text_name(cell, kind) for cell in column]
     numbers = cells.numbers(column).tolist()
@@ -94,21 +94,21 @@ def _text_name(cell: Cell, kind: Kind) -> str:
 
 def _number_name(number: float, cell: Cell) -> str | None:
     if math.isfinite(number):
-        return f"{number:.0f}" if number == round(number) and abs(number) < _MOST_COUNTED else repr(number)
+        return f"{number:.0f}" if number == round(number) and abs(number) < _MAX_COUNT else repr(number)
     return None if cells.is_missing_number(cell) else cells.text(cell)
 
 
 def counts(target: str, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
-    """The counts of all rows; bad cells are added to `faults`."""
+    """Return the counts of all rows; add bad cells to `faults`."""
     values = cells.numbers(column)
-    for i in np.flatnonzero(~((values >= 0) & (values == np.round(values)) & (values < _MOST_COUNTED))).tolist():
+    for i in np.flatnonzero(~((values >= 0) & (values == np.round(values)) & (values < _MAX_COUNT))).tolist():
         got = cells.show(column[i])
         faults.setdefault(i, f"target column '{target}': expected a count, a whole number from 0 on, got {got}")
     return values
 
 
 def exposures(name: str, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
-    """The log of the exposure of every row; bad cells are added to `faults`."""
+    """Return the log of the exposure of every row; add bad cells to `faults`."""
     values = cells.numbers(column)
     good = (values > 1.0 / cells.LARGEST) & (values < cells.LARGEST)
     for i in np.flatnonzero(~good).tolist():

@@ -17,13 +17,17 @@ _MAX_LINE = 1 << 24  # characters; a longer line is not a table's
 class Readable(Protocol):
     """An open file, of text or of bytes."""
 
-    def readline(self, size: int = -1, /) -> str | bytes: ...
+    def readline(self, size: int = -1, /) -> str | bytes:
+        """Read a line of at most `size` characters; nothing at the end of the file."""
+        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the file."""
+        ...
 
 
 class Lines:
-    """The lines of a text file, decoded one by one, so that errors know where they are."""
+    """The lines of a text file, decoded one by one, so that errors can name the line."""
 
     def __init__(self, stream: Readable, name: str, owned: IO[bytes] | None = None) -> None:
         self.name = name
@@ -69,11 +73,13 @@ class Lines:
 
     @property
     def bytes_read(self) -> int | None:
+        """Return how many bytes have been read of a file that is opened by its path, else None."""
         if self._owned is None:
             return None
         return self.bytes_total if self._owned.closed else self._owned.tell()
 
     def close(self) -> None:
+        """Close the file if it was opened here."""
         if self._owned is not None:
             self._stream.close()
             self._owned.close()

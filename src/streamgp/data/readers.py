@@ -1,4 +1,4 @@
-"""Read a stream of rows from a file: chunks of numbers, in bounded memory."""
+"""Reader of a stream of rows from a file: chunks of numbers, in bounded memory."""
 
 import os
 from collections.abc import Generator, Iterator, Sequence
@@ -54,7 +54,7 @@ def open_rows(
         How many rows decide the kinds of the columns and the levels of categorical ones.
     missing
         What to do with a row that is ragged or holds a missing, infinite or unparsable number:
-        ``raise`` (after all good rows before it have been given), or ``skip`` and count it. With ``impute`` such a
+        ``raise`` (after all good rows before it have been yielded), or ``skip`` and count it. With ``impute`` such a
         feature or target is NaN; rows that are ragged, or have no time or exposure, are skipped and counted.
     chunk
         Rows of a chunk.
@@ -83,14 +83,14 @@ def open_rows(
     """
     if missing not in ("impute", "skip", "raise"):
         raise ValueError(f"missing: expected 'impute', 'skip' or 'raise', got {missing!r}.")
-    for name, value, least in (
+    for name, value, minimum in (
         ("infer_rows", infer_rows, 1),
         ("chunk", chunk, 1),
         ("max_rows", 1 if max_rows is None else max_rows, 1),
         ("skip_rows", skip_rows, 0),
     ):
-        if value < least:
-            raise ValueError(f"{name}: expected {least} or more, got {value}.")
+        if value < minimum:
+            raise ValueError(f"{name}: expected {minimum} or more, got {value}.")
     targets = (target,) if isinstance(target, str) else tuple(target)
     features = (features,) if isinstance(features, str) else features
     opened = open_source(source)
@@ -125,7 +125,7 @@ def _head(
     exposure: str | None,
     count: int,
 ) -> Block:
-    """The first rows of the file, with all columns that were named."""
+    """Read the first rows of the file, with all columns that were named."""
     if source.columns is not None:
         check_names(source.name, source.columns, targets, features, time, exposure)
         if features is not None:
@@ -172,7 +172,7 @@ class RowReader:
     Attributes
     ----------
     schema
-        How the file's columns became X, y and times; labels that are new are appended as rows are read.
+        How the file's columns become X, y and times; new labels are appended as rows are read.
     name
         What error messages call the file.
     chunk
@@ -182,7 +182,7 @@ class RowReader:
     bytes_total
         The size of the file where it is a file of text, else None.
     skipped_rows
-        Bad rows passed over before the last row given, and in the end all of them.
+        Bad rows skipped before the last row yielded, and in the end all of them.
     unseen_levels
         For each categorical column, in how many rows it had a level that the schema does not know.
     """
@@ -209,12 +209,12 @@ class RowReader:
         self.chunk = chunk
         self._max_rows = max_rows
         self._last_time = -np.inf if last_time is None else last_time
-        self._bad_rows: list[int] = []  # met, but not yet counted
+        self._bad_rows: list[int] = []  # found, but not yet counted
         self._chunks = self._iterate()
 
     @property
     def bytes_read(self) -> int | None:
-        """How much of `bytes_total` has been read."""
+        """Return how much of `bytes_total` has been read."""
         return self._source.bytes_read
 
     def __iter__(self) -> "RowReader":
@@ -268,7 +268,7 @@ class RowReader:
         return min(self.chunk, max(0, self._max_rows - self._source.next_row))
 
     def _counted(self, chunk: Chunk) -> Chunk:
-        """Bring the counters up to the last row of the chunk that is about to be given."""
+        """Advance the counters to the last row of the chunk that is about to be yielded."""
         last = int(chunk.rows[-1])
         self.skipped_rows += sum(row < last for row in self._bad_rows)
         self._bad_rows = [row for row in self._bad_rows if row > last]
@@ -282,7 +282,7 @@ class RowReader:
         return chunk
 
     def _encode(self, block: Block) -> tuple[Chunk, DataError | None]:
-        """The good rows of a block; up to the first bad one, and its error, where bad rows raise."""
+        """Encode the good rows of a block; where bad rows raise, those before the first of them, and its error."""
         encoded, faults, self.schema = encode(block, self.schema, self._missing == "impute")
         error = None
         bad = sorted(faults)

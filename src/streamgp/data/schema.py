@@ -1,4 +1,4 @@
-"""What the columns of a stream are: inferred once from its first rows, kept with the checkpoint."""
+"""The schema of a stream's columns: inferred once from its first rows, kept with the checkpoint."""
 
 import difflib
 import json
@@ -10,10 +10,10 @@ import numpy as np
 
 from streamgp.data import cells
 from streamgp.data.cells import Column
-from streamgp.data.labels import Labels
+from streamgp.data.labels import ClassNames
 
 MAX_LEVELS = 50
-POINT = "write them with a point, or separate columns by semicolons"  # what to do about commas in numbers
+POINT = "write them with a point, or separate columns by semicolons"  # the advice about commas in numbers
 
 
 class DataError(ValueError):
@@ -40,7 +40,7 @@ class Feature:
 
     @property
     def encoded(self) -> list[str]:
-        """The names of the columns of X that this feature becomes."""
+        """Return the names of the columns of X that this feature becomes."""
         if self.kind == "categorical":
             return [f"{self.name}={level}" for level in self.levels]
         return [self.name]
@@ -61,17 +61,17 @@ class Schema:
     time_is_text
         Whether times are dates, as ISO 8601 text or as digits such as 20240131, rather than plain numbers.
     dropped
-        Columns left out although nobody said so, each with the reason.
+        Columns left out by inference, each with the reason.
     constant
         Features that had a single value in the rows that the schema was inferred from.
     task
         What the targets are: ``regression``, ``classification``, ``count`` or ``ordinal``.
     labels
-        What the codes of labels or grades stand for; a class that comes later is appended as it is met.
+        The names of labels or grades by code; a class that comes later is appended.
     exposure
         The column of the exposure of counts, if there is one; its log is the last column of X.
     note
-        What the user should know of the choice of the task; empty where there is nothing to say.
+        What the user should know of the choice of the task; empty where there is nothing to report.
     """
 
     features: tuple[Feature, ...]
@@ -81,28 +81,28 @@ class Schema:
     dropped: dict[str, str]
     constant: tuple[str, ...]
     task: str = "regression"
-    labels: Labels | None = None
+    labels: ClassNames | None = None
     exposure: str | None = None
     note: str = ""
 
     @property
     def feature_names(self) -> list[str]:
-        """The names of the columns of X, one-hot columns as ``"wind=NE"``."""
+        """Return the names of the columns of X, one-hot columns as ``"wind=NE"``."""
         return [name for feature in self.features for name in feature.encoded]
 
     @property
     def num_inputs(self) -> int:
-        """The columns of X."""
+        """Count the columns of X."""
         return len(self.feature_names) + (self.exposure is not None)
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the file that are read, each once."""
+        """Return the columns of the file that are read, each once."""
         others = [name for name in (self.time, self.exposure) if name is not None]
         return list(dict.fromkeys((*(feature.name for feature in self.features), *self.targets, *others)))
 
     def to_json(self) -> str:
-        """The schema as one JSON object."""
+        """Write the schema as one JSON object."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -125,9 +125,9 @@ class Schema:
                 time_is_text=fields["time_is_text"],
                 dropped=dict(fields["dropped"]),
                 constant=tuple(fields["constant"]),
-                # A schema that is older than these was of regression.
+                # A schema from before these fields is of regression.
                 task=fields.get("task", "regression"),
-                labels=None if labels is None else Labels(**labels | {"names": tuple(labels["names"])}),
+                labels=None if labels is None else ClassNames(**labels | {"names": tuple(labels["names"])}),
                 exposure=fields.get("exposure"),
                 note=fields.get("note", ""),
             )
@@ -176,9 +176,9 @@ def _check_unique(file: str, what: str, names: Sequence[str]) -> None:
         raise DataError(f"{file}: expected {what} to have different names, got '{twice}' twice; rename one.")
 
 
-def _listing(names: Sequence[str], most: int = 30) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(f"'{name}'" for name in names[:most]) + more
+def _listing(names: Sequence[str], max_names: int = 30) -> str:
+    more = f" and {len(names) - max_names} more" if len(names) > max_names else ""
+    return ", ".join(f"'{name}'" for name in names[:max_names]) + more
 
 
 def infer_schema(
@@ -240,7 +240,7 @@ def infer_schema(
 
 
 def _infer_feature(name: str, column: Column) -> Feature | str:
-    """The feature that a column is, or the reason why it is none."""
+    """Infer the feature that a column is, or the reason why it is none."""
     if isinstance(column, np.ndarray):
         return "it is entirely empty" if np.isnan(column).all() else Feature(name, "numeric")
     present = [cell for cell in column if not cells.is_missing(cell)]

@@ -1,4 +1,4 @@
-"""File formats: each source gives a file's rows as blocks of raw columns, in bounded memory."""
+"""File formats: each source yields a file's rows as blocks of raw columns, in bounded memory."""
 
 import contextlib
 import csv
@@ -47,12 +47,12 @@ class Block:
     lines: list[int] | None = None
 
     def where(self, i: int) -> str:
-        """The place of the block's row `i`, for an error message."""
+        """Name the block's row `i` for an error message."""
         line = "" if self.lines is None else f" (line {self.lines[i]})"
         return f"data row {self.first_row + i + 1}{line}"
 
     def tail(self, start: int) -> "Block":
-        """The block without its first `start` rows."""
+        """Return the block without its first `start` rows."""
         return Block(
             {name: column[start:] for name, column in self.columns.items()},
             self.first_row + start,
@@ -62,7 +62,7 @@ class Block:
         )
 
     def sound_columns(self) -> dict[str, Column]:
-        """The columns without the rows that could not be read."""
+        """Return the columns without the rows that could not be read."""
         if not self.faults:
             return self.columns
         sound = [i for i in range(self.size) if i not in self.faults]
@@ -78,13 +78,13 @@ class Source(Protocol):
     name
         What error messages call it.
     columns
-        The names of its columns; None where only the rows tell (JSON lines).
+        The names of its columns; None where only the rows have them (JSON lines).
     selected
-        The columns that `read` gives; None means all.
+        The columns that `read` returns; None means all.
     total_rows
         The number of data rows, where the file says.
     next_row
-        The index of the row that `read` gives next.
+        The index of the row that `read` returns next.
     """
 
     name: str
@@ -92,27 +92,31 @@ class Source(Protocol):
     next_row: int
 
     @property
-    def columns(self) -> list[str] | None: ...
+    def columns(self) -> list[str] | None:
+        """Return the names of the columns."""
+        ...
 
     @property
-    def total_rows(self) -> int | None: ...
+    def total_rows(self) -> int | None:
+        """Return the number of data rows."""
+        ...
 
     @property
     def bytes_total(self) -> int | None:
-        """The size of the file, where its rows are read in step with its bytes."""
+        """Return the size of the file, where its rows are read in step with its bytes."""
         ...
 
     @property
     def bytes_read(self) -> int | None:
-        """How much of `bytes_total` has been read."""
+        """Return how much of `bytes_total` has been read."""
         ...
 
     def read(self, count: int) -> Block:
-        """The next rows, `count` at most; none only at the end of the file."""
+        """Read the next rows, `count` at most; none only at the end of the file."""
         ...
 
     def skip(self, count: int) -> None:
-        """Pass over the next `count` rows."""
+        """Skip the next `count` rows."""
         ...
 
     def close(self) -> None:
@@ -182,10 +186,11 @@ class CsvSource:
 
     @property
     def bytes_read(self) -> int | None:
+        """Return how much of `bytes_total` has been read."""
         return self._lines.bytes_read
 
     def _records(self) -> Iterator[tuple[int, list[str] | str]]:
-        """The records that are not blank, each with its line; in place of a malformed one, what is wrong."""
+        """Yield the records that are not blank, each with its line; in place of a malformed one, its fault."""
         while True:
             line = self._reader.line_num + 1
             try:
@@ -198,6 +203,7 @@ class CsvSource:
                 yield line, record
 
     def read(self, count: int) -> Block:
+        """Read the next rows, `count` at most; none only at the end of the file."""
         width = len(self.columns)
         records: list[Sequence[Cell]] = []
         lines, faults = [], {}
@@ -220,23 +226,26 @@ class CsvSource:
         return block
 
     def skip(self, count: int) -> None:
+        """Skip the next `count` rows."""
         self.next_row += sum(1 for _ in islice(self._records(), count))
 
     def close(self) -> None:
+        """Close the file, if the source opened it."""
         self._lines.close()
 
 
 def _separator(sample: list[str]) -> str:
-    """The separator that splits most of the first lines like the header, and that into most columns.
+    """Find the separator that splits most of the first lines like the header, and the header into most columns.
 
     On CSV files with quoted text this rule is wrong far less often than `csv.Sniffer`.
     """
-    best, most = ",", (0, 1)
+    best, best_agreement = ",", (0, 1)
     for separator in ",;\t|":
         with contextlib.suppress(csv.Error):
             widths = [len(record) for record in csv.reader(sample, delimiter=separator) if record]
             agreement = (widths.count(widths[0]), widths[0]) if widths and widths[0] > 1 else (0, 1)
-            best, most = (separator, agreement) if agreement > most else (best, most)
+            if agreement > best_agreement:
+                best, best_agreement = separator, agreement
     return best
 
 
@@ -255,12 +264,14 @@ class JsonSource:
 
     @property
     def bytes_read(self) -> int | None:
+        """Return how much of `bytes_total` has been read."""
         return self._lines.bytes_read
 
     def _filled(self) -> Iterator[str]:
         return (line for line in self._lines if not line.isspace())
 
     def read(self, count: int) -> Block:
+        """Read the next rows, `count` at most; none only at the end of the file."""
         records: list[dict[str, Any]] = []
         lines, faults = [], {}
         for line in islice(self._filled(), count):
@@ -281,14 +292,16 @@ class JsonSource:
         return block
 
     def skip(self, count: int) -> None:
+        """Skip the next `count` rows."""
         self.next_row += sum(1 for _ in islice(self._filled(), count))
 
     def close(self) -> None:
+        """Close the file, if the source opened it."""
         self._lines.close()
 
 
 def _json_column(name: str, records: list[dict[str, Any]]) -> list[Cell]:
-    """One key's values; true, false and nested ones as the text that CSV would hold."""
+    """Collect one key's values; true, false and nested ones as the text that CSV would hold."""
     values = [record.get(name) for record in records]
     return [json.dumps(value) if isinstance(value, bool | list | dict) else value for value in values]
 
@@ -316,6 +329,7 @@ class ParquetSource:
         return DataError(f"{self.name}: not a readable Parquet file ({str(error).splitlines()[0]}); write it again.")
 
     def read(self, count: int) -> Block:
+        """Read the next rows, `count` at most; none only at the end of the file."""
         names = self.columns if self.selected is None else self.selected
         if not self._slab.height:
             # The first slab is as small as the request, so that a look at the schema stays cheap.
@@ -331,10 +345,12 @@ class ParquetSource:
         return block
 
     def skip(self, count: int) -> None:
+        """Skip the next `count` rows."""
         self.next_row += count
         self._slab = pl.DataFrame()
 
     def close(self) -> None:
+        """Drop the rows that are held."""
         self._slab = pl.DataFrame()
 
 

@@ -1,4 +1,4 @@
-"""Read a table of numbers without a target, in which cells may be missing: blocks of rows, in bounded memory."""
+"""Reader of a table of numbers without a target, in which cells may be missing, in bounded memory."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -15,11 +15,11 @@ from streamgp.data.schema import DataError, check_names, infer_schema
 from streamgp.data.sources import Block, open_source
 
 INFER_ROWS = 1_000  # that decide the kinds of the columns
-BLOCK_ROWS = 1_024
+BATCH_ROWS = 1_024
 
 
-class Part(NamedTuple):
-    """Consecutive good rows.
+class TableBatch(NamedTuple):
+    """Consecutive good rows of a table.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Part(NamedTuple):
 
 
 class Table:
-    """The rows of a file, part by part; use it in a ``with`` statement.
+    """The rows of a file, batch by batch; use it in a ``with`` statement.
 
     Parameters
     ----------
@@ -46,11 +46,11 @@ class Table:
     features
         The columns to read; all columns of numbers or of true and false, by default.
     label
-        A column of any kind that is passed on beside the numbers.
+        A column of any kind that is returned beside the numbers.
     missing
-        What to do with a row that cannot be read, in which a cell is no number, or none is there: ``raise`` (after
-        all good rows before it have been given), or ``skip`` and count it. With ``impute`` a cell that is no number
-        counts as one that is empty; a row without any number is skipped and counted.
+        What to do with a row that cannot be read, that has a cell which is no number, or that has no number at all:
+        ``raise`` (after all good rows before it have been yielded), or ``skip`` and count it. With ``impute`` a cell
+        that is no number counts as empty; a row without any number is skipped and counted.
     max_rows
         Read only so many rows of the file.
 
@@ -61,7 +61,7 @@ class Table:
     columns
         The names of the columns of X.
     dropped
-        Columns left out although nobody said so, each with the reason.
+        Columns left out by inference, each with the reason.
     skipped_rows
         Bad rows so far.
     total, done
@@ -116,28 +116,28 @@ class Table:
 
     @property
     def total(self) -> int | None:
-        """The size of what is to be read."""
+        """Return the size of what is to be read."""
         if self._max_rows is not None:
             return self._max_rows
         return self._source.total_rows if self._source.total_rows is not None else self._source.bytes_total
 
     @property
     def done(self) -> int:
-        """How much of `total` was read."""
+        """Return how much of `total` was read."""
         by_rows = self._max_rows is not None or self._source.total_rows is not None
         return self._source.next_row if by_rows else self._source.bytes_read or self._source.next_row
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[TableBatch]:
         block = self._head
         while block.size:
-            yield from self._part(block)
-            block = self._source.read(self._wanted(BLOCK_ROWS))
+            yield from self._good_rows(block)
+            block = self._source.read(self._wanted(BATCH_ROWS))
 
-    def _wanted(self, most: int) -> int:
-        return most if self._max_rows is None else min(most, max(0, self._max_rows - self._source.next_row))
+    def _wanted(self, count: int) -> int:
+        return count if self._max_rows is None else min(count, max(0, self._max_rows - self._source.next_row))
 
-    def _part(self, block: Block) -> Iterator[Part]:
-        """The good rows of a block; those before the first bad one, and then its error, where bad rows raise."""
+    def _good_rows(self, block: Block) -> Iterator[TableBatch]:
+        """Yield the good rows of a block; where bad rows raise, those before the first of them, then its error."""
         faults = dict(block.faults)
         values = {name: self._numbers(name, block, faults) for name in self.columns}
         X = np.stack(list(values.values()), axis=1)
@@ -149,7 +149,7 @@ class Table:
         self.skipped_rows += 0 if raises else len(bad)
         if len(good):
             labels = None if self._label is None else _labels(block.columns[self._label])
-            yield Part(X[good], labels and [labels[i] for i in good.tolist()], block.first_row + good)
+            yield TableBatch(X[good], labels and [labels[i] for i in good.tolist()], block.first_row + good)
         if raises:
             raise DataError(
                 f"{self.name}: {block.where(bad[0])}: {faults[bad[0]]}; correct the row, or skip such rows "
@@ -157,7 +157,7 @@ class Table:
             )
 
     def _numbers(self, name: str, block: Block, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
-        """A column with NaN for what is missing; what is no number is noted."""
+        """Convert a column, with NaN for missing cells; record the cells that are no numbers."""
         column = block.columns[name]
         values = cells.truths(column) if self._kinds[name] == "boolean" else cells.numbers(column)
         for i in np.flatnonzero(~(np.abs(values) <= cells.LARGEST)).tolist():
@@ -170,7 +170,7 @@ class Table:
 
 
 def _labels(column: Column) -> list[str]:
-    """The cells as text; whole numbers without a decimal point."""
+    """Write the cells as text; whole numbers without a decimal point."""
     if isinstance(column, np.ndarray):
         return ["" if np.isnan(value) else f"{value:.15g}" for value in column]
     return ["" if cells.is_missing(cell) else cells.text(cell) for cell in column]

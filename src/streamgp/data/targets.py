@@ -1,4 +1,4 @@
-"""What a target is, inferred once from its first rows: a number, a label, a count or a grade."""
+"""The task that a target calls for, inferred once from its first rows: regression, classes, counts or grades."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,26 +7,26 @@ import numpy as np
 
 from streamgp.data import cells
 from streamgp.data.cells import Column
-from streamgp.data.labels import MAX_CLASSES, Kind, Labels, names_of
+from streamgp.data.labels import MAX_CLASSES, ClassNames, Kind, names_of
 from streamgp.data.schema import POINT, DataError
 from streamgp.data.sources import Block
 
 TASKS = ("auto", "regression", "classification", "count", "ordinal")
-_FEW = 20  # different whole numbers of a numeric target that may be labels, counts or grades
+_FEW = 20  # so many different whole numbers of a target may be labels, counts or grades
 
 
 class Target(NamedTuple):
-    """What a target is: the task, the labels or grades where they are such, and a note for the user, or none."""
+    """The task of a target, the names of its labels or grades if it has any, and a note for the user, if any."""
 
     task: str
-    labels: Labels | None = None
+    labels: ClassNames | None = None
     note: str = ""
 
 
 def infer_target(
     file: str, head: Block, targets: Sequence[str], task: str, grades: Sequence[str] | None = None
 ) -> Target:
-    """What the targets are, by the first rows of a file.
+    """Infer the task of the targets from the first rows of a file.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ def infer_target(
     head
         Its first rows.
     targets
-        Their columns; only numbers may be several.
+        Their columns; several are possible in regression only.
     task
         ``regression``, ``classification``, ``count``, ``ordinal``, or ``auto``: classification where the only target
         is text, or true and false, or has both 0 and 1 and nothing else; else regression.
     grades
-        Those of an ordinal target, in their order; by default the numbers in the first rows, sorted.
+        The grades of an ordinal target, in their order; by default the numbers in the first rows, sorted.
 
     Raises
     ------
@@ -102,8 +102,8 @@ def _chosen(name: str, what: str) -> str:
     )
 
 
-def _classes(file: str, head: Block, name: str, column: Column) -> Labels:
-    """The labels of the first rows, sorted."""
+def _classes(file: str, head: Block, name: str, column: Column) -> ClassNames:
+    """Return the labels of the first rows, sorted."""
     present = [cell for cell in column if not cells.is_missing(cell)]
     if not present:
         raise _unlike(file, head, name, "labels", "name a column with labels")
@@ -116,14 +116,14 @@ def _classes(file: str, head: Block, name: str, column: Column) -> Labels:
     return labels
 
 
-def _grades(file: str, head: Block, name: str, column: Column, grades: Sequence[str] | None) -> Labels:
+def _grades(file: str, head: Block, name: str, column: Column, grades: Sequence[str] | None) -> ClassNames:
     if grades is not None:
         each = [grade.strip() for grade in grades]
         kind = _kind(each)
         named = [text for text in names_of(each, "numeric" if kind == "numeric" else "text") if text]
         if len(set(named)) < max(2, len(each)):
             raise DataError(f"{file}: expected two or more different grades, got {', '.join(grades)} (--grades).")
-        return Labels.found(named, "numeric" if kind == "numeric" else "text", ordered=True)
+        return ClassNames.found(named, "numeric" if kind == "numeric" else "text", ordered=True)
     present = [cell for cell in column if not cells.is_missing(cell)]
     if not present or np.isfinite(cells.numbers(present)).sum() <= len(present) / 2:
         raise _unlike(file, head, name, "numbers as grades", "name all grades in order (--grades low,mid,high)")
@@ -136,9 +136,9 @@ def _grades(file: str, head: Block, name: str, column: Column, grades: Sequence[
     return labels
 
 
-def _labels(column: Column, kind: Kind, ordered: bool = False) -> Labels:
+def _labels(column: Column, kind: Kind, ordered: bool = False) -> ClassNames:
     names = {name for name in names_of(column, kind) if name is not None}
-    return Labels.found(sorted(names, key=float if kind == "numeric" else None), kind, ordered)
+    return ClassNames.found(sorted(names, key=float if kind == "numeric" else None), kind, ordered)
 
 
 def _kind(present: Sequence[cells.Cell]) -> Kind:
@@ -163,7 +163,7 @@ def _check_commas(file: str, head: Block, name: str, column: Column) -> None:
 
 
 def _unlike(file: str, head: Block, name: str, what: str, advice: str) -> DataError:
-    """The error of a target that is not what it should be, at its first cell that is there."""
+    """Return the error of a target that is not what it should be, naming its first present cell."""
     cells_of = head.columns[name]
     first = next((i for i, cell in enumerate(cells_of) if not cells.is_missing(cell)), 0)
     got = cells.show(cells_of[first])

@@ -9,7 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from streamgp.estimators.access import alone
 from streamgp.estimators.labels import LabelEstimator, Labels, as_labels, missing
 from streamgp.estimators.validation import Rows
-from streamgp.evaluation.classification import ClassMetrics
+from streamgp.evaluation.classification import ClassificationMetrics
 from streamgp.models.spec import Spec
 
 
@@ -106,8 +106,8 @@ missing, random_state
         self._labels = labels
         return rows
 
-    def _metrics(self, unscored: int) -> ClassMetrics:
-        return ClassMetrics([str(label) for label in self._labels.names], unscored)
+    def _metrics(self, unscored: int) -> ClassificationMetrics:
+        return ClassificationMetrics([str(label) for label in self._labels.names], unscored)
 
     def _checked(self, y: Any) -> np.ndarray:
         """Labels (n,), of which missing ones are allowed where rows are skipped."""

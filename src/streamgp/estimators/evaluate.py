@@ -3,7 +3,7 @@
 from typing import Any
 
 from streamgp.estimators.base import StreamEstimator, warmup_for
-from streamgp.evaluation.prequential import placed, prequential, results
+from streamgp.evaluation.prequential import prequential, restore_skipped_rows, results
 from streamgp.progress import progress_bar
 
 CHUNK = 1024  # rows scored between two steps of the progress bar
@@ -44,7 +44,7 @@ def evaluate(
 
     Returns
     -------
-    Evaluation or LabelEvaluation
+    Evaluation or ClassificationEvaluation
         Arrays with one entry per row, ``mean``, ``std``, ``log_density``, ``weights``, ..., and ``metrics``. Labels
         and grades have ``probabilities`` and ``predicted`` in place of mean, std and quantiles.
     """
@@ -83,4 +83,4 @@ def _evaluated(
     model.skipped_rows_ += rows.skipped
     scores = results(metrics, learner)
     found = model._collected(parts, scores if bands is None else scores | {"conformal": bands.result()})
-    return placed(found, rows.kept, rows.given)
+    return restore_skipped_rows(found, rows.kept, rows.given)

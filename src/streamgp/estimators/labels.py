@@ -11,7 +11,7 @@ from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.validation import Rows
 from streamgp.evaluation.conformal import Conformal
-from streamgp.evaluation.prequential import LabelEvaluation, ScoredRows, collect_labels
+from streamgp.evaluation.prequential import ClassificationEvaluation, ScoredRows, collect_classification
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ class LabelEstimator(StreamEstimator):
     def _conformal(self, level: float, outputs: int) -> Conformal:
         raise ValueError(f"conformal: expected it with numbers or counts, whose bands it corrects, got {level!r}")
 
-    def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any]) -> LabelEvaluation:
-        return collect_labels(parts, metrics, self._learner, self._labels.array)
+    def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any]) -> ClassificationEvaluation:
+        return collect_classification(parts, metrics, self._learner, self._labels.array)
 
     def _more_to_store(self) -> dict[str, Any]:
         return {"labels": self._labels.to_tree()}

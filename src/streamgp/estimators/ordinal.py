@@ -8,7 +8,7 @@ from sklearn.base import ClassifierMixin
 from streamgp.estimators.access import alone
 from streamgp.estimators.labels import LabelEstimator, Labels, as_labels, missing
 from streamgp.estimators.validation import Rows
-from streamgp.evaluation.ordinal import GradeMetrics
+from streamgp.evaluation.ordinal import OrdinalMetrics
 from streamgp.models.spec import Spec
 
 
@@ -103,8 +103,8 @@ missing, random_state
         self._labels, self._classes_at_start = known, len(known.names)
         return rows
 
-    def _metrics(self, unscored: int) -> GradeMetrics:
-        return GradeMetrics([str(grade) for grade in self._labels.names], unscored)
+    def _metrics(self, unscored: int) -> OrdinalMetrics:
+        return OrdinalMetrics([str(grade) for grade in self._labels.names], unscored)
 
 
 def _in_order(y: np.ndarray, grades: Any) -> Labels:

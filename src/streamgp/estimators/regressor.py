@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.validation import NotFiniteError, Rows, check_one, check_target
-from streamgp.evaluation.metrics import StreamMetrics, in_pieces
+from streamgp.evaluation.metrics import RegressionMetrics, apply_in_batches
 from streamgp.models.registry import whole_number
 from streamgp.models.spec import Spec
 
@@ -189,7 +189,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         With a horizon: of the target so many rows after the last one learnt (see `horizon` above).
         """
         predictive = self._predict(X, times)
-        mean, std = in_pieces(lambda p: (p.mean, p.std), predictive)
+        mean, std = apply_in_batches(lambda p: (p.mean, p.std), predictive)
         return (self._shape(mean), self._shape(std)) if return_std else self._shape(mean)
 
     @alone
@@ -199,7 +199,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         predictive = self._predict(X, times)
         if not len(levels):
             return np.zeros((*self._shape(predictive.loc[:, 0]).shape, 0))
-        found = in_pieces(lambda p: tuple(p.quantile(float(level)) for level in levels), predictive)
+        found = apply_in_batches(lambda p: tuple(p.quantile(float(level)) for level in levels), predictive)
         return np.stack([self._shape(q) for q in found], axis=-1)
 
     @alone
@@ -211,7 +211,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         expected = (n,) if self._single else (n, outputs)
         if y.shape != expected:
             raise ValueError(f"y: expected the targets of the rows of X, shape {expected}, got shape {y.shape}")
-        return in_pieces(lambda p, y: (p.log_density(y),), predictive, y.reshape(n, outputs))[0]
+        return apply_in_batches(lambda p, y: (p.log_density(y),), predictive, y.reshape(n, outputs))[0]
 
     @alone
     def sample(self, X: Any, n: int = 1, times: Any = None) -> np.ndarray:
@@ -302,9 +302,9 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         # Lags as they were understood: a range, say, could not be stored.
         return self.get_params() | ({} if self.lags is None else {"lags": self._learner.spec.lags})
 
-    def _metrics(self, unscored: int) -> StreamMetrics:
+    def _metrics(self, unscored: int) -> RegressionMetrics:
         targets = [f"y{e}" for e in range(self._learner.num_outputs)]
-        return StreamMetrics(targets, unscored, self._learner.spec.horizon)
+        return RegressionMetrics(targets, unscored, self._learner.spec.horizon)
 
     def _shape(self, a: np.ndarray) -> np.ndarray:
         """Predictions (n, E) as (n,) where y came without an axis of targets."""

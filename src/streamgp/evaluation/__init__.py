@@ -1,10 +1,10 @@
-"""Test-then-train evaluation and its scores; the names of `streamgp.regret` are here, too."""
+"""Test-then-train evaluation and its scores, one module for each task; the names of `streamgp.regret` as well."""
 
-from streamgp.evaluation.classification import ClassMetrics, ClassScores, score_labels
+from streamgp.evaluation.classification import ClassificationMetrics, ClassificationScores, score_classification
 from streamgp.evaluation.conformal import AdaptiveThreshold, Conformal
 from streamgp.evaluation.counts import CountMetrics, CountScores, score_counts
-from streamgp.evaluation.metrics import RowScores, StreamMetrics, score_rows
-from streamgp.evaluation.ordinal import GradeMetrics, GradeScores, score_grades
+from streamgp.evaluation.metrics import RegressionMetrics, RegressionScores, score_regression
+from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores, score_ordinal
 from streamgp.evaluation.prequential import Evaluation, ScoredRows, prequential, results
 from streamgp.regret.bounds import (
     Bound,
@@ -21,19 +21,19 @@ from streamgp.regret.losses import Losses, best_sequence, run_losses, sequence_r
 __all__ = [
     "AdaptiveThreshold",
     "Bound",
-    "ClassMetrics",
-    "ClassScores",
+    "ClassificationMetrics",
+    "ClassificationScores",
     "Conformal",
     "CountMetrics",
     "CountScores",
     "Evaluation",
-    "GradeMetrics",
-    "GradeScores",
     "Hindsight",
     "Losses",
-    "RowScores",
+    "OrdinalMetrics",
+    "OrdinalScores",
+    "RegressionMetrics",
+    "RegressionScores",
     "ScoredRows",
-    "StreamMetrics",
     "best_fit",
     "best_functions",
     "best_sequence",
@@ -43,10 +43,10 @@ __all__ = [
     "prequential",
     "results",
     "run_losses",
+    "score_classification",
     "score_counts",
-    "score_grades",
-    "score_labels",
-    "score_rows",
+    "score_ordinal",
+    "score_regression",
     "sequence_bound",
     "sequence_regret",
     "slots_bound",

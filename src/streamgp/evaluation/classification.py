@@ -14,24 +14,24 @@ Codes = Int[np.ndarray, " n"]
 
 
 @runtime_checkable
-class LabelPredictive(Protocol):
+class ClassPredictive(Protocol):
     """A prediction of n labels, each the code of one of J classes."""
 
     def probabilities(self) -> Any:
-        """The probability of each class, (n, J)."""
+        """Return the probability of each class, (n, J)."""
         ...
 
     def log_density(self, y: Any) -> Any:
-        """The log probability (n,) of the codes `y` (n, 1)."""
+        """Return the log probability (n,) of the codes `y` (n, 1)."""
         ...
 
 
-class ClassScores(NamedTuple):
-    """What is recorded of every row; a label has the code of its class, and `predicted` is the most probable one.
+class ClassificationScores(NamedTuple):
+    """The scores of every row; a label has the code of its class, and `predicted` is the most probable one.
 
     A code beyond the columns of `probabilities` is that of a class that no row had before. Such a label counts as an
-    error; its own class, which the Brier score takes to have had probability 0, adds 1 to that; and `log_density`
-    takes its probability to have been 1 / (n + 2) after n rows, by Laplace's rule of succession for what never came.
+    error. The Brier score takes its class to have had probability 0, which adds 1. `log_density` takes its
+    probability to have been 1 / (n + 2) after n rows, by Laplace's rule of succession for what never came.
     """
 
     y: Codes
@@ -41,8 +41,8 @@ class ClassScores(NamedTuple):
     brier: Float[np.ndarray, " n"]
 
 
-def score_labels(predictive: LabelPredictive, y: Float[AnyArray, "n 1"], seen: int) -> ClassScores:
-    """Score predictions of n rows against their labels' codes, `seen` rows having come before the first of them."""
+def score_classification(predictive: ClassPredictive, y: Float[AnyArray, "n 1"], seen: int) -> ClassificationScores:
+    """Score predictions of n rows against the codes of their labels; `seen` rows came before the first of them."""
     probabilities = np.asarray(predictive.probabilities())
     codes = as_codes(y)
     known = np.minimum(codes, probabilities.shape[1] - 1)
@@ -51,15 +51,15 @@ def score_labels(predictive: LabelPredictive, y: Float[AnyArray, "n 1"], seen: i
 
 
 def as_codes(y: AnyArray) -> Codes:
-    """The codes that came as a column of floats."""
+    """Turn a column of floats into codes."""
     return np.asarray(y).reshape(-1).astype(np.int64)
 
 
-def _scores(probabilities: np.ndarray, log_density: np.ndarray, codes: Codes, seen: int) -> ClassScores:
+def _scores(probabilities: np.ndarray, log_density: np.ndarray, codes: Codes, seen: int) -> ClassificationScores:
     own = codes[:, None] == np.arange(probabilities.shape[1])
     new = codes >= probabilities.shape[1]
     succession = -np.log(seen + 2.0 + np.arange(len(codes)))
-    return ClassScores(
+    return ClassificationScores(
         codes,
         probabilities,
         probabilities.argmax(axis=1),
@@ -68,10 +68,10 @@ def _scores(probabilities: np.ndarray, log_density: np.ndarray, codes: Codes, se
     )
 
 
-class LabelCounts:
-    """How often each class came, and the last label: all that the naive rivals know.
+class ClassCounts:
+    """The number of rows of each class, and the last label: all that the naive baselines use.
 
-    With a horizon h they, too, know the labels up to the row h before only.
+    With a horizon h the baselines, like the model, know the labels only up to the row h before.
     """
 
     def __init__(self, classes: int, horizon: int = 0) -> None:
@@ -81,9 +81,9 @@ class LabelCounts:
         self.pending = np.zeros(0, np.int64)
 
     def add(self, y: Codes, classes: int) -> tuple[Codes, Float[np.ndarray, "n j"]]:
-        """Take in the next labels; return what was known before each of them.
+        """Count the next labels; return the baselines' predictions of each, made before it came.
 
-        That is the last label (-1 where there was none), and the probabilities of the first `classes` classes by
+        These are the last label (-1 where there was none), and the probabilities of the first `classes` classes by
         their frequencies, (count + 1) / (n + classes): Laplace's rule.
         """
         joined = np.concatenate([self.pending, y])
@@ -103,18 +103,18 @@ class LabelCounts:
         self.pending = joined[len(counted) :]
         return lasts[known], (so_far + 1.0) / (rows + classes)[:, None]
 
-    def ahead(self, rows: int, classes: int) -> tuple[Codes, Float[np.ndarray, "n j"]]:
-        """What `add` returns of one more label, whatever it is, so many times over."""
-        last, frequencies = LabelCounts.from_tree(self.to_tree()).add(np.zeros(1, np.int64), classes)
+    def predict(self, rows: int, classes: int) -> tuple[Codes, Float[np.ndarray, "n j"]]:
+        """Repeat, for each of `rows` rows, the predictions that `add` would return for the next label."""
+        last, frequencies = ClassCounts.from_tree(self.to_tree()).add(np.zeros(1, np.int64), classes)
         return np.repeat(last, rows), np.repeat(frequencies, rows, axis=0)
 
     def to_tree(self) -> dict[str, Any]:
-        """All there is, for a checkpoint."""
+        """Return the state for a checkpoint."""
         return {**vars(self), "counts": self.counts.copy(), "pending": self.pending.copy()}
 
     @classmethod
-    def from_tree(cls, tree: Mapping[str, Any]) -> "LabelCounts":
-        """The counts whose `to_tree` gave `tree`."""
+    def from_tree(cls, tree: Mapping[str, Any]) -> "ClassCounts":
+        """Restore the counts that `to_tree` stored."""
         counts = cls(0)
         vars(counts).update(tree)
         counts.counts, counts.pending = tree["counts"].copy(), tree["pending"].copy()
@@ -122,7 +122,7 @@ class LabelCounts:
 
 
 def grown(array: np.ndarray, size: int) -> np.ndarray:
-    """The array with at least `size` entries along every axis, the new ones 0."""
+    """Pad an array with zeros to at least `size` entries on every axis."""
     return np.pad(array, [(0, max(0, size - length)) for length in array.shape])
 
 
@@ -130,7 +130,7 @@ _PLAIN = ("warmup", "rows", "unlabelled_rows", "new_class_rows", "_repeated", "_
 _ARRAYS = ("_confusion", "_sums", "_frequency_sums", "_bins")
 
 
-class ClassMetrics:
+class ClassificationMetrics:
     """Scores over the rows after the warm-up, in constant memory.
 
     error_rate
@@ -147,8 +147,8 @@ class ClassMetrics:
     balanced_error
         One minus the mean, over the classes that occurred, of the recall: the share of a class's rows predicted so.
 
-    Two naive rivals are scored on the same rows: the last label again (it makes no claim of probability), and the
-    class frequencies so far by Laplace's rule (see `LabelCounts`).
+    Two naive baselines are scored on the same rows: the last label again (which has no probabilities), and the class
+    frequencies so far by Laplace's rule (see `ClassCounts`).
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class ClassMetrics:
         self.rows = 0
         self.unlabelled_rows = 0  # of these
         self.new_class_rows = 0  # of the scored ones
-        self._known = LabelCounts(len(self.classes), horizon)
+        self._known = ClassCounts(len(self.classes), horizon)
         self._confusion = np.zeros((len(self.classes),) * 2, np.int64)
         self._sums = np.zeros(2)  # of minus the log probability, and of the Brier score
         self._frequency_sums = np.zeros(3)  # of errors, and the same
@@ -174,24 +174,24 @@ class ClassMetrics:
 
     @property
     def labelled_rows(self) -> int:
-        """Rows whose target came."""
+        """Count the rows whose target came."""
         return self.rows - self.unlabelled_rows
 
     @property
     def scored_rows(self) -> int:
-        """Those of them after the warm-up."""
+        """Count the labelled rows after the warm-up."""
         return max(0, self.labelled_rows - self.warmup)
 
-    def score(self, predictive: LabelPredictive, y: Float[AnyArray, "n 1"]) -> ClassScores:
-        """Score the next rows, which are not taken in."""
-        return score_labels(predictive, y, self.labelled_rows)
+    def score(self, predictive: ClassPredictive, y: Float[AnyArray, "n 1"]) -> ClassificationScores:
+        """Score the next rows without counting them."""
+        return score_classification(predictive, y, self.labelled_rows)
 
-    def add(self, scores: ClassScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
-        """Take in the next rows; return the last label before each (-1: none) and the probabilities by frequency."""
+    def add(self, scores: ClassificationScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
+        """Count the next rows; return the last label before each (-1: none) and the probabilities by frequency."""
         y, columns = scores.y, scores.probabilities.shape[1]
         last, frequencies = self._known.add(y, columns)
         with_own = np.take_along_axis(frequencies, np.minimum(y, columns - 1)[:, None], axis=1)[:, 0]
-        rival = _scores(frequencies, np.log(with_own), y, self.labelled_rows)
+        baseline = _scores(frequencies, np.log(with_own), y, self.labelled_rows)
         score = slice(max(0, self.warmup - self.labelled_rows), None)
         self.rows += len(y)
         y, predicted, last_scored = y[score], scores.predicted[score], last[score]
@@ -199,24 +199,24 @@ class ClassMetrics:
         self._confusion = grown(self._confusion, max(columns, 1 + int(y.max(initial=-1))))
         np.add.at(self._confusion, (y, predicted), 1)
         self._sums += [-scores.log_density[score].sum(), scores.brier[score].sum()]
-        wrong = rival.predicted[score] != y
-        self._frequency_sums += [wrong.sum(), -rival.log_density[score].sum(), rival.brier[score].sum()]
+        wrong = baseline.predicted[score] != y
+        self._frequency_sums += [wrong.sum(), -baseline.log_density[score].sum(), baseline.brier[score].sum()]
         self._repeatable += int(np.sum(last_scored >= 0))
         self._repeated += int(np.sum((last_scored >= 0) & (last_scored != y)))
         confidence = scores.probabilities[score].max(axis=1)
-        place = np.clip(np.ceil(confidence * ECE_BINS).astype(np.int64) - 1, 0, ECE_BINS - 1)
-        np.add.at(self._bins, place, np.stack([np.ones(len(y)), confidence, predicted == y], axis=1))
+        bins = np.clip(np.ceil(confidence * ECE_BINS).astype(np.int64) - 1, 0, ECE_BINS - 1)
+        np.add.at(self._bins, bins, np.stack([np.ones(len(y)), confidence, predicted == y], axis=1))
         return last, frequencies
 
-    def pass_over(self, scores: ClassScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
-        """Take in rows whose target is missing, which nobody scores; return what the rivals say of them."""
+    def pass_over(self, scores: ClassificationScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
+        """Count rows whose target is missing, which are not scored; return the baselines' predictions of them."""
         rows = len(scores.y)
         self.rows += rows
         self.unlabelled_rows += rows
-        return self._known.ahead(rows, len(self.classes))
+        return self._known.predict(rows, len(self.classes))
 
     def result(self) -> dict[str, Any]:
-        """All scores, and the confusion counts: a row for each true class, a column for each predicted one."""
+        """Return all scores, and the confusion counts: a row for each true class, a column for each predicted one."""
         n = self.scored_rows
         _, confidence, right = self._bins.T
         size = max(len(self.classes), len(self._confusion))
@@ -248,18 +248,18 @@ class ClassMetrics:
         }
 
     def to_tree(self) -> dict[str, Any]:
-        """The running sums, for a checkpoint."""
+        """Return the running sums for a checkpoint."""
         tree = {name: getattr(self, name) for name in _PLAIN}
         tree |= {name: getattr(self, name).copy() for name in ("classes", *_ARRAYS)}
         return tree | {"_known": self._known.to_tree()}
 
     @classmethod
-    def from_tree(cls, tree: Mapping[str, Any]) -> "ClassMetrics":
-        """The metrics whose `to_tree` gave `tree`."""
+    def from_tree(cls, tree: Mapping[str, Any]) -> "ClassificationMetrics":
+        """Restore the metrics that `to_tree` stored."""
         metrics = cls(list(tree["classes"]), tree["warmup"])
         for name in _PLAIN:
-            setattr(metrics, name, tree.get(name, 0))  # one is younger than some checkpoints
+            setattr(metrics, name, tree.get(name, 0))  # earlier checkpoints lack one
         for name in _ARRAYS:
             setattr(metrics, name, tree[name].copy())
-        metrics._known = LabelCounts.from_tree(tree["_known"])
+        metrics._known = ClassCounts.from_tree(tree["_known"])
         return metrics

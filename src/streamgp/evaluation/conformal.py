@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 STEP = 0.005  # g in Gibbs and Candes (2021), Sec. 2.2
-BEYOND = 20  # so many of the errors that are remembered are to lie beyond the threshold
+BEYOND = 20  # of the remembered errors, so many are to lie beyond the threshold
 
 
 class AdaptiveThreshold:
@@ -28,33 +28,33 @@ class AdaptiveThreshold:
     ----------
     level
         The share of scores at or under their thresholds, in (0, 1).
-    ahead
+    horizon
         How many rows before its score a threshold is set, at least 1.
     """
 
-    def __init__(self, level: float, ahead: int = 1) -> None:
+    def __init__(self, level: float, horizon: int = 1) -> None:
         self.level = level
         self.miss = 1.0 - level  # alpha_t
         self._memory = round(BEYOND / (1.0 - level))
-        self._most = 1.0 + STEP * ahead  # alpha_t goes no further, unless targets are met exactly
+        self._max_miss = 1.0 + STEP * horizon  # alpha_t goes no further, unless targets are met exactly
         self._last: deque[float] = deque()
         self._sorted: list[float] = []
-        self._set: deque[float] = deque([inf] * ahead)
+        self._set: deque[float] = deque([inf] * horizon)
 
     def update(self, scores: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """The thresholds of the next rows, which come with their scores; infinite where nothing is known."""
+        """Return the thresholds of the next rows, then learn from their scores; infinite where nothing is known."""
         found = np.empty(len(scores))
         for i, score in enumerate(scores.tolist()):
             found[i] = threshold = self._set.popleft()
             # Gibbs and Candes (2021), Eq. 2.
-            self.miss = min(self.miss + STEP * ((1.0 - self.level) - float(score > threshold)), self._most)
+            self.miss = min(self.miss + STEP * ((1.0 - self.level) - float(score > threshold)), self._max_miss)
             self._remember(score)
             self._set.append(self._quantile())
         return found
 
     @property
     def next(self) -> float:
-        """The threshold of the next row."""
+        """Return the threshold of the next row."""
         return self._set[0]
 
     def _remember(self, score: float) -> None:
@@ -64,25 +64,25 @@ class AdaptiveThreshold:
             del self._sorted[bisect_left(self._sorted, self._last.popleft())]
 
     def _quantile(self) -> float:
-        """That of the scores remembered at level 1 - alpha_t, one more of which is taken to be infinite."""
+        """Return the quantile at level 1 - alpha_t of the remembered scores and an infinite one."""
         rank = ceil((1.0 - self.miss) * (len(self._sorted) + 1))
         if rank > len(self._sorted):
             return inf
         return self._sorted[rank - 1] if rank > 0 else 0.0
 
     def to_tree(self) -> dict[str, Any]:
-        """What a checkpoint needs."""
+        """Return the state for a checkpoint."""
         return {"miss": self.miss, "last": np.array(self._last, float), "set": np.array(self._set, float)}
 
     def restore(self, tree: Mapping[str, Any]) -> None:
-        """Go on where `to_tree` stood."""
+        """Take over the state that `to_tree` stored."""
         self.miss = tree["miss"]
         self._last, self._set = deque(tree["last"].tolist()), deque(tree["set"].tolist())
         self._sorted = sorted(self._last)
 
 
 class Conformal:
-    """Conformal bands beside a model's own on a stream of numbers, and how well both do.
+    """Conformal bands beside a model's own on a stream of measurements or counts, and the scores of both.
 
     Parameters
     ----------
@@ -113,13 +113,13 @@ class Conformal:
 
     @property
     def probabilities(self) -> tuple[float, float]:
-        """Of the model's quantiles that are its own band."""
+        """Return the levels of the two quantiles of the model that are its own band."""
         return 0.5 * (1.0 - self.level), 0.5 * (1.0 + self.level)
 
     def add(
         self, y: np.ndarray, mean: np.ndarray, std: np.ndarray, own: tuple[np.ndarray, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The bands of the next rows, each from the rows before it, and what is learnt from them.
+        """Return the bands of the next rows, each from the rows before it, then learn from them.
 
         Parameters
         ----------
@@ -148,16 +148,16 @@ class Conformal:
         self.rows += len(y)
         return low, high
 
-    def ahead(self, mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The bands of rows without a target, from which nothing is learnt: each as if it were the next one."""
+    def predict(self, mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the bands of rows without a target, each as if it were the next one; learn nothing."""
         half = np.array([threshold.next for threshold in self._thresholds]) * np.maximum(std, np.finfo(float).tiny)
         return mean - half, mean + half
 
     def result(self) -> dict[str, Any]:
-        """Coverage and mean width of the conformal bands and of the model's own, over the scored rows.
+        """Return coverage and mean width of the conformal bands and of the model's own, over the scored rows.
 
-        Rows whose band is unbounded count as covered, are told apart, and have no part in the mean width. Those of
-        the first target are at the top; with several targets each one's own are under ``per_target``.
+        Rows whose band is unbounded count as covered, are counted apart, and are left out of the mean width. The
+        scores of the first target are at the top; with several targets each one's own are under ``per_target``.
         """
         each = [self._result_of(sums) for sums in self._sums]
         result = {"level": self.level, **each[0]}
@@ -176,7 +176,7 @@ class Conformal:
         }
 
     def to_tree(self) -> dict[str, Any]:
-        """What a checkpoint needs."""
+        """Return the state for a checkpoint."""
         return {
             "level": self.level,
             "targets": list(self.targets),
@@ -188,7 +188,7 @@ class Conformal:
 
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> "Conformal":
-        """The bands whose `to_tree` gave `tree`."""
+        """Restore the bands that `to_tree` stored."""
         conformal = cls(tree["level"], list(tree["targets"]), tree["warmup"])
         conformal.rows, conformal._sums = tree["rows"], tree["sums"].copy()
         for threshold, stored in zip(conformal._thresholds, tree["thresholds"], strict=True):

@@ -21,34 +21,34 @@ class CountPredictive(Protocol):
 
     @property
     def mean(self) -> Any:
-        """(n, 1)."""
+        """Return the mean (n, 1)."""
         ...
 
     @property
     def std(self) -> Any:
-        """(n, 1)."""
+        """Return the standard deviation (n, 1)."""
         ...
 
     def cdf(self, y: Any) -> Any:
-        """The probability (n, 1) of at most `y` (n, 1)."""
+        """Return the probability (n, 1) of at most `y` (n, 1)."""
         ...
 
     def quantile(self, probability: float) -> Any:
-        """The least count (n, 1) that is reached with a probability or more."""
+        """Return the least count (n, 1) that is reached with at least this probability."""
         ...
 
     def log_density(self, y: Any) -> Any:
-        """The log probability (n,) of `y` (n, 1)."""
+        """Return the log probability (n,) of `y` (n, 1)."""
         ...
 
 
 class CountScores(NamedTuple):
-    """What is recorded of every row; arrays (n, 1), but (n,) for the log probability.
+    """The scores of every row; arrays (n, 1), but (n,) for the log probability.
 
-    A count has no single place in its predicted distribution: its probability integral transform is spread evenly
+    A count has no single quantile level in its predicted distribution: its probability integral transform is uniform
     between P(Y < y), `pit_below`, and P(Y <= y), `pit` (Czado, Gneiting and Held 2009, Eq. 2). `crps` is the ranked
-    probability score, the sum over k = 0, 1, ... of (P(Y <= k) - 1{y <= k})^2. `exposure` is what the rates of the
-    naive rivals are multiplied by.
+    probability score, the sum over k = 0, 1, ... of (P(Y <= k) - 1{y <= k})^2. The rates of the naive baselines are
+    multiplied by `exposure`.
     """
 
     y: Column
@@ -81,14 +81,16 @@ def score_counts(
         high,
         np.where(y > 0, np.maximum(at - np.exp(log_density)[:, None], 0.0), 0.0),
         at,
-        ranked_probability(predictive, y, low, median, high),
+        ranked_probability_score(predictive, y, low, median, high),
         log_density,
         np.ones_like(y) if exposure is None else np.asarray(exposure, dtype=np.float64),
     )
 
 
-def ranked_probability(predictive: CountPredictive, y: Column, low: Column, median: Column, high: Column) -> Column:
-    """The ranked probability score of counts.
+def ranked_probability_score(
+    predictive: CountPredictive, y: Column, low: Column, median: Column, high: Column
+) -> Column:
+    """Compute the ranked probability score of counts.
 
     The distribution function is computed at some 50 counts of each row, the observed one among them: every one where
     they are few, and further apart in the tails where they are many. Between two of them it is taken as linear, and
@@ -107,7 +109,7 @@ def ranked_probability(predictive: CountPredictive, y: Column, low: Column, medi
 
 
 def _distribution(predictive: CountPredictive, nodes: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
-    """The distribution function at counts in ascending order, the first of them 0.
+    """Compute the distribution function at counts in ascending order, the first of them 0.
 
     From one count to the next it grows by a probability, which costs a fraction of an integral of its own.
     """
@@ -126,7 +128,7 @@ def _distribution(predictive: CountPredictive, nodes: Float[np.ndarray, "n m"]) 
 
 
 def _nodes(y: Column, low: Column, median: Column, high: Column) -> Float[np.ndarray, "n m"]:
-    """Where the distribution function is computed: counts in ascending order, some of them twice."""
+    """Choose the counts at which the distribution function is computed, ascending, some of them twice."""
     u = np.arange(1, _SIDE + 1) / _SIDE
     far = np.sinh(3.0 * u) / np.sinh(3.0) * _REACH
     each = np.arange(1.0, _SIDE + 1)
@@ -140,7 +142,8 @@ def _nodes(y: Column, low: Column, median: Column, high: Column) -> Float[np.nda
 
 
 _PLAIN = ("warmup", "rows", "unlabelled_rows", "_pll", "_crps", "_deviance", "_total", "_exposure")
-_ARRAYS = ("_covered", "_rivals", "_rival_deviance")
+# Arrays by their keys in a checkpoint.
+_ARRAYS = {"_covered": "_covered", "_rivals": "_rates", "_rival_deviance": "_baseline_deviance"}
 
 
 class CountMetrics:
@@ -158,8 +161,8 @@ class CountMetrics:
         Of central bands, as under a randomised probability integral transform, in expectation: a calibrated model
         has each nominal level exactly, although its counts are whole.
 
-    Two naive rivals are scored on the same rows, as rates per exposure: persistence (the last one) and the running
-    mean (all counts over all exposure). Their deviance is None where they held impossible what happened.
+    Two naive baselines are scored on the same rows, as rates per exposure: persistence (the last one) and the running
+    mean (all counts over all exposure). Their deviance is None where they gave the observed count probability zero.
     """
 
     def __init__(self, target: str, warmup: int, horizon: int = 0) -> None:
@@ -167,67 +170,67 @@ class CountMetrics:
         self.warmup = warmup
         self.rows = 0
         self.unlabelled_rows = 0  # of these
-        self._rivals = np.full((max(horizon, 1), 2), np.nan)  # the rates that they tell for the next rows
+        self._rates = np.full((max(horizon, 1), 2), np.nan)  # that the baselines predict for the next rows
         self._total = self._exposure = 0.0  # of all rows so far
         self._scored = Moments()
         self._errors = {name: PointErrors() for name in ("model", "persistence", "running_mean")}
         self._deviance = self._pll = self._crps = 0.0
-        self._rival_deviance = np.zeros(2)
+        self._baseline_deviance = np.zeros(2)
         self._covered = np.zeros(len(COVERAGE_LEVELS))
 
     @property
     def labelled_rows(self) -> int:
-        """Rows whose target came."""
+        """Count the rows whose target came."""
         return self.rows - self.unlabelled_rows
 
     @property
     def scored_rows(self) -> int:
-        """Those of them after the warm-up."""
+        """Count the labelled rows after the warm-up."""
         return max(0, self.labelled_rows - self.warmup)
 
     def score(
         self, predictive: CountPredictive, y: Float[AnyArray, "n 1"], exposure: Float[AnyArray, "n 1"] | None = None
     ) -> CountScores:
-        """Score the next rows, which are not taken in."""
+        """Score the next rows without counting them."""
         return score_counts(predictive, y, exposure)
 
     def add(self, scores: CountScores) -> tuple[Column, Column]:
-        """Take in the next rows; return what persistence and the running mean predicted for them."""
+        """Count the next rows; return the predictions of them by persistence and by the running mean."""
         y, exposure = scores.y[:, 0], scores.exposure[:, 0]
         totals = self._total + np.cumsum(y)
         exposures = self._exposure + np.cumsum(exposure)
         self._total, self._exposure = float(totals[-1]), float(exposures[-1])
-        rates = np.concatenate([self._rivals, np.stack([y / exposure, totals / exposures], axis=1)])
-        rivals, self._rivals = rates[: len(y)] * exposure[:, None], rates[len(y) :]
+        rates = np.concatenate([self._rates, np.stack([y / exposure, totals / exposures], axis=1)])
+        baselines, self._rates = rates[: len(y)] * exposure[:, None], rates[len(y) :]
         score = slice(max(0, self.warmup - self.labelled_rows), None)
         self.rows += len(y)
         target = y[score]
         self._scored = self._scored.add(target)
-        for name, told in zip(self._errors, (scores.mean[:, 0], *rivals.T), strict=True):
-            self._errors[name].add(told[score] - target)
+        for name, predicted in zip(self._errors, (scores.mean[:, 0], *baselines.T), strict=True):
+            self._errors[name].add(predicted[score] - target)
         self._deviance += float(poisson_deviance(target, scores.mean[score, 0]).sum())
-        with_rival = np.isfinite(rivals[score, 0])
-        self._rival_deviance += [poisson_deviance(target, told)[with_rival].sum() for told in rivals[score].T]
+        known = np.isfinite(baselines[score, 0])
+        self._baseline_deviance += [poisson_deviance(target, mean)[known].sum() for mean in baselines[score].T]
         self._pll += float(scores.log_density[score].sum())
         self._crps += float(scores.crps[score].sum())
         self._covered += _covered(scores.pit_below[score], scores.pit[score]).sum(axis=0)
-        return rivals[:, :1], rivals[:, 1:]
+        return baselines[:, :1], baselines[:, 1:]
 
     def pass_over(self, scores: CountScores) -> tuple[Column, Column]:
-        """Take in rows whose target is missing, which nobody scores; return what the rivals say of them."""
+        """Count rows whose target is missing, which are not scored; return the baselines' predictions of them."""
         rows = len(scores.y)
         self.rows += rows
         self.unlabelled_rows += rows
-        told = self._rivals[:1] * scores.exposure
-        return told[:, :1], told[:, 1:]
+        baselines = self._rates[:1] * scores.exposure
+        return baselines[:, :1], baselines[:, 1:]
 
     def result(self) -> dict[str, Any]:
-        """All scores."""
+        """Return all scores."""
         n = self.scored_rows
         variance = self._scored.m2 / n if n else 0.0
         naive = {
             name: self._errors[name].result(variance) | {"deviance": self._mean(deviance, self._errors[name].count)}
-            for name, deviance in zip(("persistence", "running_mean"), self._rival_deviance, strict=True)
+            for name, deviance in zip(("persistence", "running_mean"), self._baseline_deviance, strict=True)
         }
         return {
             "rows": self.rows,
@@ -249,20 +252,20 @@ class CountMetrics:
         return float(total) / rows if rows and np.isfinite(total) else None
 
     def to_tree(self) -> dict[str, Any]:
-        """The running sums, for a checkpoint."""
+        """Return the running sums for a checkpoint."""
         tree: dict[str, Any] = {name: getattr(self, name) for name in ("target", *_PLAIN)}
-        tree |= {name: getattr(self, name).copy() for name in _ARRAYS}
+        tree |= {key: getattr(self, name).copy() for key, name in _ARRAYS.items()}
         tree["_errors"] = {name: dict(vars(errors)) for name, errors in self._errors.items()}
         return tree | {"_scored": list(self._scored)}
 
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> "CountMetrics":
-        """The metrics whose `to_tree` gave `tree`."""
+        """Restore the metrics that `to_tree` stored."""
         metrics = cls(tree["target"], tree["warmup"])
         for name in _PLAIN:
-            setattr(metrics, name, tree.get(name, 0))  # one is younger than some checkpoints
-        for name in _ARRAYS:
-            setattr(metrics, name, tree[name].copy())
+            setattr(metrics, name, tree.get(name, 0))  # earlier checkpoints lack one
+        for key, name in _ARRAYS.items():
+            setattr(metrics, name, tree[key].copy())
         for name, stored in tree["_errors"].items():
             vars(metrics._errors[name]).update(stored)
         metrics._scored = Moments(*tree["_scored"])
@@ -270,13 +273,13 @@ class CountMetrics:
 
 
 def poisson_deviance(y: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Twice what the log likelihood of mean `mean` lacks to that of the count itself as the mean; may be infinite."""
+    """Return twice the log likelihood that mean `mean` loses to the count itself as the mean; may be infinite."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return 2.0 * (np.where(y > 0, y * np.log(y / mean), 0.0) - y + mean)
 
 
 def _covered(below: Column, pit: Column) -> Float[np.ndarray, "n l"]:
-    """The share of each count's transform that lies in each central band."""
+    """Return the share of each count's transform that lies in each central band."""
     half = np.array(COVERAGE_LEVELS) / 200.0
     low, high = 0.5 - half, 0.5 + half
     inside = np.maximum(np.minimum(pit, high) - np.maximum(below, low), 0.0)

@@ -1,4 +1,4 @@
-"""Scores of probabilistic predictions: row by row, and summed up over a stream in constant memory."""
+"""Scores of predicted measurements: row by row, and summed up over a stream in constant memory."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -13,11 +13,11 @@ from streamgp.numerics.quantiles import mixture_quantiles
 
 COVERAGE_LEVELS = (50, 90, 95)
 QUANTILES = (0.05, 0.5, 0.95)
-_NUMBERS = 1 << 15  # numbers per array at a time: those in work stay in a core's cache
+_BATCH_ELEMENTS = 1 << 15  # of an array at a time: so many stay in a core's cache
 
 
-class RowScores(NamedTuple):
-    """What is recorded of every row; arrays (n, E), but (n,) for the two joint log densities."""
+class RegressionScores(NamedTuple):
+    """The scores of every row; arrays (n, E), but (n,) for the two joint log densities."""
 
     y: np.ndarray
     mean: np.ndarray
@@ -51,20 +51,20 @@ def _score(predictive: Predictive, y: np.ndarray) -> tuple:
     return *marginal, log_density, student_t.log_density(y - mean, std * std, None).sum(1)
 
 
-def score_rows(predictive: Predictive, y: np.ndarray) -> RowScores:
+def score_regression(predictive: Predictive, y: np.ndarray) -> RegressionScores:
     """Score predictions of n rows against their targets `y` (n, E)."""
-    return RowScores(y, *in_pieces(_score, predictive, y))
+    return RegressionScores(y, *apply_in_batches(_score, predictive, y))
 
 
-def in_pieces(function: Callable[..., tuple], predictive: Predictive, *arrays: np.ndarray) -> list[np.ndarray]:
-    """What a function of a prediction and of arrays with its rows returns, computed on pieces that fit in a cache."""
+def apply_in_batches(function: Callable[..., tuple], predictive: Predictive, *arrays: np.ndarray) -> list[np.ndarray]:
+    """Apply a function to a prediction, and to arrays with its rows, in batches that fit in a cache."""
     whole = jax.tree.map(np.asarray, (predictive, *arrays))
-    step = max(1, _NUMBERS // predictive.loc[0].size)
-    parts = [
+    step = max(1, _BATCH_ELEMENTS // predictive.loc[0].size)
+    batches = [
         function(*jax.tree.map(lambda a, at=at: a[at : at + step], whole))
         for at in range(0, len(predictive.loc), step)
     ]
-    return [np.concatenate(part) for part in zip(*parts, strict=True)]
+    return [np.concatenate(arrays) for arrays in zip(*batches, strict=True)]
 
 
 class Moments(NamedTuple):
@@ -95,14 +95,14 @@ class PointErrors:
         self.absolute = 0.0
 
     def add(self, error: np.ndarray) -> None:
-        """Take in the errors of a batch of rows; those that are NaN (no prediction) do not count."""
+        """Add the errors of a batch of rows; those that are NaN (no prediction) do not count."""
         error = error[np.isfinite(error)]
         self.count += len(error)
         self.squared += float(np.sum(error**2))
         self.absolute += float(np.sum(np.abs(error)))
 
     def result(self, variance: float) -> dict[str, float | None]:
-        """The scores; nMSE is the mean squared error over the variance of the scored targets."""
+        """Return the scores; nMSE is the mean squared error over the variance of the scored targets."""
         if not self.count:
             return {"nmse": None, "rmse": None, "mae": None}
         mse = self.squared / self.count
@@ -113,9 +113,9 @@ class PointErrors:
         }
 
 
-# What `StreamMetrics` keeps, by how it is stored.
+# The fields of `RegressionMetrics`, by how they are stored; arrays by their keys in a checkpoint.
 _PLAIN = ("warmup", "rows", "unlabelled_rows", "_flagged", "_pll", "_pll_moment")
-_ARRAYS = ("_rivals", "_crps", "_covered")
+_ARRAYS = {"_rivals": "_baselines", "_crps": "_crps", "_covered": "_covered"}
 _MOMENTS = ("_seen", "_scored", "_unflagged")
 _ERRORS = (
     "_model",
@@ -125,12 +125,12 @@ _ERRORS = (
 )
 
 
-class StreamMetrics:
+class RegressionMetrics:
     """Scores over the rows after the warm-up, for every target, in constant memory.
 
-    Two naive rivals are scored on the same rows: persistence (the last target) and the running mean. With a horizon
-    they, too, know the targets up to the row so many before only. Where rows were flagged as outliers, the errors of
-    the others are kept as well: a few absurd targets otherwise decide every squared error.
+    Two naive baselines are scored on the same rows: persistence (the last target) and the running mean. With a
+    horizon h the baselines, like the model, know the targets only up to the row h before. Where rows were flagged as
+    outliers, the errors of the others are kept as well: otherwise a few absurd targets decide every squared error.
     """
 
     def __init__(self, targets: list[str], warmup: int, horizon: int = 0) -> None:
@@ -138,8 +138,8 @@ class StreamMetrics:
         self.warmup = warmup
         self.rows = 0
         self.unlabelled_rows = 0  # of these
-        # What they say of the next rows, oldest first: (rows, rival, target).
-        self._rivals = np.full((max(horizon, 1), 2, len(targets)), np.nan)
+        # Their predictions of the next rows, oldest first: (rows, baseline, target).
+        self._baselines = np.full((max(horizon, 1), 2, len(targets)), np.nan)
         self._seen = [Moments() for _ in targets]
         self._scored = [Moments() for _ in targets]
         self._model = [PointErrors() for _ in targets]
@@ -157,20 +157,20 @@ class StreamMetrics:
 
     @property
     def labelled_rows(self) -> int:
-        """Rows whose target came."""
+        """Count the rows whose target came."""
         return self.rows - self.unlabelled_rows
 
     @property
     def scored_rows(self) -> int:
-        """Those of them after the warm-up."""
+        """Count the labelled rows after the warm-up."""
         return max(0, self.labelled_rows - self.warmup)
 
-    def score(self, predictive: Predictive, y: np.ndarray) -> RowScores:
-        """Score the next rows, which are not taken in."""
-        return score_rows(predictive, y)
+    def score(self, predictive: Predictive, y: np.ndarray) -> RegressionScores:
+        """Score the next rows without counting them."""
+        return score_regression(predictive, y)
 
-    def add(self, scores: RowScores, flagged: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Take in the next rows; return what persistence and the running mean predicted for them, (n, E) each.
+    def add(self, scores: RegressionScores, flagged: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Count the next rows; return the predictions of them by persistence and by the running mean, (n, E) each.
 
         `flagged` marks those that the model set aside as outliers.
         """
@@ -180,8 +180,8 @@ class StreamMetrics:
             count, mean, _ = self._seen[e]
             means[:, e] = (count * mean + np.cumsum(y[:, e])) / (count + 1.0 + np.arange(len(y)))
             self._seen[e] = self._seen[e].add(y[:, e])
-        rivals = np.concatenate([self._rivals, np.stack([y, means], axis=1)])
-        (persistence, running), self._rivals = np.moveaxis(rivals[: len(y)], 1, 0), rivals[len(y) :]
+        baselines = np.concatenate([self._baselines, np.stack([y, means], axis=1)])
+        (persistence, running), self._baselines = np.moveaxis(baselines[: len(y)], 1, 0), baselines[len(y) :]
         score = slice(max(0, self.warmup - self.labelled_rows), None)
         usual = np.ones(len(y), bool)[score] if flagged is None else ~flagged[score]
         self._flagged += int(np.sum(~usual))
@@ -204,16 +204,16 @@ class StreamMetrics:
         self._pll_moment += float(np.sum(scores.moment_log_density[score]))
         return persistence, running
 
-    def pass_over(self, scores: RowScores) -> tuple[np.ndarray, np.ndarray]:
-        """Take in rows whose target is missing, which nobody scores; return what the rivals say of them."""
+    def pass_over(self, scores: RegressionScores) -> tuple[np.ndarray, np.ndarray]:
+        """Count rows whose target is missing, which are not scored; return the baselines' predictions of them."""
         rows = len(scores.y)
         self.rows += rows
         self.unlabelled_rows += rows
-        told = np.repeat(self._rivals[:1], rows, axis=0)
-        return told[:, 0], told[:, 1]
+        baselines = np.repeat(self._baselines[:1], rows, axis=0)
+        return baselines[:, 0], baselines[:, 1]
 
     def result(self) -> dict[str, Any]:
-        """All scores; with several targets, those of the first at the top and each one's own under ``per_target``."""
+        """Return all scores; of several targets the first's at the top, and each one's own under ``per_target``."""
         n = self.scored_rows
         each = [self._result_of(e) for e in range(len(self.targets))]
         joint = {
@@ -255,21 +255,22 @@ class StreamMetrics:
         }
 
     def to_tree(self) -> dict[str, Any]:
-        """The running sums, for a checkpoint."""
+        """Return the running sums for a checkpoint."""
         tree = {name: getattr(self, name) for name in _PLAIN}
-        tree |= {name: getattr(self, name).copy() for name in ("targets", *_ARRAYS)}
+        tree |= {"targets": list(self.targets)}
+        tree |= {key: getattr(self, name).copy() for key, name in _ARRAYS.items()}
         tree |= {name: [list(m) for m in getattr(self, name)] for name in _MOMENTS}
         tree |= {name: [dict(vars(p)) for p in getattr(self, name)] for name in _ERRORS}
         return tree
 
     @classmethod
-    def from_tree(cls, tree: Mapping[str, Any]) -> "StreamMetrics":
-        """The metrics whose `to_tree` gave `tree`."""
+    def from_tree(cls, tree: Mapping[str, Any]) -> "RegressionMetrics":
+        """Restore the metrics that `to_tree` stored."""
         metrics = cls(list(tree["targets"]), tree["warmup"])
         for name in _PLAIN:
-            setattr(metrics, name, tree.get(name, 0))  # some are younger than some checkpoints
-        for name in _ARRAYS:
-            setattr(metrics, name, tree[name].copy())
+            setattr(metrics, name, tree.get(name, 0))  # earlier checkpoints lack some
+        for key, name in _ARRAYS.items():
+            setattr(metrics, name, tree[key].copy())
         for name in _MOMENTS:
             setattr(metrics, name, [Moments(*m) for m in tree.get(name, tree["_scored"])])
         for name in _ERRORS:

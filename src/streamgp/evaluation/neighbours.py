@@ -1,4 +1,4 @@
-"""How well labels agree between neighbours: a measure of embeddings that no embedding was fitted to."""
+"""Agreement of labels between nearest neighbours: a score of embeddings that none of them was fitted to."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,12 @@ from jaxtyping import Float
 from sklearn.neighbors import NearestNeighbors
 
 
-def neighbour_error(places: Float[np.ndarray, "n d"], labels: Sequence | np.ndarray) -> float:
-    """Share of rows whose nearest neighbour among all other rows has another label (leave-one-out, 1-NN).
+def neighbour_error(coordinates: Float[np.ndarray, "n d"], labels: Sequence | np.ndarray) -> float:
+    """Compute the share of rows whose nearest neighbour among all others has another label (leave-one-out 1-NN).
 
-    It flatters: a row that copies the place of a row of its label does as well as one that is understood.
+    The score is optimistic: a row with the copied coordinates of a row of its label does as well as one embedded
+    by a model.
     """
     labels = np.asarray(labels)
-    nearest = NearestNeighbors(n_neighbors=1).fit(places).kneighbors(return_distance=False)[:, 0]
+    nearest = NearestNeighbors(n_neighbors=1).fit(coordinates).kneighbors(return_distance=False)[:, 0]
     return float(np.mean(labels[nearest] != labels))

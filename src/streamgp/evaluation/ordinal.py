@@ -7,16 +7,16 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.core import AnyArray
-from streamgp.evaluation.classification import Codes, LabelCounts, LabelPredictive, as_codes
+from streamgp.evaluation.classification import ClassCounts, ClassPredictive, Codes, as_codes
 
 
-class GradeScores(NamedTuple):
-    """What is recorded of every row; a grade is its place among the J grades, from 0.
+class OrdinalScores(NamedTuple):
+    """The scores of every row; a grade is its rank among the J grades, from 0.
 
     `predicted` is the most probable grade, `median` the least that is reached with probability 1/2 or more, and `rps`
     the ranked probability score: the sum over the grades of the squared distance between the predicted distribution
-    function and that of the grade that came (Epstein 1969, here not divided by J - 1), which is the continuous ranked
-    probability score of the places.
+    function and that of the grade that came (Epstein 1969, here not divided by J - 1). This is the continuous ranked
+    probability score of the ranks.
     """
 
     y: Codes
@@ -27,15 +27,15 @@ class GradeScores(NamedTuple):
     rps: Float[np.ndarray, " n"]
 
 
-def score_grades(predictive: LabelPredictive, y: Float[AnyArray, "n 1"]) -> GradeScores:
+def score_ordinal(predictive: ClassPredictive, y: Float[AnyArray, "n 1"]) -> OrdinalScores:
     """Score predictions of n rows against their grades."""
     return _scores(np.asarray(predictive.probabilities()), np.asarray(predictive.log_density(y)), as_codes(y))
 
 
-def _scores(probabilities: np.ndarray, log_density: np.ndarray, y: Codes) -> GradeScores:
+def _scores(probabilities: np.ndarray, log_density: np.ndarray, y: Codes) -> OrdinalScores:
     below = probabilities.cumsum(axis=1)[:, :-1]
     came = y[:, None] <= np.arange(below.shape[1])
-    return GradeScores(
+    return OrdinalScores(
         y,
         probabilities,
         probabilities.argmax(axis=1),
@@ -51,7 +51,7 @@ _ARRAYS = ("_confusion", "_sums", "_frequency_sums", "_repeated_sums")
 _SCORES = ("error_rate", "mae", "rps", "log_loss")
 
 
-class GradeMetrics:
+class OrdinalMetrics:
     """Scores over the rows after the warm-up, in constant memory.
 
     error_rate
@@ -59,12 +59,12 @@ class GradeMetrics:
     mae
         Mean distance, in steps between neighbouring grades, of the predicted median.
     rps
-        Mean ranked probability score, in the same steps (see `GradeScores`).
+        Mean ranked probability score, in the same steps (see `OrdinalScores`).
     log_loss
         Mean of minus the log probability of the grade, in nats.
 
-    Two naive rivals are scored on the same rows: the last grade again (a certain one in the ranked probability
-    score), and the frequencies of the grades so far by Laplace's rule (see `LabelCounts`).
+    Two naive baselines are scored on the same rows: the last grade again (a certain one in the ranked probability
+    score), and the frequencies of the grades so far by Laplace's rule (see `ClassCounts`).
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class GradeMetrics:
         self.warmup = warmup
         self.rows = 0
         self.unlabelled_rows = 0  # of these
-        self._known = LabelCounts(len(self.grades), horizon)
+        self._known = ClassCounts(len(self.grades), horizon)
         self._confusion = np.zeros((len(self.grades),) * 2, np.int64)
         self._sums = np.zeros(4)
         self._frequency_sums = np.zeros(4)
@@ -88,43 +88,43 @@ class GradeMetrics:
 
     @property
     def labelled_rows(self) -> int:
-        """Rows whose target came."""
+        """Count the rows whose target came."""
         return self.rows - self.unlabelled_rows
 
     @property
     def scored_rows(self) -> int:
-        """Those of them after the warm-up."""
+        """Count the labelled rows after the warm-up."""
         return max(0, self.labelled_rows - self.warmup)
 
-    def score(self, predictive: LabelPredictive, y: Float[AnyArray, "n 1"]) -> GradeScores:
-        """Score the next rows, which are not taken in."""
-        return score_grades(predictive, y)
+    def score(self, predictive: ClassPredictive, y: Float[AnyArray, "n 1"]) -> OrdinalScores:
+        """Score the next rows without counting them."""
+        return score_ordinal(predictive, y)
 
-    def add(self, scores: GradeScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
-        """Take in the next rows; return the last grade before each (-1: none) and the probabilities by frequency."""
+    def add(self, scores: OrdinalScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
+        """Count the next rows; return the last grade before each (-1: none) and the probabilities by frequency."""
         y = scores.y
         last, frequencies = self._known.add(y, len(self.grades))
-        rival = _scores(frequencies, np.log(frequencies[np.arange(len(y)), y]), y)
+        baseline = _scores(frequencies, np.log(frequencies[np.arange(len(y)), y]), y)
         score = slice(max(0, self.warmup - self.labelled_rows), None)
         self.rows += len(y)
         np.add.at(self._confusion, (y[score], scores.predicted[score]), 1)
         self._sums += _totals(scores, score)
-        self._frequency_sums += _totals(rival, score)
+        self._frequency_sums += _totals(baseline, score)
         has_last = last[score] >= 0
         off = np.abs(last[score] - y[score])[has_last]
         self._repeatable += len(off)
         self._repeated_sums += [np.sum(off > 0), off.sum(), off.sum()]
         return last, frequencies
 
-    def pass_over(self, scores: GradeScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
-        """Take in rows whose target is missing, which nobody scores; return what the rivals say of them."""
+    def pass_over(self, scores: OrdinalScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
+        """Count rows whose target is missing, which are not scored; return the baselines' predictions of them."""
         rows = len(scores.y)
         self.rows += rows
         self.unlabelled_rows += rows
-        return self._known.ahead(rows, len(self.grades))
+        return self._known.predict(rows, len(self.grades))
 
     def result(self) -> dict[str, Any]:
-        """All scores, and the confusion counts: a row for each true grade, a column for each predicted one."""
+        """Return all scores, and the confusion counts: a row for each true grade, a column for each predicted one."""
         n = self.scored_rows
 
         def means(totals: np.ndarray, rows: int) -> dict[str, float | None]:
@@ -146,24 +146,24 @@ class GradeMetrics:
         }
 
     def to_tree(self) -> dict[str, Any]:
-        """The running sums, for a checkpoint."""
+        """Return the running sums for a checkpoint."""
         tree = {name: getattr(self, name) for name in _PLAIN}
         tree |= {name: getattr(self, name).copy() for name in ("grades", *_ARRAYS)}
         return tree | {"_known": self._known.to_tree()}
 
     @classmethod
-    def from_tree(cls, tree: Mapping[str, Any]) -> "GradeMetrics":
-        """The metrics whose `to_tree` gave `tree`."""
+    def from_tree(cls, tree: Mapping[str, Any]) -> "OrdinalMetrics":
+        """Restore the metrics that `to_tree` stored."""
         metrics = cls(list(tree["grades"]), tree["warmup"])
         for name in _PLAIN:
-            setattr(metrics, name, tree.get(name, 0))  # one is younger than some checkpoints
+            setattr(metrics, name, tree.get(name, 0))  # earlier checkpoints lack one
         for name in _ARRAYS:
             setattr(metrics, name, tree[name].copy())
-        metrics._known = LabelCounts.from_tree(tree["_known"])
+        metrics._known = ClassCounts.from_tree(tree["_known"])
         return metrics
 
 
-def _totals(scores: GradeScores, rows: slice) -> np.ndarray:
+def _totals(scores: OrdinalScores, rows: slice) -> np.ndarray:
     y = scores.y[rows]
     wrong, off = scores.predicted[rows] != y, np.abs(scores.median[rows] - y)
     return np.array([wrong.sum(), off.sum(), scores.rps[rows].sum(), -scores.log_density[rows].sum()])

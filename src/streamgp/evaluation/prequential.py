@@ -4,31 +4,42 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from streamgp.core import Info
-from streamgp.evaluation.classification import ClassMetrics, ClassScores
+from streamgp.evaluation.classification import ClassificationMetrics, ClassificationScores
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.counts import CountMetrics, CountScores
-from streamgp.evaluation.metrics import RowScores, StreamMetrics
-from streamgp.evaluation.ordinal import GradeMetrics, GradeScores
+from streamgp.evaluation.metrics import RegressionMetrics, RegressionScores
+from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores
+from streamgp.precision import float64, in_float64
 from streamgp.stream.learner import StreamLearner
 
-Metrics = StreamMetrics | ClassMetrics | CountMetrics | GradeMetrics
-Scores = RowScores | ClassScores | CountScores | GradeScores
+Metrics = RegressionMetrics | ClassificationMetrics | CountMetrics | OrdinalMetrics
+Scores = RegressionScores | ClassificationScores | CountScores | OrdinalScores
 
 
 class ScoredRows(NamedTuple):
-    """A stretch of the stream after it was predicted, scored and learnt.
+    """A batch of the stream after it was predicted, scored and learnt.
 
-    `persistence` and `running_mean` are what the naive rivals told: of numbers and counts, predictions like the
-    model's; of labels and grades, the code (n,) of the last one, and the probabilities (n, J) by frequency.
-    `band` has the lower and upper ends (n, E) of conformal bands, if there are any. `flagged` marks rows that were
-    set aside as outliers, where the model does that.
-    `weights` are those that mixed the predictions (n, K), or None where these are not of the fitted experts, in the
-    warm-up and, with a horizon h, for h - 1 rows after it; `rules` those of several
-    weight rules (n, R), or None where there is one. The stretch starts at row `start` of the chunk it came from.
+    Attributes
+    ----------
+    start
+        The first row of the batch in the chunk that it came from.
+    scores
+        The predictions, the targets and the scores.
+    weights
+        The weights that mixed the predictions (n, K). None where these are not of the fitted experts: in the warm-up
+        and, with a horizon h, for h - 1 rows after it.
+    rules
+        The weights of several weight rules (n, R); None where there is one rule.
+    persistence, running_mean
+        The predictions of the naive baselines: of measurements and counts, like the model's; of classes and grades,
+        the code (n,) of the last one, and the probabilities (n, J) by frequency.
+    band
+        The lower and upper ends (n, E) of conformal bands, if there are any.
+    flagged
+        Which rows were set aside as outliers; None where the model sets none aside.
     """
 
     start: int
@@ -58,8 +69,8 @@ def prequential(
             info = next(learner.learn(X[at:], y[at:], None if times is None else times[at:]))
             predictive = info.predictive
             n = len(predictive.log_weights)
-            flagged, rows = _flagged(learner, info, n), slice(at, at + n)
-            scores, (persistence, running) = _scored(metrics, learner, predictive, X[rows], y[rows], flagged)
+            flagged, rows = _find_flagged(learner, info, n), slice(at, at + n)
+            scores, (persistence, running) = _score_batch(metrics, learner, predictive, X[rows], y[rows], flagged)
             mixed = np.exp(predictive.log_weights) if info.weights is None else info.weights
             weights = np.asarray(mixed) if by_experts else None
             rules = np.asarray(info.rules) if by_experts and info.rules is not None else None
@@ -68,56 +79,56 @@ def prequential(
             at += n
 
 
-def _flagged(learner: StreamLearner, info: Info, n: int) -> np.ndarray | None:
-    """Which rows were set aside as outliers; None for models that set none aside."""
+def _find_flagged(learner: StreamLearner, info: Info, n: int) -> np.ndarray | None:
+    """Mark the rows that were set aside as outliers; None for models that set none aside."""
     if not learner.spec.robust or learner.spec.task != "regression":
         return None
     return np.zeros(n, bool) if info.flagged is None else np.asarray(info.flagged)
 
 
-def _scored(
+@in_float64
+def _score_batch(
     metrics: Any, learner: StreamLearner, predictive: Any, X: np.ndarray, y: np.ndarray, flagged: np.ndarray | None
 ) -> tuple[Scores, tuple[np.ndarray, np.ndarray]]:
-    """The scores of rows, which `metrics` has then taken in, and what the rivals told of them."""
+    """Score a batch and add it to `metrics`; return the scores, and the predictions of the baselines."""
     exposed = [np.exp(X[:, -1:])] if isinstance(metrics, CountMetrics) and learner.spec.exposure else []
-    with jax.enable_x64(True):
-        if np.isfinite(y).all():
-            scores = metrics.score(predictive, y, *exposed)
-            marks = [flagged] if isinstance(metrics, StreamMetrics) else []
-            return scores, metrics.add(scores, *marks)
-        # The learner never mixes rows with a target and rows without in one stretch.
-        scores: Any = _unlabelled(metrics.score(predictive, np.zeros_like(y), *exposed), y)
+    if np.isfinite(y).all():
+        scores = metrics.score(predictive, y, *exposed)
+        marks = [flagged] if isinstance(metrics, RegressionMetrics) else []
+        return scores, metrics.add(scores, *marks)
+    # The learner never mixes rows with a target and rows without one in a batch.
+    scores: Any = _drop_target_scores(metrics.score(predictive, np.zeros_like(y), *exposed), y)
     return scores, metrics.pass_over(scores)
 
 
-# What scores say of the target that came.
+# The fields of scores that depend on the target.
 _OF_TARGETS = ("pit", "pit_below", "crps", "log_density", "moment_log_density", "brier", "rps")
 
 
-def _unlabelled(scores: Any, y: np.ndarray) -> Scores:
-    """The scores of rows whose target is missing: the prediction alone, NaN (of labels, -1) for all else."""
+def _drop_target_scores(scores: Any, y: np.ndarray) -> Scores:
+    """Leave of the scores of rows without a target the predictions alone, with NaN (of labels, -1) for all else."""
     blank = {name: np.full_like(a, np.nan) for name, a in scores._asdict().items() if name in _OF_TARGETS}
     missing = np.full_like(scores.y, -1) if scores.y.dtype.kind == "i" else y
     return scores._replace(**blank, y=missing)
 
 
 def _band(conformal: Conformal, predictive: Any, scores: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The conformal bands of rows, and what follows from their targets for the next ones."""
+    """Return the conformal bands of rows, and adapt those of the next rows to their targets."""
     if not np.isfinite(scores.y).all():
-        return conformal.ahead(scores.mean, scores.std)
+        return conformal.predict(scores.mean, scores.std)
     if conformal.level == 0.9:
         own = scores.q05, scores.q95
     else:
-        with jax.enable_x64(True):
+        with float64():
             low, high = conformal.probabilities
             own = np.asarray(predictive.quantile(low)), np.asarray(predictive.quantile(high))
     return conformal.add(scores.y, scores.mean, scores.std, own)
 
 
 def results(metrics: Metrics, learner: StreamLearner) -> dict[str, Any]:
-    """The scores; log densities also in units of the warm-up's standard deviation, as papers print them."""
+    """Return the scores; log densities also in units of the warm-up's standard deviation, as papers print them."""
     scores = metrics.result()
-    if not isinstance(metrics, StreamMetrics):
+    if not isinstance(metrics, RegressionMetrics):
         return scores
     unit = float(np.sum(np.log(learner.target_scale)))
     for name in ("pll", "pll_moment"):
@@ -127,7 +138,7 @@ def results(metrics: Metrics, learner: StreamLearner) -> dict[str, Any]:
 
 @dataclass
 class Evaluation:
-    """What `evaluate` returns; arrays have one entry per row that was given, in the order of the stream.
+    """The result of `evaluate`; arrays have one entry per row that was given, in the order of the stream.
 
     Rows that ``missing="skip"`` left out are NaN in all of them. Rows whose target is missing have their prediction,
     while `pit`, `crps` and `log_density` are NaN, and no metric counts them.
@@ -170,8 +181,8 @@ class Evaluation:
 
 
 @dataclass
-class LabelEvaluation:
-    """What `evaluate` returns for labels and grades; arrays have one entry per row that was given, in their order.
+class ClassificationEvaluation:
+    """The result of `evaluate` for labels and grades; arrays have one entry per row given, in their order.
 
     Rows that ``missing="skip"`` left out are NaN in all of them, None in `predicted`, which then holds objects. Rows
     whose label is missing have their prediction, while `log_density` is NaN, and no metric counts them.
@@ -188,7 +199,7 @@ class LabelEvaluation:
     weights, rules
         As in `Evaluation`.
     metrics
-        Scores over the rows after the warm-up: see `streamgp.evaluation.ClassMetrics` and `GradeMetrics`.
+        Scores over the rows after the warm-up: see `streamgp.evaluation.ClassificationMetrics` and `OrdinalMetrics`.
     """
 
     probabilities: np.ndarray = field(repr=False)
@@ -199,43 +210,45 @@ class LabelEvaluation:
     metrics: dict[str, Any]
 
 
-def collect(parts: list[ScoredRows], metrics: dict[str, Any], learner: StreamLearner, single: bool) -> Evaluation:
-    """Join the stretches that `learner` has scored into one `Evaluation`; `single` drops the axis of targets.
+def collect(batches: list[ScoredRows], metrics: dict[str, Any], learner: StreamLearner, single: bool) -> Evaluation:
+    """Join the batches that `learner` has scored into one `Evaluation`; `single` drops the axis of targets.
 
-    The weights move out of `parts`: those of hundreds of experts are the bulk, and are never in memory twice.
+    The weights move out of `batches`: those of hundreds of experts are the bulk, and are never in memory twice.
     """
     arrays = {}
     for name in ("mean", "std", "q05", "q50", "q95", "pit", "crps"):
-        joined = np.concatenate([getattr(part.scores, name) for part in parts])
+        joined = np.concatenate([getattr(batch.scores, name) for batch in batches])
         arrays[name] = joined[:, 0] if single else joined
-    ends = [np.stack(part.band, axis=-1) for part in parts if part.band is not None]
+    ends = [np.stack(batch.band, axis=-1) for batch in batches if batch.band is not None]
     band = None if not ends else np.concatenate(ends)[:, 0] if single else np.concatenate(ends)
-    return Evaluation(**arrays, **_weighing(parts, learner), metrics=metrics, conformal=band)
+    return Evaluation(**arrays, **_join_weights(batches, learner), metrics=metrics, conformal=band)
 
 
-def collect_labels(
-    parts: list[ScoredRows], metrics: dict[str, Any], learner: StreamLearner, names: np.ndarray
-) -> LabelEvaluation:
-    """Join the stretches that `learner` has scored; `names` are the labels by code."""
-    probabilities = np.zeros((sum(len(part.scores.y) for part in parts), len(names)))
+def collect_classification(
+    batches: list[ScoredRows], metrics: dict[str, Any], learner: StreamLearner, names: np.ndarray
+) -> ClassificationEvaluation:
+    """Join the batches that `learner` has scored; `names` are the labels by code."""
+    probabilities = np.zeros((sum(len(batch.scores.y) for batch in batches), len(names)))
     at, codes = 0, []
-    for part in parts:
-        scores: Any = part.scores
+    for batch in batches:
+        scores: Any = batch.scores
         known = scores.probabilities
         probabilities[at : at + len(known), : known.shape[1]] = known
         at += len(known)
-        codes.append(scores.median if isinstance(scores, GradeScores) else scores.predicted)
-    return LabelEvaluation(probabilities, names[np.concatenate(codes)], **_weighing(parts, learner), metrics=metrics)
+        codes.append(scores.median if isinstance(scores, OrdinalScores) else scores.predicted)
+    return ClassificationEvaluation(
+        probabilities, names[np.concatenate(codes)], **_join_weights(batches, learner), metrics=metrics
+    )
 
 
-def placed(found: Any, kept: np.ndarray, given: int) -> Any:
-    """An evaluation of the rows `kept` out of those `given`, with NaN for the others."""
+def restore_skipped_rows(evaluation: Any, kept: np.ndarray, given: int) -> Any:
+    """Extend an evaluation of the rows `kept` to all rows `given`, with NaN for the others."""
     if len(kept) == given:
-        return found
+        return evaluation
 
-    def spread(values: Any) -> Any:
+    def extend(values: Any) -> Any:
         if isinstance(values, dict):
-            return {name: spread(each) for name, each in values.items()}
+            return {name: extend(each) for name, each in values.items()}
         if values is None:
             return None
         as_float = values.dtype.kind == "f"
@@ -243,28 +256,28 @@ def placed(found: Any, kept: np.ndarray, given: int) -> Any:
         wide[kept] = values
         return wide
 
-    fields = {name: each for name, each in vars(found).items() if name != "metrics"}
-    return replace(found, **{name: spread(each) for name, each in fields.items()})
+    fields = {name: each for name, each in vars(evaluation).items() if name != "metrics"}
+    return replace(evaluation, **{name: extend(each) for name, each in fields.items()})
 
 
-def _weighing(parts: list[ScoredRows], learner: StreamLearner) -> dict[str, Any]:
+def _join_weights(batches: list[ScoredRows], learner: StreamLearner) -> dict[str, Any]:
     names = list(learner.rules)
-    rules = _moved(parts, "rules", len(names))
+    rules = _move_out(batches, "rules", len(names))
     return {
-        "log_density": np.concatenate([part.scores.log_density for part in parts]),
-        "weights": _moved(parts, "weights", len(learner.weights)),
+        "log_density": np.concatenate([batch.scores.log_density for batch in batches]),
+        "weights": _move_out(batches, "weights", len(learner.weights)),
         "rules": dict(zip(names, rules.T, strict=True)),
     }
 
 
-def _moved(parts: list[ScoredRows], name: str, width: int) -> np.ndarray:
-    """A field of the parts, one below the other, NaN where a part has none; each lets go of its own once copied."""
-    joined = np.empty((sum(len(part.scores.y) for part in parts), width))
+def _move_out(batches: list[ScoredRows], name: str, width: int) -> np.ndarray:
+    """Join a field of the batches, NaN where a batch has none; each batch drops its own once it is copied."""
+    joined = np.empty((sum(len(batch.scores.y) for batch in batches), width))
     at = 0
-    for i, part in enumerate(parts):
-        found = getattr(part, name)
-        stop = at + len(part.scores.y)
+    for i, batch in enumerate(batches):
+        found = getattr(batch, name)
+        stop = at + len(batch.scores.y)
         joined[at:stop] = np.nan if found is None else found
-        parts[i] = part._replace(**{name: None})
+        batches[i] = batch._replace(**{name: None})
         at = stop
     return joined

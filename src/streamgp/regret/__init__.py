@@ -1,4 +1,4 @@
-"""Losses beside the best in hindsight, and what theory says of their difference."""
+"""Regret: the losses of a run, the best losses in hindsight, and bounds on the difference."""
 
 from streamgp.regret.bounds import (
     Bound,

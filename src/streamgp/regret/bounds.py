@@ -1,16 +1,16 @@
-"""How large regret can get, by theory: bounds on what `streamgp.regret.losses` measures, in nats.
+"""Theoretical bounds on regret, in nats; `streamgp.regret.losses` measures it.
 
 Lu, Karanikolas and Giannakis (2022, "LKG" below), Lemmas 1 to 3 and Theorems 1 and 2, for any basis (Waxman and
 Djuric 2024, Theorem 1) and as their proofs have them: Eq. 32 prints no c, and Eq. 40 no ``S log(M - 1)``, without
-which it is false. All of them ask for
+which it is false. All of them assume
 
-- experts that stand still (q = 0) and learn by exact Bayes from the prior N(0, v I): nothing is claimed for random
-  walks, for adaptive noise, for Laplace steps, or for experts conditioned on a warm-up;
+- static experts (q = 0) that learn by exact Bayes from the prior N(0, v I): nothing is claimed for random walks, for
+  adaptive noise, for Laplace steps, or for experts conditioned on a warm-up;
 - a loss L(f; y) = -log p(y | f) whose second derivative in f is at most c in size: 1 / s2 for Gaussian noise;
 - features with ``||phi(x)||^2 <= 1``, which is so for Fourier features. For a basis with ``||phi(x)||^2 <= p`` on
   the rows of the run, put c p for c.
 
-The targets may be anything at all.
+Nothing is assumed about the targets.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 
 class Bound(NamedTuple):
-    """A bound in nats that holds with at least this probability; one that is not positive says that none is known."""
+    """A bound in nats that holds with at least this probability; a probability of zero or less claims nothing."""
 
     value: float
     probability: float
@@ -35,11 +35,11 @@ def static_bound(
     *,
     curvature: float,
 ) -> float:
-    """Against one expert with fixed weights theta, whichever they are (LKG, Lemma 1).
+    """Bound the regret to one expert with fixed weights theta, whichever they are (LKG, Lemma 1).
 
     ``||theta||^2 / (2 v) + (F / 2) log(1 + T c v / F) + log M``.
 
-    Assumes what the module says, and weights by Bayes' rule (`BMA` without shutdown) from a uniform prior.
+    Assumes what the module docstring lists, and weights by Bayes' rule (`BMA` without shutdown) from a uniform prior.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def static_bound(
 
 
 def optimal_stay(rows: int, switches: int) -> float:
-    """q0 = (T - S) / T, the probability of staying with an expert that makes Lemma 2 smallest (LKG, Eq. 75).
+    """Return q0 = (T - S) / T, the probability of staying with an expert that makes Lemma 2 smallest (LKG, Eq. 75).
 
     The rule is then ``fixed_share(M, 1 - q0)``.
 
@@ -82,7 +82,7 @@ def optimal_stay(rows: int, switches: int) -> float:
 
 
 def sequence_bound(rows: int, num_experts: int, switches: int) -> float:
-    """Against any sequence of the experts as they ran, with at most S switches (LKG, Lemma 2, corrected).
+    """Bound the regret to any sequence of the experts as they ran, with at most S switches (LKG, Lemma 2, corrected).
 
     ``log M + S log(M - 1) + S log(T / S) + S``. The paper prints it without ``S log(M - 1)``: its proof gives a
     switch the probability q1, but in its assumption 4 each of the M - 1 others gets q1 / (M - 1).
@@ -112,14 +112,14 @@ def sequence_bound(rows: int, num_experts: int, switches: int) -> float:
 def slots_bound(
     rows: int, squared_norm: ArrayLike, prior_var: ArrayLike, num_features: ArrayLike, *, curvature: ArrayLike
 ) -> float:
-    """The experts' losses, each on its own slots, against fixed weights of each (LKG, Lemma 3).
+    """Bound the regret of the experts, each on its own slots, to fixed weights of each (LKG, Lemma 3).
 
     ``sum_m ||theta_m||^2 / (2 v_m) + (F / 2) log(1 + T max_m(c v) / F)``, where F counts the features of all experts
     together; with n frequencies each this is Eq. 41, F = 2 n M. It follows for unequal experts, too, from the
     concavity of the logarithm.
 
-    Assumes what the module says, and that **expert m learns from the rows of its own slots only**. SIE-GP trains all
-    experts on all rows: for it this is false.
+    Assumes what the module docstring lists, and that **expert m learns from the rows of its own slots only**. SIE-GP
+    trains all experts on all rows: for it this is false.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def static_kernel_bound(
     num_inputs: int,
     diameter: float = 1.0,
 ) -> Bound:
-    """Static regret of Fourier experts to the best function in hindsight of a kernel's space (LKG, Theorem 1).
+    """Bound the static regret of Fourier experts to the best function of a kernel's space (LKG, Theorem 1).
 
     ``(1 + eps) C^2 / (2 v) + n log(1 + T c v / (2 n)) + log M + eps L T C``, with at least the probability
     ``1 - 2^8 (s diameter / eps)^2 exp(-n eps^2 / (4 d + 8))`` that n independent frequencies approximate the kernel
@@ -218,11 +218,11 @@ def switching_kernel_bound(
     num_inputs: int,
     diameter: float = 1.0,
 ) -> Bound:
-    """Switching regret of Fourier experts to functions of the kernels' spaces fitted on their slots (LKG, Theorem 2).
+    """Bound the switching regret of Fourier experts to functions of the kernels' spaces on slots (LKG, Theorem 2).
 
-    The sum of `sequence_bound`, of `slots_bound` with (1 + eps) C^2 for every squared norm, and of eps L T C. The
-    probability is that of `static_kernel_bound` for all M kernels at once: what may fail is added up over them (the
-    paper takes the largest alone).
+    The functions are fitted on the slots of their experts. The bound is the sum of `sequence_bound`, of `slots_bound`
+    with (1 + eps) C^2 for every squared norm, and of eps L T C. The probability is that of `static_kernel_bound` for
+    all M kernels at once: the probabilities of failure are added up (the paper takes the largest alone).
 
     Assumes what these three do, hence also that **expert m learns from the rows of its own slots only**: for SIE-GP,
     which trains all experts on all rows, the theorem is false.
@@ -259,7 +259,7 @@ def switching_kernel_bound(
 
 
 def _failure(n: int, eps: float, moment: float, num_inputs: int, diameter: float) -> float:
-    """An upper bound on the probability that n frequencies miss a kernel by eps somewhere."""
+    """Bound the probability that n frequencies miss a kernel by eps somewhere."""
     d, moment = _count("num_inputs", num_inputs), _positive("frequency_moment", moment)
     diameter = _positive("diameter", diameter)
     return float(2.0**8 * moment * (diameter / eps) ** 2 * np.exp(-n * eps * eps / (4.0 * d + 8.0)))
@@ -276,7 +276,7 @@ def _switching(rows: int, switches: int) -> tuple[int, int]:
 
 
 def _per_expert(*values: ArrayLike) -> tuple[np.ndarray, ...]:
-    """||theta||^2, v, F and c of every expert, checked."""
+    """Check and broadcast ||theta||^2, v, F and c of every expert."""
     arrays = [np.asarray(value, dtype=float) for value in values]
     try:
         norm, v, F, c = np.broadcast_arrays(*map(np.atleast_1d, arrays))

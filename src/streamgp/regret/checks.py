@@ -18,6 +18,7 @@ from streamgp.filters.dynamics import static
 from streamgp.kernels import SquaredExponential
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import ensemble
+from streamgp.precision import float64, in_float64
 from streamgp.regret.bounds import optimal_stay, sequence_bound, slots_bound, static_bound
 from streamgp.regret.hindsight import Hindsight, best_fit, best_functions, hindsight_kernel
 from streamgp.regret.losses import run_losses, static_regret, switching_regret
@@ -44,7 +45,7 @@ class Bands(NamedTuple):
 
 
 class StaticPoint(NamedTuple):
-    """Static regret after so many rows.
+    """Static regret after some number of rows.
 
     Attributes
     ----------
@@ -63,7 +64,7 @@ class StaticPoint(NamedTuple):
 
 
 class SwitchingPoint(NamedTuple):
-    """Switching regret of a stream of so many rows whose function changes after half of them.
+    """Switching regret of a stream of some number of rows whose function changes after half of them.
 
     Attributes
     ----------
@@ -86,39 +87,39 @@ class SwitchingPoint(NamedTuple):
     bound: float
 
 
+@in_float64
 def experts(
     lengthscales: Sequence[float], noise: float, rng: np.random.Generator, n: int = FREQUENCIES
 ) -> list[Expert]:
-    """Static Fourier experts of one input with n independent frequencies each."""
-    with jax.enable_x64(True):
-        return [
-            Expert(
-                Fourier(jnp.asarray(KERNEL.sample_frequencies(rng, n, 1)), jnp.asarray([lengthscale])),
-                jnp.asarray(PRIOR_VAR),
-                jnp.asarray(noise**2),
-                static(),
-            )
-            for lengthscale in lengthscales
-        ]
+    """Make static Fourier experts of one input with n independent frequencies each."""
+    return [
+        Expert(
+            Fourier(jnp.asarray(KERNEL.sample_frequencies(rng, n, 1)), jnp.asarray([lengthscale])),
+            jnp.asarray(PRIOR_VAR),
+            jnp.asarray(noise**2),
+            static(),
+        )
+        for lengthscale in lengthscales
+    ]
 
 
+@in_float64
 def bands(seed: int, rows: int = 30) -> Bands:
-    """IE-GP on sin 2x + sin 3x (Fig. 9)."""
+    """Regress sin 2x + sin 3x on x by IE-GP (Fig. 9)."""
     rng = np.random.default_rng(seed)
     X, y = sum_of_sines(rows, rng, noise=SINES_NOISE)
     grid = np.linspace(-4.0, 4.0, 401)
-    with jax.enable_x64(True):
-        model = ensemble(experts(DICTIONARY, SINES_NOISE, rng), BMA())
-        state, _ = model.update(model.init(jax.random.key(0)), jnp.asarray(X), jnp.asarray(y[:, None]))
-        predictive = model.predict(state, jnp.asarray(grid[:, None]))
-        mean, std = (np.asarray(a)[:, 0] for a in (predictive.mean, predictive.std))
+    model = ensemble(experts(DICTIONARY, SINES_NOISE, rng), BMA())
+    state, _ = model.update(model.init(jax.random.key(0)), jnp.asarray(X), jnp.asarray(y[:, None]))
+    predictive = model.predict(state, jnp.asarray(grid[:, None]))
+    mean, std = (np.asarray(a)[:, 0] for a in (predictive.mean, predictive.std))
     return Bands(X[:, 0], y, grid, np.sin(2.0 * grid) + np.sin(3.0 * grid), mean, std)
 
 
 def static_growth(
     seed: int, lengths: Sequence[int], n: int = FREQUENCIES, dense_rows: int = DENSE_ROWS
 ) -> list[StaticPoint]:
-    """Static regret of IE-GP along one stream of sin 2x + sin 3x, x ~ N(0, 100) (Fig. 10).
+    """Measure the static regret of IE-GP on one stream of sin 2x + sin 3x, x ~ N(0, 100) (Fig. 10).
 
     Parameters
     ----------
@@ -129,11 +130,11 @@ def static_growth(
     n
         Frequencies of every expert.
     dense_rows
-        With more rows than these, the best function of a kernel is left out: it takes their cube in time.
+        With more rows than these, the best function of a kernel is left out: its time grows with their cube.
     """
     rng = np.random.default_rng(seed)
-    X, y = sum_of_sines(max(lengths), rng, spread=10.0, noise=SINES_NOISE)
-    with jax.enable_x64(True):
+    X, y = sum_of_sines(max(lengths), rng, std=10.0, noise=SINES_NOISE)
+    with float64():
         model = ensemble(experts(DICTIONARY, SINES_NOISE, rng, n), BMA())
     losses = run_losses(model, X, y)
     points = []
@@ -150,9 +151,10 @@ def static_growth(
 
 
 def switching_growth(seed: int, lengths: Sequence[int], n: int = FREQUENCIES) -> list[SwitchingPoint]:
-    """Switching regret of SIE-GP on streams of two Gaussian processes, a stream for each length (Fig. 11).
+    """Measure the switching regret of SIE-GP on streams of two Gaussian processes, one for each length (Fig. 11).
 
-    Parameters are those of `static_growth`; the functions and the comparison with kernels take the cube of a length.
+    Parameters are those of `static_growth`. The time of the functions, and of the comparison with kernels, grows with
+    the cube of a length.
     """
     rng = np.random.default_rng(seed)
     scales = SWITCHING_LENGTHSCALES
@@ -160,7 +162,7 @@ def switching_growth(seed: int, lengths: Sequence[int], n: int = FREQUENCIES) ->
     for T in lengths:
         X, y = switching_gaussian_processes(T, rng, lengthscales=scales, noise=SWITCHING_NOISE)
         slots = np.repeat([0, 1], [T - T // 2, T // 2])  # where the generator switches
-        with jax.enable_x64(True):
+        with float64():
             rule = fixed_share(2, 1.0 - optimal_stay(T, 1))
             model = ensemble(experts(scales, SWITCHING_NOISE, rng, n), rule)
         by_basis = best_functions(model, X, y, slots)

@@ -1,4 +1,4 @@
-"""The best functions that experts could have had, with all targets known: what regret compares a run with.
+"""The best functions of the experts' spaces, with all targets known: regret compares a run with them.
 
 The best of an expert's function space minimises sum_t L(f(x_t); y_t) + ||f||^2 / 2 (Lu, Karanikolas and Giannakis
 2022, Eq. 30). Everything is computed in float64; noise is Gaussian and constant.
@@ -7,7 +7,6 @@ The best of an expert's function space minimises sum_t L(f(x_t); y_t) + ||f||^2 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +15,7 @@ from streamgp.filters.engine.blocks import member
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble
 from streamgp.numerics.linalg import add_diagonal, cholesky, cholesky_solve
+from streamgp.precision import float64, in_float64
 
 
 class Hindsight(NamedTuple):
@@ -44,7 +44,7 @@ class Hindsight(NamedTuple):
 
 
 def hindsight_kernel(K: ArrayLike, y: ArrayLike, noise_var: float) -> Hindsight:
-    """The best function of a kernel's space, by its matrix over all rows: n^3 / 3 multiplications.
+    """Find the best function of a kernel's space, by its matrix over all rows: n^3 / 3 multiplications.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def hindsight_kernel(K: ArrayLike, y: ArrayLike, noise_var: float) -> Hindsight:
     if K.shape != (len(y), len(y)):
         raise ValueError(f"K: expected shape {(len(y), len(y))}, the rows of y both ways, got {K.shape}")
     s2 = _variance("noise_var", noise_var)
-    with jax.enable_x64(True):
+    with float64():
         L = cholesky(add_diagonal(jnp.asarray(K), s2))
         alpha = np.asarray(cholesky_solve(L, jnp.asarray(y[:, None])))[:, 0]
     fitted = K @ alpha
@@ -72,9 +72,9 @@ def hindsight_kernel(K: ArrayLike, y: ArrayLike, noise_var: float) -> Hindsight:
 
 
 def hindsight_basis(Phi: ArrayLike, y: ArrayLike, prior_var: float, noise_var: float) -> Hindsight:
-    """The best function of a basis with weights of prior N(0, v I): n F^2 multiplications, for any number of rows.
+    """Find the best function of a basis with weights of prior N(0, v I): n F^2 multiplications, for any n.
 
-    It is what `hindsight_kernel` gives for ``v Phi Phi'``.
+    `hindsight_kernel` returns the same for ``v Phi Phi'``.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def hindsight_basis(Phi: ArrayLike, y: ArrayLike, prior_var: float, noise_var: f
         raise ValueError(f"Phi: expected {len(y)} rows, as many as y has, got {len(Phi)}")
     v, s2 = _variance("prior_var", prior_var), _variance("noise_var", noise_var)
     ratio = v / s2
-    with jax.enable_x64(True):
+    with float64():
         L = cholesky(add_diagonal(jnp.asarray(ratio * (Phi.T @ Phi)), 1.0))
         theta = np.asarray(cholesky_solve(L, jnp.asarray(ratio * (Phi.T @ y))[:, None]))[:, 0]
     fitted = Phi @ theta
@@ -108,9 +108,9 @@ def _hindsight(fitted: np.ndarray, y: np.ndarray, alpha: np.ndarray, squared_nor
 
 
 def best_functions(model: Ensemble, X: ArrayLike, y: ArrayLike, slots: ArrayLike | None = None) -> list[Hindsight]:
-    """The best function of each expert's basis, with its v and s2; on its own slots where there are `slots`.
+    """Find the best function of each expert's basis, with its v and s2; with `slots`, on its own slots.
 
-    An expert that moves or has other dynamics is held to one function that stands still, like all others.
+    Whatever the dynamics of an expert, its best function is one that does not move.
 
     Parameters
     ----------
@@ -130,34 +130,34 @@ def best_functions(model: Ensemble, X: ArrayLike, y: ArrayLike, slots: ArrayLike
     fits = []
     for m, expert in enumerate(experts_of(model)):
         own = slice(None) if slots is None else slots == m
-        with jax.enable_x64(True):
+        with float64():
             Phi = np.asarray(expert.basis(jnp.asarray(X)))[own]
         fits.append(hindsight_basis(Phi, y[own], float(expert.prior_var), float(expert.noise_var)))
     return fits
 
 
 def best_fit(fits: Sequence[Hindsight]) -> int:
-    """m*, the expert whose best function has the smallest penalised objective (Lu et al. 2022, Eq. 30)."""
+    """Return m*, the expert whose best function has the smallest penalised objective (Lu et al. 2022, Eq. 30)."""
     return int(np.argmin([fit.objective for fit in fits]))
 
 
+@in_float64
 def experts_of(model: Ensemble) -> list[Expert]:
-    """The experts of an ensemble one by one, in the order in which they were given."""
-    with jax.enable_x64(True):
-        parts = [
-            (member(g.basis, i), member(g.noise, (i, j)), member(g.dynamics, (i, j)))
-            for g in model.groups
-            for i, j in np.ndindex(*g.noise.prior_var.shape)
-        ]
-        found = {
-            at: Expert(basis, noise.prior_var, noise.noise_var, dynamics, model.names[at])
-            for at, (basis, noise, dynamics) in zip(model.order, parts, strict=True)
-        }
+    """Return the experts of an ensemble one by one, in the order in which they were given."""
+    stored = [
+        (member(g.basis, i), member(g.noise, (i, j)), member(g.dynamics, (i, j)))
+        for g in model.groups
+        for i, j in np.ndindex(*g.noise.prior_var.shape)
+    ]
+    found = {
+        at: Expert(basis, noise.prior_var, noise.noise_var, dynamics, model.names[at])
+        for at, (basis, noise, dynamics) in zip(model.order, stored, strict=True)
+    }
     return [found[m] for m in range(len(found))]
 
 
 def as_rows(model: Ensemble, X: Any, y: Any, slots: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Inputs, targets and slots that fit the model."""
+    """Return inputs, targets and slots as arrays, checked against the model."""
     if model.num_outputs != 1 or model.noise.adapt:
         raise ValueError(
             f"model: expected an ensemble with one target and constant noise, got {model.num_outputs} targets and "
@@ -172,7 +172,7 @@ def as_rows(model: Ensemble, X: Any, y: Any, slots: Any) -> tuple[np.ndarray, np
 
 
 def as_slots(slots: Any, rows: int, experts: int) -> np.ndarray:
-    """Slots as an array of expert numbers, checked."""
+    """Return slots as an array of expert numbers, checked."""
     slots = np.asarray(slots)
     expected = f"slots: expected {rows} whole numbers from 0 to {experts - 1}, the expert of each row"
     if slots.shape != (rows,) or slots.dtype.kind not in "iu":
@@ -183,7 +183,7 @@ def as_slots(slots: Any, rows: int, experts: int) -> np.ndarray:
 
 
 def as_array(name: str, values: Any, ndim: int) -> np.ndarray:
-    """Finite numbers in float64, checked."""
+    """Return finite numbers in float64, checked."""
     array = np.asarray(values, dtype=float)
     if array.ndim != ndim:
         raise ValueError(f"{name}: expected {ndim} axes, got shape {array.shape}")

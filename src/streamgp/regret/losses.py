@@ -1,9 +1,9 @@
-"""Regret: how much worse a run was than the best that hindsight could have done, in nats, row by row.
+"""Regret: the loss of a run beyond the least loss in hindsight, in nats, row by row.
 
-The loss of a prediction is its negative log density at the target. Hindsight knows all targets, but must keep to one
-function, or to a few with given slots, or to a sequence of the experts with few switches (Lu, Karanikolas and
-Giannakis 2022, Sec. 4 and 5.1.1). What theory says about the size of regret is in `streamgp.regret.bounds`.
-The functions themselves come from `streamgp.regret.hindsight`.
+The loss of a prediction is its negative log density at the target. The best in hindsight knows all targets, but is
+one function, or a few with given slots, or a sequence of the experts with few switches (Lu, Karanikolas and Giannakis
+2022, Sec. 4 and 5.1.1). Theoretical bounds on regret are in `streamgp.regret.bounds`. The functions themselves come
+from `streamgp.regret.hindsight`.
 """
 
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
+from streamgp.precision import in_float64
 from streamgp.regret.hindsight import Hindsight, as_array, as_rows, as_slots, best_fit, experts_of
 from streamgp.weights import BMA, scan_rule
 
@@ -28,15 +29,15 @@ class Losses(NamedTuple):
 
 
 def static_regret(loss: ArrayLike, fits: Sequence[Hindsight]) -> np.ndarray:
-    """Regret to the single best function (Lu et al. 2022, Eq. 30 and 31), added up from the first row on.
+    """Add up, from the first row on, the regret to the single best function (Lu et al. 2022, Eq. 30 and 31).
 
-    The best is that with the smallest penalised objective, `best_fit`. The last entry is the regret of the run.
-    Entries before are no regrets of shorter runs, for which hindsight would have picked another function.
+    The best is that with the smallest penalised objective, `best_fit`. The last entry is the regret of the run. The
+    entries before it are not the regrets of shorter runs, for which another function may be the best.
 
     Parameters
     ----------
     loss
-        Of the run, shape (n,).
+        The losses of the run, shape (n,).
     fits
         Each expert's best function over the same rows, by `best_functions`, `hindsight_basis` or `hindsight_kernel`.
 
@@ -45,16 +46,16 @@ def static_regret(loss: ArrayLike, fits: Sequence[Hindsight]) -> np.ndarray:
     ValueError
         If the fits are of other rows.
     """
-    return _added_up(as_array("loss", loss, 1), fits[best_fit(fits)].loss)
+    return _add_up_regret(as_array("loss", loss, 1), fits[best_fit(fits)].loss)
 
 
 def switching_regret(loss: ArrayLike, fits: Sequence[Hindsight], slots: ArrayLike) -> np.ndarray:
-    """Regret to functions that were fitted in hindsight, each on its slots (Lu et al. 2022, Eq. 39), added up.
+    """Add up the regret to functions fitted in hindsight, each on its own slots (Lu et al. 2022, Eq. 39).
 
     Parameters
     ----------
     loss
-        Of the run, shape (n,).
+        The losses of the run, shape (n,).
     fits
         Each expert's best function on its own slots, as `best_functions` gives it for the same `slots`.
     slots
@@ -73,18 +74,18 @@ def switching_regret(loss: ArrayLike, fits: Sequence[Hindsight], slots: ArrayLik
         if own.sum() != len(fit.loss):
             raise ValueError(f"fits: expected {own.sum()} rows for expert {m}, its slots, got {len(fit.loss)}")
         reference[own] = fit.loss
-    return _added_up(loss, reference)
+    return _add_up_regret(loss, reference)
 
 
 def best_sequence(losses: ArrayLike, switches: int) -> np.ndarray:
-    """The sequence of experts with the least total loss and at most so many switches, by dynamic programming.
+    """Find the sequence of experts with the least total loss and at most S switches, by dynamic programming.
 
     Parameters
     ----------
     losses
-        Of every expert, shape (n, K).
+        The losses of every expert, shape (n, K).
     switches
-        S, the most changes of expert from one row to the next.
+        S, the greatest number of changes of expert from one row to the next.
 
     Returns
     -------
@@ -124,17 +125,18 @@ def best_sequence(losses: ArrayLike, switches: int) -> np.ndarray:
 
 
 def sequence_regret(losses: Losses, switches: int) -> np.ndarray:
-    """Regret to the best sequence of the experts as they ran, with at most so many switches, added up."""
+    """Add up the regret to the best sequence of the experts as they ran, with at most `switches` switches."""
     path = best_sequence(losses.experts, switches)
-    return _added_up(losses.mixture, losses.experts[np.arange(len(path)), path])
+    return _add_up_regret(losses.mixture, losses.experts[np.arange(len(path)), path])
 
 
+@in_float64
 def run_losses(model: Ensemble, X: ArrayLike, y: ArrayLike, slots: ArrayLike | None = None) -> Losses:
     """Run an ensemble from its prior over the rows, each predicted before it is learnt.
 
-    With `slots`, expert m learns from the rows with ``slots[t] == m`` only, and predicts all of them: what Lemma 3
-    and Theorem 2 of Lu et al. (2022) assume, and no stream can know. It takes a pass for every
-    stretch of equal slots.
+    With `slots`, expert m learns from the rows with ``slots[t] == m`` only, and predicts all of them. Lemma 3 and
+    Theorem 2 of Lu et al. (2022) assume this; a stream cannot know its slots. It takes a pass for every segment of
+    equal slots.
 
     Parameters
     ----------
@@ -147,39 +149,38 @@ def run_losses(model: Ensemble, X: ArrayLike, y: ArrayLike, slots: ArrayLike | N
         As in `best_functions`.
     """
     X, y, slots = as_rows(model, X, y, slots)
-    with jax.enable_x64(True):
-        rows, targets = jnp.asarray(X), jnp.asarray(y[:, None])
-        if slots is None:
-            _, info = model.update(model.init(jax.random.key(0)), rows, targets)
-            mixture = np.asarray(info.predictive.log_density(targets))
-            return Losses(-mixture, -np.asarray(info.predictive.component_log_density(targets)))
-        density = np.stack([_own_density(e, rows, targets, slots == m) for m, e in enumerate(experts_of(model))], 1)
-        return Losses(-_mixed(model, density), -density)
+    rows, targets = jnp.asarray(X), jnp.asarray(y[:, None])
+    if slots is None:
+        _, info = model.update(model.init(jax.random.key(0)), rows, targets)
+        mixture = np.asarray(info.predictive.log_density(targets))
+        return Losses(-mixture, -np.asarray(info.predictive.component_log_density(targets)))
+    density = np.stack([_own_density(e, rows, targets, slots == m) for m, e in enumerate(experts_of(model))], 1)
+    return Losses(-_mixed_density(model, density), -density)
 
 
 def _own_density(expert: Expert, X: jax.Array, y: jax.Array, own: np.ndarray) -> np.ndarray:
-    """Log density of all rows by an expert that learns from its own ones alone."""
+    """Compute the log density of all rows by an expert that learns from its own rows alone."""
     model = ensemble([expert], BMA())
     state, density = model.init(jax.random.key(0)), np.empty(len(own))
-    for stretch in np.split(np.arange(len(own)), np.flatnonzero(np.diff(own)) + 1):
-        if own[stretch[0]]:
-            # All rows go in, and a mask picks the stretch: of arrays of one shape nothing is compiled twice.
-            state, info = model.update(state, X, y, jnp.zeros(len(own), bool).at[stretch].set(True))
+    for segment in np.split(np.arange(len(own)), np.flatnonzero(np.diff(own)) + 1):
+        if own[segment[0]]:
+            # All rows go in, and a mask picks the segment: for arrays of one shape nothing is compiled twice.
+            state, info = model.update(state, X, y, jnp.zeros(len(own), bool).at[segment].set(True))
             predictive = info.predictive
         else:
             predictive = model.predict(state, X)
-        density[stretch] = np.asarray(predictive.log_density(y))[stretch]
+        density[segment] = np.asarray(predictive.log_density(y))[segment]
     return density
 
 
-def _mixed(model: Ensemble, density: np.ndarray) -> np.ndarray:
-    """Log density of the mixture, by the model's rule."""
+def _mixed_density(model: Ensemble, density: np.ndarray) -> np.ndarray:
+    """Compute the log density of the mixture, by the model's rule."""
     rows = jnp.asarray(density)
     _, known = scan_rule(model.rule, model.rule.init(model.log_prior), rows)
     return np.asarray(jax.nn.logsumexp(jax.vmap(model.rule.predict)(known) + rows, axis=1))
 
 
-def _added_up(loss: np.ndarray, reference: np.ndarray) -> np.ndarray:
+def _add_up_regret(loss: np.ndarray, reference: np.ndarray) -> np.ndarray:
     if loss.shape != reference.shape:
         raise ValueError(
             f"loss: expected that of the {len(reference)} rows that hindsight was fitted to, got {len(loss)} rows"

@@ -1,0 +1,1 @@
+"""Scores, calibration and regret of models on clean streams."""

@@ -1,0 +1,1 @@
+"""What several benchmarks use; nothing here is a program."""

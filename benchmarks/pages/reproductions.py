@@ -1,0 +1,134 @@
+"""The tables of docs/reproduction.md, local.md and latent.md, from runs of `streamgp reproduce` that are kept here.
+
+``streamgp reproduce NAME --data DIR --out benchmarks/results/reproductions/NAME.json`` makes the runs; then
+``python -m benchmarks.pages.reproductions`` renders the page.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from benchmarks.common.markdown import with_tables, write
+from benchmarks.common.paths import DOCS, RESULTS_DIR
+from streamgp_papers.catalogue import REPRODUCTIONS
+from streamgp_papers.datasets import DATASETS
+from streamgp_papers.kinds import Reproduction, Shown
+from streamgp_papers.tables import Outcome, claims_table, figures_table, scores_table
+
+RESULTS = RESULTS_DIR / "reproductions"
+PAGE = DOCS / "reproduction.md"
+LOCAL = DOCS / "local.md"
+LATENT = DOCS / "latent.md"
+KEPT = ("of", "rows", "inputs", "models")
+
+
+def outcome(reproduction: Reproduction, stored: dict) -> Outcome:
+    """What the kept runs show: as many trials as every data set has."""
+    runs = stored["runs"]
+    sets = list(dict.fromkeys(key.rsplit(" ", 1)[0] for key in runs))
+    shown = [
+        Shown(name, use.data) for use in reproduction.uses for name in (use.data, *use.stand_ins) if name in sets
+    ]
+    trials = min(sum(key.rsplit(" ", 1)[0] == name for key in runs) for name in sets)
+    return Outcome(reproduction, shown, (), runs, trials, stored["rows"])
+
+
+def markdown(table: Table) -> str:
+    """A table of the terminal as one of Markdown."""
+    columns = [[Text.from_markup(str(cell)).plain for cell in column.cells] for column in table.columns]
+    lines = [[str(column.header) for column in table.columns], ["---"] * len(columns), *zip(*columns, strict=True)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def leak_table(found: Outcome) -> str:
+    """By how much E-DOEBE is ahead of the best single family, with honest weights and with the leak (medians)."""
+    lines = ["| data | best single family | E-DOEBE's lead | with the leak |", "|---|---|---|---|"]
+    for data in dict.fromkeys(one.data for one in found.shown):
+        ours = {m: found.values(data, m, "pll_moment") for m in found.of(data)[0]["models"]}
+        honest, leaky = ours.pop("E-DOEBE"), found.values(data, "E-DOEBE", "pll_moment_leak")
+        best = max(ours, key=lambda model: float(np.median(ours[model])))
+        leads = (float(np.median(each - ours[best])) for each in (honest, leaky))
+        lines.append(f"| {DATASETS[data].title} | {best} | {' | '.join(f'{lead:+.3f}' for lead in leads)} |")
+    return "\n".join(lines)
+
+
+def local_table(found: Outcome) -> str:
+    """Median RMSE of every model on every data set, and how many local models there were."""
+    sets = list(dict.fromkeys(one.data for one in found.shown))
+    names = [DATASETS[data].title for data in sets]
+    lines = [f"| RMSE (models) | {' | '.join(names)} |", "|---" * (len(sets) + 1) + "|"]
+    for model, scores in found.of(sets[0])[0]["models"].items():
+        cells = []
+        for data in sets:
+            cell = f"{np.median(found.values(data, model, 'rmse')):.3g}"
+            if "models" in scores and not model.startswith("OVFE"):
+                cell += f" ({np.median(found.values(data, model, 'models')):.0f})"
+            cells.append(cell)
+        lines.append(f"| {model} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def latent_table(found: Outcome) -> str:
+    """Median error of every method on every data set, and how long it took."""
+    sets = list(dict.fromkeys(one.data for one in found.shown))
+    names = [f"{DATASETS[data].title}, {found.of(data)[0]['rows']:,} rows" for data in sets]
+    lines = [f"| error in percent (seconds) | {' | '.join(names)} |", "|---" * (len(sets) + 1) + "|"]
+    for model, scores in found.of(sets[0])[0]["models"].items():
+        cells = []
+        for data in sets:
+            error = np.median(found.values(data, model, "error"))
+            cell = f"{error:.1f}"
+            if "seconds" in scores:
+                cell += f" ({np.median(found.values(data, model, 'seconds')):.2g})"
+            cells.append(cell)
+        lines.append(f"| {model} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _page_of(name: str, reproduction: Reproduction, found: Outcome) -> str:
+    """Return what docs/reproduction.md shows of one reproduction."""
+    trials = "1 trial" if found.trials == 1 else f"{found.trials} trials"
+    rows = "all rows" if found.rows is None else f"the first {found.rows:,} rows"
+    parts = [f"{reproduction.source}; {trials}, {rows}."]
+    if reproduction.figures:
+        parts.append(markdown(figures_table(found)))
+    if reproduction.claims:
+        parts.append(markdown(claims_table(found)))
+    if name == "doebe-fig4":
+        parts.append("Log density (moment), nats a row:\n\n" + leak_table(found))
+    parts.append(f"<details><summary>All scores</summary>\n\n{markdown(scores_table(found))}\n\n</details>")
+    return "\n\n".join(parts)
+
+
+def pages() -> dict[Path, str]:
+    """Return the three pages with their tables renewed."""
+    parts: dict[str, str] = {}
+    others: dict[Path, str] = {}
+    for name, reproduction in REPRODUCTIONS.items():
+        path = RESULTS / f"{name}.json"
+        if not path.exists():
+            continue
+        found = outcome(reproduction, json.loads(path.read_text()))
+        parts[name] = _page_of(name, reproduction, found)
+        if name == "wgpr-tables":
+            others[LOCAL] = with_tables(LOCAL, {name: local_table(found)})
+        if name == "ie-gplvm":
+            others[LATENT] = with_tables(LATENT, {name: latent_table(found)})
+    return {PAGE: with_tables(PAGE, parts), **others}
+
+
+def main() -> None:
+    """Drop from the results what no table needs, and renew the tables."""
+    for path in (RESULTS / f"{name}.json" for name in REPRODUCTIONS):
+        if path.exists():
+            stored = json.loads(path.read_text())
+            stored["runs"] = {key: {n: run[n] for n in KEPT if n in run} for key, run in stored["runs"].items()}
+            path.write_text(json.dumps(stored, indent=1) + "\n")
+    write(pages())
+
+
+if __name__ == "__main__":
+    main()
