@@ -137,7 +137,7 @@ def test_experts_side_by_side_as_on_a_gpu_give_the_numbers_of_one_after_the_othe
 @pytest.mark.parametrize(("sizes", "devices", "most"), [((1, 1, 1, 1), 2, 2), ((5, 3, 4), 4, 3), ((1,), 3, 1)])
 def test_every_device_gets_its_share(sizes, devices, most):
     taken = np.zeros(devices, int)
-    for places, G in zip(sharding._places([(G, 2, 4, 4) for G in sizes], devices), sizes, strict=True):
+    for places, G in zip(sharding._assign_slots([(G, 2, 4, 4) for G in sizes], devices), sizes, strict=True):
         slots = -(-G // devices)  # of each device
         assert len(set(places)) == G
         np.add.at(taken, np.asarray(places) // slots, 1)
