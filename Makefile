@@ -1,6 +1,7 @@
-# Two commands, from a fresh clone, with git, make and Python 3.11 or newer:
+# Three commands, from a fresh clone, with git, make and Python 3.11 or newer:
 #   make demo   sets up a virtual environment in .venv and runs the main job on real data
-#   make test   sets up the same environment for development and runs every check
+#   make check  sets up the same environment for development and runs the quick checks: lint, types, layers, fast tests
+#   make test   runs every check
 # Another interpreter: make test PYTHON=/path/to/python3
 
 VENV := .venv
@@ -11,18 +12,28 @@ RECENT := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 	$$p -c '$(RECENT)' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: demo test clean
+.PHONY: demo lint check test clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/streamgp demo
 
-test: $(VENV)/.installed-test
+lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports --no-cache --no-logo
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+check: lint
+	$(call beside_types,$(BIN)/pytest $(TWO))
+
+test: lint
+	$(call beside_types,$(BIN)/pytest $(TWO) -m '')
+
+# Two workers, a file at a time to each.
+TWO := -n 2 --dist loadfile --no-loadscope-reorder
+
+# A command while pyright, which uses one core, checks the types.
+beside_types = $(BIN)/pyright --pythonpath $(BIN)/python & types=$$!; $(1); tests=$$?; wait $$types && exit $$tests
 
 clean:
 	rm -rf $(VENV)

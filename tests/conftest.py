@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import jax
 import pytest
@@ -19,25 +20,29 @@ FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_co
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 jax.config.update("jax_disable_most_optimizations", True)
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # for the processes that tests start
+# What one process has compiled, the other one reads: JAX's cache, in a directory of this session's own.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    compiled = TemporaryDirectory(prefix="streamgp-tests-", ignore_cleanup_errors=True)
+    os.environ["STREAMGP_TESTS_COMPILED"] = compiled.name
+jax.config.update("jax_compilation_cache_dir", os.environ["STREAMGP_TESTS_COMPILED"])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 # Other packages are imported before the hook is there, which finds no bytecode of what streamgp's modules import.
 for name in ("equinox", "matplotlib.figure", "narwhals", "pandas", "polars", "rich", "scipy.stats", "sklearn.base"):
     import_module(name)
 _hook = install_import_hook(["streamgp", "streamgp_papers"], "typecheck.typecheck")
-# Modules that send whole streams, or a row at a time, through everything: checks of every call took a third of their
-# time. Every function is called by tests of its own as well, with checks.
-UNCHECKED = {
-    *("test_causality", "test_classifier", "test_counts_and_grades", "test_docs", "test_equivalence"),
-    *("test_forecasts", "test_horizon", "test_lagged_streams", "test_learner", "test_nearest_blend", "test_noise"),
-    *("test_rowwise", "test_sklearn_checks", "test_splitting_regressor", "test_embed", "test_reproduce_gplvm"),
-    "test_streaming_gplvm",
-}
+# Only tests of single units have their types and shapes checked. The others send whole streams, or a row at a time,
+# through everything: checks of every call took a third of their time.
+TESTS = Path(__file__).parent
+CHECKED = "unit"
+UNCHECKED = {"test_forecasts", "test_nearest_blend"}  # modules of unit/ that send whole streams too
 # Modules that count compilations: nothing is compiled there before they begin.
 COUNTED = {
     *("test_ensemble", "test_estimators", "test_generalised", "test_latent_predictive", "test_learner"),
     *("test_local_models", "test_model", "test_optimizer", "test_rowwise", "test_streaming_gplvm"),
 }
 MAPS = Path("/proc/self/maps")
-MOST_MAPS = 30_000  # of the 65,530 that Linux allows a process; a compiled program takes about ten
+MAX_MAPS = 30_000  # of the 65,530 that Linux allows a process; a compiled program takes about ten
 
 
 traced_unchecked = False
@@ -58,9 +63,9 @@ def types_and_shapes(request: pytest.FixtureRequest) -> Iterator[None]:
     """
     global traced_unchecked
     name = request.path.stem
-    unchecked = name in UNCHECKED or request.path.parent.name == "app"
+    unchecked = name in UNCHECKED or request.path.relative_to(TESTS).parts[0] != CHECKED
     checks_return = traced_unchecked and not unchecked
-    if checks_return or name in COUNTED or not MAPS.exists() or MAPS.read_bytes().count(b"\n") > MOST_MAPS:
+    if checks_return or name in COUNTED or not MAPS.exists() or MAPS.read_bytes().count(b"\n") > MAX_MAPS:
         jax.clear_caches()
         traced_unchecked = False
     config.update("jaxtyping_disable", unchecked)
@@ -80,3 +85,19 @@ def x64() -> Iterator[None]:
     """Every test computes in float64, as the estimators do, and no shape is promoted silently."""
     with jax.enable_x64(True), jax.numpy_rank_promotion("raise"):
         yield
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A small CSV file of the test's own."""
+    from small_runs import table
+
+    path = tmp_path / "data.csv"
+    table().write_csv(path)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command sets up its process's cache of compiled programs; that of the tests is none of its business."""
+    monkeypatch.setattr("streamgp.app.compilation.keep_compiled_programs", lambda: None)

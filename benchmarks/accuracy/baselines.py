@@ -66,7 +66,7 @@ def score(model: str, X: Rows, y: Column, seed: int) -> dict[str, float]:
 
 
 def summarise(runs: list[dict]) -> dict:
-    """Median, smallest and largest of every metric over the seeds, by data set and model."""
+    """Return median, smallest and largest of every metric over the seeds, by data set and model."""
     summary: dict = {}
     for run in runs:
         cell = summary.setdefault(run["data"], {}).setdefault(run["model"], {"seeds": 0})

@@ -27,7 +27,7 @@ LEVELS = (50, 90, 95)
 
 
 def run(X: np.ndarray, y: np.ndarray, seed: int) -> dict:
-    """Scores of the rows after the warm-up, and the bands of those in it."""
+    """Return scores of the rows after the warm-up, and the bands of those in it."""
     learner = StreamLearner(make_spec("default"), num_inputs=X.shape[1], warmup=WARMUP, seed=seed)
     parts, at, seconds = [], 0, []
     for rows in (slice(0, WARMUP), slice(WARMUP, None)):
@@ -80,7 +80,7 @@ def main(
 
 
 def print_table(runs: dict) -> None:
-    """Medians over the seeds."""
+    """Print medians over the seeds."""
     before = json.loads(BEFORE.read_text())["runs"]
     print(
         "| data | seeds | nMSE (before) | PLL (before) | 50 / 90 / 95% bands hold | in the warm-up | (error/std)^2 |"

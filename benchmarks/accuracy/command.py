@@ -55,7 +55,7 @@ KEPT = ("nmse", "rmse", "mae", "pll_standardised", "pll_moment_standardised", "c
 
 
 def one_run(name: str, options: tuple[str, ...], seed: int, data: Path | None) -> dict[str, Any]:
-    """One process of `streamgp run`; what the table needs of its metrics."""
+    """Run `streamgp run` in a process and return what the table needs of its metrics."""
     with tempfile.TemporaryDirectory() as folder:
         X, y = load(name, data)
         table = pl.from_numpy(X, schema=[f"x{i}" for i in range(X.shape[1])]).with_columns(y=pl.Series(y))

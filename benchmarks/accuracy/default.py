@@ -75,7 +75,7 @@ CANDIDATES: dict[str, Spec] = {
 
 
 def run_wide(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[list[Any], dict[str, np.ndarray]]:
-    """The experts of the wide model, and for every scored row and expert: mean, log density and PIT."""
+    """Return the experts of the wide model, and for every scored row and expert: mean, log density and PIT."""
     learner = StreamLearner(WIDE, num_inputs=X.shape[1], warmup=WARMUP, seed=seed)
     parts: dict[str, list[np.ndarray]] = {"mean": [], "log_density": [], "pit": []}
     list(learner.learn(X[:WARMUP], y[:WARMUP, None]))
@@ -96,7 +96,7 @@ def run_wide(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[list[Any], dict[s
 
 
 def members(spec: Spec, experts: list[Any]) -> np.ndarray:
-    """Which of the wide model's experts a candidate has."""
+    """Return which of the wide model's experts a candidate has."""
     starts: dict[str, dict[str, Any]] = {}
     for expert in experts:
         starts.setdefault(expert.basis.split()[0], {})[expert.basis] = expert
@@ -111,7 +111,7 @@ def members(spec: Spec, experts: list[Any]) -> np.ndarray:
 
 
 def make_rule(name: str, groups: list[int]) -> Mixture | WeightRule:
-    """``auto``, that with another share, or one of the rules that it mixes."""
+    """Make ``auto``, that with another share, or one of the rules that it mixes."""
     rule = auto(groups)
     assert isinstance(rule, Mixture)
     if name in rule.names:
@@ -120,7 +120,7 @@ def make_rule(name: str, groups: list[int]) -> Mixture | WeightRule:
 
 
 def replay(spec: Spec, experts: list[Any], recorded: dict[str, np.ndarray], y: np.ndarray) -> dict[str, float]:
-    """Scores of a candidate; `y` are the scored targets, standardised."""
+    """Score a candidate; `y` are the scored targets, standardised."""
     chosen = members(spec, experts)
     labels = list(dict.fromkeys(experts[i].basis for i in chosen))
     groups = [labels.index(experts[i].basis) for i in chosen]
@@ -140,7 +140,7 @@ def replay(spec: Spec, experts: list[Any], recorded: dict[str, np.ndarray], y: n
 
 
 def seconds(spec: Spec, X: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """Seconds of a candidate's own run, everything compiled: the fit, and the stream after it; the better of two."""
+    """Time a candidate's own run, everything compiled: the fit, and the stream after it; the better of two."""
     found = []
     for _ in range(3):
         learner = StreamLearner(spec, num_inputs=X.shape[1], warmup=WARMUP, seed=0)

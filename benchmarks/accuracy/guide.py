@@ -36,7 +36,7 @@ CALM, STORM = 4_000, 4_000  # rows of the constructed stream, after the warm-up,
 
 
 def scores(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, dict[str, float]]:
-    """PLL of each pace of forgetting by itself (weights by Bayes), and of static and moving copies by each delta."""
+    """Score each pace of forgetting by itself (PLL, weights by Bayes), and of static and moving copies by delta."""
     log_density, _, experts = run_experts(SPEC, X, y, seed)
     found: dict[str, dict[str, float]] = {"dynamics": {}, "delta": {}}
     for name in DYNAMICS:
@@ -50,14 +50,14 @@ def scores(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, dict[str, float
 
 
 def pll(rule: WeightRule, log_density: np.ndarray) -> float:
-    """Mean log density of a mixture of experts, from theirs (n, K)."""
+    """Return the mean log density of a mixture of experts, from theirs (n, K)."""
     with jax.enable_x64(True):
         log_weights = np.asarray(weigh(rule, jnp.asarray(log_density)))
     return float(logsumexp(log_weights + log_density, axis=1).mean())
 
 
 def collapse(seed: int) -> dict[str, Any]:
-    """A plane that stands still and then walks, by one static and one moving expert, under several rules."""
+    """Run a plane that stands still and then walks, by one static and one moving expert, under several rules."""
     rng = np.random.default_rng(seed)
     n = WARMUP + CALM + STORM
     X = rng.normal(size=(n, 5))

@@ -28,7 +28,7 @@ RESULTS = RESULTS_DIR / "labels.json"
 
 
 def run_counts(data: Path, seeds: int) -> dict[str, Any]:
-    """A Poisson rate that grows tenfold along the stream, with a seasonal part."""
+    """Score counts whose Poisson rate grows tenfold along the stream, with a seasonal part."""
     found: dict[str, Any] = {}
     for label, model, dynamics in (
         ("the default", "default", None),
@@ -58,7 +58,7 @@ def _log_factorial(y: np.ndarray) -> np.ndarray:
 
 
 def run_wine(data: Path, seeds: int) -> dict[str, Any]:
-    """Grades of white wine: the ordinal model, and regression on their numbers, as probabilities of the grades."""
+    """Score grades of white wine by the ordinal model, and by regression on their numbers as probabilities."""
     table = pl.read_parquet(data / "wine_white.parquet")
     X, y = table.drop("y").to_numpy().astype(float), table["y"].to_numpy().astype(int)
     grades = np.arange(y.min(), y.max() + 1)
@@ -95,7 +95,7 @@ def _grade(make: Callable[[int], Any], seed: int, X: np.ndarray, y: np.ndarray, 
 
 
 def _rounded(model: StreamingGPRegressor, X: np.ndarray, y: np.ndarray, grades: np.ndarray) -> Any:
-    """Of a regression, the probability that the number rounds to each grade, the lowest and the highest open."""
+    """Yield the probability that a regression's number rounds to each grade, the lowest and the highest open."""
     model.partial_fit(X[:1], y[:1])
     yield np.full((1, len(grades)), 1.0 / len(grades))
     edges = grades[:-1] + 0.5

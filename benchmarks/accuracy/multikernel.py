@@ -30,7 +30,7 @@ def _rows(data: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def run_errors(data: Path, seeds: int) -> dict[str, Any]:
-    """nMSE and coverage of every preset on real streams, beside the light ensemble and the default."""
+    """Score every preset on real streams, beside the light ensemble and the default: nMSE and coverage."""
     found: dict[str, Any] = {}
     for name in SETS:
         X, y = _rows(data, name)

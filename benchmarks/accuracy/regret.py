@@ -38,7 +38,7 @@ def main(seeds: Annotated[int, typer.Option(help="Seeds, from 0.")] = 10) -> Non
 
 
 def slopes(runs: list[list[dict[str, Any]]]) -> dict[str, dict[str, float]]:
-    """Nats for each factor e of rows, by least squares over points from 200 rows on; median and range of seeds."""
+    """Fit nats for each factor e of rows by least squares over points from 200 rows on; median and range of seeds."""
     found = {}
     for name in ("to_basis", "to_kernel", "bound"):
         each = []

@@ -19,7 +19,7 @@ COUNTS = (1, 5, 10)
 
 
 def gain(runs: dict[str, Any], count: int) -> str:
-    """PLL above that of the optima alone, seed by seed."""
+    """Return PLL above that of the optima alone, seed by seed."""
     pairs = [(runs[str(count)][seed], alone) for seed, alone in runs["1"].items()]
     gains = [more["pll_standardised"] - alone["pll_standardised"] for more, alone in pairs]
     return f"{mean(gains):+.3f}" + (f" ± {stdev(gains):.3f}" if len(gains) > 1 else "")

@@ -32,7 +32,7 @@ NEWTON_EXPERTS = 100  # a row of the Newton step costs the cube of their number
 
 
 def replay(spec: Spec, log_density: np.ndarray, mean: np.ndarray, groups: list[int], y: np.ndarray) -> dict[str, Any]:
-    """Mean log density and nMSE of the experts' mixture by every rule, from equal weights; `y` are the targets."""
+    """Return PLL and nMSE of the experts' mixture by every rule, from equal weights; `y` are the targets."""
     scores = {}
     for name in RULES:
         if name == "stacking-newton" and len(groups) > NEWTON_EXPERTS:

@@ -28,7 +28,7 @@ RATES = tuple((delta, background) for delta in (0.0, 0.01, 0.02, 0.05) for backg
 
 
 def run_experts(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Log density and mean of every expert for every scored row (n, K), y standardised, and each one's basis."""
+    """Return each expert's log density and mean for every scored row (n, K), y standardised, and its basis."""
     inputs = Standardiser.empty(X.shape[1]).update(X[:WARMUP])
     targets = Standardiser.empty(1).update(y[:WARMUP, None])
     X, y = inputs.transform(X), (y[:, None] - np.asarray(targets.mean)) / targets.scale
@@ -45,7 +45,7 @@ def run_experts(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndarray, np
 
 
 def replay(density: np.ndarray, mean: np.ndarray, y: np.ndarray, rule: Any) -> dict[str, float]:
-    """nMSE and PLL of the mixture under a rule."""
+    """Return nMSE and PLL of the mixture under a rule."""
 
     def step(state: Any, row: jax.Array) -> tuple:
         return rule.update(state, row), rule.predict(state)

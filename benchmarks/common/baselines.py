@@ -21,17 +21,17 @@ Prediction = tuple[Column, Column | None]  # mean and, where the model has one, 
 
 
 def persistence(X: Rows, y: Column, seed: int) -> Prediction:
-    """The last target seen (zero, the mean of the warm-up, before any)."""
+    """Predict the last target seen (zero, the mean of the warm-up, before any)."""
     return np.concatenate([[0.0], y[:-1]]), None
 
 
 def running_mean(X: Rows, y: Column, seed: int) -> Prediction:
-    """The mean of all targets seen (zero before any)."""
+    """Predict the mean of all targets seen (zero before any)."""
     return np.concatenate([[0.0], np.cumsum(y[:-1]) / np.arange(1, len(y))]), None
 
 
 def river_bayesian_linear(X: Rows, y: Column, seed: int) -> Prediction:
-    """river's BayesianLinearRegression as it comes: unit prior and unit noise variance, no intercept."""
+    """Predict by river's BayesianLinearRegression as it comes: unit prior and noise variance, no intercept."""
     model = linear_model.BayesianLinearRegression()
     mean, var = np.empty(len(y)), np.empty(len(y))
     for i, (row, target) in enumerate(_rows(X, y)):
@@ -42,17 +42,17 @@ def river_bayesian_linear(X: Rows, y: Column, seed: int) -> Prediction:
 
 
 def river_linear(X: Rows, y: Column, seed: int) -> Prediction:
-    """river's LinearRegression (stochastic gradient, defaults) behind its StandardScaler."""
+    """Predict by river's LinearRegression (stochastic gradient, defaults) behind its StandardScaler."""
     return _river(preprocessing.StandardScaler() | linear_model.LinearRegression(), X, y)
 
 
 def river_arf(X: Rows, y: Column, seed: int) -> Prediction:
-    """river's adaptive random forest, 10 trees (Gomes et al. 2018)."""
+    """Predict by river's adaptive random forest, 10 trees (Gomes et al. 2018)."""
     return _river(forest.ARFRegressor(n_models=10, seed=seed), X, y)
 
 
 def boosting_refitted(X: Rows, y: Column, seed: int) -> Prediction:
-    """scikit-learn's HistGradientBoosting, refitted on everything seen so far every 500 rows.
+    """Predict by scikit-learn's HistGradientBoosting, refitted on everything seen so far every 500 rows.
 
     The rows of the warm-up get no prediction. The defaults draw only above 10,000 rows (to stop early).
     """
@@ -64,7 +64,7 @@ def boosting_refitted(X: Rows, y: Column, seed: int) -> Prediction:
 
 
 def lightgbm_refitted(X: Rows, y: Column, seed: int) -> Prediction:
-    """LightGBM as it comes, refitted on everything seen so far every 500 rows."""
+    """Predict by LightGBM as it comes, refitted on everything seen so far every 500 rows."""
     import lightgbm
 
     mean = np.full(len(y), np.nan)
@@ -88,7 +88,7 @@ def _river(model, X: Rows, y: Column) -> Prediction:
 
 
 def standardise(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`values` by the mean and deviation of the warm-up rows; a constant column is only centred."""
+    """Scale `values` by the mean and deviation of the warm-up rows; a constant column is only centred."""
     shift, scale = values[:WARMUP].mean(0), values[:WARMUP].std(0)
     # Rounding can leave the deviation of a constant column above zero: ask the range.
     constant = np.ptp(values[:WARMUP], axis=0) == 0

@@ -56,7 +56,7 @@ NAMES = (*TABLES, "friedman1")
 def load(
     name: str, data_dir: Path | str | None = None, max_rows: int | None = None
 ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
-    """Inputs and target of a data set, in the order of the file.
+    """Return inputs and target of a data set, in the order of the file.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ PACKAGES = ("numpy", "scipy", "jax", "jaxlib", "polars", "river", "bayesianbandi
 
 
 def machine() -> dict[str, Any]:
-    """The description that is kept beside the figures."""
+    """Return the description that is kept beside the figures."""
     return {
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -41,7 +41,7 @@ def _processor() -> str:
 
 
 def _caches() -> list[str]:
-    """Level, kind and size of the first core's caches, as Linux tells them."""
+    """Return level, kind and size of the first core's caches, as Linux reports them."""
     found = []
     for cache in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         level, kind, size = ((cache / name).read_text().strip() for name in ("level", "type", "size"))
@@ -56,7 +56,7 @@ def _memory_gb() -> float | None:
 
 
 def _blas() -> list[str]:
-    """The matrix libraries that NumPy and SciPy have loaded."""
+    """Return the matrix libraries that NumPy and SciPy have loaded."""
     np.ones((2, 2)) @ np.ones((2, 2))
     libraries = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     return sorted(

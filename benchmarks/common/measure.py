@@ -15,7 +15,7 @@ Spread = dict[str, float]  # median, min and max
 
 
 def in_turn(jobs: Mapping[str, Callable[[], Any]], runs: int) -> dict[str, list[float]]:
-    """Seconds of every job in each of `runs` rounds, in which the jobs come one after the other.
+    """Return seconds of every job in each of `runs` rounds, in which the jobs come one after the other.
 
     A round before the first is thrown away: it compiles, and fills caches.
     """
@@ -30,18 +30,18 @@ def in_turn(jobs: Mapping[str, Callable[[], Any]], runs: int) -> dict[str, list[
 
 
 def spread(values: Sequence[float], scale: float = 1.0) -> Spread:
-    """Median, least and largest of some values, times `scale`."""
+    """Return median, least and largest of some values, times `scale`."""
     scaled = [value * scale for value in values]
     return {"median": median(scaled), "min": min(scaled), "max": max(scaled)}
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> Spread:
-    """The spread of a quotient that is taken within each round."""
+    """Return the spread of a quotient that is taken within each round."""
     return spread([a / b for a, b in zip(above, below, strict=True)])
 
 
 def installed(*modules: str) -> bool:
-    """Whether packages are there; says what is left out where they are not."""
+    """Return whether packages are installed; print what is left out where they are not."""
     missing = ", ".join(module for module in modules if find_spec(module) is None)
     if missing:
         print(f"not installed, so left out: {missing} (pip install 'streamgp[benchmarks]')", file=sys.stderr)
@@ -49,13 +49,13 @@ def installed(*modules: str) -> bool:
 
 
 def in_fresh_process(function: Callable[..., Any], *args: Any) -> Any:
-    """The result of a module's function in a process of its own, whose memory has no other history."""
+    """Return the result of a module's function in a process of its own, whose memory has no other history."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(function, *args).result()
 
 
 def memory_mb() -> dict[str, float]:
-    """Resident memory of this process, now and at its highest, in MiB.
+    """Return resident memory of this process, now and at its highest, in MiB.
 
     Read from Linux' own count: `getrusage` would begin with what the parent process held.
     """

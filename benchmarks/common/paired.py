@@ -21,7 +21,7 @@ def compare(
     warmup: int,
     data: Path | None,
 ) -> dict[str, Any]:
-    """What was scored of each set, model and seed; `path` is written after every run.
+    """Score each set, model and seed; `path` is written after every run.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def compare(
 
 
 def cell(of: dict[str, dict[str, float]], what: str, digits: int) -> str:
-    """Mean and standard deviation over the seeds."""
+    """Show the mean and standard deviation over the seeds."""
     values = [run[what] for run in of.values()]
     spread = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
     return f"{mean(values):.{digits}f}{spread}"

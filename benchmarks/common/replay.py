@@ -17,7 +17,7 @@ WARMUP, ROWS = 1_000, 10_000
 def run_experts(
     spec: Spec, X: np.ndarray, y: np.ndarray, seed: int
 ) -> tuple[np.ndarray, np.ndarray, list[FittedExpert]]:
-    """Log density and mean of every expert for every scored row (n, K), y standardised, and the experts."""
+    """Return log density and mean of every expert for every scored row (n, K), y standardised, and the experts."""
     learner = StreamLearner(spec, num_inputs=X.shape[1], warmup=WARMUP, seed=seed)
     list(learner.learn(X[:WARMUP], y[:WARMUP, None]))
     centre, scale = y[:WARMUP].mean(), y[:WARMUP].std()
@@ -33,14 +33,14 @@ def run_experts(
 
 
 def by_basis(experts: list[FittedExpert]) -> list[int]:
-    """The number of each expert's basis."""
+    """Return the number of each expert's basis."""
     bases = list(dict.fromkeys(expert.basis for expert in experts))
     return [bases.index(expert.basis) for expert in experts]
 
 
 @eqx.filter_jit
 def weigh(rule: Any, log_density: jax.Array) -> jax.Array:
-    """The weights before every row."""
+    """Return the weights before every row."""
 
     def step(state: Any, row: jax.Array) -> tuple[Any, jax.Array]:
         return rule.update(state, row), rule.predict(state)

@@ -17,20 +17,20 @@ PIECE = 1024  # rows that the estimators hand over at a time
 
 
 def rows(n: int, inputs: int = 8, outputs: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Standardised inputs and a smooth target."""
+    """Return standardised inputs and a smooth target."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, inputs))
     return X, np.sin(X[:, :1] + np.arange(outputs)) + 0.3 * rng.normal(size=(n, outputs))
 
 
 def expert(basis: Any, diffusion: float) -> Expert:
-    """An expert that stands still, or walks."""
+    """Return an expert that stands still, or walks."""
     dynamics = random_walk(diffusion) if diffusion else static()
     return Expert(basis, jnp.asarray(PRIOR_VAR), jnp.asarray(NOISE_VAR), dynamics)
 
 
 def fourier_experts(bases: int, features: int, levels: tuple[float, ...] = LEVELS, inputs: int = 8) -> list[Expert]:
-    """Experts of so many bases, each at every level of forgetting."""
+    """Return experts of so many bases, each at every level of forgetting."""
     X, _ = rows(50, inputs)
     keys = [jax.random.key(i) for i in range(bases)]
     drawn = [Fourier.from_data(X, num_features=features, start=1.0, key=key) for key in keys]

@@ -39,7 +39,7 @@ class Kept:
     def cell(
         self, data: str, model: str, metric: str = "regret", take: Callable[[list[float]], float] = median
     ) -> str:
-        """Median, or another choice, over the seeds; empty where there is no such run."""
+        """Return median, or another choice, over the seeds; empty where there is no such run."""
         found = [
             run["models"][model][metric]
             for key, run in self.runs.items()
@@ -48,18 +48,18 @@ class Kept:
         return f"{take(found):.3g}" if found else ""
 
     def both(self, model: str) -> str:
-        """Regret of a step, and of an evaluation in brackets, on the paper's function."""
+        """Return regret of a step, and of an evaluation in brackets, on the paper's function."""
         return f"{self.cell('moving-bump', model)} ({self.cell('moving-bump', model, 'per_evaluation')})"
 
 
 def table(rows: Sequence[tuple[str, list[str]]], *columns: str) -> str:
-    """Markdown."""
+    """Render rows as Markdown."""
     lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     return "\n".join(lines + [f"| {name} | {' | '.join(cells)} |" for name, cells in rows])
 
 
 def overview() -> str:
-    """All methods on all problems, beta = 2."""
+    """Compare all methods on all problems, beta = 2."""
     synthetic, sensors = Kept("sparq-synthetic"), Kept("sparq-sensors")
     elsewhere, beyond = Kept("sparq-elsewhere"), Kept("sparq-beyond")
     names = {
@@ -90,7 +90,7 @@ def overview() -> str:
 
 
 def fairness() -> str:
-    """The baselines with as many evaluations: regret, and regret of an evaluation."""
+    """Compare baselines with as many evaluations: regret, and regret of an evaluation."""
     beyond, synthetic = Kept("sparq-beyond"), Kept("sparq-synthetic")
     rules = ("random", "grid", "maximisers")
     rows = [
@@ -119,7 +119,7 @@ def fairness() -> str:
 
 
 def failures() -> str:
-    """What must fail."""
+    """Show what must fail."""
     beyond, sparq = Kept("sparq-beyond"), "SparQ-GP-UCB"
     models = {
         "as in the paper: 6 log t queries, answers as good as observations, [-50, 50]": ("", f"{sparq}, beta log"),
@@ -133,7 +133,7 @@ def failures() -> str:
 
 
 def rules() -> str:
-    """Where side queries should be: median regret, and the worst of the seeds."""
+    """Compare where side queries are: median regret, and the worst of the seeds."""
     beyond, synthetic = Kept("sparq-beyond"), Kept("sparq-synthetic")
     rows = []
     for rule in RULES:
@@ -149,7 +149,7 @@ def rules() -> str:
 
 
 def fewer() -> str:
-    """Reuse and budgets."""
+    """Compare reuse and budgets."""
     beyond = Kept("sparq-beyond")
     variants = {
         "past inputs, 6 log t a step": "",
@@ -165,7 +165,7 @@ def fewer() -> str:
 
 
 def speed_table(steps: dict[str, Any]) -> str:
-    """Milliseconds of a step."""
+    """Return milliseconds of a step."""
     marks = list(next(iter(steps.values()))["ms"])
     rows = [
         (
@@ -179,7 +179,7 @@ def speed_table(steps: dict[str, Any]) -> str:
 
 
 def swap_sentence(swaps: dict[str, float]) -> str:
-    """What a proposal of the chain saves."""
+    """Say what a proposal of the chain saves."""
     ratio = f"A swap proposal takes {swaps['swap']:.1f} us, a fresh determinant {swaps['determinant']:.1f} us"
     return f"{ratio}: {swaps['determinant'] / swaps['swap']:.1f} times as long (38 of 200 points)."
 

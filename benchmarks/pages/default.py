@@ -35,7 +35,7 @@ def _median(runs: dict[str, Any], name: str, candidate: str, score: str) -> floa
 
 
 def _parts(stored: dict[str, Any]) -> str:
-    """What a candidate changes: geometric mean of the nMSE's ratio to the default's, mean difference in PLL."""
+    """Show what a candidate changes: geometric mean of the nMSE's ratio to the default's, mean difference in PLL."""
     runs = stored["runs"]
     lines = [
         "| candidate | filters | experts | nMSE, choosing | PLL, choosing | nMSE, apart | PLL, apart "
@@ -65,7 +65,7 @@ _SIZES = ("filters", "experts")
 
 
 def _rules(runs: dict[str, Any]) -> str:
-    """PLL of the mixture over weight rules on every set beside that of each rule alone; medians over the seeds."""
+    """Show the PLL of the mixture over weight rules on every set beside that of each rule; medians over the seeds."""
     lines = ["| data | auto | " + " | ".join(RULES) + " | auto minus the best |", "|---" * (len(RULES) + 3) + "|"]
     for name in (*CHOOSING, *APART):
         if runs.get(name):
@@ -76,7 +76,7 @@ def _rules(runs: dict[str, Any]) -> str:
 
 
 def _warmups(stored: dict[str, Any]) -> str:
-    """nMSE and PLL of the same later rows, by the length of the warm-up; medians over the seeds."""
+    """Return nMSE and PLL of the same later rows, by the length of the warm-up; medians over the seeds."""
     lengths = sorted({int(length) for of in stored.values() for length in of})
     lines = ["| data | " + " | ".join(f"{n:,} rows" for n in lengths) + " |", "|---" * (len(lengths) + 1) + "|"]
     for name in (*CHOOSING, *APART):
@@ -91,8 +91,8 @@ def _warmups(stored: dict[str, Any]) -> str:
 
 
 def _sets(runs: dict[str, Any]) -> str:
-    """The default on every set: medians over the seeds and, in brackets, the range; rivals where they were run."""
-    rivals = json.loads(BASELINES.read_text())["summary"]
+    """Show the default on every set: medians over seeds, in brackets the range; baselines where they were run."""
+    baselines = json.loads(BASELINES.read_text())["summary"]
     lines = [
         "| data | half | seeds | nMSE | PLL | 95% bands hold | nMSE: last value again | nMSE: HistGradientBoosting |",
         "|---|---|---|---|---|---|---|---|",
@@ -106,8 +106,8 @@ def _sets(runs: dict[str, Any]) -> str:
                 middle, low, high = (f"{v:.{digits}f}" for v in (median(values), min(values), max(values)))
                 cells.append(f"{middle} ({low} to {high})")
             half = "choosing" if name in CHOOSING else "apart"
-            for rival in ("persistence", "boosting_refitted"):
-                found = rivals.get(name, {}).get(rival)
+            for baseline in ("persistence", "boosting_refitted"):
+                found = baselines.get(name, {}).get(baseline)
                 cells.append(f"{found['nmse']['median']:.3g}" if found else "")
             lines.append(f"| {name} | {half} | {len(runs[name])} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -13,11 +13,11 @@ from benchmarks.common.paths import IMAGES, RESULTS_DIR
 
 RESULTS = RESULTS_DIR / "engine.json"
 PICTURE = IMAGES / "engine.png"
-OURS, THEIRS = "#1f5a99", "#b8bec6"
+OURS, BASELINES = "#1f5a99", "#b8bec6"
 
 
 def plot(found: dict[str, Any]) -> None:
-    """Four panels: rows, features, block lengths, single rows; one whose part is missing stays out."""
+    """Draw four panels: rows, features, block lengths, single rows; one whose part is missing stays out."""
     panels = {"growth": (_rows, _features), "block_lengths": (_block_lengths,), "latency": (_latency,)}
     draw: list[tuple[Callable[[Axes, Any], None], Any]] = [
         (panel, found[part]) for part, drawn in panels.items() if part in found for panel in drawn
@@ -39,7 +39,7 @@ def plot(found: dict[str, Any]) -> None:
 
 
 def _with_range(axis: Axes, points: dict[str, dict[str, float]], **style: Any) -> None:
-    """Medians over the numbers that name them, with bars from the least to the largest."""
+    """Draw medians over the numbers that name them, with bars from the least to the largest."""
     x = [int(name) for name in points]
     low, middle, high = (np.array([p[name] for p in points.values()]) for name in ("min", "median", "max"))
     axis.errorbar(x, middle, yerr=[middle - low, high - middle], fmt="o-", markersize=4, capsize=2, **style)
@@ -91,7 +91,7 @@ def _latency(axis: Axes, part: list[dict[str, Any]]) -> None:
             short = name.replace("BayesianLinearRegression", "linear").replace("NormalRegressor", "linear")
             names.append(short + where)
             times.append(us["median"])
-            colours.append(OURS if name.startswith("streamgp") else THEIRS)
+            colours.append(OURS if name.startswith("streamgp") else BASELINES)
     at = np.arange(len(names))[::-1]
     axis.barh(at, times, color=colours, height=0.7)
     for y, value in zip(at, times, strict=True):

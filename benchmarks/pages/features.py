@@ -12,7 +12,7 @@ PICTURE = IMAGES / "features.png"
 
 
 def plot(stored: dict) -> None:
-    """PLL against microseconds a row, one line for each data set, points marked by the number of features."""
+    """Draw PLL against microseconds a row, one line for each data set, points marked by the number of features."""
     figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), sharey=False)
     for name, runs in stored.items():
         order = sorted(runs, key=int)

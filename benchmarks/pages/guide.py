@@ -28,7 +28,7 @@ def pages() -> dict[Path, str]:
 
 
 def dynamics_table(runs: dict[str, Any]) -> str:
-    """PLL of static experts, and what each pace of forgetting adds; medians over the seeds."""
+    """Return PLL of static experts, and what each pace of forgetting adds; medians over the seeds."""
     lines = ["| data | seeds | " + " | ".join(DYNAMICS) + " |", "|---" * (2 + len(DYNAMICS)) + "|"]
     for name, of in runs.items():
         base = median(run["dynamics"]["static"] for run in of.values())
@@ -38,7 +38,7 @@ def dynamics_table(runs: dict[str, Any]) -> str:
 
 
 def delta_table(runs: dict[str, Any]) -> str:
-    """PLL without switching (Bayes), and what each delta adds; medians over the seeds."""
+    """Return PLL without switching (Bayes), and what each delta adds; medians over the seeds."""
     lines = [
         "| data | seeds | Bayes | " + " | ".join(f"{delta:g}" for delta in DELTAS[1:]) + " |",
         "|---" * (2 + len(DELTAS)) + "|",
@@ -51,7 +51,7 @@ def delta_table(runs: dict[str, Any]) -> str:
 
 
 def collapse_table(runs: dict[str, Any]) -> str:
-    """PLL before and after the stream begins to move, and how long the static expert still leads."""
+    """Return PLL before and after the stream begins to move, and how long the static expert still leads."""
     lines = [
         "| rule | PLL while it stands | PLL while it moves | rows led by the static expert while it moves |",
         "|---|---|---|---|",
@@ -65,7 +65,7 @@ def collapse_table(runs: dict[str, Any]) -> str:
 
 
 def plot_dynamics(runs: dict[str, Any]) -> None:
-    """What forgetting adds to the log density, against its pace."""
+    """Draw what forgetting adds to the log density, against its pace."""
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
     for axis, kind, paces in ((axes[0], "walk", WALKS), (axes[1], "revert", [1.0 - decay for decay in DECAYS])):
         names = [name for name in DYNAMICS if name.startswith(kind)]
@@ -84,7 +84,7 @@ def plot_dynamics(runs: dict[str, Any]) -> None:
 
 
 def plot_collapse(runs: dict[str, Any]) -> None:
-    """The weight of the moving expert along the constructed stream, of the first seed."""
+    """Draw the weight of the moving expert along the constructed stream, of the first seed."""
     figure, axis = plt.subplots(figsize=(9, 3.4), layout="constrained")
     for rule in COLLAPSE_RULES:
         weight = runs["0"][rule]["weight"]

@@ -25,7 +25,7 @@ def pages() -> dict[Path, str]:
 
 
 def table_counts(found: dict[str, Any]) -> str:
-    """As Markdown: medians over the seeds."""
+    """Render medians over the seeds as Markdown."""
     lines = [
         "| experts | rate off by (median, 2nd half) | deviance | log probability (truth's) | 50 / 90 / 95% hold |",
         "|---|---|---|---|---|",
@@ -38,7 +38,7 @@ def table_counts(found: dict[str, Any]) -> str:
 
 
 def table_wine(found: dict[str, Any]) -> str:
-    """As Markdown: medians over the seeds."""
+    """Render medians over the seeds as Markdown."""
     lines = ["| model | ranked probability score | log loss | error |", "|---|---|---|---|"]
     for label, runs in found.items():
         rps, loss, error = (median(run[key] for run in runs) for key in ("rps", "log_loss", "error_rate"))
@@ -47,7 +47,7 @@ def table_wine(found: dict[str, Any]) -> str:
 
 
 def table_speed(found: dict[str, Any]) -> str:
-    """As Markdown."""
+    """Render rows a second as Markdown."""
     lines = ["| | streamgp, rows a second | bare loop | ratio |", "|---|---|---|---|"]
     for label, speeds in found.items():
         blocks, rows = speeds.get("blocks"), speeds["row by row"]

@@ -24,7 +24,7 @@ GRID = 16  # tiles on each side, of 16 by 16 pixels
 
 
 def scatter(axis: Axes, some: Images, places: np.ndarray, title: str) -> None:
-    """Every row in the colour of its digit."""
+    """Draw every row in the colour of its digit."""
     axis.set_title(f"{title}: {some.error(places):.1f}% next to another digit", fontsize=10)
     for digit, colour in enumerate(COLOURS):
         rows = places[some.labels == digit]
@@ -32,16 +32,16 @@ def scatter(axis: Axes, some: Images, places: np.ndarray, title: str) -> None:
     _frame(axis, places)
 
 
-def _frame(axis: Axes, places: np.ndarray, room: float = 0.05) -> None:
+def _frame(axis: Axes, places: np.ndarray, margin: float = 0.05) -> None:
     low, high = np.quantile(places, (0.002, 0.998), axis=0)
-    side = room * (high - low)
+    side = margin * (high - low)
     axis.set(
         xticks=[], yticks=[], xlim=(low[0] - side[0], high[0] + side[0]), ylim=(low[1] - side[1], high[1] + side[1])
     )
 
 
 def digits(axis: Axes, whole: Embedded, places: np.ndarray) -> None:
-    """What the leading expert expects at places of a grid, the paler the less it knows."""
+    """Draw what the leading expert expects at places of a grid, the paler the less it knows."""
     axis.set_title("rows expected at places of a grid; pale: unknown", fontsize=10)
     low, high = np.quantile(places, (0.002, 0.998), axis=0)
     x, y = (np.linspace(low[i], high[i], GRID) for i in (0, 1))
@@ -55,6 +55,7 @@ def digits(axis: Axes, whole: Embedded, places: np.ndarray) -> None:
 
 
 def main() -> None:
+    """Embed and draw."""
     X, labels = load("usps", Path(sys.argv[1]), seed=SEED, keep_constant=True)
     some = Images(X, labels, round(0.1 * len(X)), SEED)
     with jax.enable_x64(True):

@@ -25,7 +25,7 @@ SEED = 3  # of five, that in which wgpr has its median error
 
 
 def errors(rows: Split, method: str) -> tuple[np.ndarray, np.ndarray]:
-    """Absolute errors (n,) at the rows to test on, in metres, and the model that predicted each."""
+    """Return absolute errors (n,) at the rows to test on, in metres, and the model that predicted each."""
     one = model(method, 2)
     state, _ = learnt(one, rows, SEED)
     made = one.predict(state, rows.X_test)
@@ -34,7 +34,7 @@ def errors(rows: Split, method: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def panel_of(rows: Split) -> Callable[..., PathCollection]:
-    """Draws one value of every held-out place."""
+    """Return a function that draws one value of every held-out place."""
 
     def panel(axis: Axes, title: str, colours: np.ndarray, **style: Any) -> PathCollection:
         axis.set_title(title, fontsize=10)

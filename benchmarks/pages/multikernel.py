@@ -29,7 +29,7 @@ def pages() -> dict[Path, str]:
 
 
 def table_speed(found: dict[str, Any]) -> str:
-    """As Markdown."""
+    """Render rows a second as Markdown, the paper's below ours."""
     lines = [
         "| | " + " | ".join(f"{name}, {INPUTS[name]} inputs" for name in found) + " | SFG-MKL is faster by |",
         "|---|" + "---|" * (len(found) + 1),
@@ -45,7 +45,7 @@ def table_speed(found: dict[str, Any]) -> str:
 
 
 def table_errors(found: dict[str, Any]) -> str:
-    """As Markdown."""
+    """Render nMSE as Markdown."""
     models = list(next(iter(found.values())))
     lines = ["| nMSE | " + " | ".join(found) + " |", "|---|" + "---|" * len(found)]
     for model in models:
@@ -54,7 +54,7 @@ def table_errors(found: dict[str, Any]) -> str:
 
 
 def table_bands(found: dict[str, Any]) -> str:
-    """As Markdown."""
+    """Render coverage and width of bands as Markdown."""
     lines = ["| data | model | own band holds | its width | conformal holds | its width | unbounded rows |"]
     lines.append("|---|---|---|---|---|---|---|")
     for name, models in found.items():

@@ -19,7 +19,7 @@ OURS, OTHER, BOUND = "#1f5a99", "#c2571a", "#8a919a"
 
 
 def _columns(runs: dict[str, list[dict[str, Any]]], name: str, per_row: bool = False) -> tuple[Any, Any]:
-    """Lengths, and what the seeds found there (seeds, lengths), where it is not missing."""
+    """Return lengths, and what the seeds found there (seeds, lengths), where it is not missing."""
     first = next(iter(runs.values()))
     at = [i for i, point in enumerate(first) if point[name] is not None]
     rows = np.array([first[i]["rows"] for i in at])
@@ -28,14 +28,14 @@ def _columns(runs: dict[str, list[dict[str, Any]]], name: str, per_row: bool = F
 
 
 def _line(axis: Axes, runs: Any, name: str, label: str, per_row: bool = False, **style: Any) -> None:
-    """Median over the seeds, and their range as a band."""
+    """Draw median over the seeds, and their range as a band."""
     rows, values = _columns(runs, name, per_row)
     (line,) = axis.plot(rows, np.median(values, axis=0), marker="o", markersize=3.5, label=label, **style)
     axis.fill_between(rows, values.min(0), values.max(0), color=line.get_color(), alpha=0.15, linewidth=0)
 
 
 def plot(stored: dict[str, Any]) -> None:
-    """Bands on thirty rows; static regret over log T; average switching regret over log T."""
+    """Draw bands on thirty rows; static regret over log T; average switching regret over log T."""
     figure, axes = plt.subplots(1, 3, figsize=(14, 4.2), layout="constrained")
     run = bands(0)
     axes[0].fill_between(
@@ -66,7 +66,7 @@ def plot(stored: dict[str, Any]) -> None:
 
 
 def tables(stored: dict[str, Any]) -> None:
-    """The tables of the page, medians over seeds."""
+    """Print the tables of the page, medians over seeds."""
     titles = {
         "static": {"to_basis": "to the bases", "bound": "Lemma 1", "to_kernel": "to the kernels"},
         "switching": {

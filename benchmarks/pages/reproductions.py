@@ -26,7 +26,7 @@ KEPT = ("of", "rows", "inputs", "models")
 
 
 def outcome(reproduction: Reproduction, stored: dict) -> Outcome:
-    """What the kept runs show: as many trials as every data set has."""
+    """Return what the kept runs show: as many trials as every data set has."""
     runs = stored["runs"]
     sets = list(dict.fromkeys(key.rsplit(" ", 1)[0] for key in runs))
     shown = [
@@ -37,14 +37,14 @@ def outcome(reproduction: Reproduction, stored: dict) -> Outcome:
 
 
 def markdown(table: Table) -> str:
-    """A table of the terminal as one of Markdown."""
+    """Return a table of the terminal as one of Markdown."""
     columns = [[Text.from_markup(str(cell)).plain for cell in column.cells] for column in table.columns]
     lines = [[str(column.header) for column in table.columns], ["---"] * len(columns), *zip(*columns, strict=True)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def leak_table(found: Outcome) -> str:
-    """By how much E-DOEBE is ahead of the best single family, with honest weights and with the leak (medians)."""
+    """Show how far E-DOEBE is ahead of the best single family, with honest weights and with the leak (medians)."""
     lines = ["| data | best single family | E-DOEBE's lead | with the leak |", "|---|---|---|---|"]
     for data in dict.fromkeys(one.data for one in found.shown):
         ours = {m: found.values(data, m, "pll_moment") for m in found.of(data)[0]["models"]}
@@ -56,7 +56,7 @@ def leak_table(found: Outcome) -> str:
 
 
 def local_table(found: Outcome) -> str:
-    """Median RMSE of every model on every data set, and how many local models there were."""
+    """Return median RMSE of every model on every data set, and how many local models there were."""
     sets = list(dict.fromkeys(one.data for one in found.shown))
     names = [DATASETS[data].title for data in sets]
     lines = [f"| RMSE (models) | {' | '.join(names)} |", "|---" * (len(sets) + 1) + "|"]
@@ -72,7 +72,7 @@ def local_table(found: Outcome) -> str:
 
 
 def latent_table(found: Outcome) -> str:
-    """Median error of every method on every data set, and how long it took."""
+    """Return median error of every method on every data set, and how long it took."""
     sets = list(dict.fromkeys(one.data for one in found.shown))
     names = [f"{DATASETS[data].title}, {found.of(data)[0]['rows']:,} rows" for data in sets]
     lines = [f"| error in percent (seconds) | {' | '.join(names)} |", "|---" * (len(sets) + 1) + "|"]

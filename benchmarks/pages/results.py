@@ -34,7 +34,7 @@ def pages() -> dict[Path, str]:
 
 
 def summary(runs: list[dict[str, Any]], *keys: str) -> str:
-    """Median over seeds, with the range where it differs in what is printed."""
+    """Return median over seeds, with the range where it differs in what is printed."""
     values = []
     for run in runs:
         value: Any = run
@@ -50,7 +50,7 @@ def summary(runs: list[dict[str, Any]], *keys: str) -> str:
 
 
 def page(stored: dict[str, Any]) -> str:
-    """docs/results.md."""
+    """Render docs/results.md."""
     runs, baselines = stored["runs"], json.loads(BASELINES.read_text())["summary"]
     lines = [
         "# Results",
@@ -140,7 +140,7 @@ def page(stored: dict[str, Any]) -> str:
 
 
 def readme_table(stored: dict[str, Any]) -> str:
-    """The short table of the README: the default model beside the strongest of what a user would run instead."""
+    """Return the README's short table: the default model beside the strongest of what a user would run instead."""
     baselines = json.loads(BASELINES.read_text())["summary"]
     lines = [
         "| data | nMSE | log density | 95% bands hold | nMSE: last value again | river, best of 3 "

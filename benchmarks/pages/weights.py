@@ -22,12 +22,12 @@ def pages() -> dict[Path, str]:
 
 
 def gains(of: dict[str, Any], rule: str, over: str) -> list[float]:
-    """Of each seed, how much more log density a rule gave to the targets of a set than another."""
+    """Return how much more log density a rule gave to the targets of a set than another, for each seed."""
     return [run["rules"][rule]["pll"] - run["rules"][over]["pll"] for run in of.values()]
 
 
 def table(runs: dict[str, Any]) -> str:
-    """Of each set the PLL of BMA and what each rule adds: medians over the seeds and, in brackets, their range."""
+    """Show the PLL of BMA on each set and what each rule adds: medians over seeds and, in brackets, their range."""
     rules = [rule for rule in RULES[1:] if all(rule in run["rules"] for of in runs.values() for run in of.values())]
     lines = [f"| data | seeds | experts | bma | {' | '.join(rules)} |", "|---" * (4 + len(rules)) + "|"]
     for name in (*MOVING, *STATIC):
@@ -45,7 +45,7 @@ def table(runs: dict[str, Any]) -> str:
 
 
 def tests(runs: dict[str, Any], rules: list[str]) -> str:
-    """Two-sided Wilcoxon signed-rank tests of each rule against BMA and against ``auto``.
+    """Show two-sided Wilcoxon signed-rank tests of each rule against BMA and against ``auto``.
 
     Paired by seed within a set, and over the sets by their medians.
     """
@@ -53,11 +53,11 @@ def tests(runs: dict[str, Any], rules: list[str]) -> str:
     lines.append("|---" * 5 + "|")
     for rule in rules:
         cells = []
-        for rival in ("bma", "auto"):
-            if rule == rival:
+        for baseline in ("bma", "auto"):
+            if rule == baseline:
                 cells += ["", ""]
                 continue
-            each = [gains(of, rule, rival) for of in runs.values()]
+            each = [gains(of, rule, baseline) for of in runs.values()]
             sure = [np.sign(median(gain)) for gain in each if p_value(gain) < 0.05]
             cells.append(f"{sum(s > 0 for s in sure)} / {sum(s < 0 for s in sure)} of {len(each)}")
             cells.append(f"{p_value([median(gain) for gain in each]):.2g}")
@@ -66,7 +66,7 @@ def tests(runs: dict[str, Any], rules: list[str]) -> str:
 
 
 def p_value(gain: list[float]) -> float:
-    """That of the signed-rank test; 1 where all are equal."""
+    """Return that of the signed-rank test; 1 where all are equal."""
     return float(np.asarray(wilcoxon(gain))[1]) if np.any(gain) else 1.0
 
 

@@ -48,7 +48,7 @@ class Spoilt(NamedTuple):
 
 
 def stream(name: str, data: Path | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """A data set, or the generated sine."""
+    """Return a data set, or the generated sine."""
     if name != "sine":
         return load(name, data, ROWS)
     rng = np.random.default_rng(seed)
@@ -84,7 +84,7 @@ def inputs(share: float, sds: float, also_targets: bool = False):
 
 
 def sensor(value: Callable[[Column], Column | float]):
-    """For `LONG` rows the input that goes best with the target says something else; the rows after that count."""
+    """Spoil, for `LONG` rows, the input that goes best with the target; the rows after that count."""
 
     def corrupt(X: Rows, y: Column, seed: int) -> Spoilt:
         with np.errstate(invalid="ignore"):
@@ -99,7 +99,7 @@ def sensor(value: Callable[[Column], Column | float]):
 
 
 def order(of: Callable[[np.ndarray, np.random.Generator], np.ndarray]):
-    """The rows of a stretch in another order, or twice; all count once."""
+    """Reorder the rows of a segment, or repeat them; all count once."""
 
     def corrupt(X: Rows, y: Column, seed: int) -> Spoilt:
         rows = np.arange(len(y))
@@ -156,7 +156,7 @@ OTHERS = {
 
 
 def scores(learner: StreamLearner, spoilt: Spoilt) -> dict:
-    """Scores of the rows that count after the warm-up, from a learner that has just been warmed up."""
+    """Return scores of the rows that count after the warm-up, from a learner that has just been warmed up."""
     X, y, clean, truth = (a[WARMUP:] for a in spoilt)
     means, stds, pits, at = [], [], [], 0
     for info in learner.learn(X, y[:, None]):
@@ -178,7 +178,7 @@ def scores(learner: StreamLearner, spoilt: Spoilt) -> dict:
 
 
 def other(model: str, spoilt: Spoilt, seed: int) -> dict:
-    """The nMSE of another model on the rows that count."""
+    """Return the nMSE of another model on the rows that count."""
     y, shift, scale = standardise(spoilt.y)
     mean = OTHERS[model](standardise(spoilt.X)[0], y, seed)[0]
     error = (shift + scale * mean - spoilt.truth)[WARMUP:][spoilt.clean[WARMUP:]]

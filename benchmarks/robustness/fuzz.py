@@ -76,7 +76,7 @@ def csv_cell(cell: str, separator: str) -> str:
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[bytes, list[str]]:
-    """The bytes of a CSV file, and the options that go with it."""
+    """Draw the bytes of a CSV file, and the options that go with it."""
     likely = not draw(RARELY)
     others = draw(st.lists(st.sampled_from(NAMES), min_size=int(likely), max_size=3, unique=likely))
     header = [*others, "target"] if not draw(RARELY) else others
@@ -129,7 +129,7 @@ def _hung(*_: object) -> None:
     raise Hung
 
 
-def check(content: bytes, words: list[str], room: Path) -> str:
+def check(content: bytes, words: list[str], folder: Path) -> str:
     """Run the command on a file; how that ended, in a word.
 
     Raises
@@ -139,7 +139,7 @@ def check(content: bytes, words: list[str], room: Path) -> str:
     """
     from streamgp.app import cli
 
-    data, out = room / "data.csv", room / "out"
+    data, out = folder / "data.csv", folder / "out"
     data.write_bytes(content)
     shutil.rmtree(out, ignore_errors=True)
     before = signal.signal(signal.SIGALRM, _hung)
@@ -168,13 +168,13 @@ def check(content: bytes, words: list[str], room: Path) -> str:
     assert rows == sorted(set(rows)), "rows out of order, or twice"
     if not done.exit_code:
         there = rows_of(data)
-        told = len(rows) + metrics["skipped_rows"]
-        assert there == told, f"of {there} rows {len(rows)} were predicted and {metrics['skipped_rows']} skipped"
+        counted = len(rows) + metrics["skipped_rows"]
+        assert there == counted, f"of {there} rows {len(rows)} were predicted and {metrics['skipped_rows']} skipped"
     return "stopped early" if done.exit_code else "complete"
 
 
 def rows_of(data: Path) -> int:
-    """The data rows of a file by the reader alone."""
+    """Count the data rows of a file by the reader alone."""
     from streamgp.data.sources import open_source
 
     source = open_source(data)
@@ -192,7 +192,7 @@ def campaign(examples: int, minutes: float, start: int = 0) -> dict[str, Any]:
     ends: Counter[str] = Counter()
     began = time.monotonic()
 
-    with tempfile.TemporaryDirectory() as room:
+    with tempfile.TemporaryDirectory() as folder:
 
         @seed(start)
         @settings(
@@ -206,7 +206,7 @@ def campaign(examples: int, minutes: float, start: int = 0) -> dict[str, Any]:
         def one(made: tuple[bytes, list[str]]) -> None:
             if time.monotonic() - began > 60 * minutes:
                 return
-            ends[check(*made, Path(room))] += 1
+            ends[check(*made, Path(folder))] += 1
             if sum(ends.values()) % 100 == 0:
                 print(
                     f"{sum(ends.values())} of {examples}, {time.monotonic() - began:.0f} s: {dict(ends)}", flush=True
@@ -217,6 +217,7 @@ def campaign(examples: int, minutes: float, start: int = 0) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Run the campaign."""
     campaigns.run(__doc__, "examples", 10_000, campaign)
 
 

@@ -108,13 +108,13 @@ class Call(NamedTuple):
 
 
 def mostly(*values: Any) -> st.SearchStrategy[Any]:
-    """The first value in most cases, or one of the others."""
+    """Draw the first value in most cases, or one of the others."""
     return st.sampled_from((values[0],) * USUALLY_FIRST + values[1:])
 
 
 @st.composite
 def inputs(draw: st.DrawFn, rows: int) -> Any:
-    """Rows of two numbers, nearly always; some of them odd."""
+    """Draw rows of two numbers, nearly always; some of them odd."""
     width = draw(mostly(2, 1, 3, 0))
     X = np.random.default_rng(draw(st.integers(0, 3))).normal(size=(rows, width))
     if X.size:
@@ -129,7 +129,7 @@ def inputs(draw: st.DrawFn, rows: int) -> Any:
 
 @st.composite
 def targets(draw: st.DrawFn, name: str, rows: int) -> Any:
-    """As many targets as rows, nearly always, of the kind that the estimator wants, nearly always."""
+    """Draw as many targets as rows, nearly always, of the kind that the estimator wants, nearly always."""
     rng = np.random.default_rng(draw(st.integers(0, 3)))
     n = draw(mostly(rows, rows + 1, max(rows - 1, 0)))
     usual = {"classifier": "labels", "counts": "counts", "grades": "grades"}.get(name, "numbers")
@@ -159,7 +159,7 @@ def targets(draw: st.DrawFn, name: str, rows: int) -> Any:
 
 @st.composite
 def calls(draw: st.DrawFn) -> tuple[str, list[Call]]:
-    """The name of an estimator, and calls of its methods."""
+    """Draw the name of an estimator, and calls of its methods."""
     name = draw(st.sampled_from(tuple(MAKERS)))
     timed = draw(mostly(False, True))
     made = []
@@ -187,11 +187,11 @@ def calls(draw: st.DrawFn) -> tuple[str, list[Call]]:
 
 
 def first(rows: Any) -> Any:
-    """The first of several rows, where there are any."""
+    """Return the first of several rows, where there are any."""
     return rows[0] if isinstance(rows, np.ndarray | list | pl.Series) and len(rows) else rows
 
 
-def make(model: Any, call: Call, room: Path) -> Any:
+def make(model: Any, call: Call, folder: Path) -> Any:
     """Make one call; the model to go on with."""
     what, X, y, times, levels, number = call
     if what in ("partial_fit", "fit"):
@@ -211,13 +211,13 @@ def make(model: Any, call: Call, room: Path) -> Any:
     elif what == "evaluate":
         evaluate(model, X, y, times=times)
     elif what == "save":
-        model.save(room / "model")
-        return type(model).load(room / "model")
+        model.save(folder / "model")
+        return type(model).load(folder / "model")
     return model
 
 
 def probe(model: Any, timed: bool) -> np.ndarray | None:
-    """What a model says of ordinary rows; None before the first."""
+    """Return what a model predicts for ordinary rows; None before the first."""
     if not model.__sklearn_is_fitted__() or model.n_features_in_ != PROBE.shape[1]:
         return None
     times = np.full(len(PROBE), 1e15) if timed else None
@@ -226,7 +226,7 @@ def probe(model: Any, timed: bool) -> np.ndarray | None:
     return np.stack(model.predict(PROBE, return_std=True, times=times))
 
 
-def check(name: str, made: list[Call], room: Path) -> list[str]:
+def check(name: str, made: list[Call], folder: Path) -> list[str]:
     """Make the calls one after the other; how each ended, in a word.
 
     Raises
@@ -240,11 +240,11 @@ def check(name: str, made: list[Call], room: Path) -> list[str]:
             continue
         fitted = model.__sklearn_is_fitted__()
         rows, before = (model.rows_, probe(model, timed)) if fitted else (0, None)
-        shutil.rmtree(room, ignore_errors=True)
-        room.mkdir()
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
         where = f"{name}, call {len(ends)} ({call.what})"
         try:
-            model = make(model, call, room)
+            model = make(model, call, folder)
         except REFUSALS as refusal:
             said = str(refusal)
             assert said, f"{where}: {type(refusal).__name__} says nothing"
@@ -281,7 +281,7 @@ def campaign(examples: int, minutes: float, start: int = 0) -> dict[str, Any]:
     done = 0
     began = time.monotonic()
 
-    with tempfile.TemporaryDirectory() as room:
+    with tempfile.TemporaryDirectory() as folder:
 
         @seed(start)
         @settings(
@@ -297,7 +297,7 @@ def campaign(examples: int, minutes: float, start: int = 0) -> dict[str, Any]:
             if time.monotonic() - began > 60 * minutes:
                 return
             try:
-                ends.update(check(*made, Path(room) / "room"))
+                ends.update(check(*made, Path(folder) / "work"))
             except AssertionError as failure:
                 if str(failure) not in failures:
                     print(failure, [c._replace(X=repr(c.X)[:300], y=repr(c.y)[:300]) for c in made[1]], flush=True)
@@ -318,6 +318,7 @@ def campaign(examples: int, minutes: float, start: int = 0) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Run the campaign; fail if anything did."""
     found = campaigns.run(__doc__, "examples", 10_000, campaign)
     sys.exit(1 if found["failures"] else 0)
 

@@ -25,7 +25,7 @@ NOISE = 0.1
 
 
 def stream(kind: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and targets; all kinds are the same up to the jump."""
+    """Return inputs and targets; all kinds are the same up to the jump."""
     rng = np.random.default_rng(seed)
     X, noise = rng.uniform(-2, 2, (ROWS, 2)), NOISE * rng.normal(size=ROWS)
     f = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1]
@@ -40,7 +40,7 @@ KINDS = ("level, 10 sd of the noise", "level, 10 sd of the target", "function", 
 
 
 def followed(learner: StreamLearner, X: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """What a learner that stands before the jump makes of it."""
+    """Score a learner that stands before the jump on the rows after it."""
     means, densities, at = [], [], JUMP
     for info in learner.learn(X[JUMP:], y[JUMP:, None]):
         p = info.predictive

@@ -46,7 +46,7 @@ FLAWED = (5, 61, 200, 201, 398)  # rows of which one cell is missing, in the kin
 
 
 def write_data(path: Path, flawed: bool) -> None:
-    """A stream with two targets, labels and times."""
+    """Write a stream with two targets, labels and times."""
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, ROWS))
     y = a + 0.5 * b * np.cos(np.arange(ROWS) / 90) + 0.1 * rng.normal(size=ROWS)
@@ -59,7 +59,7 @@ def write_data(path: Path, flawed: bool) -> None:
 
 
 def command(words: list[str], cache: str, seconds: float, rows: int) -> None:
-    """One process: the command with checkpoints after so many seconds, and parts of so many rows."""
+    """Run the command in this process, with checkpoints after so many seconds, and parts of so many rows."""
     os.environ["XDG_CACHE_HOME"] = cache
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
@@ -83,8 +83,8 @@ def command(words: list[str], cache: str, seconds: float, rows: int) -> None:
 class Campaign:
     """Runs that are killed again and again, and what came of them."""
 
-    def __init__(self, room: Path, seed: int) -> None:
-        self.room = room
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder = folder
         self.random = random.Random(seed)
         self.kills = self.runs = 0
         self.failures: list[str] = []
@@ -94,18 +94,18 @@ class Campaign:
         self.processes.set_forkserver_preload(["streamgp.app.cli", "streamgp.app.run", "streamgp.app.report"])
 
     def start(self, kind: str, out: Path, *words: str, seconds: float = 20.0, rows: int = 1 << 16) -> Any:
-        """A process of the command."""
-        data = self.room / f"{kind}.csv"
+        """Start a process of the command."""
+        data = self.folder / f"{kind}.csv"
         said = ["run", str(data), *COMMON, *KINDS[kind], "--out", str(out), *words]
-        process = self.processes.Process(target=command, args=(said, str(self.room / "cache"), seconds, rows))
+        process = self.processes.Process(target=command, args=(said, str(self.folder / "cache"), seconds, rows))
         process.start()
         return process
 
     def unbroken(self, kind: str) -> tuple[Path, float]:
-        """The directory of a run that nobody kills, and the seconds that it takes once all is compiled."""
+        """Return the directory of a run that nobody kills, and the seconds that it takes once all is compiled."""
         if kind not in self.whole:
-            write_data(self.room / f"{kind}.csv", flawed="bad rows" in kind)
-            out = self.room / f"{kind}, whole"
+            write_data(self.folder / f"{kind}.csv", flawed="bad rows" in kind)
+            out = self.folder / f"{kind}, whole"
             for _ in range(2):
                 began = time.monotonic()
                 process = self.start(kind, out, "--overwrite", seconds=0.0, rows=50)
@@ -115,9 +115,9 @@ class Campaign:
         return self.whole[kind]
 
     def run(self, kind: str, most: int) -> None:
-        """One run, killed until it ends; `most` kills at most, after which it is left to end."""
+        """Run once, killed until it ends; `most` kills at most, after which it is left to end."""
         whole, takes = self.unbroken(kind)
-        out = self.room / f"out {self.runs}"
+        out = self.folder / f"out {self.runs}"
         seconds, rows = self.random.choice((0.0, 0.0, 0.0, 0.05, 20.0)), self.random.choice((7, 50, 1 << 16))
         killed = 0
         for _ in range(LIVES):
@@ -142,7 +142,7 @@ class Campaign:
             self.failures.append(f"{kind}, after {killed} kills, checkpoints every {seconds:g} s: {error}")
 
     def wait(self, process: Any, out: Path, takes: float) -> None:
-        """Until a random moment: by the clock alone, or soon after one of the next checkpoints."""
+        """Wait until a random moment: by the clock alone, or soon after one of the next checkpoints."""
         if self.random.random() < 0.3:
             process.join(self.random.uniform(0.0, takes))
             return
@@ -158,7 +158,7 @@ class Campaign:
         process.join(self.random.uniform(0.0, 0.1))
 
     def stage(self, out: Path) -> str:
-        """Where a run was when it was killed, by what it had written."""
+        """Return where a run was when it was killed, by what it had written."""
         path = out / "checkpoint" / "checkpoint.json"
         if not path.exists():
             return "before the first checkpoint"
@@ -186,8 +186,8 @@ def same(out: Path, whole: Path) -> None:
 def campaign(kills: int, minutes: float, seed: int = 0, kinds: tuple[str, ...] = tuple(KINDS)) -> dict[str, Any]:
     """Kill until there were so many kills, or so many minutes have passed; what happened."""
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as room:
-        work = Campaign(Path(room), seed)
+    with tempfile.TemporaryDirectory() as folder:
+        work = Campaign(Path(folder), seed)
         while work.kills < kills and time.monotonic() - began < 60 * minutes:
             work.run(kinds[work.runs % len(kinds)], min(12, kills - work.kills))
             print(
@@ -208,6 +208,7 @@ def campaign(kills: int, minutes: float, seed: int = 0, kinds: tuple[str, ...] =
 
 
 def main() -> None:
+    """Run the campaign; fail if anything did."""
     found = campaigns.run(__doc__, "kills", 1_000, campaign)
     sys.exit(1 if found["failures"] else 0)
 

@@ -31,13 +31,13 @@ SHARE = 0.1
 
 
 def default(X: Rows, y: Column, seed: int) -> dict:
-    """Scores of the default."""
+    """Return scores of the default."""
     metrics = evaluate(StreamingGPRegressor(warmup=WARMUP, random_state=seed), X, y, progress=False).metrics
     return {name: metrics[name] for name in ("nmse", "pll_standardised", "coverage")}
 
 
 def filled(X: Rows, seed: int) -> Rows:
-    """The rows without gaps, by trees that see all of them."""
+    """Return the rows without gaps, by trees that see all of them."""
     trees = ExtraTreesRegressor(100, min_samples_leaf=2, random_state=seed, n_jobs=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it has not settled after four rounds, and further ones change little
@@ -45,7 +45,7 @@ def filled(X: Rows, seed: int) -> Rows:
 
 
 def lightgbm(X: Rows, y: Column, seed: int) -> dict:
-    """The score of LightGBM."""
+    """Return the score of LightGBM."""
     error = (lightgbm_refitted(X, y, seed)[0] - y)[WARMUP:]
     return {"nmse": float(np.mean(error**2) / y[WARMUP:].var())}
 

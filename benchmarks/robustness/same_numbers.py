@@ -45,7 +45,7 @@ def one(model: str) -> None:
 
 
 def run(model: str, threads: int, cache: str) -> dict:
-    """The same in a process of its own."""
+    """Do the same in a process of its own."""
     environment = os.environ | {
         "OPENBLAS_NUM_THREADS": str(threads),
         "JAX_COMPILATION_CACHE_DIR": cache,
@@ -62,24 +62,24 @@ def main() -> None:
     """Run them all and write what they said."""
     from benchmarks.common.machine import machine
 
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--models", default=",".join(PRESETS), help="with commas; all presets by default")
-    words.add_argument("--processes", type=int, default=20, help="of each model")
-    words.add_argument("--out", type=Path, help="a JSON file; what is there of other models stays")
-    words.add_argument("--cache", default="/tmp/streamgp-same-numbers", help="directory of compiled programs")
-    words.add_argument("--one", help=argparse.SUPPRESS)
-    asked = words.parse_args()
-    if asked.one:
-        one(asked.one)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=",".join(PRESETS), help="with commas; all presets by default")
+    parser.add_argument("--processes", type=int, default=20, help="of each model")
+    parser.add_argument("--out", type=Path, help="a JSON file; what is there of other models stays")
+    parser.add_argument("--cache", default="/tmp/streamgp-same-numbers", help="directory of compiled programs")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        one(args.one)
         return
-    stored = json.loads(asked.out.read_text()) if asked.out and asked.out.exists() else {"models": {}}
+    stored = json.loads(args.out.read_text()) if args.out and args.out.exists() else {"models": {}}
     stored["machine"] = machine()
     busy = subprocess.Popen([sys.executable, "-c", BUSY])
     try:
-        for model in asked.models.split(","):
+        for model in args.models.split(","):
             with ThreadPoolExecutor(2) as pool:
-                threads = [THREADS[i % len(THREADS)] for i in range(asked.processes)]
-                runs = list(pool.map(lambda t, model=model: run(model, t, asked.cache), threads))
+                threads = [THREADS[i % len(THREADS)] for i in range(args.processes)]
+                runs = list(pool.map(lambda t, model=model: run(model, t, args.cache), threads))
             found = sorted({each["hash"] for each in runs})
             stored["models"][model] = {
                 "processes": len(runs),
@@ -88,8 +88,8 @@ def main() -> None:
                 "error_over_std": runs[0]["error_over_std"],
             }
             print(model, stored["models"][model], flush=True)
-            if asked.out:
-                asked.out.write_text(json.dumps(stored, indent=1) + "\n")
+            if args.out:
+                args.out.write_text(json.dumps(stored, indent=1) + "\n")
     finally:
         busy.kill()
     if any(each["values"] > 1 for each in stored["models"].values()):

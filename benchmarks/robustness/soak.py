@@ -43,19 +43,19 @@ GLITCHES, TENTHS = 0.002, 10
 
 
 def kilobytes() -> int:
-    """Memory of this process in use now."""
+    """Return the memory of this process in use now."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
 
 
 def features(X: np.ndarray) -> np.ndarray:
-    """What the experts of the first part see."""
+    """Return what the experts of the first part see."""
     angle = X @ FREQUENCIES.T
     return np.concatenate([np.sin(angle), np.cos(angle)], axis=1) / np.sqrt(PAIRS)
 
 
 def rows(i: int, noise_var: float) -> tuple[np.ndarray, np.ndarray]:
-    """Chunk i of the first part: a function of the features that drifts where there is noise."""
+    """Return chunk i of the first part: a function of the features that drifts where there is noise."""
     rng = np.random.default_rng([7, i])
     X = rng.normal(size=(CHUNK, INPUTS))
     weights = np.random.default_rng(1).normal(size=2 * PAIRS)
@@ -64,7 +64,7 @@ def rows(i: int, noise_var: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def filters(number: int, noise_var: float) -> dict[str, Any]:
-    """The largest differences from square-root filters by expert, and what became of the covariances."""
+    """Return the largest differences from square-root filters by expert, and what became of the covariances."""
     chunks = number // CHUNK
     marks = sorted({int(share * chunks) - 1 for share in (0.01, 0.1, 0.5, 1.0)} - {-1})
     options = [
@@ -109,7 +109,7 @@ def filters(number: int, noise_var: float) -> dict[str, Any]:
 
 
 def default(number: int, noise_var: float) -> dict[str, Any]:
-    """Errors, bands and memory of the default's dynamics and noises over one basis, by tenths of the stream."""
+    """Return errors, bands and memory of the default's dynamics and noises over one basis, by tenths of a stream."""
     model = StreamingGPRegressor(bases=("fourier",), features_per_basis=50, warmup=1000, random_state=0)
     chunks = max(number // (TENTHS * CHUNK), 2)
     tenths = []
@@ -143,25 +143,25 @@ def default(number: int, noise_var: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run what is asked for and write what was found."""
+    """Run the parts and write what was found."""
     from benchmarks.common.machine import machine
 
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--rows", type=int, default=10_000_000)
-    words.add_argument("--parts", default="filters,default", help="filters, default or both")
-    words.add_argument("--noise", default=",".join(NOISE_VARS), help="with commas")
-    words.add_argument("--out", type=Path, help="a JSON file; what is there of other parts stays")
-    asked = words.parse_args()
-    stored = json.loads(asked.out.read_text()) if asked.out and asked.out.exists() else {}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--parts", default="filters,default", help="filters, default or both")
+    parser.add_argument("--noise", default=",".join(NOISE_VARS), help="with commas")
+    parser.add_argument("--out", type=Path, help="a JSON file; what is there of other parts stays")
+    args = parser.parse_args()
+    stored = json.loads(args.out.read_text()) if args.out and args.out.exists() else {}
     stored["machine"] = machine()
-    for part in asked.parts.split(","):
-        for noise in asked.noise.split(","):
+    for part in args.parts.split(","):
+        for noise in args.noise.split(","):
             began = time.monotonic()
-            found = {"filters": filters, "default": default}[part](asked.rows, NOISE_VARS[noise])
-            stored[f"{part}, {noise}"] = {"asked": asked.rows, **found, "seconds": round(time.monotonic() - began)}
+            found = {"filters": filters, "default": default}[part](args.rows, NOISE_VARS[noise])
+            stored[f"{part}, {noise}"] = {"asked": args.rows, **found, "seconds": round(time.monotonic() - began)}
             print(part, noise, json.dumps(stored[f"{part}, {noise}"], indent=1), flush=True)
-            if asked.out:
-                asked.out.write_text(json.dumps(stored, indent=1) + "\n")
+            if args.out:
+                args.out.write_text(json.dumps(stored, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ MARKS = (100, 500, 1_000, 2_000)
 
 
 def step_times(method: str, steps: int, seed: int, **settings: Any) -> list[float]:
-    """Milliseconds of ask and tell, with queries and answers where the method has them, in every step."""
+    """Return milliseconds of ask and tell, with queries and answers where the method has them, in every step."""
     problem = MovingBump()
     fixed = {} if method == "ensemble" else {"hyperparameters": KNOWN}
     optimizer = TimeVaryingOptimizer(problem.space, method, random_state=seed, **fixed, **settings)
@@ -37,7 +37,7 @@ def step_times(method: str, steps: int, seed: int, **settings: Any) -> list[floa
 
 
 def run_steps(seeds: int) -> dict[str, Any]:
-    """Median milliseconds of a step around some steps, and seconds of the first 500."""
+    """Return median milliseconds of a step around some steps, and seconds of the first 500."""
     found: dict[str, Any] = {}
     variants: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in METHODS}
     variants["sparq-gp-ucb, past"] = ("sparq-gp-ucb", {"query_rule": "past", "swaps": 50})
@@ -56,7 +56,7 @@ def run_steps(seeds: int) -> dict[str, Any]:
 
 
 def run_swaps() -> dict[str, float]:
-    """Microseconds of a swap proposal of a chain, and of a fresh determinant (38 of 200 points)."""
+    """Return microseconds of a swap proposal of a chain, and of a fresh determinant (38 of 200 points)."""
     x = np.linspace(-50.0, 50.0, 200)
     K = np.exp(-0.5 * np.square((x[:, None] - x) / 5.0))
     chosen = pivoted_cholesky(lambda i: K[:, i], np.ones(200), 38, tolerance=1e-6).chosen

@@ -32,7 +32,7 @@ BASES, FEATURES = 6, (100, 500)
 
 
 def on_devices(runs: int = RUNS) -> dict[str, dict[str, Spread]]:
-    """Microseconds for a row and expert, by where the filters run, by the number of features."""
+    """Return microseconds for a row and expert, by where the filters run, by the number of features."""
     return {f"F = {features}": _measure(features, runs) for features in FEATURES}
 
 
@@ -55,7 +55,7 @@ def _measure(features: int, runs: int) -> dict[str, Spread]:
 
 
 def main(runs: Annotated[int, typer.Option(min=1, help="Timed runs of each kind.")] = RUNS) -> None:
-    """Measure, print, keep."""
+    """Measure, print and keep."""
     with jax.enable_x64(True):
         found = on_devices(runs)
     backend = jax.default_backend()

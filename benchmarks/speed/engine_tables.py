@@ -7,7 +7,7 @@ from rich.table import Table
 
 
 def tables(found: dict[str, Any]) -> Iterator[Table]:
-    """One table for each part that is there, the machine first."""
+    """Yield one table for each part that is there, the machine first."""
     yield _machine(found["machine"])
     for name, make in _TABLES.items():
         if name in found:
@@ -22,7 +22,7 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _show(value: dict[str, float], unit: str = "") -> str:
-    """A median with its range, all with the digits that it deserves."""
+    """Show a median with its range, all with the digits that it deserves."""
     if unit == "%":
         return f"{value['median']:.0%} ({value['min']:.0%} .. {value['max']:.0%})"
     median, low, high = (_number(value[name]) for name in ("median", "min", "max"))

@@ -25,7 +25,7 @@ ROWS, INPUTS, FEATURES = 15_599, 18, 100  # the shape of the elevators data afte
 
 
 def edoebe() -> tuple[Ensemble, list[Expert]]:
-    """E-DOEBE: six bases, each standing still and walking."""
+    """Make E-DOEBE: six bases, each standing still and walking."""
     X, _ = rows(1000, INPUTS)
     experts, groups = [], []
     for family in ("fourier", "hilbert"):
@@ -44,7 +44,7 @@ def forget(cache: str | None) -> None:
 
 
 def whole_ensemble(runs: int = RUNS) -> dict[str, Any]:
-    """(c): seconds of 12 experts' online phase; the public approach compiles anew in every run, as it does there."""
+    """Time 12 experts' online phase (c); the public approach compiles anew in every run, as it does there."""
     X, y = rows(ROWS, INPUTS)
     model, experts = edoebe()
     target = jnp.asarray(y[:, 0])

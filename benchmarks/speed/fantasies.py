@@ -38,7 +38,7 @@ class ExactGP(gpytorch.models.ExactGP):
 
 
 def jobs(X: np.ndarray, y: np.ndarray) -> tuple[dict[str, Callable[[], None]], dict[str, dict[str, float]]]:
-    """Runs of `ROWS` rows through each model, the number of threads that suits each best, and how accurate it is.
+    """Return runs of `ROWS` rows through each model, the best number of threads for each, and how accurate it is.
 
     Two for each: ``row`` predicts a row, learns it and goes on with the grown model, as a stream would; ``update``
     only learns, each row from the same model whose caches are all filled. The accuracy is the largest relative error
@@ -69,7 +69,7 @@ def _under(exact_up_to: int, run: Callable[..., Any], *args: Any, threads: int |
 
 
 def _best_threads(job: Callable[..., Any]) -> int:
-    """One thread, or one for each core: whichever is faster now."""
+    """Return 1, or the number of cores: whichever is faster now."""
 
     def seconds(threads: int) -> float:
         job(threads=threads)
@@ -81,7 +81,7 @@ def _best_threads(job: Callable[..., Any]) -> int:
 
 
 def _stds(model: Any, X: torch.Tensor, exact_up_to: int) -> torch.Tensor:
-    """Standard deviations of rows, noise included; fills the caches, which `get_fantasy_model` demands."""
+    """Return standard deviations of rows, noise included; fills the caches, which `get_fantasy_model` demands."""
     return _under(exact_up_to, lambda: torch.stack([model.likelihood(model(x[None])).stddev[0] for x in X]))
 
 

@@ -37,7 +37,7 @@ WRITERS: dict[str, Callable[[pl.DataFrame, Path], None]] = {
 
 
 def table(rows: int, seed: int = 0) -> pl.DataFrame:
-    """Friedman's function: ten inputs and the target."""
+    """Generate Friedman's function: ten inputs and the target."""
     X, y = friedman(rows, np.random.default_rng(seed))
     return pl.DataFrame({**{f"x{j}": X[:, j] for j in range(X.shape[1])}, "y": y})
 
@@ -72,7 +72,7 @@ class Stopwatch:
 
 
 def shares(runs: int = RUNS) -> dict[str, Any]:
-    """Shares of a run's wall time, for CSV and Parquet: of all of it, and of what comes after the warm-up."""
+    """Return shares of a run's wall time, for CSV and Parquet: of all of it, and of what comes after the warm-up."""
     return {kind: in_fresh_process(_shares_of, kind, runs) for kind in ("csv", "parquet")}
 
 
@@ -96,7 +96,7 @@ def _shares_of(kind: str, runs: int) -> dict[str, Any]:
 
 
 def _timed_run(path: Path, out: Path) -> dict[str, float]:
-    """Seconds of `streamgp run`: of its calls that read and write, and by the clocks of its own metrics."""
+    """Return seconds of `streamgp run`: of its calls that read and write, and by the clocks of its own metrics."""
     watch = Stopwatch()
     options = RunOptions(str(path), ["y"], make_spec("e-doebe"), out=out, overwrite=True)
     start = time.perf_counter()
@@ -123,7 +123,7 @@ def _timed_run(path: Path, out: Path) -> dict[str, float]:
 
 
 def large_file(runs: int = RUNS) -> dict[str, Any]:
-    """MiB of a process while it reads a large file, and while a linear model learns from it; measured once."""
+    """Return MiB of a process while it reads a large file, and while a linear model learns from it; measured once."""
     del runs
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "large.csv"
@@ -155,7 +155,7 @@ def _read(path: Path) -> dict[str, float]:
 
 
 def _learn(path: Path, out: Path) -> dict[str, float]:
-    """A tenth of the rows, then ten times as many, through `streamgp run --model linear --out`."""
+    """Learn a tenth of the rows, then ten times as many, through `streamgp run --model linear --out`."""
     found = {}
     for name, rows in (("tenth_mb", LARGE_ROWS // 10), ("peak_mb", LARGE_ROWS)):
         options = RunOptions(str(path), ["y"], make_spec("linear"), out=out, overwrite=True, max_rows=rows)

@@ -27,7 +27,7 @@ SWEPT = 4_096
 
 
 def per_row(cubic: bool) -> Callable[..., Any]:
-    """The textbook filter of one expert over precomputed features, one row after another."""
+    """Return the textbook filter of one expert over precomputed features, one row after another."""
 
     def step(state: tuple, row: tuple) -> tuple:
         mean, cov, q = state
@@ -50,7 +50,7 @@ def per_row(cubic: bool) -> Callable[..., Any]:
 
 
 def matrix_products() -> tuple[dict[str, Callable[[], Any]], dict[str, float]]:
-    """Jobs that multiply float64 matrices on all cores, and the floating-point operations of each."""
+    """Return jobs that multiply float64 matrices on all cores, and the floating-point operations of each."""
     rng = np.random.default_rng(0)
     jobs, flops = {}, {}
     for n in (512, 1024, 2048):
@@ -60,7 +60,7 @@ def matrix_products() -> tuple[dict[str, Callable[[], Any]], dict[str, float]]:
 
 
 def against_rows(runs: int = RUNS) -> list[dict[str, Any]]:
-    """(a) and (b): 18 experts on the same rows; microseconds for a row and expert, 4F^2 + 3BF operations each."""
+    """Time (a) and (b): 18 experts on the same rows; us for a row and expert, 4F^2 + 3BF operations each."""
     found = []
     for F in ROWS:
         experts = fourier_experts(6, F)
@@ -92,13 +92,13 @@ def against_rows(runs: int = RUNS) -> list[dict[str, Any]]:
 
 
 def _scan(cubic: bool, y: jax.Array) -> Callable[..., Any]:
-    """All experts through the textbook filter, one after the other: each keeps its covariance in cache."""
+    """Scan all experts with the textbook filter, one after the other: each keeps its covariance in cache."""
     run = jax.jit(lambda Phi, q: jax.lax.map(lambda a: per_row(cubic)(a[0], y, a[1]), (Phi, q)))
     return lambda Phi, q: jax.block_until_ready(run(Phi, q))
 
 
 def block_lengths(runs: int = RUNS) -> dict[str, Any]:
-    """Microseconds for a row and expert at other block lengths, by number of features."""
+    """Return microseconds for a row and expert at other block lengths, by number of features."""
     X, y = rows(SWEPT)
     usual = blocks.BLOCK
     found: dict[str, Any] = {"block": usual, "us": {}}

@@ -26,12 +26,12 @@ PAIR = (0.0, 1e-3)
 
 
 def few_experts() -> Ensemble:
-    """Three experts of one basis: light enough for a million rows."""
+    """Return three experts of one basis: light enough for a million rows."""
     return ensemble(fourier_experts(1, 50), BMA())
 
 
 def growth(runs: int = RUNS) -> dict[str, Any]:
-    """(e): time against rows, features, experts and outputs; memory along the rows."""
+    """Measure (e): time against rows, features, experts and outputs; memory along the rows."""
     model = few_experts()
     X, y = rows(max(LENGTHS))
     seconds = in_turn({str(n): partial(stream, model, X[:n], y[:n]) for n in LENGTHS}, runs)
@@ -48,7 +48,7 @@ def growth(runs: int = RUNS) -> dict[str, Any]:
 
 
 def _per_expert(runs: int, shapes: dict[int, tuple]) -> dict[int, dict[str, float]]:
-    """Microseconds for a row and expert of ensembles of these bases, features, levels of forgetting and outputs."""
+    """Time a row and expert, in microseconds, by bases, features, levels of forgetting and outputs."""
     found = {}
     for name, (bases, features, levels, outputs) in shapes.items():
         X, y = rows(1024, outputs=outputs)
@@ -59,7 +59,7 @@ def _per_expert(runs: int, shapes: dict[int, tuple]) -> dict[int, dict[str, floa
 
 
 def memory_along_rows() -> dict[int, dict[str, float]]:
-    """Resident MiB after so many rows of one stream, whose arrays are there from the start."""
+    """Return resident MiB after so many rows of one stream, whose arrays are there from the start."""
     found = {}
     with jax.enable_x64(True):
         model = few_experts()
@@ -73,7 +73,7 @@ def memory_along_rows() -> dict[int, dict[str, float]]:
 
 
 def memory_per_expert(runs: int = RUNS) -> list[dict[str, float]]:
-    """(f): KiB of an expert: its arrays, and by how much a process with 256 of them is larger than one with 64.
+    """Measure (f): KiB of an expert: its arrays, and how much larger a process is with 256 of them than with 64.
 
     `resident` is what stays; `peak` counts what an update needs beside it. Sizes do not scatter as times do: each is
     measured once, whatever `runs`.
@@ -89,7 +89,7 @@ def memory_per_expert(runs: int = RUNS) -> list[dict[str, float]]:
 
 
 def memory_of(experts: int, features: int) -> dict[str, float]:
-    """MiB of a process that has streamed through an ensemble, and of the ensemble's state."""
+    """Return MiB of a process that has streamed through an ensemble, and of the ensemble's state."""
     with jax.enable_x64(True):
         model = ensemble(fourier_experts(experts // 2, features, PAIR), BMA())
         state, _ = stream(model, *rows(4096))

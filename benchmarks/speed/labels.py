@@ -25,7 +25,7 @@ RESULTS = RESULTS_DIR / "labels.json"
 
 
 def run_speed() -> dict[str, Any]:
-    """Rows a second of 11 and 24 logistic experts, in blocks and row by row, beside river's logistic regression."""
+    """Time 11 and 24 logistic experts, in blocks and row by row, beside river's logistic regression."""
     rng = np.random.default_rng(0)
     n = 4_096
     X = jnp.asarray(rng.normal(size=(n, 4)))
@@ -72,7 +72,7 @@ def run_speed() -> dict[str, Any]:
 
 
 def _row_by_row(Phis: list[jax.Array]) -> Callable[[jax.Array], Any]:
-    """What one would write first: for every row a rank-one update of every expert's covariance, and nothing else."""
+    """Do what one would write first: a rank-one update of every expert's covariance for every row, nothing else."""
     Phi, likelihood = jnp.stack(Phis, axis=1), Logistic(jnp.asarray(0.0))
 
     @jax.jit

@@ -23,13 +23,13 @@ ENSEMBLE = "streamgp, 12 experts of 100 features"
 
 
 def latency(runs: int = RUNS) -> list[dict[str, Any]]:
-    """(d): rounds of `ROWS` single rows each; linear models of 20 and of 100 features, and an ensemble."""
+    """Time (d): rounds of `ROWS` single rows each; linear models of 20 and of 100 features, and an ensemble."""
     with jax.enable_x64(False):  # as a user's process has it
         return [linear(F, runs) for F in (20, 100)] + [whole_ensemble(runs)]
 
 
 def linear(features: int, runs: int) -> dict[str, Any]:
-    """One Bayesian linear regression of so many features; on one thread, as its products are too small for more."""
+    """Time Bayesian linear regression of so many features, on one thread: its products are too small for more."""
     X, y = rows(LEARNT + ROWS, features)
     jobs = {"streamgp, linear": ours(X, y[:, 0], model="linear")}
     if installed("river"):
@@ -44,7 +44,7 @@ def linear(features: int, runs: int) -> dict[str, Any]:
 
 
 def whole_ensemble(runs: int) -> dict[str, Any]:
-    """Twelve experts against an exact Gaussian process that takes in one row."""
+    """Time twelve experts against an exact Gaussian process that takes in one row."""
     X, y = rows(2 * ROWS, INPUTS)
     options = {"bases": ["fourier", "hilbert"], "features_per_basis": 100, "dynamics": [0.0, 1e-3]}
     jobs: dict[str, Callable[[], Any]] = {ENSEMBLE: ours(X, y[:, 0], **options)}
@@ -62,7 +62,7 @@ def whole_ensemble(runs: int) -> dict[str, Any]:
 
 
 def compared(seconds: dict[str, list[float]], ours: str) -> dict[str, Any]:
-    """Microseconds of a row, and every baseline's time over ours."""
+    """Return microseconds of a row, and every baseline's time over ours."""
     return {
         "us": {name: spread(values, 1e6) for name, values in seconds.items()},
         "ratio": {name: ratio(values, seconds[ours]) for name, values in seconds.items() if name != ours},
@@ -70,7 +70,7 @@ def compared(seconds: dict[str, list[float]], ours: str) -> dict[str, Any]:
 
 
 def ours(X: np.ndarray, y: np.ndarray, **options: Any) -> Callable[[], None]:
-    """Rows through `predict_one` and `learn_one`."""
+    """Send rows through `predict_one` and `learn_one`."""
     model = StreamingGPRegressor(warmup=500, **options).partial_fit(X[:LEARNT], y[:LEARNT])
 
     def run() -> None:
@@ -82,7 +82,7 @@ def ours(X: np.ndarray, y: np.ndarray, **options: Any) -> Callable[[], None]:
 
 
 def river(X: np.ndarray, y: np.ndarray) -> Callable[[], None]:
-    """Rows through river's model, which are dictionaries there; making them is not timed."""
+    """Send rows through river's model, which are dictionaries there; making them is not timed."""
     from river import linear_model
 
     model = linear_model.BayesianLinearRegression()
@@ -99,7 +99,7 @@ def river(X: np.ndarray, y: np.ndarray) -> Callable[[], None]:
 
 
 def bayesianbandits(X: np.ndarray, y: np.ndarray) -> Callable[[], None]:
-    """Rows through bayesianbandits' model.
+    """Send rows through bayesianbandits' model.
 
     It has no call that gives a row's standard deviation. The cheapest public one that works it out is
     `sample_marginal`, which draws from the row's predictive distribution; `predict` gives the mean.

@@ -32,7 +32,7 @@ INDUCING, STEPS = 100, 1_000
 
 
 def images(directory: Path | None) -> np.ndarray:
-    """Rows (70,000, 784), with something of the 10,000 images in each repetition that was never seen."""
+    """Return rows (70,000, 784), with something of the 10,000 images in each repetition that was never seen."""
     rng = np.random.default_rng(0)
     if directory is not None and is_at_hand("mnist-t10k", directory):
         X, _ = load("mnist-t10k", directory, keep_constant=True)
@@ -43,7 +43,7 @@ def images(directory: Path | None) -> np.ndarray:
 
 
 def stream(directory: Path | None) -> dict[str, Any]:
-    """All rows by the settings of the estimator: seconds, milliseconds of a row along the stream, and memory."""
+    """Learn all rows by the estimator's settings: seconds, milliseconds of a row along the stream, and memory."""
     X = images(directory)
     before = memory_mb()["now"]
     learner = LatentLearner(LatentSpec(warmup=WARMUP), X.shape[1])
@@ -84,7 +84,7 @@ def _all(parts: Iterator[Any]) -> None:
 
 
 def _timed(of: Any, *names: str) -> list[float]:
-    """The seconds spent in methods from now on."""
+    """Return the seconds that are spent in methods from now on, as a list of one number that is updated."""
     spent = [0.0]
 
     def wrapped(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -102,7 +102,7 @@ def _timed(of: Any, *names: str) -> list[float]:
 
 
 def batches(directory: Path | None, runs: int = 3) -> dict[int, Any]:
-    """Rows a second by the size of the batches, after the warm-up."""
+    """Return rows a second by the size of the batches, after the warm-up."""
     X = images(directory)[: 2_000 + 2 * TIMED]
     learners = {size: LatentLearner(LatentSpec(warmup=WARMUP, batch_size=size), X.shape[1]) for size in BATCHES}
     for learner in learners.values():
@@ -117,7 +117,7 @@ def _all_of(learner: LatentLearner, rows: np.ndarray) -> None:
 
 
 def variational(data: str, directory: Path) -> dict[str, Any]:
-    """GPy's model of all rows beside ours in the stream, in one process: errors in percent, CPU seconds."""
+    """Fit GPy's model of all rows beside ours in the stream, in one process: errors in percent, CPU seconds."""
     from GPy.models import BayesianGPLVM  # pyright: ignore[reportMissingImports]
 
     X, labels = load(data, directory, keep_constant=True)
@@ -141,6 +141,7 @@ def variational(data: str, directory: Path) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Measure and print."""
     words = [word for word in sys.argv[1:] if word != "--gpy"]
     directory = Path(words[0]) if words else None
     if "--gpy" in sys.argv:

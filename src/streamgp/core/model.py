@@ -13,7 +13,7 @@ from streamgp.numerics.standardise import Standardiser
 
 
 class Info(NamedTuple):
-    """What `update` tells about the rows that it has just learnt from.
+    """What `update` reports of the rows that it has just learnt from.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class OnlineModel(Protocol):
     num_outputs: int
 
     def init(self, key: Key[Array, ""]) -> Any:
-        """The state before any row."""
+        """Return the state before any row."""
         ...
 
     def predict(self, state: Any, X: Float[Array, "n d"], times: Float[Array, " n"] | None = None) -> Any:
@@ -96,7 +96,7 @@ class StreamModel(eqx.Module):
 
     @abstractmethod
     def init(self, key: Key[Array, ""], horizon: int = 0) -> Any:
-        """The state before any row, to forecast `horizon` rows ahead."""
+        """Return the state before any row, to forecast `horizon` rows ahead."""
 
     @abstractmethod
     def predict(
@@ -119,24 +119,24 @@ class StreamModel(eqx.Module):
 
     @abstractmethod
     def expert_weights(self, state: Any) -> Float[np.ndarray, " k"]:
-        """How much each expert counts in the next row."""
+        """Return how much each expert counts in the next row."""
 
     def with_prior_weights(self, state: Any, prior_log_weights: Float[AnyArray, " k"] | None) -> Any:
         """Return the state with the weights at their prior, to whose logarithm `prior_log_weights` are added."""
         return state
 
     def single_row(self, inputs: Standardiser, targets: Standardiser, trim: float) -> Any:
-        """What predicts and learns rows that come singly, in the units of the data."""
+        """Return an object that predicts and learns rows that come singly, in the units of the data."""
         raise TypeError(f"{type(self).__name__} has no way of its own for single rows")
 
     def rule_weights(self, state: Any) -> dict[str, float]:
-        """How much each of several weight rules counts for the next row, by name; empty where there is one."""
+        """Return how much each of several weight rules counts for the next row, by name; empty where there is one."""
         return {}
 
     def add_class(self, state: Any, num_classes: int, rows: int) -> tuple["StreamModel", Any]:
-        """The model and its state with one class more than `num_classes`, after so many `rows`."""
+        """Return the model and its state with one class more than `num_classes`, after so many `rows`."""
         raise TypeError(f"{type(self).__name__} has no classes")
 
     def describe_parts(self, state: Any, inputs: Standardiser, targets: Standardiser) -> list[dict[str, Any]]:
-        """What the model has split into, in the units of the data; empty for models that do not split."""
+        """Return the parts that the model has split into, in the units of the data; empty if it does not split."""
         return []

@@ -60,7 +60,7 @@ class ModelFamily(Protocol):
     weighs_warmup: bool
 
     def serves(self, spec: Spec) -> bool:
-        """Whether a model of this specification is one of the family."""
+        """Return whether a model of this specification is one of the family."""
         ...
 
     def fit(

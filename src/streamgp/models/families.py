@@ -11,7 +11,7 @@ FAMILIES: tuple[ModelFamily, ...] = (gaussian, generalised, multikernel, sparse)
 
 
 def family_of(spec: Spec) -> ModelFamily:
-    """The family that serves a specification.
+    """Return the family that serves a specification.
 
     Raises
     ------

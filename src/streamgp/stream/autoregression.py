@@ -22,7 +22,7 @@ _RIDGE = 0.5  # of the columns' variance, times the square of regressors per row
 _REACH = 6.0  # standard deviations at which values are cut before they enter the moments
 _ABSURD = 3.0  # times that, from which on values count for less and less
 _FIRST_REACH = 8.0  # the same, in robust ones, for the first rows
-_LEAST_MOVES = 4  # of the last rows, before a column that stood still is taken to move
+_MIN_MOVES = 4  # of the last rows, before a column that stood still is taken to move
 
 Row = Float[np.ndarray, " d"]
 Rows = Float[np.ndarray, "n d"]
@@ -60,44 +60,44 @@ class RowMoments:
 
     @classmethod
     def of_first(cls, rows: Rows, pairs: Float[np.ndarray, "p k"]) -> "RowMoments":
-        """Of the first rows, with their gaps, and of their pairs (x_t, x_(t-1)), without."""
+        """Return the moments of the first rows, with their gaps, and of their pairs (x_t, x_(t-1)), without."""
         width = rows.shape[1]
         center, scale = np.zeros(width), np.ones(width)
         for j, column in enumerate(rows.T):
             seen = column[~np.isnan(column)]
             if len(seen):
                 center[j] = np.median(seen)
-                scale[j] = _spread(seen - center[j]) or 1.0
+                scale[j] = _robust_std(seen - center[j]) or 1.0
         # A little variance at the start, so that none is zero.
         start = cls(center, scale, np.diag(np.r_[1.0, np.full(2 * width, _START)]), np.full(width, _FIRST_REACH))
         return start._with(pairs, np.zeros_like(start.total))
 
-    def add(self, rows: Rows, pairs: Float[np.ndarray, "p k"], spread: Float[np.ndarray, "m m"]) -> "RowMoments":
-        """With the next rows and their pairs, and the covariance of what was filled in these."""
+    def add(self, rows: Rows, pairs: Float[np.ndarray, "p k"], filled_cov: Float[np.ndarray, "m m"]) -> "RowMoments":
+        """Return the moments with the next rows and their pairs, and the covariance of what was filled in these."""
         deviations = self.scaled(rows) - self.mean
-        recent = np.array([_spread(column[~np.isnan(column)]) for column in deviations.T])
-        return replace(self, reach=_REACH * np.maximum(self.std, recent))._with(pairs, spread)
+        recent = np.array([_robust_std(column[~np.isnan(column)]) for column in deviations.T])
+        return replace(self, reach=_REACH * np.maximum(self.std, recent))._with(pairs, filled_cov)
 
-    def _with(self, pairs: Float[np.ndarray, "p k"], spread: Float[np.ndarray, "m m"]) -> "RowMoments":
+    def _with(self, pairs: Float[np.ndarray, "p k"], filled_cov: Float[np.ndarray, "m m"]) -> "RowMoments":
         z = (pairs - np.tile(self.center, 2)) / np.tile(self.scale, 2)
         middle, reach = np.tile(self.mean, 2), np.tile(self.reach, 2)
-        z = np.column_stack([np.ones(len(z)), middle + _drawn_in(z - middle, reach)])
+        z = np.column_stack([np.ones(len(z)), middle + _draw_in(z - middle, reach)])
         unit = np.r_[1.0, self.scale, self.scale]
         kept = 1.0 - len(pairs) / _MEMORY
-        return replace(self, total=kept * self.total + z.T @ z + spread / np.outer(unit, unit))
+        return replace(self, total=kept * self.total + z.T @ z + filled_cov / np.outer(unit, unit))
 
     def scaled(self, X: np.ndarray) -> np.ndarray:
-        """Rows in units of the moments."""
+        """Return rows in units of the moments."""
         return (X - self.center) / self.scale
 
     @cached_property
     def mean(self) -> Row:
-        """Of every column, in scaled units."""
+        """Mean of every column, in scaled units."""
         return self.total[0, 1 : 1 + len(self.center)] / self.total[0, 0]
 
     @cached_property
     def std(self) -> Row:
-        """Of every column, in scaled units."""
+        """Standard deviation of every column, in scaled units."""
         square = np.diag(self.total)[1 : 1 + len(self.center)] / self.total[0, 0]
         return np.sqrt(np.maximum(square - self.mean**2, 1e-12))
 
@@ -120,17 +120,17 @@ class RowMoments:
         return Autoregression(mean[now] - lag @ mean[last], lag, precision, cross, lag.T @ cross)
 
 
-def _drawn_in(deviations: np.ndarray, reach: np.ndarray) -> np.ndarray:
-    """Deviations of at most `reach`; of those that are absurd, the less the further out they lie."""
+def _draw_in(deviations: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    """Return deviations of at most `reach`; of absurd ones, the less the further out they lie."""
     absurd = np.abs(deviations) > _ABSURD * reach
     less = _ABSURD * np.square(reach) / np.where(absurd, deviations, 1.0)
     return np.where(absurd, less, np.clip(deviations, -reach, reach))
 
 
-def _spread(deviations: np.ndarray) -> float:
-    """A scale that a few glitches do not move: by the median of the deviations that are not zero; 0 of too few."""
+def _robust_std(deviations: np.ndarray) -> float:
+    """Return a scale that a few glitches do not move: by the median of non-zero deviations; 0 of too few."""
     sizes = np.abs(deviations[deviations != 0.0])
-    return 1.4826 * float(np.median(sizes)) if len(sizes) >= _LEAST_MOVES else 0.0
+    return 1.4826 * float(np.median(sizes)) if len(sizes) >= _MIN_MOVES else 0.0
 
 
 class Belief(NamedTuple):
@@ -146,17 +146,17 @@ class Step(NamedTuple):
     now: Belief
     before: Row
     entries: Float[np.ndarray, " m"]  # of (x_t, x_(t-1)) that are not known
-    spread: Float[np.ndarray, "m m"]  # the covariance of those
+    cov: Float[np.ndarray, "m m"]  # the covariance of those
 
 
 def step(moments: RowMoments, last: Belief, x: Row) -> Step:
     """Fill the row `x`, in units of the data, from its own entries and the belief in the row before."""
     width, model, scale = len(x), moments.model, moments.scale
     middle, reach = moments.mean, moments.reach
-    f = middle + _drawn_in(moments.scaled(last.mean) - middle, reach)
+    f = middle + _draw_in(moments.scaled(last.mean) - middle, reach)
     m, b = np.flatnonzero(np.isnan(x)), np.flatnonzero(np.diag(last.cov) > 0.0)
     ahead = model.start + model.lag @ f
-    off = middle + _drawn_in(moments.scaled(x) - middle, reach) - ahead
+    off = middle + _draw_in(moments.scaled(x) - middle, reach) - ahead
     off[m] = 0.0
     V = last.cov[np.ix_(b, b)] / np.outer(scale[b], scale[b])
     omega = np.zeros((len(m) + len(b),) * 2)
@@ -164,22 +164,22 @@ def step(moments: RowMoments, last: Belief, x: Row) -> Step:
     omega[: len(m), len(m) :] = -model.cross[np.ix_(m, b)]
     omega[len(m) :, : len(m)] = omega[: len(m), len(m) :].T
     omega[len(m) :, len(m) :] = model.inner[np.ix_(b, b)] + np.linalg.inv(V + 1e-9 * np.diag(np.diag(V)))
-    spread = np.linalg.inv(omega)
-    moved = spread @ np.r_[-(model.precision[m] @ off), model.cross[:, b].T @ off]
+    joint = np.linalg.inv(omega)
+    moved = joint @ np.r_[-(model.precision[m] @ off), model.cross[:, b].T @ off]
     filled, before = x.copy(), last.mean.copy()
     filled[m] = moments.center[m] + scale[m] * np.clip(
         ahead[m] + moved[: len(m)], (middle - reach)[m], (middle + reach)[m]
     )
     before[b] = moments.center[b] + scale[b] * (f[b] + moved[len(m) :])
     unit = np.r_[scale[m], scale[b]]
-    spread = 0.5 * (spread + spread.T) * np.outer(unit, unit)
+    joint = 0.5 * (joint + joint.T) * np.outer(unit, unit)
     cov = np.zeros((width, width))
-    cov[np.ix_(m, m)] = spread[: len(m), : len(m)]
-    return Step(Belief(filled, cov), before, np.r_[m, width + b], spread)
+    cov[np.ix_(m, m)] = joint[: len(m), : len(m)]
+    return Step(Belief(filled, cov), before, np.r_[m, width + b], joint)
 
 
-def filtered(moments: RowMoments, last: Belief, X: Rows) -> Iterator[tuple[int, Step]]:
-    """The steps of those rows with a gap, or after one, in order."""
+def filter_rows(moments: RowMoments, last: Belief, X: Rows) -> Iterator[tuple[int, Step]]:
+    """Yield the steps of those rows with a gap, or after one, in order."""
     gaps = np.asarray(np.isnan(X).any(axis=1))
     open_ended = bool(last.cov.any())
     for i in range(len(X)):

@@ -39,13 +39,13 @@ class InputBounds(eqx.Module):
 
     @classmethod
     def of(cls, X: Float[np.ndarray, "n d"]) -> "InputBounds":
-        """Bounds from finite rows, at least one; what is `far_out` among them has no say."""
+        """Return the bounds of finite rows, at least one; values that are `far_out` do not count."""
         far = far_out(X)
         return cls._at(np.concatenate([np.where(far, -np.inf, side).max(axis=0) for side in (X, -X)]))
 
     @classmethod
     def none(cls, num_columns: int) -> "InputBounds":
-        """No bounds: before there is any range."""
+        """Return no bounds: before there is any range."""
         return cls._at(np.full(2 * num_columns, np.inf))
 
     @classmethod
@@ -54,12 +54,12 @@ class InputBounds(eqx.Module):
 
     @property
     def limits(self) -> Float[np.ndarray, " sides"]:
-        """The bounds of ``X`` and of ``-X``: no value of either is to be above."""
+        """The bounds of ``X`` and of ``-X``: values of either stay below."""
         edge = np.asarray(self.edge)
         return edge + MARGIN * np.tile(np.add(*np.split(edge, 2)), 2)
 
     def clip(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n d"], Bool[np.ndarray, " n"]]:
-        """Each row, as if it were the next one, moved to the bounds where it lies beyond; and whether it does."""
+        """Return each row, as if the next, moved to the bounds where it lies beyond; and whether it does."""
         above, below = np.split(self.limits, 2)
         clipped = np.minimum(np.maximum(X, -below), above)
         return clipped, ((clipped != X) & ~np.isnan(X)).any(axis=1)
@@ -67,22 +67,22 @@ class InputBounds(eqx.Module):
     def learn(
         self, X: Float[np.ndarray, "n d"]
     ) -> tuple["InputBounds", Float[np.ndarray, "n d"], Bool[np.ndarray, " n"]]:
-        """The bounds after the rows, which come in order, and what `clip` says of each by the bounds before it.
+        """Return the bounds after the rows, in order, and what `clip` gives for each by the bounds before it.
 
         However rows are cut into calls, the outcome is the same.
         """
         bounds, parts = self, []
         while len(X):
-            after, stretch = bounds._until_wider(X)
-            parts.append(bounds.clip(X[:stretch]))
-            bounds, X = after, X[stretch:]
+            after, n = bounds._until_wider(X)
+            parts.append(bounds.clip(X[:n]))
+            bounds, X = after, X[n:]
         if not parts:
             parts.append(bounds.clip(X))
         clipped, beyond = zip(*parts, strict=True)
         return bounds, np.concatenate(clipped), np.concatenate(beyond)
 
     def _until_wider(self, X: Float[np.ndarray, "n d"]) -> tuple["InputBounds", int]:
-        """The bounds after the rows up to the first that widens them, or after all; and how many rows that is."""
+        """Return the bounds after the rows up to the first that widens them, or all; and how many rows that is."""
         sides = np.concatenate([X, -X], axis=1)
         beyond = sides > self.limits
         count, least = np.asarray(self.count), np.asarray(self.least)

@@ -26,11 +26,11 @@ class Origins:
 
     @classmethod
     def empty(cls, horizon: int, width: int) -> "Origins":
-        """Before any row."""
+        """Return what waits before any row."""
         return cls(np.full((horizon, width), np.nan))
 
     def paired(self, X: Float[np.ndarray, "n w"]) -> tuple[Float[np.ndarray, "n w"], "Origins"]:
-        """For the targets of the next rows, the inputs h rows before each; and what waits after those rows."""
+        """Return the inputs h rows before each of the next targets; and what waits after those rows."""
         joined = np.concatenate([self.inputs, X])
         return joined[: len(X)], Origins(joined[len(X) :])
 
@@ -43,7 +43,7 @@ class Forecasts:
     Parameters
     ----------
     parts
-        Stretches of consecutive rows, each with the same experts: the weights of the experts (and of the weight
+        Segments of consecutive rows, each with the same experts: the weights of the experts (and of the weight
         rules, where there are several), and what they forecast.
     """
 
@@ -57,8 +57,8 @@ class Forecasts:
         n = sum(map(_rows, made))
         parts = list(self.parts)
         for part in filter(_rows, made):
-            alike = bool(parts) and _shapes(parts[-1]) == _shapes(part)
-            parts.append(jax.tree.map(lambda *a: np.concatenate(a), parts.pop(), part) if alike else part)
+            fits = bool(parts) and _shapes(parts[-1]) == _shapes(part)
+            parts.append(jax.tree.map(lambda *a: np.concatenate(a), parts.pop(), part) if fits else part)
         came = jax.tree.map(lambda a: a[:n], parts[0])
         parts[0] = jax.tree.map(lambda a: a[n:], parts[0])
         return came, Forecasts(tuple(filter(_rows, parts)))
@@ -69,5 +69,5 @@ def _rows(part: tuple[Any, Any]) -> int:
 
 
 def _shapes(part: tuple[Any, Any]) -> list[tuple[int, ...]]:
-    """Of all arrays, but for the number of rows."""
+    """Return the shapes of all arrays, but for the number of rows."""
     return [np.shape(a)[1:] for a in jax.tree.leaves(part)]

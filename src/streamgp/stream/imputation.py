@@ -1,4 +1,4 @@
-"""Missing inputs filled, each with its uncertainty, from the rest of their row and from the rows before."""
+"""Missing inputs, imputed with their uncertainty from the rest of their row and from the rows before."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.checkpoint.encoding import register
-from streamgp.stream.autoregression import Belief, Row, RowMoments, Rows, filtered, step
+from streamgp.checkpoint.encoding import formerly, register
+from streamgp.stream.autoregression import Belief, Row, RowMoments, Rows, filter_rows, step
 
 REFRESH = 64  # coefficients change at row counts that are multiples of it, however rows are cut
 EARLY = (8, 16, 32)  # and at these
@@ -27,6 +27,7 @@ class Filled(NamedTuple):
     var: Rows
 
 
+@formerly("ColumnsImputer", spread="filled_cov")
 @register
 @dataclass(frozen=True)
 class ColumnsImputer:
@@ -42,7 +43,7 @@ class ColumnsImputer:
         Of the rows up to the last refresh; None before the first.
     raw, pairs
         The last 64 rows, with their gaps; and without, each beside the row before it.
-    spread
+    filled_cov
         Covariance of what was missing in the pairs since the last refresh, summed up.
     """
 
@@ -52,14 +53,16 @@ class ColumnsImputer:
     moments: RowMoments | None
     raw: Rows
     pairs: Float[np.ndarray, "p k"]
-    spread: Float[np.ndarray, "m m"]
+    filled_cov: Float[np.ndarray, "m m"]
 
     @classmethod
     def empty(cls, width: int) -> "ColumnsImputer":
-        """Before any row of so many columns."""
+        """Return what is known before any row of so many columns."""
         nothing = np.zeros((width, width))
-        spread = np.zeros((2 * width + 1,) * 2)
-        return cls(0, np.full(width, np.nan), nothing, None, np.zeros((0, width)), np.zeros((0, 2 * width)), spread)
+        filled_cov = np.zeros((2 * width + 1,) * 2)
+        return cls(
+            0, np.full(width, np.nan), nothing, None, np.zeros((0, width)), np.zeros((0, 2 * width)), filled_cov
+        )
 
     @property
     def width(self) -> int:
@@ -96,7 +99,7 @@ class ColumnsImputer:
         moments = RowMoments.of_first(X, np.zeros((0, 2 * X.shape[1]))) if self.moments is None else self.moments
         start = moments.center + moments.scale * moments.mean
         filled, var = X.copy(), np.zeros_like(X)
-        for i, found in filtered(moments, Belief(start, np.diag(np.square(moments.scale * moments.std))), X):
+        for i, found in filter_rows(moments, Belief(start, np.diag(np.square(moments.scale * moments.std))), X):
             filled[i], var[i] = found.now.mean, np.diag(found.now.cov)
         return Filled(filled, var)
 
@@ -106,7 +109,7 @@ class ColumnsImputer:
         return np.concatenate([self.pairs[:, : self.width], self.last[None]])[-REFRESH:]
 
     def steps(self, scale: Row) -> Row:
-        """How uncertain a single missing entry of each column is; `scale` where nothing is known."""
+        """Return how uncertain a single missing entry of each column is; `scale` where nothing is known."""
         if self.moments is None:
             return scale
         return self.moments.scale / np.sqrt(np.diag(self.moments.model.precision))
@@ -115,14 +118,14 @@ class ColumnsImputer:
         return min(end for end in (*EARLY, self.rows + REFRESH - self.rows % REFRESH) if end > self.rows) - self.rows
 
     def _unlearnt(self, x: Row, center: Row, scale: Row) -> Belief:
-        """Before there are moments: the last value, or the centre."""
+        """Fill a row before there are moments: by the last value, or the centre."""
         gaps = np.isnan(x)
         known = np.where(np.isnan(self.last), center, self.last)
         return Belief(np.where(gaps, known, x), np.diag(np.where(gaps, np.square(scale), 0.0)))
 
     def _learn(self, X: Rows, center: Row, scale: Row) -> tuple[Filled, "ColumnsImputer"]:
         """Learn rows up to the next refresh at most; a single one while there are no moments."""
-        filled, var, spread = X.copy(), np.zeros_like(X), self.spread
+        filled, var, filled_cov = X.copy(), np.zeros_like(X), self.filled_cov
         last = Belief(self.last, self.uncertain)
         now = last
         if self.moments is None:
@@ -130,12 +133,15 @@ class ColumnsImputer:
             filled[0], var[0] = now.mean, np.diag(now.cov)
             pairs = np.concatenate([filled, last.mean[None]], axis=1)[: self.rows]
         else:
-            pairs, spread = np.concatenate([X, np.concatenate([last.mean[None], X[:-1]])], axis=1), spread.copy()
+            pairs, filled_cov = (
+                np.concatenate([X, np.concatenate([last.mean[None], X[:-1]])], axis=1),
+                filled_cov.copy(),
+            )
             width = X.shape[1]
-            for i, found in filtered(self.moments, last, X):
+            for i, found in filter_rows(self.moments, last, X):
                 filled[i], var[i] = found.now.mean, np.diag(found.now.cov)
                 pairs[i] = np.r_[found.now.mean, found.before]
-                spread[np.ix_(1 + found.entries, 1 + found.entries)] += found.spread
+                filled_cov[np.ix_(1 + found.entries, 1 + found.entries)] += found.cov
                 now = found.now
             if not np.isnan(X[-1]).any():
                 now = Belief(X[-1], np.zeros((width, width)))
@@ -146,18 +152,20 @@ class ColumnsImputer:
             uncertain=now.cov,
             raw=np.concatenate([self.raw, X])[-REFRESH:],
             pairs=np.concatenate([self.pairs, pairs])[-REFRESH:],
-            spread=spread,
+            filled_cov=filled_cov,
         )
         return Filled(filled, var), grown._refreshed()
 
     def _refreshed(self) -> "ColumnsImputer":
-        """With the moments of all rows so far, where it is time for that."""
+        """Return it with the moments of all rows so far, where it is time for that."""
         if self.rows not in EARLY and self.rows % REFRESH:
             return self
         if self.rows <= REFRESH or self.moments is None:
-            return replace(self, moments=RowMoments.of_first(self.raw, self.pairs), spread=np.zeros_like(self.spread))
-        moments = self.moments.add(self.raw, self.pairs, self.spread)
-        return replace(self, moments=moments, spread=np.zeros_like(self.spread))
+            return replace(
+                self, moments=RowMoments.of_first(self.raw, self.pairs), filled_cov=np.zeros_like(self.filled_cov)
+            )
+        moments = self.moments.add(self.raw, self.pairs, self.filled_cov)
+        return replace(self, moments=moments, filled_cov=np.zeros_like(self.filled_cov))
 
 
 @register
@@ -173,7 +181,7 @@ class Imputer:
 
     @classmethod
     def empty(cls, width: int) -> "Imputer":
-        """Before any row of so many columns."""
+        """Return what is known before any row of so many columns."""
         count = -(-width // WIDEST)
         ends = [width * i // max(count, 1) for i in range(count + 1)]
         return cls(tuple(ColumnsImputer.empty(stop - start) for start, stop in pairwise(ends)))
@@ -199,7 +207,7 @@ class Imputer:
     def probes(
         self, most: int, scale: Row
     ) -> tuple[Float[np.ndarray, "k d"], Float[np.ndarray, "m d"], Float[np.ndarray, " d"]]:
-        """Rows, at most so many, by which a model may find out what a gap in each column does to its predictions.
+        """Return rows, at most `most`, that show what a gap in each column does to a model's predictions.
 
         Returns
         -------
@@ -224,5 +232,5 @@ class Imputer:
 
 
 def _beside(parts: list[Filled], X: Rows) -> Filled:
-    """The columns of all parts; of no columns, the rows as they are."""
+    """Return the columns of all parts; of no columns, the rows as they are."""
     return Filled(*(np.concatenate(each, axis=1) for each in zip(*parts, strict=True))) if parts else Filled(X, X)

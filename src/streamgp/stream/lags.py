@@ -11,7 +11,7 @@ from streamgp.core import AnyArray
 
 
 def lag_names(targets: Sequence[str], lags: Sequence[int]) -> list[str]:
-    """The names of the columns that lags add, in their order."""
+    """Return the names of the columns that lags add, in their order."""
     return [f"{target} lag {lag}" for lag in lags for target in targets]
 
 
@@ -39,11 +39,11 @@ class LaggedTargets:
 
     @classmethod
     def empty(cls, lags: tuple[int, ...], num_targets: int) -> "LaggedTargets":
-        """Before any row."""
+        """Return what is known before any row."""
         return cls(lags, np.full((max(lags, default=0), num_targets), np.nan))
 
     def widen_next(self, X: Float[np.ndarray, "n d"], fill: Float[AnyArray, " e"]) -> Float[np.ndarray, "n w"]:
-        """Rows of which each is taken as the next one: all get the same last targets."""
+        """Return rows of which each is taken as the next one: all get the same last targets."""
         if not self.lags:
             return X
         past = self._filled(fill)[[-lag for lag in self.lags]].reshape(1, -1)
@@ -56,7 +56,7 @@ class LaggedTargets:
         fill: Float[AnyArray, " e"],
         own: bool = False,
     ) -> Float[np.ndarray, "n w"]:
-        """The next rows of the stream in their order, `y` being their own targets: a row sees those above it.
+        """Return the next rows of the stream in order, `y` being their own targets: a row sees those above it.
 
         With `own` it sees its own too, as its lag 1, and lag l is the target l - 1 rows back: what is known once the
         row is learnt, for forecasts of later ones.
@@ -69,7 +69,7 @@ class LaggedTargets:
         return np.concatenate([X, *(known[end - len(X) : end] for end in ends)], axis=1)
 
     def learn(self, y: Float[np.ndarray, "n e"]) -> "LaggedTargets":
-        """After the rows with the targets `y`."""
+        """Return what is known after the rows with the targets `y`."""
         if not self.lags:
             return self
         known = np.concatenate([self.last, y])

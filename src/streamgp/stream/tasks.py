@@ -1,7 +1,8 @@
-"""What targets are: numbers, labels, counts or grades, and what that changes for the learner."""
+"""What targets are, and what that changes for the learner: regression, classification, counts, ordinal."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,9 @@ import numpy as np
 from streamgp.core import Predictive, StreamModel
 from streamgp.fitting.screening import screen
 from streamgp.likelihoods import AnyPredictive
-from streamgp.models.gaussian.provisional import provisional_ensemble, provisional_scale
+from streamgp.models.base import FittedExpert
+from streamgp.models.gaussian.provisional import provisional_ensemble, provisional_experts, provisional_scale
+from streamgp.models.gaussian.warmup import prior_log_weights
 from streamgp.models.generalised.warmup import provisional_generalised
 from streamgp.models.spec import Spec
 from streamgp.numerics.standardise import Standardiser
@@ -24,56 +27,73 @@ class Task(Protocol):
     """What the learner asks about targets; all arrays of targets are (n, E)."""
 
     def usual(self, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
-        """The targets of the warm-up without glitches, which are to set no scale and not to be fitted."""
+        """Return the targets of the warm-up without glitches, which set no scale and are not fitted."""
         ...
 
     def scale(self, y: np.ndarray, provisional: bool) -> Standardiser:
-        """How targets are standardised, by those of the warm-up, or provisionally by the first of them."""
+        """Return how targets are standardised, by those of the warm-up, or provisionally by the first of them."""
         ...
 
     def provisional(
         self, X: np.ndarray, y: np.ndarray, *, width: int, num_classes: int, time_unit: float, seed: int
     ) -> StreamModel:
-        """The model of the warm-up's rows with inputs of so many columns; `X` and `y` are the rows so far."""
+        """Return the model of the warm-up's rows with inputs of `width` columns; `X` and `y` are the rows so far."""
+        ...
+
+    def best_provisional_expert(self, weights: np.ndarray, width: int, seed: int) -> Any:
+        """Return the provisional expert with the largest weight; None where it is of no use to the fit."""
+        ...
+
+    def prior_log_weights(self, log_density: np.ndarray, experts: Sequence[FittedExpert]) -> np.ndarray | None:
+        """Return what predictions (n, K) of the warm-up's rows add to the prior log weights of the fitted experts."""
         ...
 
     def in_units(self, predictive: AnyPredictive, n: int, targets: Standardiser, num_classes: int) -> AnyPredictive:
-        """The first n rows of a prediction, as NumPy arrays in the units of the targets."""
+        """Return the first n rows of a prediction, as NumPy arrays in the units of the targets."""
         ...
 
     def constant(self, targets: Standardiser) -> list[float | None]:
-        """For each target, its value where it had a single one in the rows that set its scale, else None."""
+        """Return, for each target, its value where it had a single one in the rows that set its scale, else None."""
         ...
 
     def new_class(self, y: np.ndarray, num_classes: int) -> int | None:
-        """The first row whose class is none of the first `num_classes`, if there is one."""
+        """Return the first row whose class is none of the first `num_classes`, if there is one."""
         ...
 
 
 @dataclass(frozen=True)
 class Regression:
-    """Numbers: standardised by the warm-up, and predicted in their own units."""
+    """Regression: targets are standardised by the warm-up, and predicted in their own units."""
 
     spec: Spec
 
     def usual(self, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
-        """The targets, screened where the model is robust."""
+        """Return the targets, screened where the model is robust."""
         return screen(X, y, seed)[0] if self.spec.robust else y
 
     def scale(self, y: np.ndarray, provisional: bool) -> Standardiser:
-        """Mean and standard deviation."""
+        """Return mean and standard deviation of each target."""
         targets = Standardiser.empty(y.shape[1]).update(y)
         return provisional_scale(targets) if provisional else targets
 
     def provisional(
         self, X: np.ndarray, y: np.ndarray, *, width: int, num_classes: int, time_unit: float, seed: int
     ) -> StreamModel:
-        """Experts that do not depend on the rows."""
+        """Return experts that do not depend on the rows."""
         model = provisional_ensemble(width, y.shape[1], seed, self.spec.robust, self.spec.recalibrate)
         return replace(model, time_unit=jnp.asarray(time_unit))
 
+    def best_provisional_expert(self, weights: np.ndarray, width: int, seed: int) -> Any:
+        """Return the filter whose kinds of noise have the largest weight together."""
+        experts = provisional_experts(width, seed)
+        return experts[int(weights.reshape(len(experts), -1).sum(axis=1).argmax())]
+
+    def prior_log_weights(self, log_density: np.ndarray, experts: Sequence[FittedExpert]) -> np.ndarray | None:
+        """Return a tempered sum of log densities, bounded: see `streamgp.models.gaussian.warmup`."""
+        return prior_log_weights(log_density, experts)
+
     def in_units(self, predictive: AnyPredictive, n: int, targets: Standardiser, num_classes: int) -> AnyPredictive:
-        """Location and scale as the targets came."""
+        """Return the prediction with location and scale as the targets came."""
         assert isinstance(predictive, Predictive)
         scale = np.asarray(targets.scale)
         return Predictive(
@@ -86,62 +106,70 @@ class Regression:
         )
 
     def constant(self, targets: Standardiser) -> list[float | None]:
-        """The mean of every target that never varied."""
+        """Return the mean of every target that never varied."""
         return [float(mean) if m2 == 0.0 else None for mean, m2 in zip(targets.mean, targets.m2, strict=True)]
 
     def new_class(self, y: np.ndarray, num_classes: int) -> int | None:
-        """None."""
+        """Return None: there are no classes."""
         return None
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts and grades: neither screened nor scaled."""
+    """Counts and ordinal targets: neither screened nor scaled."""
 
     spec: Spec
 
     def usual(self, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
-        """The targets as they are."""
+        """Return the targets as they are."""
         return y
 
     def scale(self, y: np.ndarray, provisional: bool) -> Standardiser:
-        """The identity."""
+        """Return the identity."""
         return Standardiser.empty(y.shape[1])
 
     def provisional(
         self, X: np.ndarray, y: np.ndarray, *, width: int, num_classes: int, time_unit: float, seed: int
     ) -> StreamModel:
-        """Experts whose likelihood depends on the targets so far."""
+        """Return experts whose likelihood depends on the targets so far."""
         targets = y[:, 0] / np.exp(X[:, -1]) if self.spec.exposure else y[:, 0]
         return provisional_generalised(self.spec, targets, num_classes, width, seed)
 
+    def best_provisional_expert(self, weights: np.ndarray, width: int, seed: int) -> Any:
+        """Return None: provisional experts are of another likelihood than those that are fitted."""
+        return None
+
+    def prior_log_weights(self, log_density: np.ndarray, experts: Sequence[FittedExpert]) -> np.ndarray | None:
+        """Return None: the experts start at their prior."""
+        return None
+
     def in_units(self, predictive: AnyPredictive, n: int, targets: Standardiser, num_classes: int) -> AnyPredictive:
-        """The prediction as it is."""
+        """Return the prediction as it is."""
         return jax.tree.map(lambda a: np.asarray(a)[:n], predictive)
 
     def constant(self, targets: Standardiser) -> list[float | None]:
-        """Nobody asks."""
+        """Return None for each: these targets are not scaled."""
         return [None] * len(np.asarray(targets.mean))
 
     def new_class(self, y: np.ndarray, num_classes: int) -> int | None:
-        """None: grades are all named beforehand."""
+        """Return None: the values of an ordinal target are all named beforehand."""
         return None
 
 
 @dataclass(frozen=True)
 class Classification(Counts):
-    """Labels, by codes from 0: new ones may come at any time."""
+    """Classification: labels by codes from 0; new ones may come at any time."""
 
     def in_units(self, predictive: AnyPredictive, n: int, targets: Standardiser, num_classes: int) -> AnyPredictive:
-        """The prediction, of the classes known so far."""
+        """Return the prediction, of the classes known so far."""
         return replace(super().in_units(predictive, n, targets, num_classes), known=num_classes)
 
     def new_class(self, y: np.ndarray, num_classes: int) -> int | None:
-        """The first row with a code that is too large."""
+        """Return the first row with a code that is too large."""
         new = np.flatnonzero(y[:, 0] >= num_classes)
         return int(new[0]) if len(new) else None
 
 
 def task_of(spec: Spec) -> Task:
-    """The task of a specification."""
+    """Return the task of a specification."""
     return {"regression": Regression, "classification": Classification}.get(spec.task, Counts)(spec)

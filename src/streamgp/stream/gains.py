@@ -1,0 +1,45 @@
+"""How much each column matters to a model: what a gap in it adds to the variance of a prediction."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from streamgp.numerics.batching import BATCH_SIZES
+from streamgp.stream.batches import predict_rows
+from streamgp.stream.settings import StreamSettings
+from streamgp.stream.state import StreamState
+
+PROBES = 1024  # rows that are predicted to find out what the columns matter
+MEASURED_EVERY = BATCH_SIZES[0]  # at row counts that are multiples of it, if anything was missing so far
+
+
+def with_measured_gains(settings: StreamSettings, state: StreamState) -> StreamState:
+    """Return the state with what each column matters, measured by the model of now.
+
+    The gain of a column is the mean squared change of the prediction, in standardised units of the targets, by a unit
+    of the column: see `Imputer.probes`.
+    """
+    return replace(state, inputs=replace(state.inputs, gains=_measured(settings, state)))
+
+
+def with_due_gains(settings: StreamSettings, state: StreamState) -> StreamState:
+    """Return the state with the gains measured again at some row counts, where there are gains at all."""
+    if state.inputs.gains is None or state.rows % MEASURED_EVERY:
+        return state
+    return with_measured_gains(settings, state)
+
+
+def _measured(settings: StreamSettings, state: StreamState) -> np.ndarray:
+    imputer = state.inputs.imputer
+    if not state.model.takes_extra_variance or not state.rows:
+        return np.zeros(imputer.width)
+    last = state.last_time
+    base, moved, steps = imputer.probes(PROBES, state.inputs.scaling.scale)
+
+    def mean(X: np.ndarray) -> np.ndarray:
+        wide = state.inputs.lags.widen_next(X, state.targets.mean)
+        times = None if last is None else np.full(len(X), last)
+        return np.asarray(predict_rows(settings, state, wide, times).mean) / np.asarray(state.targets.scale)
+
+    change = mean(moved).reshape(imputer.width, len(base), -1) - mean(base)
+    return np.square(change).mean(axis=(1, 2)) / np.square(steps)

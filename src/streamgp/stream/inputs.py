@@ -1,0 +1,114 @@
+"""From the rows of X, gaps included, to the inputs that a model is given."""
+
+from dataclasses import dataclass, replace
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float
+
+from streamgp.checkpoint.encoding import register
+from streamgp.models.spec import Spec
+from streamgp.numerics.standardise import Standardiser, robust_standardiser
+from streamgp.stream.bounds import InputBounds
+from streamgp.stream.imputation import Filled, Imputer
+from streamgp.stream.lags import LaggedTargets
+
+MIN_BOUNDED = 16  # rows whose range says how far inputs may go
+MAX_EXTRA = 4.0  # times the variance of the target in the warm-up, for missing inputs of a row
+
+Extra = np.ndarray | None  # (n,) variance that the gaps of each row add, in standardised units of the targets
+
+
+@register
+@dataclass(frozen=True)
+class StreamInputs:
+    """What is known of the inputs after some rows; no method changes it.
+
+    Attributes
+    ----------
+    imputer
+        Fills the gaps of the columns of X, but for an exposure.
+    gains
+        Mean squared change of the prediction by a unit of each column (see `streamgp.stream.gains`); None while
+        nothing was missing.
+    lags
+        The last targets, where they are inputs.
+    bounds
+        How far out the inputs of the model are believed.
+    scaling
+        Of the inputs of the model.
+    """
+
+    imputer: Imputer
+    gains: Float[np.ndarray, " d"] | None
+    lags: LaggedTargets
+    bounds: InputBounds
+    scaling: Standardiser
+
+    @classmethod
+    def empty(cls, spec: Spec, num_inputs: int, num_outputs: int) -> "StreamInputs":
+        """Return what is known before any row."""
+        width = num_inputs + num_outputs * len(spec.lags)
+        return cls(
+            Imputer.empty(num_inputs - spec.exposure),
+            None,
+            LaggedTargets.empty(spec.lags, num_outputs),
+            InputBounds.none(width),
+            Standardiser.empty(width),
+        )
+
+    def fill(self, X: np.ndarray) -> tuple[np.ndarray, Extra]:
+        """Fill each row as if it were the next one."""
+        if not np.isnan(X).any():
+            return X, None
+        return self._with_rest(X, self.imputer.fill(X[:, : self.imputer.width], *self._center_and_scale()))
+
+    def fill_and_learn(self, X: np.ndarray) -> tuple[np.ndarray, Extra, "StreamInputs"]:
+        """Fill the rows in order, each from those before; the imputer learns them."""
+        own = X[:, : self.imputer.width].copy()  # the imputer keeps rows, and the caller may write to its own
+        filled, imputer = self.imputer.learn(own, *self._center_and_scale())
+        return *self._with_rest(X, filled), replace(self, imputer=imputer)
+
+    def refill(self, X: np.ndarray) -> tuple[np.ndarray, Extra]:
+        """Fill all rows of a stream from its beginning by what is known now."""
+        return self._with_rest(X, self.imputer.refill(X[:, : self.imputer.width]))
+
+    def _center_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and scale of the columns that may have gaps."""
+        width = self.imputer.width
+        return np.asarray(self.scaling.mean)[:width], self.scaling.scale[:width]
+
+    def _with_rest(self, X: np.ndarray, filled: Filled) -> tuple[np.ndarray, Extra]:
+        """Return all columns, and the variance that the gaps add."""
+        rows = np.concatenate([filled.X, X[:, filled.X.shape[1] :]], axis=1)
+        if self.gains is None or not filled.var.any():
+            return rows, None
+        return rows, np.minimum(filled.var @ self.gains, MAX_EXTRA)
+
+    def bounded(self, X: np.ndarray) -> tuple[np.ndarray, Bool[np.ndarray, " n"], "StreamInputs"]:
+        """Return rows moved to the bounds where they lie beyond, which did, and what is known after them."""
+        bounds, rows, beyond = self.bounds.learn(X)
+        return rows, beyond, replace(self, bounds=bounds)
+
+    def standardised(self, X: np.ndarray) -> np.ndarray:
+        """Return the model's inputs, within the bounds, centred and scaled."""
+        return self.scaling.transform(self.bounds.clip(X)[0])
+
+    def scaled_by(self, X: np.ndarray, spec: Spec) -> "StreamInputs":
+        """Return the same with scaling and bounds by the rows `X` of a warm-up, lags included."""
+        return replace(self, scaling=_scaling(X, spec), bounds=_bounds(X, spec))
+
+
+def _scaling(X: np.ndarray, spec: Spec) -> Standardiser:
+    """Return mean and scale of the columns; the log of an exposure stays as it is."""
+    columns = X * np.r_[np.ones(X.shape[1] - 1), 0.0] if spec.exposure else X
+    return robust_standardiser(columns) if spec.robust else Standardiser.empty(X.shape[1]).update(columns)
+
+
+def _bounds(X: np.ndarray, spec: Spec) -> InputBounds:
+    """Return the bounds of the rows; none of few rows, and of an exposure."""
+    if not spec.robust or len(X) < MIN_BOUNDED:
+        return InputBounds.none(X.shape[1])
+    columns = X.shape[1] - spec.exposure
+    bounds, none = InputBounds.of(X), InputBounds.none(X.shape[1])
+    return jax.tree.map(lambda a, b: np.where(np.arange(len(a)) % X.shape[1] < columns, a, b), bounds, none)

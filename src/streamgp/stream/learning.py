@@ -1,0 +1,216 @@
+"""How a stream is learnt: which rows go together, and what each batch of them does to the state."""
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+
+from streamgp.core import Info
+from streamgp.likelihoods import AnyPredictive
+from streamgp.numerics.batching import BATCH_SIZES, COMPILED_BATCH_SIZES, concatenate
+from streamgp.numerics.threads import one_blas_thread
+from streamgp.precision import in_float64
+from streamgp.stream.batches import predict_rows, update_rows
+from streamgp.stream.gains import MEASURED_EVERY, with_due_gains, with_measured_gains
+from streamgp.stream.settings import StreamSettings
+from streamgp.stream.state import StreamState
+from streamgp.stream.warmup import Progress, rebuild, rebuild_due, with_warmup_rows
+
+Learnt = tuple[StreamState, Info]
+
+
+def max_batch(settings: StreamSettings, state: StreamState) -> int:
+    """Return how many of the coming rows are learnt in one go at most."""
+    fitted = state.rows >= settings.first_fitted
+    most = BATCH_SIZES[0] if fitted else settings.next_boundary(state.rows) - state.rows
+    return most if state.inputs.gains is None else min(most, MEASURED_EVERY - state.rows % MEASURED_EVERY)
+
+
+@in_float64
+def predict_next(
+    settings: StreamSettings, state: StreamState, X: np.ndarray, times: np.ndarray | None
+) -> AnyPredictive:
+    """Predict each row as if it were the next one, in the units of the targets; inputs may be missing (NaN)."""
+    if state.inputs.gains is None and np.isnan(X).any():
+        state = with_measured_gains(settings, state)
+    X, extra = state.inputs.fill(X)
+    return predict_rows(settings, state, state.inputs.lags.widen_next(X, state.targets.mean), times, extra)
+
+
+@in_float64
+def learn_leading(
+    settings: StreamSettings,
+    state: StreamState,
+    X: np.ndarray,
+    y: np.ndarray,
+    times: np.ndarray | None,
+    progress: Progress,
+) -> Learnt:
+    """Learn as many of the leading rows as go together: at least one, and none beyond the next boundary.
+
+    Rows with a target missing are predicted and nothing else. The rows of the result have a target, or none has; a
+    row with the first label of a class comes alone.
+    """
+    n = min(len(X), max_batch(settings, state))
+    unlabelled = _has_nan(y[:n])
+    if unlabelled[0]:
+        return _pass_over(settings, state, *_first(_leading(unlabelled), X, y, times))
+    n, gaps = _leading(~unlabelled), _has_nan(X[:n])
+    if state.inputs.gains is None and gaps[0]:  # the stream's first gap
+        state = with_measured_gains(settings, state)
+        n = min(n, max_batch(settings, state))
+    if state.inputs.gains is None:
+        n = min(n, _leading(~gaps))
+    new = settings.task.new_class(y[:n], state.num_classes)
+    if new == 0:
+        return _learn_new_class(settings, state, *_first(1, X, y, times), progress)
+    return _learn_batch(settings, state, *_first(n if new is None else new, X, y, times), progress)
+
+
+def _first(
+    n: int, X: np.ndarray, y: np.ndarray, times: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    return X[:n], y[:n], None if times is None else times[:n]
+
+
+def _pass_over(
+    settings: StreamSettings, state: StreamState, X: np.ndarray, y: np.ndarray, times: np.ndarray | None
+) -> Learnt:
+    """Predict rows without a target, each as if it were the next one; they teach nothing."""
+    n = len(X)
+    if settings.horizon:  # the forecast that the next target is to meet
+        predictive, rules = jax.tree.map(lambda a: np.repeat(a[:1], n, axis=0), state.forecasts.parts[0])
+    else:
+        predictive = predict_next(settings, state, X, times)
+        rules = np.tile([*state.rules.values()], (n, 1)) if state.rules else None
+    weights = None if state.model.mixes_experts else np.tile(state.weights, (n, 1))
+    counted = replace(state, imputed_values=state.imputed_values + int(np.isnan(X).sum()))
+    return counted, Info(predictive, np.zeros(n, bool), rules, weights)
+
+
+def _learn_new_class(
+    settings: StreamSettings,
+    state: StreamState,
+    X: np.ndarray,
+    y: np.ndarray,
+    times: np.ndarray | None,
+    progress: Progress,
+) -> Learnt:
+    """Learn a row with a label that no row had before, which was predicted among the classes known so far."""
+    predictive = predict_next(settings, state, X, times)
+    while state.num_classes <= y[0, 0]:
+        state = with_class(settings, state, progress)
+    state, info = _learn_batch(settings, state, X, y, times, progress)
+    return state, info._replace(predictive=predictive)
+
+
+@in_float64
+def with_class(settings: StreamSettings, state: StreamState, progress: Progress = None) -> StreamState:
+    """Return the state with one class more."""
+    more = replace(state, num_classes=state.num_classes + 1)
+    if not state.is_warmed_up:
+        with one_blas_thread():
+            return rebuild(settings, more, progress)
+    model, model_state = state.model.add_class(state.model_state, state.num_classes, state.rows)
+    return replace(more, model=model, model_state=model_state)
+
+
+def _learn_batch(
+    settings: StreamSettings,
+    state: StreamState,
+    X: np.ndarray,
+    y: np.ndarray,
+    times: np.ndarray | None,
+    progress: Progress,
+) -> Learnt:
+    after, info = _advance(settings, state, X, y, times, y, progress)
+    if state.inputs.lags.lags and info.flagged is not None and info.flagged.any():
+        return _learn_without_glitches(settings, state, X, y, times, progress)
+    return after, info
+
+
+def _learn_without_glitches(
+    settings: StreamSettings,
+    state: StreamState,
+    X: np.ndarray,
+    y: np.ndarray,
+    times: np.ndarray | None,
+    progress: Progress,
+) -> Learnt:
+    """Learn rows some of which are outliers: as lags of the rows after them, what was predicted stands for them.
+
+    Which rows are outliers depends on the lags, so that a batch is learnt anew for each that is found in it.
+    """
+    parts = []
+    for at in range(0, len(X), COMPILED_BATCH_SIZES[0]):
+        rows = slice(at, at + COMPILED_BATCH_SIZES[0])
+        past = y[rows].copy()
+        known = np.zeros(len(past), bool)
+        while True:
+            stamps = None if times is None else times[rows]
+            after, info = _advance(settings, state, X[rows], y[rows], stamps, past, progress)
+            found = np.flatnonzero(info.flagged & ~known)
+            if not len(found):
+                break
+            known[found[0]] = True
+            past[found[0]] = np.asarray(info.predictive.mean)[found[0]]
+        state = after
+        parts.append(info)
+    return state, concatenate(parts)
+
+
+def _advance(
+    settings: StreamSettings,
+    state: StreamState,
+    X: np.ndarray,
+    y: np.ndarray,
+    times: np.ndarray | None,
+    past: np.ndarray,
+    progress: Progress,
+) -> Learnt:
+    """Learn rows; `past` are their targets as the rows after them are to see them."""
+    # What BLAS' threads round depends on how many there are: of fits, and of all that is learnt.
+    with one_blas_thread():
+        h = settings.horizon
+        state = with_warmup_rows(state, X, y, times)
+        missing = int(np.isnan(X).sum())
+        X, extra, inputs = state.inputs.fill_and_learn(X)
+        wide = inputs.lags.widen(X, past, state.targets.mean, own=h > 0)
+        pairs, origins = state.origins.paired(wide)
+        first, state = state, replace(state, inputs=inputs, origins=origins)
+        if state.rows < h:  # no inputs go with these targets
+            info = Info(predict_rows(settings, state, wide), np.zeros(len(X), bool))
+        else:
+            state, info = update_rows(settings, state, pairs, y, times, wide if h else None, None if h else extra)
+        state = replace(
+            state,
+            inputs=replace(state.inputs, lags=state.inputs.lags.learn(past)),
+            rows=first.rows + len(X),
+            imputed_values=first.imputed_values + missing,
+        )
+        state = with_due_gains(settings, state)
+        made = [(info.predictive, info.rules)]
+        if rebuild_due(settings, state):
+            state = rebuild(settings, state, progress)
+            if h:  # what is known of the last row is more by now
+                made = [jax.tree.map(lambda a: a[:-1], made[0]), _last_forecast(settings, state)]
+        (predictive, rules), forecasts = state.forecasts.exchange(made)
+        state = replace(state, forecasts=forecasts)
+        jax.block_until_ready(state.model_state)
+    return state, info._replace(predictive=predictive, rules=rules)
+
+
+def _last_forecast(settings: StreamSettings, state: StreamState) -> tuple[AnyPredictive, np.ndarray | None]:
+    """Return the forecast from the last row learnt, and the weights of the rules."""
+    rules = np.asarray([[*state.rules.values()]])
+    return predict_rows(settings, state, state.origins.inputs[-1:]), rules if rules.size else None
+
+
+def _has_nan(rows: np.ndarray) -> np.ndarray:
+    """Return which rows have a NaN."""
+    return np.asarray(np.isnan(rows).any(axis=1))
+
+
+def _leading(flags: np.ndarray) -> int:
+    """Return how many of the flags are set before the first that is not."""
+    return len(flags) if flags.all() else int(np.argmin(flags))

@@ -1,0 +1,84 @@
+"""What a stream's learner is made with, and what follows from it."""
+
+from dataclasses import dataclass
+
+from streamgp.models.base import ModelFamily
+from streamgp.models.families import family_of
+from streamgp.models.spec import Spec
+from streamgp.stream.tasks import Task, task_of
+
+
+@dataclass(frozen=True)
+class StreamSettings:
+    """What a learner is made with; it never changes.
+
+    Parameters
+    ----------
+    spec
+        The model.
+    num_inputs, num_outputs
+        Columns of X and of y.
+    warmup
+        Rows to collect before the fit.
+    seed
+        Seed of everything random.
+    timed
+        Whether every row comes with a time stamp.
+
+    Raises
+    ------
+    ValueError
+        If a basis of `spec` cannot take so many inputs, or the warm-up has no row with the longest lag and horizon;
+        or if there are both times and a horizon: what will have changed depends on a time that is not known yet.
+    """
+
+    spec: Spec
+    num_inputs: int
+    num_outputs: int
+    warmup: int
+    seed: int
+    timed: bool
+
+    def __post_init__(self) -> None:
+        """Check that the parts go together."""
+        self.spec.check(self.width, self.warmup)
+        if self.timed and self.spec.horizon:
+            raise ValueError(
+                f"horizon: expected a stream without times, since that of the row {self.spec.horizon} rows ahead is "
+                f"not known; leave the times out, or make them an input"
+            )
+
+    @property
+    def width(self) -> int:
+        """Inputs of the model: columns of X, and lags."""
+        return self.num_inputs + self.num_outputs * len(self.spec.lags)
+
+    @property
+    def horizon(self) -> int:
+        """How many rows after the last one learnt a forecast is for."""
+        return self.spec.horizon
+
+    @property
+    def first_fitted(self) -> int:
+        """The first row that the fitted model predicts."""
+        return self.warmup + max(self.spec.horizon - 1, 0)
+
+    @property
+    def task(self) -> Task:
+        """What the targets are."""
+        return task_of(self.spec)
+
+    @property
+    def family(self) -> ModelFamily:
+        """The family that fits the model."""
+        return family_of(self.spec)
+
+    @property
+    def weighs_warmup(self) -> bool:
+        """Whether the warm-up's rows set the experts' first weights; not in the papers' models."""
+        return self.spec.robust and self.family.weighs_warmup and self.spec.warmup_posterior == "condition"
+
+    def next_boundary(self, rows: int) -> int:
+        """Return the next row count where something changes: the model is rebuilt, or a horizon ends."""
+        ends = (1 << rows.bit_length(), self.spec.horizon, self.warmup, self.first_fitted)
+        return min(end for end in ends if end > rows)

@@ -1,0 +1,179 @@
+"""All that a learner knows after some rows, as one value: to keep it is to copy it, to put it back is to undo."""
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from streamgp.core import StreamModel
+from streamgp.models.base import FittedExpert
+from streamgp.models.spec import Spec
+from streamgp.numerics.batching import concatenate
+from streamgp.numerics.standardise import Standardiser
+from streamgp.stream.bounds import InputBounds
+from streamgp.stream.forecast_queue import Forecasts, Origins
+from streamgp.stream.imputation import Imputer
+from streamgp.stream.inputs import StreamInputs
+from streamgp.stream.settings import StreamSettings
+
+RawRows = tuple[np.ndarray, np.ndarray, np.ndarray]  # X (n, D) with its gaps, y (n, E) and times (n,)
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """All that a learner knows after some rows; nothing in it is ever written to.
+
+    Attributes
+    ----------
+    rows
+        Rows learnt.
+    num_classes
+        Classes known so far; at least one, since what comes before the first label has code 0 all the same.
+    imputed_values, outside_rows, flagged_rows
+        Inputs filled, rows outside the region of some basis, and outliers.
+    restarted
+        Filters that started again because their numbers were not finite.
+    experts
+        The table of the fitted experts; empty before the fit.
+    warmup_rows
+        The rows of the warm-up so far, in batches; None once it is over.
+    inputs
+        What is known of the inputs.
+    targets
+        How targets are standardised.
+    origins, forecasts
+        What waits, with a horizon.
+    model, model_state
+        The provisional model or the fitted one, and its state.
+    """
+
+    inputs: StreamInputs
+    targets: Standardiser
+    origins: Origins
+    model: StreamModel
+    model_state: Any
+    rows: int = 0
+    num_classes: int = 1
+    imputed_values: int = 0
+    outside_rows: int = 0
+    flagged_rows: int = 0
+    restarted: frozenset[int] = frozenset()
+    experts: tuple[FittedExpert, ...] = ()
+    warmup_rows: tuple[RawRows, ...] | None = ()
+    forecasts: Forecasts = field(default_factory=Forecasts)
+
+    @classmethod
+    def start(cls, settings: StreamSettings, num_classes: int) -> "StreamState":
+        """Return the state before any row; it has no forecasts yet."""
+        inputs = StreamInputs.empty(settings.spec, settings.num_inputs, settings.num_outputs)
+        nothing = np.zeros((0, settings.width)), np.zeros((0, settings.num_outputs))
+        num_classes = max(num_classes, 1)
+        model = settings.task.provisional(
+            *nothing, width=settings.width, num_classes=num_classes, time_unit=1.0, seed=settings.seed
+        )
+        return cls(
+            inputs,
+            Standardiser.empty(settings.num_outputs),
+            Origins.empty(settings.horizon, settings.width),
+            model,
+            model.init(jax.random.key(settings.seed), settings.horizon),
+            num_classes=num_classes,
+            warmup_rows=((np.zeros((0, settings.num_inputs)), nothing[1], np.zeros(0)),),
+        )
+
+    @property
+    def last_time(self) -> float | None:
+        """The time stamp of the last row learnt."""
+        last = float(self.model_state.last_time)
+        return None if np.isnan(last) else last
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The experts' weights for the next row."""
+        return self.model.expert_weights(self.model_state)
+
+    @property
+    def rules(self) -> dict[str, float]:
+        """How much each of several weight rules counts for the next row, by name; empty where there is one."""
+        return self.model.rule_weights(self.model_state) if self.experts else {}
+
+    @property
+    def is_warmed_up(self) -> bool:
+        """Whether the warm-up is over and the fitted model at work."""
+        return self.warmup_rows is None
+
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """Rows of the batches that reach the model."""
+        return self.model.batch_sizes if self.is_warmed_up else self.model.warmup_batch_sizes
+
+    def to_tree(self, settings: StreamSettings) -> dict[str, Any]:
+        """Return everything that a checkpoint needs, as nested dictionaries of plain values, arrays and modules."""
+        return {
+            "imputer": self.inputs.imputer,
+            "gains": self.inputs.gains,
+            "imputed_values": self.imputed_values,
+            "spec": asdict(settings.spec),
+            "num_inputs": settings.num_inputs,
+            "num_outputs": settings.num_outputs,
+            "warmup": settings.warmup,
+            "seed": settings.seed,
+            "timed": settings.timed,
+            "num_classes": self.num_classes,
+            "rows": self.rows,
+            "outside_rows": self.outside_rows,
+            "flagged_rows": self.flagged_rows,
+            "restarted": sorted(self.restarted),
+            "experts": [asdict(expert) for expert in self.experts],
+            "kept": None if self.warmup_rows is None else concatenate(list(self.warmup_rows)),
+            "inputs": self.inputs.scaling,
+            "bounds": self.inputs.bounds,
+            "targets": self.targets,
+            "lags": self.inputs.lags,
+            "origins": self.origins,
+            "forecasts": self.forecasts,
+            "model": self.model,
+            "state": self.model_state,
+        }
+
+    @classmethod
+    def from_tree(cls, tree: dict[str, Any]) -> tuple[StreamSettings, "StreamState"]:
+        """Return what `to_tree` was given, in this version or an earlier one."""
+        names = ("num_inputs", "num_outputs", "warmup", "seed", "timed")
+        settings = StreamSettings(Spec(**tree["spec"]), **{name: tree[name] for name in names})
+        inputs = StreamInputs(
+            tree.get("imputer") or Imputer.empty(settings.num_inputs - settings.spec.exposure),
+            tree.get("gains"),
+            tree["lags"],
+            tree.get("bounds") or InputBounds.none(settings.width),
+            tree["inputs"],
+        )
+        return settings, cls(
+            inputs,
+            tree["targets"],
+            tree["origins"],
+            tree["model"],
+            tree["state"],
+            rows=tree["rows"],
+            num_classes=tree["num_classes"],
+            imputed_values=tree.get("imputed_values", 0),
+            outside_rows=tree["outside_rows"],
+            flagged_rows=tree.get("flagged_rows", 0),
+            restarted=frozenset(tree.get("restarted", ())),
+            experts=tuple(FittedExpert(**expert) for expert in tree["experts"]),
+            warmup_rows=None if tree["kept"] is None else (tree["kept"],),
+            forecasts=tree["forecasts"],
+        )
+
+    def counted(self, outside: Any, flagged: Any, non_finite: Any) -> "StreamState":
+        """Return the state with the flags of some rows counted; a flag that was not looked for is None."""
+        restarted = self.restarted
+        if non_finite is not None and non_finite.any():
+            restarted |= frozenset(np.flatnonzero(non_finite.any(0)).tolist())
+        return replace(
+            self,
+            outside_rows=self.outside_rows + int(outside.sum()),
+            flagged_rows=self.flagged_rows + (0 if flagged is None else int(flagged.sum())),
+            restarted=restarted,
+        )

@@ -1,0 +1,137 @@
+"""The warm-up of a stream: a provisional model that is rebuilt as rows come, and the fit that ends it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from streamgp.core import Info, Predictive
+from streamgp.models.base import FittedModel, WarmupRows
+from streamgp.numerics.batching import concatenate
+from streamgp.stream.batches import update_rows
+from streamgp.stream.forecast_queue import Origins
+from streamgp.stream.gains import with_measured_gains
+from streamgp.stream.lags import LaggedTargets
+from streamgp.stream.settings import StreamSettings
+from streamgp.stream.state import RawRows, StreamState
+
+Progress = Callable[[int, int], None] | None
+
+
+def rebuild_due(settings: StreamSettings, state: StreamState) -> bool:
+    """Return whether the model is to be rebuilt: in the warm-up at rows 1, 2, 4, 8, ..., and at its end."""
+    return not state.is_warmed_up and (state.rows == settings.warmup or state.rows.bit_count() == 1)
+
+
+def with_warmup_rows(state: StreamState, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> StreamState:
+    """Return the state with rows added to those of the warm-up, while it lasts."""
+    if state.warmup_rows is None:
+        return state
+    batch = (X.copy(), y.copy(), np.zeros(len(X)) if times is None else times.copy())
+    return replace(state, warmup_rows=(*state.warmup_rows, batch))
+
+
+def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) -> StreamState:
+    """Standardise by the rows so far and condition a model on them; at the end of the warm-up, a fitted one.
+
+    Call it inside `float64`, with BLAS at one thread.
+    """
+    assert state.warmup_rows is not None
+    spec, task, h = settings.spec, settings.task, settings.horizon
+    X, y, times = rows = concatenate(list(state.warmup_rows))
+    X, extra = state.inputs.refill(X)  # by all that is known by now
+    ends, levels = state.rows == settings.warmup, getattr(state.model_state, "levels", None)
+    usual = task.usual(X, y, settings.seed)
+    targets = task.scale(usual, provisional=not ends)
+    # The first rows' lags are missing still, but now there is a mean to stand in for them.
+    lags = LaggedTargets.empty(spec.lags, settings.num_outputs)
+    widened, inputs = (lags.widen(X, each, targets.mean, own=h > 0) for each in (usual, y))
+    rebuilt = replace(
+        state,
+        warmup_rows=(rows,),
+        targets=targets,
+        inputs=state.inputs.scaled_by(widened, spec),
+        origins=Origins.empty(h, settings.width).paired(inputs)[1],
+    )
+    if ends:
+        # The provisional expert that did best goes on beside the fitted ones; a user's matrix counts these alone.
+        continues = settings.weighs_warmup and spec.rule != "Q"
+        best = task.best_provisional_expert(state.weights, settings.width, settings.seed) if continues else None
+        model, experts = _fit(settings, rebuilt, widened[: state.rows - h], usual[h:], times, best, progress)
+        rebuilt = replace(rebuilt, experts=tuple(experts))
+    else:
+        model = _provisional(settings, state, (X, y, times))
+    prior = model.init(jax.random.key(settings.seed), h)
+    rebuilt, info = replace(rebuilt, model=model, model_state=prior), None
+    if state.rows > h and (not ends or spec.warmup_posterior == "condition"):
+        n, stamps = state.rows - h, times if settings.timed else None
+        rebuilt, info = update_rows(
+            settings, rebuilt, inputs[:n], y[h:], stamps, inputs[h:] if h else None, None if h else extra
+        )
+    if ends:
+        rebuilt = _ended(settings, rebuilt, prior, info, y, times)
+    if levels is not None:  # of targets that set the scale, or were fitted, the levels would tell little
+        rebuilt = replace(rebuilt, model_state=replace(rebuilt.model_state, levels=levels))
+    return rebuilt if state.inputs.gains is None else with_measured_gains(settings, rebuilt)
+
+
+def _ended(
+    settings: StreamSettings, state: StreamState, prior: Any, info: Info | None, y: np.ndarray, times: np.ndarray
+) -> StreamState:
+    """Return the state with which the fitted model begins: the last time, and the experts' first weights."""
+    last_time = jnp.asarray(times[-1]) if settings.timed else prior.last_time
+    model_state = replace(state.model_state, last_time=last_time)
+    # The fit has seen these rows: they may shape the beliefs, but tell little of the race of the experts.
+    log_weights = None if info is None else _prior_log_weights(settings, state, info, y[settings.horizon :])
+    model_state = state.model.with_prior_weights(model_state, log_weights)
+    return replace(state, model_state=model_state, warmup_rows=None)
+
+
+def _provisional(settings: StreamSettings, state: StreamState, rows: RawRows) -> Any:
+    """Return the model of the warm-up's next rows; that of labels and counts depends on the targets so far."""
+    X, y, times = rows
+    return settings.task.provisional(
+        X,
+        y,
+        width=settings.width,
+        num_classes=state.num_classes,
+        time_unit=_time_unit(settings, times),
+        seed=settings.seed,
+    )
+
+
+def _prior_log_weights(settings: StreamSettings, state: StreamState, info: Info, y: np.ndarray) -> np.ndarray | None:
+    """Return what the later half of the warm-up says of the experts, of which some are no good at all."""
+    if not settings.weighs_warmup:
+        return None
+    h = settings.horizon  # so many rows after the one that it was made at a forecast falls due
+    n = (len(y) - h) // 2
+    latest: Predictive = jax.tree.map(lambda a: a[len(y) - h - n : len(y) - h], info.predictive)
+    density = np.asarray(latest.component_log_density(y[len(y) - n :]))
+    return settings.task.prior_log_weights(density / max(h, 1), state.experts)
+
+
+def _time_unit(settings: StreamSettings, times: np.ndarray) -> float:
+    """Return the usual time from one row to the next."""
+    gaps = np.diff(times)
+    return float(np.median(gaps[gaps > 0])) if settings.timed and (gaps > 0).any() else 1.0
+
+
+def _fit(
+    settings: StreamSettings,
+    state: StreamState,
+    X: np.ndarray,
+    y: np.ndarray,
+    times: np.ndarray,
+    provisional_expert: Any,
+    progress: Progress,
+) -> FittedModel:
+    targets = np.asarray((y - state.targets.mean) / state.targets.scale)
+    rows = WarmupRows(state.inputs.standardised(X), targets, state.num_classes, _time_unit(settings, times))
+    fitted = settings.family.fit(
+        settings.spec, rows, seed=settings.seed, progress=progress, provisional_expert=provisional_expert
+    )
+    return jax.block_until_ready(fitted)

@@ -1,0 +1,58 @@
+"""The shape of the package: which module may import which, and what importing it does to a process."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.process
+
+ROOT = Path(__file__).parents[2]
+LINT = "from importlinter.cli import lint_imports; import sys; sys.exit(lint_imports(no_cache=True))"
+
+
+def run_python(code: str, cwd: Path, source: Path) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(source)}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_contracts_are_kept():
+    result = run_python(LINT, ROOT, ROOT / "src")
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "contract"),
+    [
+        ("core/model", "import streamgp.data", "Dependencies point one way"),
+        ("models/sparse/model", "import streamgp.models.multikernel", "A family of models knows no other"),
+        ("app/run", "import streamgp_papers", "The library never imports the papers' tables"),
+        ("core/model", "import matplotlib", "Optional packages stay in app and adapters"),
+        ("numerics/linalg", "import pickle", "No pickle is ever read or written"),
+    ],
+)
+def test_a_forbidden_import_breaks_its_contract(tmp_path: Path, module: str, line: str, contract: str):
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / ".importlinter", tmp_path)
+    with (tmp_path / "src" / "streamgp" / f"{module}.py").open("a") as file:
+        file.write(f"\n{line}\n")
+    result = run_python(LINT, tmp_path, tmp_path / "src")
+    assert result.returncode != 0
+    broken = [row for row in result.stdout.splitlines() if " BROKEN" in row]
+    assert len(broken) == 1, result.stdout
+    assert broken[0].startswith(contract)
+
+
+def test_importing_the_package_leaves_the_process_alone():
+    code = """
+import sys, jax, streamgp
+optional = {"matplotlib", "jinja2", "river", "pandas", "typer", "rich"} & set(sys.modules)
+assert not optional, f"importing streamgp also imports {sorted(optional)}"
+assert not jax.config.jax_enable_x64, "importing streamgp switches float64 on for the whole process"
+"""
+    result = run_python(code, ROOT, ROOT / "src")
+    assert result.returncode == 0, result.stderr

@@ -1,0 +1,124 @@
+"""What is the same in every process: BLAS' threads, whatever other threads do, and results that are there in time."""
+
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from oracles.latent_targets import Gaussian
+from streamgp.bases import Nystrom
+from streamgp.bases.centres import k_means
+from streamgp.fitting.gaussian_evidence import fit_basis
+from streamgp.fitting.laplace_evidence import fit_likelihood
+from streamgp.models.gaussian.fit_tasks import map_in_threads
+from streamgp.models.registry import make_spec
+from streamgp.numerics.threads import one_blas_thread
+from streamgp.stream.learner import StreamLearner
+
+pytestmark = pytest.mark.process
+
+
+def blas_threads() -> set[int]:
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_the_last_of_several_threads_gives_blas_its_threads_back():
+    before = blas_threads()
+    inside, over = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with one_blas_thread():
+            inside.set()
+            over.wait(60)
+
+    thread = threading.Thread(target=other)
+    with one_blas_thread():
+        thread.start()
+        inside.wait(60)
+    while_the_other_works = blas_threads()
+    over.set()
+    thread.join()
+    assert (while_the_other_works, blas_threads()) == ({1}, before)
+
+
+def test_models_fitted_in_two_threads_leave_blas_its_threads():
+    before = blas_threads()
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)), rng.normal(size=(40, 1))
+    spec = make_spec("oebe", bases=["linear", "nystrom"], features_per_basis=4)
+
+    def work() -> None:
+        list(StreamLearner(spec, num_inputs=2, warmup=30).learn(X, y))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert blas_threads() == before
+
+
+def test_an_error_inside_gives_blas_its_threads_back():
+    before = blas_threads()
+    with pytest.raises(KeyError), one_blas_thread(), one_blas_thread():
+        raise KeyError
+    assert blas_threads() == before
+
+
+def test_results_leave_threads_only_when_they_are_computed():
+    slow = jax.jit(lambda a: jax.lax.fori_loop(0, 30, lambda _, b: jnp.tanh(b @ a), a))
+    a = jnp.ones((300, 300))
+    for result in map_in_threads(slow, [a, a, a], True):
+        assert result.is_ready()  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def slow_factors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The factor that a fit works out at its end takes long enough to be missed."""
+    factor = Nystrom.precomputed
+    slow = jax.jit(lambda a: jax.lax.fori_loop(0, 30, lambda _, b: jnp.tanh(b @ b), jnp.full((300, 300), a)).sum())
+
+    def precomputed(self: Nystrom) -> Nystrom:
+        ready = factor(self)
+        return Nystrom(ready.centres, ready.lengthscale, ready.whitening + 0.0 * slow(ready.lengthscale[0]))
+
+    monkeypatch.setattr(Nystrom, "precomputed", precomputed)
+
+
+@pytest.mark.usefixtures("slow_factors")
+def test_a_fit_is_there_when_it_is_returned():
+    rng = np.random.default_rng(0)
+    X, y = jnp.asarray(rng.normal(size=(20, 1))), jnp.asarray(rng.normal(size=(20, 1)))
+    basis = Nystrom(X[:5], jnp.ones(1))
+    fit = fit_basis(basis, X, y)
+    assert isinstance(fit.basis, Nystrom) and isinstance(fit.basis.whitening, jax.Array)
+    assert fit.basis.whitening.is_ready()  # type: ignore[attr-defined]
+    labels = fit_likelihood(basis, Gaussian(jnp.asarray(0.25)), X, y[:, 0])
+    assert labels.basis.whitening.is_ready()  # type: ignore[attr-defined]
+
+
+def test_centres_do_not_depend_on_the_number_of_threads():
+    X = np.random.default_rng(0).normal(size=(2_000, 3))
+    found = []
+    for threads in (1, 2, 4):
+        with threadpool_limits(threads):
+            found.append(np.asarray(k_means(X, 20, jax.random.key(0))))
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+
+
+def test_predictions_of_many_rows_do_not_depend_on_blas_threads():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = X @ [[1.0], [2.0], [-1.0]] + 0.1 * rng.normal(size=(400, 1))
+    learner = StreamLearner(make_spec("oebe", bases=["fourier"], features_per_basis=400), num_inputs=3, warmup=200)
+    list(learner.learn(X[:200], y[:200]))
+    found = []
+    for threads in (1, 2, 4):
+        with threadpool_limits(threads, user_api="blas"):
+            found.append(learner.predict(X[200:250]))
+    for other in found[1:]:
+        np.testing.assert_array_equal(other.var, found[0].var)
+        np.testing.assert_array_equal(other.loc, found[0].loc)

@@ -1,0 +1,255 @@
+"""Streams that depend on their own past: lags equal columns made by hand, in any pieces, and never look ahead."""
+
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+from sklearn.base import clone
+from test_learner import mean_and_std, run, same
+
+from oracles.lagged_rows import widened_by_hand
+from streamgp import StreamingGPRegressor, checkpoint, evaluate
+from streamgp.models.gaussian import family
+from streamgp.models.registry import make_spec
+from streamgp.models.spec import Spec
+from streamgp.stream.learner import StreamLearner
+
+pytestmark = pytest.mark.slow
+
+ROWS, WARMUP, LAGS = 120, 40, (1, 3, 20)
+SMALL: dict[str, Any] = {"bases": ["linear", "rbf"], "features_per_basis": 5, "dynamics": ["static", "walk 0.001"]}
+# Where the model is made anew; the last stretch ends with the stream.
+BOUNDARIES = (0, 1, 2, 4, 8, 16, 32, WARMUP, ROWS)
+
+
+@cache
+def stream(outputs: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Targets far from zero that swing by themselves, pushed a little by the inputs."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(ROWS, 2))
+    y = np.zeros((ROWS, outputs))
+    for i in range(1, ROWS):
+        y[i] = 0.8 * y[i - 1] - 0.4 * y[i - min(i, 3)] + 0.5 * X[i, :1] + 0.3 * rng.normal(size=outputs)
+    return X, 1e4 + 7.0 * y
+
+
+def new(lags: tuple[int, ...] = LAGS, outputs: int = 1, model: str = "linear", **options: Any) -> StreamLearner:
+    spec = make_spec(model, lags=lags, **options)
+    return StreamLearner(spec, num_inputs=2, num_outputs=outputs, warmup=WARMUP, seed=2)
+
+
+@pytest.mark.parametrize(("outputs", "chunk"), [(1, ROWS), (1, 7), (1, 1), (2, 64)])
+def test_lags_are_columns_made_by_hand(outputs: int, chunk: int):
+    """The oracle knows of no lags: it learns widened rows one by one, afresh for each stretch of the warm-up.
+
+    In each the missing lags are the mean target of the rows before it.
+    """
+    X, y = stream(outputs)
+    means, stds = run(new(outputs=outputs, model="e-doebe", **SMALL), chunk, X, y)
+    for start, end in pairwise(BOUNDARIES):
+        fill = y[:start].mean(0) if start else np.zeros(outputs)
+        wide = widened_by_hand(X, y, LAGS, fill)
+        spec = make_spec("e-doebe", **SMALL)
+        plain = StreamLearner(spec, num_inputs=wide.shape[1], num_outputs=outputs, warmup=WARMUP, seed=2)
+        list(plain.learn(wide[:start], y[:start]))
+        found = run(plain, 1, wide[start:end], y[start:end])
+        np.testing.assert_allclose(means[start:end], found[0], rtol=1e-9)
+        np.testing.assert_allclose(stds[start:end], found[1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("row", [0, 5, 23, WARMUP, 101])
+def test_a_restored_stream_goes_on_bit_for_bit(row: int, tmp_path: Path):
+    X, y = stream()
+    unbroken = new()
+    list(unbroken.learn(X[:row], y[:row]))
+    checkpoint.save(tmp_path, unbroken.to_tree(), {})
+    restored = StreamLearner.from_tree(checkpoint.load(tmp_path)[0])
+    assert same(restored, unbroken)
+    np.testing.assert_array_equal(run(restored, 13, X[row:], y[row:]), run(unbroken, 13, X[row:], y[row:]))
+    assert same(restored, unbroken)
+
+
+@given(
+    row=st.integers(0, ROWS - 2),
+    size=st.sampled_from([1.0, 1e4, 1e9]),
+    seed=st.integers(0, 2**32 - 1),
+    to_the_end=st.booleans(),
+)
+@settings(max_examples=12, deadline=None)
+def test_no_prediction_has_seen_its_target_or_anything_later(row: int, size: float, seed: int, to_the_end: bool):
+    X, y = stream()
+    y = y.copy()
+    changed = slice(row, None) if to_the_end else slice(row, row + 1)
+    y[changed] += size * (1.0 + np.random.default_rng(seed).random(size=y[changed].shape))
+    found, expected = run(new(), ROWS, X, y), undisturbed()
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a[: row + 1], b[: row + 1])
+    assert found[0][row + 1] != expected[0][row + 1]
+
+
+@cache
+def undisturbed() -> tuple[np.ndarray, np.ndarray]:
+    return run(new(), ROWS, *stream())
+
+
+def test_predict_takes_each_row_as_the_next_one():
+    X, y = stream()
+    model = new()
+    for row in (0, 2, 20, 40, 41, 100):
+        at = model.rows
+        list(model.learn(X[at:row], y[at:row]))
+        before = model.to_tree()["lags"]
+        ahead = mean_and_std(model.predict(np.concatenate([X[:3], X[row : row + 1]])))
+        assert model.to_tree()["lags"] is before
+        (passed,) = model.learn(X[row : row + 1], y[row : row + 1])
+        np.testing.assert_allclose(mean_and_std(passed.predictive), np.asarray(ahead)[:, 3:], rtol=1e-9)
+
+
+def test_a_fit_that_fails_leaves_the_lags_as_they_were(monkeypatch: pytest.MonkeyPatch):
+    X, y = stream()
+    model, expected = new(), new()
+    for each in (model, expected):
+        list(each.learn(X[:33], y[:33]))
+
+    def fail(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(family, "fit_ensemble", fail)
+        with pytest.raises(KeyboardInterrupt):
+            list(model.learn(X[33:], y[33:]))
+    assert same(model, expected)
+    assert same_predictions(run(model, 10, X[33:], y[33:]), run(expected, 10, X[33:], y[33:]))
+
+
+def same_predictions(one: Any, other: Any) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+# Through the estimator
+
+
+def regressor(**options: Any) -> StreamingGPRegressor:
+    return StreamingGPRegressor(**{"model": "linear", "warmup": WARMUP, "lags": LAGS, "random_state": 2} | options)
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_single_rows_give_the_numbers_of_chunks(outputs: int):
+    X, y = stream(outputs)
+    targets = y[:, 0] if outputs == 1 else y
+    singly, whole = regressor(), regressor().partial_fit(X, targets)
+    ahead = []
+    for i, (x, target) in enumerate(zip(X, targets, strict=True)):
+        if i:
+            ahead.append(singly.predict_one(x))
+        singly.learn_one(x, target)
+    means, stds = run(new(outputs=outputs), ROWS, X, y)
+    np.testing.assert_allclose(np.reshape([m for m, _ in ahead], (-1, outputs)), means[1:], rtol=1e-9)
+    np.testing.assert_allclose(np.reshape([s for _, s in ahead], (-1, outputs)), stds[1:], rtol=1e-9)
+    np.testing.assert_allclose(singly.predict(X[:1]), whole.predict(X[:1]), rtol=1e-9)
+    assert singly.n_features_in_ == 2
+
+
+def test_a_stream_may_have_nothing_but_its_past(tmp_path: Path):
+    _, y = stream()
+    none = np.zeros((ROWS, 0))
+    expected = StreamLearner(make_spec("linear", lags=LAGS), num_inputs=0, warmup=WARMUP, seed=2)
+    means = run(expected, ROWS, none, y)[0][:, 0]
+    model = regressor().partial_fit(none[:30], y[:30, 0])
+    model.save(tmp_path / "kept")
+    model = StreamingGPRegressor.load(tmp_path / "kept")
+    np.testing.assert_allclose(evaluate(model, none[30:], y[30:, 0], progress=False).mean, means[30:], rtol=1e-9)
+    np.testing.assert_allclose(model.predict_one([])[0], model.predict(none[:1])[0], rtol=1e-9)
+    with pytest.raises(ValueError, match="0 feature"):
+        regressor(lags=None).partial_fit(none, y[:, 0])
+    with pytest.raises(ValueError, match="X: expected at least one column, or lags of the target"):
+        regressor(lags=()).partial_fit(none, y[:, 0])
+
+
+def test_lags_count_the_rows_that_were_learnt():
+    X, y = stream()
+    bad = [0, 7, 55, 56, 90]
+    holes = y[:, 0].copy()
+    holes[bad] = np.nan
+    skipping = evaluate(regressor(missing="skip"), X, holes, progress=False)
+    without = evaluate(regressor(), np.delete(X, bad, axis=0), np.delete(y[:, 0], bad), progress=False)
+    np.testing.assert_array_equal(np.delete(skipping.mean, bad), without.mean)
+    assert np.isnan(skipping.mean[bad]).all()
+
+
+def test_saved_and_cloned(tmp_path: Path):
+    X, y = stream()
+    model = regressor(lags=range(1, 4)).partial_fit(X[:70], y[:70, 0])
+    model.save(tmp_path / "kept")
+    again = StreamingGPRegressor.load(tmp_path / "kept")
+    assert again.get_params()["lags"] == tuple(clone(model).get_params()["lags"]) == (1, 2, 3)
+    expected = evaluate(model, X[70:], y[70:, 0], progress=False)
+    np.testing.assert_array_equal(evaluate(again, X[70:], y[70:, 0], progress=False).mean, expected.mean)
+
+
+@pytest.mark.parametrize(
+    ("lags", "expected"),
+    [(None, ()), (3, (3,)), ([24, 1, 1], (1, 24)), (range(1, 4), (1, 2, 3)), (np.arange(2) + 1, (1, 2))],
+)
+def test_ways_to_name_lags(lags: Any, expected: tuple[int, ...]):
+    assert make_spec("linear", lags=lags) == Spec("linear", bases=("linear",), lags=expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lags": 0}, r"lags: expected a whole number >= 1, got 0"),
+        ({"lags": (1, 2.5)}, r"lags: expected a whole number >= 1, got 2.5"),
+        ({"lags": "12"}, r"lags: expected a whole number >= 1, got '1'"),
+        ({"lags": 10**15}, r"lags: expected lags shorter than the warm-up of 40 rows"),
+        ({"lags": (1, WARMUP)}, r"lags: expected lags shorter than the warm-up of 40 rows, got 40; choose a longer"),
+        (
+            {"bases": "hilbert-product"},
+            r"at most 3 inputs for 'hilbert-product', got 5 \(one-hot columns and lags inc",
+        ),
+    ],
+)
+def test_lags_that_cannot_be(options: dict[str, Any], message: str):
+    X, y = stream()
+    model = regressor(**options)
+    with pytest.raises(ValueError, match=message):
+        model.partial_fit(X, y[:, 0])
+    assert not hasattr(model, "rows_")
+
+
+# What lags are for
+
+
+def test_an_autoregression_is_found():
+    """Against the process that made the data: y_t = 1.2 y_(t-1) - 0.5 y_(t-2) + e_t."""
+    rng = np.random.default_rng(11)
+    n, warmup, sigma = 3000, 500, 0.3
+    y = np.zeros(n)
+    for t in range(2, n):
+        y[t] = 1.2 * y[t - 1] - 0.5 * y[t - 2] + sigma * rng.normal()
+    X = rng.normal(size=(n, 1))  # tells nothing
+
+    def scores(lags: tuple[int, ...]) -> np.ndarray:
+        model = StreamingGPRegressor("linear", warmup=warmup, lags=lags)
+        return evaluate(model, X, y, progress=False).log_density[warmup:]
+
+    def mean_and_error(difference: np.ndarray) -> tuple[float, float]:
+        return float(difference.mean()), float(difference.std() / np.sqrt(len(difference)))
+
+    truth = norm.logpdf(y[2:], 1.2 * y[1:-1] - 0.5 * y[:-2], sigma)[warmup - 2 :]
+    both = scores((1, 2))
+    # Four weights and a variance learnt from 500 rows and more cost about half a nat each for e-fold the rows.
+    gap, error = mean_and_error(truth - both)
+    assert -4 * error < gap < 0.003 + 4 * error
+    # The second lag explains 0.5^2 of what the first leaves (its partial autocorrelation): -log(1 - 0.25) / 2.
+    gain, error = mean_and_error(both - scores((1,)))
+    assert abs(gain + 0.5 * np.log(1 - 0.25)) < 4 * error
+    # The first explains (1.2 / 1.5)^2 of the variance (its autocorrelation).
+    gain, error = mean_and_error(scores((1,)) - scores(()))
+    assert abs(gain + 0.5 * np.log(1 - 0.64)) < 4 * error

@@ -1,0 +1,177 @@
+"""The map of levels is a distribution function whatever the shares; it is learnt from past rows alone."""
+
+import jax
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from streamgp import StreamingGPRegressor, evaluate
+from streamgp.core import Predictive
+from streamgp.core import recalibration as r
+from streamgp.evaluation.metrics import score_regression
+from streamgp.models.registry import make_spec
+
+pytestmark = pytest.mark.slow
+
+RNG = np.random.default_rng(0)
+SHARES = [np.eye(6)[3], np.array([0.05, 0.1, 0.25, 0.4, 0.12, 0.08]), RNG.dirichlet(np.ones(6))]
+
+
+def by_words(v, u):
+    """G(u) within the edges, from SciPy."""
+    return sum(share * stats.norm.cdf(stats.norm.ppf(u) / s) for share, s in zip(v, r.STD_FACTORS, strict=True))
+
+
+@pytest.mark.parametrize("v", SHARES)
+def test_the_map_is_a_distribution_function_with_that_density_and_inverse(v):
+    edge, v = stats.norm.cdf(-r.EDGE), v[None]
+    u = np.array([1e-12, 1e-6, edge, 1e-3, 0.2, 0.5, 0.77, 0.999, 1.0 - 1e-6])
+    inner = (u >= edge) & (u <= 1.0 - edge)
+    np.testing.assert_allclose(r.below(v, u)[inner], by_words(v[0], u[inner]), rtol=1e-10)
+    np.testing.assert_allclose(r.below(v, np.array([0.0, 1.0])), [0.0, 1.0], atol=1e-15)
+    np.testing.assert_allclose(r.level(v, r.below(v, u)), u, rtol=1e-7)
+    total, _ = integrate.quad(
+        lambda a: np.exp(r.log_density(v, np.array([a])))[0],
+        0,
+        1,
+        points=[edge, 0.01, 0.5, 0.99, 1 - edge],
+        limit=400,
+    )
+    assert total == pytest.approx(1.0, abs=1e-7)
+    step = 1e-6
+    middle = np.array([0.003, 0.1, 0.5, 0.6, 0.98])
+    slope = (r.below(v, middle + step) - r.below(v, middle - step)) / (2.0 * step)
+    np.testing.assert_allclose(np.exp(r.log_density(v, middle)), slope, rtol=1e-6)
+
+
+def mixtures(n: int, v):
+    loc = RNG.normal(size=(n, 6, 1)) * 0.4
+    weights = np.log(RNG.dirichlet(np.ones(6), n))
+    dof = RNG.choice([8.0, 100.0, np.inf], size=(n, 6))
+    shares = None if v is None else np.tile(v, (n, 1, 1))
+    return Predictive(weights, loc, RNG.uniform(0.3, 2.0, size=(n, 6, 1)), dof, recalibration=shares)
+
+
+def test_density_quantiles_scores_and_spread_are_of_the_recalibrated_distribution():
+    p, y = mixtures(5, SHARES[1]), np.array([[0.1], [-0.9], [2.0], [0.6], [6.0]])
+    found = score_regression(p, y)
+    x = np.linspace(-60.0, 60.0, 120_001)
+    for i in range(5):
+        one = jax.tree.map(lambda a, i=i: np.repeat(a[i : i + 1], len(x), axis=0), p)
+        F = one.cdf(x[:, None])[:, 0]
+        density = np.exp(one.log_density(x[:, None]))
+        np.testing.assert_allclose(integrate.trapezoid(density, x), 1.0, rtol=1e-5)
+        np.testing.assert_allclose(np.interp(y[i, 0], x, F), found.pit[i, 0], atol=1e-6)
+        np.testing.assert_allclose(np.log(np.interp(y[i, 0], x, density)), found.log_density[i], atol=1e-4)
+        want = [np.interp(q, F, x) for q in (0.05, 0.5, 0.95)]
+        np.testing.assert_allclose([found.q05[i, 0], found.q50[i, 0], found.q95[i, 0]], want, atol=1e-5)
+        np.testing.assert_allclose(p.quantile(0.05)[i, 0], want[0], atol=1e-5)
+        crps = integrate.trapezoid((F - (x >= y[i, 0])) ** 2, x)
+        np.testing.assert_allclose(found.crps[i, 0], crps, rtol=0.01)
+        np.testing.assert_allclose(p.crps(y)[i, 0], crps, rtol=0.01)
+        mean = integrate.trapezoid(x * density, x)
+        std = np.sqrt(integrate.trapezoid((x - mean) ** 2 * density, x))
+        np.testing.assert_allclose(found.std[i, 0], std, rtol=0.15)
+    plain = mixtures(5, SHARES[0])
+    for name in ("pit", "q05", "crps", "log_density", "std"):
+        without = Predictive(plain.log_weights, plain.loc, plain.var, plain.dof)
+        np.testing.assert_allclose(
+            getattr(score_regression(plain, y), name),
+            getattr(score_regression(without, y), name),
+            rtol=1e-6,
+            atol=1e-9,
+        )
+
+
+def test_the_shares_are_found():
+    """Levels drawn from a map are levels at which it puts as much."""
+    rng = np.random.default_rng(1)
+    z = rng.choice(r.STD_FACTORS, size=4_000, p=SHARES[1]) * rng.normal(size=4_000)
+    counts, told = r.start(1), []
+    for u in stats.norm.cdf(z):
+        told.append(float(r.below(r.shares(counts), np.array([u]))[0]))
+        counts = r.learn(counts, np.array([u]))
+    told = np.array(told[500:])
+    for level in (0.5, 0.9, 0.95):
+        held = np.mean(np.abs(told - 0.5) < level / 2)
+        assert abs(held - level) < 4.0 * np.sqrt(level * (1 - level) / len(told)), (level, held)
+    np.testing.assert_array_equal(r.learn(counts, np.array([np.nan])), counts)
+
+
+def peaked(n: int, seed: int = 0):
+    """Errors with a sharp peak and long tails: one row in five has three times the noise, and nothing says which."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, size=(n, 2))
+    noise = np.where(rng.random(n) < 0.2, 0.3, 0.1) * rng.normal(size=n)
+    return X, X @ [1.0, 0.5] + noise
+
+
+def learners(**options):
+    settings = {"bases": ["linear", "fourier"], "features_per_basis": 20, "warmup": 300}
+    return StreamingGPRegressor(**(settings | options))
+
+
+def test_bands_hold_what_they_promise_where_no_expert_knows_the_shape():
+    X, y = peaked(3_000)
+    result = evaluate(learners(), X, y)
+    rows = np.arange(len(y)) >= 300
+    for level, allowed in ((50, 0.03), (90, 0.02), (95, 0.02)):
+        assert abs(result.metrics["coverage"][str(level)] - level / 100) < allowed, (
+            level,
+            result.metrics["coverage"],
+        )
+    z = (result.mean - y)[rows] / result.std[rows]
+    assert 0.8 < np.mean(z**2) < 1.25
+
+
+def test_without_it_the_mean_is_the_same_and_the_middle_too_wide():
+    X, y = peaked(1_500)
+    with_it, without = (evaluate(learners(recalibrate=on), X, y) for on in (True, False))
+    np.testing.assert_array_equal(with_it.mean, without.mean)
+    assert without.metrics["coverage"]["50"] > 0.55 > with_it.metrics["coverage"]["50"]
+    with pytest.raises(ValueError, match="recalibrate: expected it with the task 'regression'"):
+        make_spec("default", task="count", recalibrate=True)
+
+
+@pytest.mark.parametrize("horizon", [None, 2])
+def test_no_prediction_knows_its_own_target(horizon):
+    X, y = peaked(700)
+    other = y.copy()
+    other[500:] += 3.0
+    told = [
+        np.concatenate(
+            [
+                np.asarray(i.predictive.recalibration)
+                for i in learners(horizon=horizon)
+                .partial_fit(X[:300], y[:300])
+                ._learner.learn(X[300:], targets[300:, None])
+            ]
+        )
+        for targets in (y, other)
+    ]
+    first = 201 + (horizon or 1) - 1  # whose prediction was made when row 500 was known
+    np.testing.assert_array_equal(told[0][:first], told[1][:first])
+    assert np.abs(told[0][first] - told[1][first]).max() > 1e-5
+
+
+@pytest.mark.parametrize("options", [{}, {"lags": (1,)}, {"horizon": 2}], ids=["plain", "lags", "horizon"])
+def test_rows_chunks_and_a_resumed_run_agree(options, tmp_path):
+    X, y = peaked(480)
+    y = np.stack([y, 2.0 * y[::-1]], axis=1)
+    whole = learners(**options).partial_fit(X, y)
+    parts = learners(**options).partial_fit(X[:350], y[:350])
+    parts.save(tmp_path / "kept")
+    parts = StreamingGPRegressor.load(tmp_path / "kept")
+    for at in range(350, 420, 7):
+        parts.partial_fit(X[at : at + 7], y[at : at + 7])
+    for i in range(420, 480):
+        one = parts.predict_one(X[i])
+        np.testing.assert_allclose(one[1], parts.predict(X[i : i + 1], return_std=True)[1][0], rtol=1e-9)
+        parts.learn_one(X[i], y[i])
+    for a, b in (
+        (parts.predict(X[:1], return_std=True), whole.predict(X[:1], return_std=True)),
+        (parts.predict_quantiles(X[:1], [0.05, 0.5, 0.95]), whole.predict_quantiles(X[:1], [0.05, 0.5, 0.95])),
+        (parts.log_density(X[:1], y[:1]), whole.log_density(X[:1], y[:1])),
+    ):
+        for ours, theirs in zip(a, b, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-8)

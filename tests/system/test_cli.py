@@ -1,0 +1,338 @@
+"""The command line: what it prints, where, and with which exit code."""
+
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import streamgp
+import streamgp.app.run
+from small_runs import ROWS, WARMUP, close, contents, predictions, run_linear, same_as_unbroken, table
+from streamgp.app import cli
+
+pytestmark = pytest.mark.slow
+
+LINEAR = ("--features", "a,b,wind", "--target", "y", "--model", "linear")
+OPTIONS = (*LINEAR, "--warmup", str(WARMUP))
+
+
+def invoke(*words: object, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(cli.app, [str(word) for word in words], input=stdin)
+
+
+def fails(result: Result, message: str, code: int = 1) -> None:
+    """One sentence on standard error, a non-zero exit, and no traceback."""
+    assert (result.exit_code, type(result.exception)) == (code, SystemExit)
+    said = result.stderr.splitlines()
+    assert said[-1].startswith("streamgp: ")
+    assert message in said[-1]
+    assert "Traceback" not in result.output
+
+
+# A run
+
+
+def test_every_format_gives_the_same_numbers(data: Path, tmp_path: Path):
+    assert invoke("run", data, *OPTIONS, "--out", tmp_path / "csv").exit_code == 0
+    rows = table()
+    (tmp_path / "data.csv.gz").write_bytes(gzip.compress(data.read_bytes()))
+    rows.write_parquet(tmp_path / "data.parquet")
+    rows.write_ndjson(tmp_path / "data.jsonl")
+    for name in ("data.csv.gz", "data.parquet", "data.jsonl"):
+        assert invoke("run", tmp_path / name, *OPTIONS, "--out", tmp_path / "out", "--overwrite").exit_code == 0
+        close(predictions(tmp_path / "csv"), predictions(tmp_path / "out"))
+    piped = invoke("run", "-", *OPTIONS, "--out", tmp_path / "out", "--overwrite", stdin=data.read_bytes())
+    assert piped.exit_code == 0
+    close(predictions(tmp_path / "csv"), predictions(tmp_path / "out"))
+
+
+def test_a_run_ends_with_a_table_and_the_path_of_its_report(data: Path, tmp_path: Path):
+    result = invoke("run", data, *OPTIONS, "--out", tmp_path / "out")
+    assert result.exit_code == 0
+    assert "On 300 rows, each predicted before its target was seen, the model explained" in result.stdout
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    line = next(line for line in result.stdout.splitlines() if line.strip().startswith("linear"))
+    assert f"{metrics['rmse']:.4f}" in line
+    assert f"{100 * metrics['coverage']['95']:.1f}%" in line
+    assert result.stdout.splitlines()[-1] == f"report: {tmp_path / 'out' / 'report.html'}"
+    assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
+    assert result.stderr == ""  # no progress bar where nobody is looking
+
+
+def test_json_on_standard_output_is_alone_there(data: Path, tmp_path: Path):
+    result = invoke("run", data, *OPTIONS, "--json", "-", "--out", tmp_path / "out")
+    assert result.exit_code == 0
+    metrics = json.loads(result.stdout)
+    assert metrics == json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert "report:" in result.stderr
+    assert invoke("run", data, *OPTIONS, "--json", tmp_path / "m.json").exit_code == 0
+    assert json.loads((tmp_path / "m.json").read_text())["rmse"] == metrics["rmse"]
+
+
+def test_an_option_reaches_the_run(data: Path):
+    words = ("--dynamics", "walk 0.01,static", "--weights", "switching", "--max-rows", "200", "--chunk", "50")
+    metrics = json.loads(invoke("run", data, *OPTIONS, *words, "--json", "-").stdout)
+    assert [expert["dynamics"] for expert in metrics["experts"]] == ["walk 0.01", "static"]
+    assert metrics["rows"] == 200
+    assert metrics["horizon"] is None
+    words = ("--lags", "24,1", "--horizon", "3")
+    metrics = json.loads(invoke("run", data, *OPTIONS, *words, "--json", "-").stdout)
+    assert metrics["lags"] == [1, 24]
+    assert metrics["horizon"] == 3
+    metrics = json.loads(invoke("run", data, *OPTIONS, "--n-samples", "2", "--json", "-").stdout)
+    assert [expert["name"] for expert in metrics["experts"]] == ["linear", "linear sample 2"]
+
+
+def test_a_run_without_the_packages_of_the_report_says_what_is_missing(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.delitem(sys.modules, "streamgp.app.templating", raising=False)
+    monkeypatch.delattr("streamgp.app.templating", raising=False)
+    result = invoke("run", data, *OPTIONS, "--out", tmp_path / "out")
+    assert result.exit_code == 0
+    assert 'pip install "streamgp[plots]"' in result.stderr
+    assert len(predictions(tmp_path / "out")) == ROWS
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nowhere.csv", "--target", "y"), "nowhere.csv: there is no such file"),
+        (("DATA", "--target", "yy"), "there is no column 'yy' (did you mean 'y'?)"),
+        (("DATA", "--target", "wind", "--task", "regression"), "target column 'wind': expected numbers, got"),
+        (("DATA", "--target", "y", "--task", "sorting"), "--task: expected one of auto, regression, class"),
+        (("DATA", "--target", "y", "--grades", "1,1"), "expected two or more different grades"),
+        (("DATA", "--target", "wind", "--lags", "1"), "the target is one of classification: lags: expected it with"),
+        (("DATA", "--target", ""), "--target: expected the name of a column"),
+        (("DATA", "--target", "y", "--features", "a,bb"), "there is no column 'bb'"),
+        (("DATA", "--target", "y", "--model", "linaer"), "got 'linaer'; did you mean 'linear'?"),
+        (("DATA", "--target", "y", "--bases", "fourrier"), "got 'fourrier'; did you mean 'fourier'?"),
+        (("DATA", "--target", "y", "--features-per-basis", "0"), "features_per_basis: expected a whole number >= 1"),
+        (("DATA", "--target", "y", "--dynamics", "walk"), "dynamics"),
+        (("DATA", "--target", "y", "--json", "nowhere/m.json"), "--json: expected a file in a directory that exists"),
+        (("DATA", "--target", "y", "--resume"), "--resume needs --out"),
+        (
+            ("DATA", "--target", "y", "--lags", "1,a"),
+            "--lags: expected whole numbers with commas, such as 1,2,24, got '1,a'",
+        ),
+        (("DATA", "--target", "y", "--horizon", "0"), "horizon: expected a whole number >= 1, got 0"),
+        (("DATA", "--target", "y", "--lags", "0"), "lags: expected a whole number >= 1, got 0"),
+        (("DATA", "--target", "y", "--lags", "80"), "lags: expected lags shorter than the warm-up of 80 rows"),
+    ],
+)
+def test_what_cannot_work_is_one_sentence(data: Path, words: tuple[str, ...], message: str):
+    fails(invoke("run", *(str(data) if word == "DATA" else word for word in words)), message)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--warmup", "0"), "--warmup"),
+        (("--chunk", "0"), "--chunk"),
+        (("--max-rows", "-1"), "--max-rows"),
+        (("--modle", "linear"), "No such option"),
+        (("--missing", "ignore"), "--missing"),
+    ],
+)
+def test_an_option_that_is_unknown_or_out_of_range_is_a_usage_error(data: Path, words: tuple[str, ...], message: str):
+    result = invoke("run", data, "--target", "y", *words)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_a_run_that_ends_early_fails_after_writing_its_results(data: Path, tmp_path: Path):
+    lines = data.read_text().splitlines()
+    lines[251] = "1,2,3"
+    data.write_text("\n".join(lines))
+    result = invoke("run", data, *OPTIONS, "--missing", "raise", "--out", tmp_path / "out")
+    fails(result, "data row 251 (line 252): expected 6 cells, got 3")
+    assert result.stderr.count(str(data)) == 1
+    assert "On 150 rows" in result.stdout
+    assert "report: " in result.stdout
+    assert len(predictions(tmp_path / "out")) == 250
+
+
+def test_an_earlier_run_is_left_alone(data: Path, tmp_path: Path):
+    assert invoke("run", data, *OPTIONS, "--out", tmp_path / "out").exit_code == 0
+    before = contents(tmp_path / "out")
+    fails(invoke("run", data, *OPTIONS, "--out", tmp_path / "out"), "already holds a run: add --resume")
+    assert contents(tmp_path / "out") == before
+
+
+def test_the_demo_replaces_no_other_run(tmp_path: Path):
+    (tmp_path / "predictions.parquet").touch()
+    for _ in range(2):
+        fails(invoke("demo", "--out", tmp_path), "holds a run that is not the demo's")
+    assert contents(tmp_path) == {"predictions.parquet": b""}
+
+
+@pytest.mark.parametrize("error", [ValueError("a bug"), TypeError("a bug"), KeyError("bug"), ImportError("a bug")])
+def test_a_bug_shows_its_traceback(data: Path, monkeypatch: pytest.MonkeyPatch, error: Exception):
+    def broken(options: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(streamgp.app.run, "run", broken)
+    assert invoke("run", data, *OPTIONS).exception is error
+
+
+def test_errors_of_the_system_name_the_file(data: Path, monkeypatch: pytest.MonkeyPatch):
+    def denied(options: Any) -> None:
+        raise PermissionError(13, "Permission denied", "/some/file")
+
+    monkeypatch.setattr(streamgp.app.run, "run", denied)
+    fails(invoke("run", data, *OPTIONS), "/some/file: Permission denied")
+
+
+# The processes
+
+
+def python(code: str, *words: object, cache: Path | None = None, **options: Any) -> "subprocess.Popen[str]":
+    environment = os.environ | {"PYTHONPATH": str(Path(streamgp.__file__).parents[1]), "PYTHONWARNINGS": "error"}
+    if cache is not None:
+        environment["XDG_CACHE_HOME"] = str(cache)
+    command = [sys.executable, "-c", code, *map(str, words)]
+    return subprocess.Popen(command, env=environment, text=True, stderr=subprocess.PIPE, **options)
+
+
+def test_help_is_quick_because_nothing_heavy_is_imported():
+    code = """
+import sys
+from streamgp.app.cli import main
+heavy = {"jax", "numpy", "scipy", "sklearn", "polars", "matplotlib"} & set(sys.modules)
+sys.argv[1:] = ["run", "--help"]
+try:
+    main()
+finally:
+    heavy |= {"jax", "numpy", "scipy", "sklearn", "polars", "matplotlib"} & set(sys.modules)
+    assert not heavy, f"the help imports {sorted(heavy)}"
+"""
+    process = python(code, stdout=subprocess.PIPE)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "--features-per-basis" in out
+    assert "Examples:" in out
+
+
+def test_help_and_version():
+    assert "Usage" in invoke().output
+    assert "demo" in invoke("--help").stdout
+    assert "--missing" in invoke("run", "--help").stdout
+    assert invoke("--version").stdout == f"streamgp {streamgp.__version__}\n"
+
+
+RUN = """
+import sys
+import streamgp.app.job
+from streamgp.app.cli import main
+streamgp.app.job.CHECKPOINT_SECONDS = 0.0
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the processes keep compiled programs: the later ones start faster."""
+    return tmp_path_factory.mktemp("cache")
+
+
+class Live:
+    """`streamgp run` on standard input, which is fed by hand."""
+
+    def __init__(self, data: Path, out: Path, cache: Path) -> None:
+        self.lines = data.read_text().splitlines(keepends=True)
+        self.out = out
+        self.fed = 0
+        words = ("run", "-", *OPTIONS, "--chunk", 10, "--out", out)
+        self.process = python(RUN, *words, cache=cache, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def feed(self, rows: int) -> None:
+        assert self.process.stdin is not None
+        first = 0 if self.fed == 0 else self.fed + 1
+        self.process.stdin.write("".join(self.lines[first : rows + 1]))
+        self.process.stdin.flush()
+        self.fed = rows
+
+    def wait_for(self, rows: int) -> None:
+        """Wait until a checkpoint of so many rows is there."""
+        path = self.out / "checkpoint" / "checkpoint.json"
+        until = time.monotonic() + 60
+        while not (path.exists() and json.loads(path.read_text())["meta"]["rows"] >= rows):
+            assert self.process.poll() is None, self.process.communicate()[1]
+            assert time.monotonic() < until, f"no checkpoint of {rows} rows in a minute"
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def live(data: Path, tmp_path: Path, cache: Path) -> Iterator[Live]:
+    run = Live(data, tmp_path / "out", cache)
+    yield run
+    run.process.kill()
+    run.process.communicate()
+
+
+@pytest.mark.parametrize("where", ["fit", "stream"])
+def test_ctrl_c_ends_the_process_with_its_results_written(live: Live, data: Path, tmp_path: Path, where: str):
+    live.feed(WARMUP if where == "fit" else 205)
+    live.wait_for(WARMUP - 10 if where == "fit" else 200)
+    if where == "fit":
+        time.sleep(0.2)
+    live.process.send_signal(signal.SIGINT)
+    _, err = live.process.communicate(timeout=120)
+    assert live.process.returncode == 130
+    assert "Traceback" not in err
+    rows = len(predictions(live.out))
+    assert rows in ((90, WARMUP) if where == "fit" else (200,))
+    assert err.splitlines()[-1] == f"streamgp: interrupted after {rows} rows; go on with --resume"
+    assert (live.out / "report.html").exists()
+    same_as_unbroken(data, tmp_path, run_linear(data, live.out, chunk=10, resume=True), chunk=10)
+
+
+def test_a_killed_process_leaves_a_checkpoint_to_go_on_from(live: Live, data: Path, tmp_path: Path):
+    live.feed(110)
+    live.wait_for(110)
+    live.feed(ROWS)
+    time.sleep(random.uniform(0.0, 0.5))
+    live.process.kill()
+    live.process.communicate()
+    resumed = run_linear(data, live.out, chunk=10, resume=True)
+    same_as_unbroken(data, tmp_path, resumed, chunk=10)
+
+
+def test_compiled_programs_are_kept_for_the_next_process(tmp_path: Path):
+    code = """
+import jax
+from streamgp.app.compilation import keep_compiled_programs
+keep_compiled_programs()
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # those that take longer are kept
+jax.jit(lambda x: x + 1)(1.0)
+"""
+    _, err = python(code, cache=tmp_path).communicate(timeout=60)
+    assert not err
+    assert any((tmp_path / "streamgp" / "compiled").iterdir())
+
+
+def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path: Path):
+    (tmp_path / "file").touch()
+    code = """
+import jax
+from streamgp.app.compilation import keep_compiled_programs
+keep_compiled_programs()
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+print(jax.jit(lambda x: x + 1)(1))
+"""
+    out, err = python(code, cache=tmp_path / "file", stdout=subprocess.PIPE).communicate(timeout=60)
+    assert (out, err) == ("2\n", "")

@@ -1,0 +1,146 @@
+"""Bad rows, times, questions and parameters: one sentence each, and nothing is learnt."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from linear_user import ROWS, new, same, spoilt, stream, x64  # noqa: F401 (a fixture for every test here)
+
+pytestmark = pytest.mark.slow
+
+X_, Y_ = stream()
+WIDTH = "X has 3 features, but StreamingGPRegressor is expecting 2"
+BAD_ROWS: dict[str, tuple[Any, Any, str]] = {
+    "NaN": (spoilt(X_, 3, 1, value=np.nan), Y_, "^X: expected finite numbers, got NaN at row 3, column 1; .*'skip'"),
+    "infinity": (spoilt(X_, 4, 0, value=-np.inf), Y_, "^X: expected finite numbers, got -inf at row 4, column 0; "),
+    "too large": (X_, spoilt(Y_, 5, value=1e200), r"^y: expected numbers of at most 1e\+100, got 1e\+200 at row 5; "),
+    "NaN in y": (X_, spoilt(Y_, 5, value=np.nan), "^y: expected finite numbers, got NaN at row 5; "),
+    "one column more": (np.column_stack([X_, X_[:, 0]]), Y_, WIDTH),
+    "ragged": ([[1.0, 2.0], [3.0]], [1.0, 2.0], "inhomogeneous"),
+    "text": ([["a", "b"]], [1.0], "could not convert string to float: 'a'"),
+    "text in y": ([[1.0, 2.0]], ["high"], "could not convert string to float: 'high'"),
+    "fewer targets than rows": (X_, Y_[:5], r"inconsistent numbers of samples: \[90, 5\]"),
+    "no rows": (X_[:0], Y_[:0], "0 sample"),
+    "a second target": (X_, np.column_stack([Y_, Y_]), r"^y: expected shape \(n,\) as before, got \(90, 2\)"),
+    "times all of a sudden": (X_, Y_, "^times: the rows before had no time stamps and some came now"),
+}
+
+
+@pytest.mark.parametrize("problem", BAD_ROWS)
+@pytest.mark.parametrize("learnt", [10, 40])
+def test_bad_rows_are_refused_and_nothing_is_learnt(problem: str, learnt: int):
+    X, y = stream()
+    model, untouched = (new(missing="raise").partial_fit(X[:learnt], y[:learnt]) for _ in range(2))
+    bad_X, bad_y, says = BAD_ROWS[problem]
+    times = np.arange(ROWS) if "times" in problem else None
+    with pytest.raises(ValueError, match=says) as caught:
+        model.partial_fit(bad_X, bad_y, times)
+    assert "\n" not in str(caught.value)
+    assert same(model, untouched)
+    np.testing.assert_array_equal(model.partial_fit(X, y).predict(X), untouched.partial_fit(X, y).predict(X))
+
+
+@pytest.mark.parametrize(
+    ("times", "says"),
+    [
+        (None, "^times: the rows before had time stamps and none came now"),
+        ([100.0, 101.0, 99.0], "^times: expected times that never decrease, got 99.0 at row 2 after 101.0"),
+        ([38.0, 101.0, 102.0], "^times: expected times that never decrease, got 38.0 at row 0 after 39.0"),
+        ([100.0, np.nan, 102.0], "^times: expected finite numbers, got NaN at row 1"),
+        (np.array(["2024-01-01", "NaT", "2024-01-03"], "datetime64[D]"), "^times: .* NaN at row 1"),
+        ([100.0, 101.0], r"^times: expected 3 of them, one per row, got shape \(2,\)"),
+    ],
+)
+@pytest.mark.parametrize("posterior", ["condition", "prior"])
+def test_bad_times_are_refused_and_nothing_is_learnt(times: Any, says: str, posterior: str):
+    X, y = stream()
+    # The last row learnt is the last of the warm-up.
+    first = (X[:40], y[:40], np.arange(40.0))
+    model, untouched = (new(warmup=40, warmup_posterior=posterior).partial_fit(*first) for _ in range(2))
+    with pytest.raises(ValueError, match=says) as caught:
+        model.partial_fit(X[:3], y[:3], times)
+    assert "\n" not in str(caught.value)
+    assert same(model, untouched)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda m: m.predict(spoilt(X_, 2, 1, value=np.nan)), "^X: .*NaN at row 2, column 1; correct or remove"),
+        (lambda m: m.predict(X_[:, [0, 1, 1]]), WIDTH),
+        (lambda m: m.predict(X_[0]), "Expected 2D array"),
+        (lambda m: m.predict(X_, times=np.arange(ROWS)), "^times: .* had no time stamps"),
+        (lambda m: m.predict_quantiles(X_, [0.5, 1.0]), "^quantiles: .* strictly between 0 and 1, got .0.5, 1.0"),
+        (lambda m: m.log_density(X_, Y_[:3]), r"^y: .* shape \(90,\), got shape \(3,\)"),
+        (lambda m: m.log_density(X_, np.column_stack([Y_, Y_])), r"^y: .* got shape \(90, 2\)"),
+        (lambda m: m.sample(X_, 0), "^n: expected a whole number >= 1, got 0"),
+    ],
+)
+def test_bad_questions_are_refused(call: Any, says: str):
+    X, y = stream()
+    with pytest.raises(ValueError, match=says):
+        call(new(missing="raise").partial_fit(X, y))
+
+
+def test_predicting_the_past_is_refused():
+    X, y = stream()
+    model = new().partial_fit(X, y, np.arange(ROWS))
+    with pytest.raises(ValueError, match=r"^times: expected no time before 89\.0, .* got 50\.0 at row 1"):
+        model.predict(X[:3], times=[95.0, 50.0, 96.0])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"warmup": 0}, "^warmup: expected a whole number >= 1, got 0"),
+        ({"warmup": -5}, "^warmup: .*got -5"),
+        ({"warmup": 2.5}, "^warmup: .*got 2.5"),
+        ({"warmup": "many"}, "^warmup: .*got 'many'"),
+        ({"missing": "ignore"}, "^missing: expected 'impute', 'skip' or 'raise', got 'ignore'"),
+        ({"bases": ["forier"]}, "^bases: .*did you mean 'fourier'"),
+        ({"model": "e-dobe"}, "^model: .*did you mean 'e-doebe'"),
+        ({"delta": "a"}, "^delta: .*got 'a'"),
+    ],
+)
+def test_bad_parameters_are_refused_by_the_first_rows(options: dict[str, Any], says: str):
+    X, y = stream()
+    model = clone(new()).set_params(**options)
+    with pytest.raises(ValueError, match=says) as caught:
+        model.partial_fit(X, y)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("chunk", [1, 10, ROWS])
+def test_skipped_rows_might_as_well_not_have_come(chunk: int):
+    X, y = stream()
+    times = np.sqrt(np.arange(ROWS))
+    clean = new(dynamics=0.01)
+    good = np.ones(ROWS, bool)
+    good[[0, 7, 30, 31, 60]] = False
+    clean.partial_fit(X[good], y[good], times[good])
+    X[0, 1], X[7, 0], y[30], y[31], times[60] = np.nan, np.inf, np.nan, -np.inf, np.nan
+    model = new(dynamics=0.01, missing="skip")
+    for i in range(0, ROWS, chunk):
+        rows = slice(i, i + chunk)
+        model.partial_fit(X[rows], y[rows], times[rows])
+    assert (model.skipped_rows_, model.rows_) == (5, ROWS - 5)
+    ahead = np.full(10, times[-1] + 1.0)
+    np.testing.assert_allclose(model.predict(X[10:20], times=ahead), clean.predict(X[10:20], times=ahead), rtol=1e-9)
+
+
+def test_skipping_does_not_hide_other_errors():
+    X, y = stream()
+    model = new(missing="skip").partial_fit(X, y)
+    with pytest.raises(ValueError, match=WIDTH):
+        model.partial_fit(BAD_ROWS["one column more"][0], y)
+    with pytest.raises(ValueError, match="expected a row without NaN or infinity, but all 90 have some"):
+        new(missing="skip").fit(np.full_like(X, np.nan), y)
+    timed = new(missing="skip").partial_fit(X, y, np.arange(ROWS))
+    X[1] = np.nan
+    with pytest.raises(ValueError, match=r"got 97\.0 at row 3 after 98\.0"):  # counted among all rows given
+        timed.partial_fit(X[:4], y[:4], [96.0, 97.0, 98.0, 97.0])

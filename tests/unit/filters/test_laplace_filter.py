@@ -1,0 +1,285 @@
+"""The block filter of Laplace steps against the row-by-row textbook, golden numbers, and what may break it."""
+
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jaxtyping import Array, Float
+
+from oracles.laplace_loop import POISSON, Run, Site, laplace_loop, softmax
+from streamgp.filters.dynamics import parse, random_walk
+from streamgp.filters.kalman import FilterState
+from streamgp.filters.laplace import Latent, predict_rows, prior_state, update_block, update_blocks
+from streamgp.likelihoods import Likelihood, Logistic
+
+GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "logistic.npz")
+NAMES = {
+    "static": {"decay": 1.0, "diffusion": 0.0},
+    "walk 0.02": {"decay": 1.0, "diffusion": 0.02},
+    "revert 0.97": {"decay": 0.97, "diffusion": 1.0 - 0.97**2},
+}
+N, F, V = 40, 4, 1.7
+
+predict = eqx.filter_jit(predict_rows)
+update = eqx.filter_jit(update_block)
+many = eqx.filter_jit(update_blocks)
+
+
+class Softmax(Likelihood):
+    """Class 0 has the logit 0, the others have their latent value and an intercept."""
+
+    intercept: Float[Array, ""]
+    classes: int = eqx.field(static=True)
+
+    @property
+    def num_latents(self) -> int:
+        return self.classes - 1
+
+    def log_prob(self, f: Float[Array, " c"], y: Float[Array, ""]) -> Float[Array, ""]:
+        logits = jnp.concatenate([jnp.zeros(1, f.dtype), f + self.intercept])
+        return jax.nn.log_softmax(logits)[y.astype(int)]
+
+
+class Poisson(Likelihood):
+    def log_prob(self, f: Float[Array, " 1"], y: Float[Array, ""]) -> Float[Array, ""]:
+        return y * f[0] - jnp.exp(f[0])
+
+
+CASES = ("logistic", "poisson", "three classes", "four classes")
+
+
+def likelihood_of(case: str) -> tuple[Likelihood, Site]:
+    match case:
+        case "logistic":
+            return Logistic(jnp.asarray(0.3)), softmax(0.3)
+        case "poisson":
+            return Poisson(), POISSON
+        case "three classes":
+            return Softmax(jnp.asarray(0.3), 3), softmax(0.3)
+    return Softmax(jnp.asarray(0.3), 4), softmax(0.3)
+
+
+def data(case: str, n: int = N, seed: int = 0) -> tuple[np.ndarray, ...]:
+    """Features, targets, irregular gaps between the rows, some of them zero, and offsets."""
+    rng = np.random.default_rng(seed)
+    most = {"logistic": 2, "poisson": 6, "three classes": 3, "four classes": 4}[case]
+    gaps = rng.exponential(1.0, n) * (rng.random(n) > 0.2)
+    y = rng.integers(0, most, n).astype(float)
+    return rng.normal(size=(n, F)) / np.sqrt(F), y, gaps, 0.5 * rng.normal(size=n)
+
+
+def learn(
+    case: str, arrays: tuple[np.ndarray, ...], name: str, *, mask=None, state: FilterState | None = None
+) -> tuple[FilterState, Latent]:
+    """One block of all the rows; those that `mask` leaves out take no time."""
+    Phi, y, gaps, offset = arrays
+    likelihood, _ = likelihood_of(case)
+    state = prior_state(F, likelihood.num_latents, np.asarray(V)) if state is None else state
+    mask = np.ones(len(y), bool) if mask is None else mask
+    tau = np.cumsum(np.where(mask, gaps, 0.0))
+    Phi = np.where(mask[:, None], Phi, 0.0)
+    block = Phi, Phi @ Phi.T, y, mask, tau, offset
+    return to_numpy(update(state, *block, likelihood, parse(name), np.asarray(V)))
+
+
+def to_numpy(tree: Any) -> Any:
+    """Outside compiled functions, JAX would compile every slice."""
+    return jax.tree.map(np.asarray, tree)
+
+
+def textbook(case: str, arrays: tuple[np.ndarray, ...], name: str) -> Run:
+    Phi, y, gaps, offset = arrays
+    likelihood, site = likelihood_of(case)
+    options = {"num_latents": likelihood.num_latents, "prior_var": V, "gaps": gaps, "offset": offset}
+    return laplace_loop(Phi, y, site, **options, **NAMES[name])
+
+
+def close(got, want, rtol=1e-10):
+    want = np.asarray(want)
+    np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol * np.abs(want).max())
+
+
+def all_close(got: tuple[FilterState, Latent], want: tuple[FilterState, Latent], rtol=1e-12):
+    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        close(one, other, rtol)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("case", CASES)
+def test_a_block_is_the_row_by_row_recursion(case, name):
+    arrays = data(case)
+    want = textbook(case, arrays, name)
+    state, (loc, cov) = learn(case, arrays, name)
+    close(loc, want.loc)
+    close(cov, want.cov_of_f)
+    close(state.mean[:, 0], want.mean)
+    close(state.cov, want.cov)
+    np.testing.assert_array_equal(state.cov, state.cov.T)
+
+
+@pytest.mark.parametrize("case", ["logistic", "three classes"])
+def test_rows_left_out_change_nothing(case):
+    arrays = data(case)
+    keep = np.arange(N) % 3 != 1
+    want = textbook(case, tuple(a[keep] for a in arrays), "revert 0.97")
+    Phi, y, gaps, offset = arrays
+    y, offset = (np.where(keep, a, np.nan) for a in (y, offset))
+    state, (loc, cov) = learn(case, (Phi, y, gaps, offset), "revert 0.97", mask=keep)
+    close(loc[keep], want.loc)
+    close(cov[keep], want.cov_of_f)
+    close(state.mean[:, 0], want.mean)
+    close(state.cov, want.cov)
+    nothing, _ = learn(case, arrays, "revert 0.97", mask=np.zeros(N, bool), state=state)
+    np.testing.assert_array_equal(nothing.mean, state.mean)
+    np.testing.assert_array_equal(nothing.cov, state.cov)
+
+
+@given(cuts=st.sets(st.integers(1, N - 1), max_size=6), case=st.sampled_from(CASES), name=st.sampled_from([*NAMES]))
+@settings(max_examples=12, deadline=None)
+def test_where_the_blocks_are_cut_does_not_matter(cuts, case, name):
+    arrays = data(case)
+    state, ahead = learn(case, arrays, name)
+    cut, loc, cov = None, np.zeros_like(ahead.loc), np.zeros_like(ahead.cov)
+    for start, stop in zip([0, *sorted(cuts)], [*sorted(cuts), N], strict=True):
+        piece = (np.arange(N) >= start) & (np.arange(N) < stop)
+        cut, part = learn(case, arrays, name, mask=piece, state=cut)
+        loc[piece], cov[piece] = part.loc[piece], part.cov[piece]
+    assert cut is not None
+    all_close((cut, Latent(loc, cov)), (state, ahead))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_row_is_told_by_its_own_target_or_a_later_one(case):
+    Phi, y, gaps, offset = data(case)
+    _, ahead = learn(case, (Phi, y, gaps, offset), "walk 0.02")
+    for i in (0, 7, 23):
+        other = np.where(np.arange(N) < i, y, y.max() - y)
+        _, changed = learn(case, (Phi, other, gaps, offset), "walk 0.02")
+        for before, after in zip(ahead, changed, strict=True):
+            np.testing.assert_array_equal(before[: i + 1], after[: i + 1])
+            assert (np.asarray(before) != np.asarray(after))[i + 1 :].any()
+
+
+@pytest.mark.parametrize("case", ["logistic", "four classes"])
+def test_a_forecast_is_what_the_next_block_begins_with(case):
+    arrays = data(case)
+    first, last = np.arange(N) < 25, np.arange(N) == 25
+    state, _ = learn(case, arrays, "revert 0.97", mask=first)
+    _, ahead = learn(case, arrays, "revert 0.97", mask=last, state=state)
+    Phi, _, gaps, offset = (a[25:] for a in arrays)
+    C = likelihood_of(case)[0].num_latents
+    loc, cov = to_numpy(predict(state, Phi, gaps, offset, parse("revert 0.97"), np.asarray(V), C))
+    close(loc[0], ahead.loc[25], 1e-13)
+    close(cov[0], ahead.cov[25], 1e-13)
+    # The others as the definition of the dynamics has them.
+    a = 0.97 ** np.asarray(gaps)
+    for i in range(N - 25):
+        H = np.kron(np.eye(C), Phi[i])
+        close(loc[i], a[i] * (H @ state.mean[:, 0]) + offset[i], 1e-13)
+        close(cov[i], H @ (a[i] ** 2 * state.cov + (1 - a[i] ** 2) * V * np.eye(C * F)) @ H.T, 1e-13)
+
+
+def blocks_of(arrays: tuple[np.ndarray, ...], size: int) -> list[np.ndarray]:
+    """Consecutive blocks, the last one filled up with rows that are left out."""
+    Phi, y, gaps, offset = arrays
+    count = -(-len(y) // size)
+    mask = np.arange(count * size) < len(y)
+
+    def cut(a: np.ndarray) -> np.ndarray:
+        return np.concatenate([a, np.zeros((len(mask) - len(a), *a.shape[1:]))]).reshape(count, size, *a.shape[1:])
+
+    Phi = cut(Phi)
+    parts = Phi, np.einsum("mif,mjf->mij", Phi, Phi), cut(y), mask.reshape(count, size), cut(gaps).cumsum(1)
+    return [*parts, cut(offset)]
+
+
+@pytest.mark.parametrize("size", [1, 7, 40])
+@pytest.mark.parametrize("i", [0, 1])
+def test_golden_logistic(i, size):
+    Phi, y, v = GOLDEN["Phi"], GOLDEN["y"].astype(float), GOLDEN["prior_var"]
+    dynamics = random_walk(float(GOLDEN["rw_vars"][i]) / float(v))
+    state = prior_state(5, 1, v)
+    blocks = blocks_of((Phi, y, np.ones(40), np.zeros(40)), size)
+    for number, block in enumerate(zip(*blocks, strict=True)):
+        state, (loc, var) = to_numpy(update(state, *block, Logistic(jnp.asarray(0.0)), dynamics, v))
+        rows = slice(number * size, min(number * size + size, 40))
+        got = loc[: len(y[rows]), 0], var[: len(y[rows]), 0, 0], state.mean[:, 0], state.cov
+        names = "latent_mean", "latent_var", "mu_steps", "Sigma_steps"
+        for value, name in zip(got, names, strict=True):
+            want = GOLDEN[f"{name}_{i}"][rows]
+            close(value, want if name.startswith("latent") else want[-1], 1e-8)
+
+
+def test_many_blocks_of_a_stack_of_experts():
+    """Experts differ in basis, dynamics, prior and intercept; both ways to run them give each its own numbers."""
+    rng = np.random.default_rng(1)
+    Phi, y, gaps, offset = data("logistic", 30)
+    bases = [Phi, rng.normal(size=Phi.shape)]
+    each = [blocks_of((basis, y, gaps, offset), 8) for basis in bases]
+    Phis, grams = (np.stack([blocks[k] for blocks in each]) for k in (0, 1))
+    dynamics = [parse("walk 0.02"), parse("revert 0.97")]
+    likelihoods = [Logistic(jnp.asarray(0.3)), Logistic(jnp.asarray(-1.0))]
+    stacked = [jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts) for parts in (likelihoods, dynamics)]
+    v = np.asarray([0.5, 3.0])
+
+    def one(expert: tuple) -> tuple[FilterState, Latent]:
+        Phi, gram, likelihood, dynamics, v = expert
+        return update_blocks(prior_state(F, 1, v), Phi, gram, *each[0][2:], likelihood, dynamics, v)
+
+    experts = (Phis, grams, *stacked, jnp.asarray(v))
+    for run in (jax.vmap(one), lambda experts: jax.lax.map(one, experts)):
+        got = to_numpy(jax.jit(run)(experts))
+        for k in range(2):
+            state, want = prior_state(F, 1, np.asarray(v[k])), []
+            for block in zip(*each[k], strict=True):
+                state, ahead = to_numpy(update(state, *block, likelihoods[k], dynamics[k], np.asarray(v[k])))
+                want.append(ahead)
+            all_close(
+                jax.tree.map(lambda leaf, k=k: leaf[k], got), (state, Latent(*map(np.stack, zip(*want, strict=True))))
+            )
+
+
+# Streams that go on for long, and say little or too much
+
+
+def hard_stream(kind: str, n: int, C: int) -> tuple[np.ndarray, np.ndarray]:
+    """Features that span fewer directions than there are, and the class of each row."""
+    rng = np.random.default_rng(3)
+    Phi = np.concatenate([np.ones((n, 1)), rng.normal(size=(n, 2)) @ rng.normal(size=(2, F - 1))], axis=1)
+    if kind == "the same row over and over":
+        Phi = np.tile(Phi[:1], (n, 1))
+    y = rng.integers(0, C + 1, n)
+    if kind == "separable":
+        y = (Phi @ rng.normal(size=(F, C + 1))).argmax(1)
+    if kind == "one class only":
+        y = np.full(n, C)
+    return Phi, y.astype(float)
+
+
+@pytest.mark.parametrize("dynamics", ["static", "revert 0.999"])
+@pytest.mark.parametrize("C", [1, 2])
+@pytest.mark.parametrize("kind", ["separable", "the same row over and over", "one class only", "noise"])
+def test_hard_streams_are_survived(kind, C, dynamics):
+    n, v = 2000, 1e6
+    Phi, y = hard_stream(kind, n, C)
+    blocks = blocks_of((Phi, y, np.ones(n), np.zeros(n)), 20)
+    likelihood = Logistic(jnp.asarray(0.0)) if C == 1 else Softmax(jnp.asarray(0.0), 3)
+    state, (loc, cov) = many(prior_state(F, C, jnp.asarray(v)), *blocks, likelihood, parse(dynamics), jnp.asarray(v))
+    loc, cov = np.asarray(loc).reshape(n, C), np.asarray(cov).reshape(n, C, C)
+    assert np.isfinite(loc).all() and np.isfinite(cov).all()
+    values = np.linalg.eigvalsh(state.cov)
+    assert values.min() > -1e-9 * v
+    assert values.max() < v * (1.0 + 1e-9)
+    assert np.linalg.eigvalsh(cov).min() >= 0.0
+    logits = np.concatenate([np.zeros((n, 1)), loc], axis=1)
+    right = (logits.argmax(1) == y)[-500:].mean()
+    if kind in ("separable", "one class only"):
+        assert right > 0.95
+    else:
+        assert right < 0.75
