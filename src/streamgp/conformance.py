@@ -119,8 +119,8 @@ def predictions_are_distributions(s: Subject) -> None:
         n, e = s.y[first if what == "update" else rest].shape
         k = p.log_weights.shape[-1]
         # Gaussians and t's of the targets, or Gaussians of latent values.
-        spread, tail = (p.var, (e,)) if isinstance(p, Predictive) else (p.cov, (p.loc.shape[-1],))
-        shapes = (p.log_weights.shape, p.loc.shape, spread.shape)
+        variance, tail = (p.var, (e,)) if isinstance(p, Predictive) else (p.cov, (p.loc.shape[-1],))
+        shapes = (p.log_weights.shape, p.loc.shape, variance.shape)
         expected = ((n, k), (n, k, *tail), (n, k, *tail * (1 if isinstance(p, Predictive) else 2)))
         assert shapes == expected, (
             f"{what}: expected log_weights, loc and variances of shapes {expected}, got {shapes}"
@@ -131,12 +131,12 @@ def predictions_are_distributions(s: Subject) -> None:
             f"subtract logsumexp from the log weights"
         )
         live = np.isfinite(p.log_weights)
-        variances = np.asarray(spread) if isinstance(p, Predictive) else np.diagonal(spread, axis1=-2, axis2=-1)
+        variances = np.asarray(variance) if isinstance(p, Predictive) else np.diagonal(variance, axis1=-2, axis2=-1)
         # Latent values may be certain: the noise of the target is in the likelihood.
         positive = variances[live] > 0 if isinstance(p, Predictive) else variances[live] >= 0
         assert positive.all(), f"{what}: a variance is not positive; it must hold the noise of the target"
         assert np.isfinite(np.asarray(p.loc)[live]).all(), f"{what}: a mean is not finite"
-        assert np.isfinite(np.asarray(spread)[live]).all(), f"{what}: a variance is not finite"
+        assert np.isfinite(np.asarray(variance)[live]).all(), f"{what}: a variance is not finite"
 
 
 def predict_is_pure(s: Subject) -> None:
@@ -191,7 +191,7 @@ def predict_agrees_with_update(s: Subject) -> None:
             _rows(s.predict(state, rows), slice(0, 1)),
             _rows(info.predictive, slice(0, 1)),
             s.rtol,
-            "predict and update give different predictions of the first row of a chunk",
+            "predict and update give different predictions of the first row of a batch",
         )
 
 
@@ -212,11 +212,11 @@ def rows_are_predicted_one_by_one(s: Subject) -> None:
 def one_by_one_is_all_at_once(s: Subject) -> None:
     """Check that the size of the batches in which rows arrive changes no number."""
     state, info = s.learn(s.start(), slice(0, len(s.X)))
-    single, parts = s.start(), []
+    single, predictions = s.start(), []
     for i in range(len(s.X)):
         single, one = s.learn(single, slice(i, i + 1))
-        parts.append(one.predictive)
-    joined = jax.tree.map(lambda *a: np.concatenate(a), *parts)
+        predictions.append(one.predictive)
+    joined = jax.tree.map(lambda *a: np.concatenate(a), *predictions)
     message = "update: rows one at a time and all at once give different "
     _expect_close(joined, info.predictive, s.rtol, message + "predictions")
     every = slice(0, len(s.X))
@@ -227,11 +227,11 @@ def masked_rows_cost_nothing(s: Subject) -> None:
     """Check that rows left out, whatever they hold, are as if they had never been there; no time passes on them."""
     n, (first, rest) = len(s.X), s.half
     want, info = s.learn(s.start(), slice(0, n))
-    spread = np.sort(np.r_[0, np.arange(n), first.stop, n - 1])  # row 0, one in the middle and the last come twice
-    keep = np.r_[True, spread[1:] != spread[:-1]]
+    repeated = np.sort(np.r_[0, np.arange(n), first.stop, n - 1])  # row 0, one in the middle and the last come twice
+    keep = np.r_[True, repeated[1:] != repeated[:-1]]
     keep[:2] = keep[1::-1]  # of the first pair it is the first that is left out
-    X, y = (jnp.where(jnp.asarray(keep)[:, None], a[spread], jnp.nan) for a in (s.X, s.y))
-    times = None if s.times is None else s.times[spread]
+    X, y = (jnp.where(jnp.asarray(keep)[:, None], a[repeated], jnp.nan) for a in (s.X, s.y))
+    times = None if s.times is None else s.times[repeated]
     got, masked = s.model.update(s.start(), X, y, jnp.asarray(keep), times)
     message = "update: rows left out by the mask changed "
     _expect_close(_rows(masked.predictive, keep), info.predictive, s.rtol, message + "the predictions of others")

@@ -82,7 +82,7 @@ class Kernel(ABC):
 
 
 class SpectralKernel(Kernel):
-    """A kernel whose spectral density is at hand in every dimension, as Hilbert-space features need."""
+    """A kernel whose spectral density is known in every dimension, as Hilbert-space features need."""
 
     @abstractmethod
     def sqrt_spectral_density(

@@ -1,4 +1,4 @@
-"""A progress bar on standard error for work of more than two seconds; none where nobody is looking."""
+"""A progress bar on standard error for work of more than two seconds; none without a terminal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

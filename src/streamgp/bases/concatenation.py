@@ -76,8 +76,8 @@ class Concatenation(Basis):
         """Build linear, Fourier and Nystrom parts in equal shares; the last two with half of `num_features` each."""
         settings: dict[str, Any] = {"num_features": max(1, num_features // 2), "start": start, "y": y}
         keys = jax.random.split(key, 3)
-        families = (Linear, Fourier, Nystrom)
-        parts = [family.from_data(X, key=k, **settings) for family, k in zip(families, keys, strict=True)]
+        bases = (Linear, Fourier, Nystrom)
+        parts = [basis.from_data(X, key=k, **settings) for basis, k in zip(bases, keys, strict=True)]
         return cls.of(parts, [1.0] * len(parts))
 
 

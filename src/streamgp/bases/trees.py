@@ -1,4 +1,4 @@
-"""Leaves of boosted trees as features: piecewise constant functions whose pieces were found in the warm-up."""
+"""Leaves of boosted trees as features: piecewise constant functions, found in the warm-up."""
 
 from typing import Any, ClassVar
 

@@ -1,8 +1,8 @@
 """What a mixture's distribution functions have been worth, learnt from row to row: a map of its levels.
 
 Where errors have a sharper peak and longer tails than any expert expects, the middle of the mixture is too wide,
-though its variance is right. The level u = F(y) at which targets come (the probability integral transform) tells. Its
-normal score z is stretched by one of six factors s, of unknown shares v:
+though its variance is right. The level u = F(y) at which targets come (the probability integral transform) shows it.
+The normal score z of u is multiplied by one of six factors s, of unknown shares v:
 
     G(u) = sum_j v_j Phi(z / s_j),   z = Phi^-1(u)
 

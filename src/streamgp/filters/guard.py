@@ -25,7 +25,7 @@ from streamgp.numerics.arrays import AnyArray, namespace
 
 MIN_THRESHOLD, MAX_THRESHOLD = 4.0, 8.0  # c, in standard deviations
 LEVEL_MEMORY = 0.98  # discount of the level of the squared innovations
-# Of the level: a filter that expects far too much has one near zero, which a few rows cannot tell; and between bursts
+# Of the level: a filter that expects far too much has one near zero, which a few rows cannot show; and between bursts
 # it falls, too.
 MIN_FLOOR, MAX_FLOOR = 0.1, 1.0
 MAX_LEARNT = 4.0  # times the level: as much of a row beyond the threshold enters it
@@ -95,14 +95,14 @@ def learn(guard: Guard, z: Float[AnyArray, "*batch e"]) -> tuple[Guard, Bool[Any
         The new memory; which filters take the row for an outlier; and the factor on its variance, 1 for others.
     """
     xp = namespace(z)
-    size, along = (guard.last * guard.last).sum(-1), (z * guard.last).sum(-1)
+    size, overlap = (guard.last * guard.last).sum(-1), (z * guard.last).sum(-1)
     in_run = guard.run > CHANGE
-    moved = AGREEMENT_MEMORY * guard.agreement + (1.0 - AGREEMENT_MEMORY) * (along > CONFIRMED * size)
+    moved = AGREEMENT_MEMORY * guard.agreement + (1.0 - AGREEMENT_MEMORY) * (overlap > CONFIRMED * size)
     agreement = xp.where((size > 0.0) & ~in_run, moved, guard.agreement)
     limits = Limits.of(agreement)
     x = limits.excess(guard.level, z)
     beyond = x > 1.0
-    is_change = in_run & (along > 0.0) & ((z * z).sum(-1) <= MAX_GROWTH**2 * size)
+    is_change = in_run & (overlap > 0.0) & ((z * z).sum(-1) <= MAX_GROWTH**2 * size)
     is_outlier = beyond & ~is_change
     most = MAX_LEARNT * xp.maximum(guard.level, limits.floor[..., None])
     entering = xp.where(beyond[..., None], xp.minimum(z * z, most), z * z)

@@ -142,8 +142,8 @@ def _steps(
 ) -> tuple[Latent, Float[Array, "n c"], Float[Array, "n c c"], Float[Array, "n c n c"]]:
     """Take the Laplace steps of a block, one row after the other, on the joint belief over its latent values.
 
-    Returns what each row's values are before its own step, what the step says (`Step`), and its gains: the shrinkage
-    times the covariance with all the block's values at that time.
+    Returns what each row's values are before its own step, the step itself (`Step`), and its gains: the step's
+    `shrink` times the covariance with all the block's values at that time.
     """
 
     def step(carry: tuple, row: tuple) -> tuple:

@@ -1,4 +1,4 @@
-"""Noise whose level adapts: every filter serves several experts that differ only in what they make of its errors.
+"""Noise whose level adapts: every filter has several experts, which differ only in how they treat its errors.
 
 A filter's recursion does not depend on the unit of its variances. With a normal-inverse-gamma prior it runs in units
 of the unknown noise variance, and all that learns the unit is two numbers: a (the shape) and, for each output, b
@@ -78,7 +78,7 @@ class NoiseKinds(eqx.Module):
     def for_outputs(self, num_outputs: int) -> "NoiseKinds":
         """Return the same kinds for several outputs: a constant level of the noise is learnt for each of them.
 
-        A filter has one noise variance for all outputs. Learning a constant one from all rows alike is exact.
+        A filter has one noise variance for all outputs. Learning a constant one from all rows equally is exact.
         """
         if num_outputs == 1:
             return self

@@ -35,7 +35,9 @@ def screen(
     """
     if len(y) < FEW_ROWS:
         middle = np.median(y, axis=0)
-        drawn = np.stack([_drawn_in(c, m, _FEW_REACH * _spread(c - m)) for c, m in zip(y.T, middle, strict=True)], 1)
+        drawn = np.stack(
+            [_drawn_in(c, m, _FEW_REACH * _robust_std(c - m)) for c, m in zip(y.T, middle, strict=True)], 1
+        )
         return drawn, drawn != y
     smoother = _Smoother(_features(X, seed))
     drawn = np.stack([_screen_one(smoother, column) for column in y.T], axis=1)
@@ -44,7 +46,7 @@ def screen(
 
 def _screen_one(smoother: "_Smoother", y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     middle = float(np.median(y))
-    overall = _spread(y - middle)
+    overall = _robust_std(y - middle)
     drawn = _drawn_in(y, middle, _FEW_REACH * overall)
     if np.median(np.abs(y - middle)) == 0.0:  # one value and rare others: what is rare there is no glitch
         return drawn
@@ -54,13 +56,13 @@ def _screen_one(smoother: "_Smoother", y: Float[np.ndarray, " n"]) -> Float[np.n
         rest = drawn - predicted
         before, after = _neighbours(rest)
         between = 0.5 * (before + after)
-        if _spread(rest - between) < _spread(rest):  # what is left goes on from row to row
+        if _robust_std(rest - between) < _robust_std(rest):  # what is left goes on from row to row
             expected = expected + between
-        spread = _spread(drawn - expected)
-        reach = max(REACH * spread, overall)
+        std = _robust_std(drawn - expected)
+        reach = max(REACH * std, overall)
         error = y - predicted
         # Where the inputs are odd the prediction may be, while the target is what it has been all the time.
-        alone = (np.minimum(np.abs(error - before), np.abs(error - after)) > reach) & (aside > spread)
+        alone = (np.minimum(np.abs(error - before), np.abs(error - after)) > reach) & (aside > std)
         # The further out, the nearer to what was expected: many at the edge would set the scale.
         with np.errstate(divide="ignore", invalid="ignore"):
             kept = np.minimum(1.0, reach / np.abs(y - expected))
@@ -73,7 +75,7 @@ def _drawn_in(y: np.ndarray, middle: np.ndarray | float, reach: float) -> np.nda
     return np.clip(y, middle - reach, middle + reach) if reach > 0.0 else y.copy()
 
 
-def _spread(error: Float[np.ndarray, " n"]) -> float:
+def _robust_std(error: Float[np.ndarray, " n"]) -> float:
     """Return the robust standard deviation; where most errors are zero, of the others: rare pulses may be all."""
     size = np.abs(error)
     middle = float(np.median(size))
@@ -120,4 +122,4 @@ class _Smoother:
             (y - middle - self._basis @ (shrunk * inner)) / np.maximum(1.0 - own, 1e-3)
             for shrunk, own in zip(self._shrunk, self._own, strict=True)
         ]
-        return y - min(errors, key=_spread)
+        return y - min(errors, key=_robust_std)

@@ -176,7 +176,7 @@ def halved(objective: Callable[[Array], Array], a: Array, value: Array, directio
         scale, _, count = carry
         return 0.5 * scale, objective(a + 0.5 * scale * direction), count + 1
 
-    # From twice the direction, which nobody has tried: so that the objective is written out, and compiled, once.
+    # From twice the direction, without its value: so that the objective is written out, and compiled, once.
     twice = jnp.full_like(value, 2.0), jnp.full_like(value, jnp.nan), 0
     scale, new, count = jax.lax.while_loop(worse, halve, twice)
     found = count <= MAX_HALVINGS

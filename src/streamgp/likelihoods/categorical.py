@@ -18,7 +18,7 @@ from streamgp.likelihoods.quadrature import log_logistic_normal, log_softmax_nor
 def contrasts(num_classes: int) -> Float[np.ndarray, "c k"]:
     """Return Helmert contrasts: row k (k = 1, 2, ...) is (1, ..., 1 (k times), -k, 0, ..., 0) / sqrt(k (k + 1)).
 
-    Rows are orthonormal, and orthogonal to ones. So functions of the classes that are independent and alike a priori
+    Rows are orthonormal, and orthogonal to ones. So functions of the classes that are independent and of equal priors
     make contrasts that are so too, and those of K classes are the first of those of K + 1.
     """
     k = np.arange(1.0, num_classes)[:, None]
@@ -73,7 +73,7 @@ class Categorical(Likelihood):
     def from_targets(cls, y: Float[np.ndarray, " n"], num_classes: int | None = None) -> Self:
         """Start from the frequencies of the classes, as if there were half a target more of each.
 
-        `num_classes` is told where classes may come that `y` does not hold.
+        `num_classes` is given where classes may come that `y` does not hold.
         """
         count = max(int(y.max(initial=0)) + 1, 2) if num_classes is None else num_classes
         log_share = np.log(np.bincount(y.astype(int), minlength=count) + 0.5)

@@ -1,6 +1,6 @@
 """How large a count is believed, so that one absurd count sets neither the rate nor what is predicted.
 
-A count above the ceiling is not learnt, and no expert is judged by it. Predictions take the log of the rate to have
+A count above the ceiling is not learnt, and no expert is weighed by it. Predictions take the log of the rate to have
 its mean at the log of the ceiling at most, and a variance of `WIDEST` at most: the mean of a log-normal rate grows as
 the exponential of half its variance, which says nothing of counts where experts know next to nothing, and would be
 all that their mixture's mean is about.
@@ -24,7 +24,7 @@ WIDEST = 2.0  # of the log rate: two standard deviations are a factor of 17 eith
 WORTH = 50
 ENOUGH = 5 * WORTH
 SHARE = 0.02  # of the counts of a warm-up that are not zero, so many, and one more, may be absurd
-FEWEST = 10  # rows; in fewer, nobody can tell what is absurd
+MIN_ROWS = 10  # rows; in fewer, it is unknown what is absurd
 
 
 @register
@@ -60,7 +60,7 @@ def believed(y: Float[np.ndarray, " n"], exposure: Float[np.ndarray, " n"]) -> f
     They are glitches if they lie above the ceiling that the others make. Infinite where there is no row.
     """
     rates = y / exposure
-    if len(y) < FEWEST:
+    if len(y) < MIN_ROWS:
         return float(rates.max(initial=0.0)) if len(y) else np.inf
     few = int(SHARE * np.sum(y > 0.0)) + 1
     others = np.sort(rates)[-1 - few]

@@ -66,8 +66,8 @@ class Poisson(Likelihood):
 
     def moments(self, loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Return mean and variance of a Poisson with a log-normal mean, exactly."""
-        mean, spread = _lognormal(loc[0] + self.intercept, cov[0, 0])
-        return mean, mean + spread
+        mean, variance = _lognormal(loc[0] + self.intercept, cov[0, 0])
+        return mean, mean + variance
 
     def sample(self, key: Key[Array, ""], f: Float[Array, " 1"]) -> Float[Array, ""]:
         """Draw a count."""
@@ -130,8 +130,8 @@ class NegativeBinomial(Likelihood):
 
     def moments(self, loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Return mean and variance with a log-normal mean, exactly."""
-        mean, spread = _lognormal(loc[0] + self.intercept, cov[0, 0])
-        return mean, mean + spread + (spread + mean * mean) / self.dispersion
+        mean, variance = _lognormal(loc[0] + self.intercept, cov[0, 0])
+        return mean, mean + variance + (variance + mean * mean) / self.dispersion
 
     def sample(self, key: Key[Array, ""], f: Float[Array, " 1"]) -> Float[Array, ""]:
         """Draw a count: a Poisson whose mean is a Gamma variable."""
@@ -182,7 +182,7 @@ def _cdf(y: Array, mean: Array, var: Array, dispersion: Array | None) -> Array:
     Given eta, that is the probability that x exceeds it: of a Poisson, x is the log of a Gamma(y + 1) variable, of a
     negative binomial x = log(r) - logit(B) with B ~ Beta(r, y + 1). So it is the mean of Phi((x - mean) / sqrt(var))
     over x, whose density has its mode at log(y + 1) and tails that are exponential at least. Gauss and Legendre's
-    rule on pieces, which end at the mode and where Phi is zero or one.
+    rule on segments, which end at the mode and where Phi is zero or one.
     """
     a = jnp.maximum(jnp.floor(y), 0.0) + 1.0
     root = jnp.sqrt(jnp.maximum(var, MIN_VARIANCE))
@@ -202,7 +202,7 @@ def _cdf(y: Array, mean: Array, var: Array, dispersion: Array | None) -> Array:
         share = a / (a + dispersion)
         return a * u - (a + dispersion) * jnp.log1p(share * jnp.expm1(u)) + const
 
-    def piece(low: Array, high: Array) -> Array:
+    def integrate_segment(low: Array, high: Array) -> Array:
         u = low + (high - low) * NODES.astype(low.dtype)
         below = ndtr((u - at) / root)
         return (high - low) * (jnp.exp(log_density(u)) * below) @ WEIGHTS.astype(low.dtype)
@@ -212,5 +212,5 @@ def _cdf(y: Array, mean: Array, var: Array, dispersion: Array | None) -> Array:
     low = jnp.clip(at - reach, -left, right)
     certain = jnp.clip(at + reach, low, right)
     ends = [low, jnp.clip(0.0, low, certain), certain, jnp.clip(0.0, certain, right), right]
-    total = sum((piece(*pair) for pair in pairwise(ends)), jnp.zeros_like(low))
+    total = sum((integrate_segment(*pair) for pair in pairwise(ends)), jnp.zeros_like(low))
     return jnp.where(y < 0.0, 0.0, jnp.clip(total, 0.0, 1.0))

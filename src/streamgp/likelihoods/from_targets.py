@@ -1,4 +1,4 @@
-"""The likelihood by its name, with what targets alone tell of it."""
+"""The likelihood by its name, as targets alone determine it."""
 
 import jax.numpy as jnp
 import numpy as np

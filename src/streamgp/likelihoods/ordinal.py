@@ -78,7 +78,7 @@ class Ordinal(Likelihood):
     def from_targets(cls, y: Float[np.ndarray, " n"], num_grades: int | None = None) -> Self:
         """Start from the frequencies of the grades, as if there were half a target more of each.
 
-        `num_grades` is told where grades may come that are above all in `y`; at least 2.
+        `num_grades` is given where grades may come that are above all in `y`; at least 2.
         """
         count = max(int(y.max(initial=0)) + 1, 2) if num_grades is None else num_grades
         counts = np.bincount(y.astype(int), minlength=count) + 0.5

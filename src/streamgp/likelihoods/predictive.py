@@ -16,7 +16,7 @@ from streamgp.likelihoods.base import Likelihood
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.batching import COMPILED_BATCH_SIZES, split_batches
 
-_AT_ONCE = 1 << 10  # integrals whose terms are held in memory at a time
+_INTEGRALS_AT_ONCE = 1 << 10  # integrals whose terms are held in memory at a time
 
 
 @register
@@ -36,7 +36,7 @@ class LatentPredictive(eqx.Module):
     likelihood
         The likelihoods of the k experts for every row: their arrays have two leading axes (n, k).
     known
-        How many classes have come so far, where the likelihood has room for more; None: all.
+        How many classes have come so far, where the likelihood has slots for more; None: all.
     """
 
     log_weights: Float[AnyArray, "n k"]
@@ -95,13 +95,13 @@ class LatentPredictive(eqx.Module):
         """Apply a compiled function to rows; to NumPy's, in batches of few sizes, and as NumPy's."""
         if namespace(*jax.tree.leaves((self, arrays))) is not np:
             return function(self, *arrays)
-        parts = []
-        with jax.enable_x64(self.loc.dtype == np.float64):  # the digits are those of the prediction, whoever asks
+        results = []
+        with jax.enable_x64(self.loc.dtype == np.float64):  # the precision is the prediction's own, not the caller's
             for rows, size in split_batches(len(self.log_weights), COMPILED_BATCH_SIZES):
                 n = rows.stop - rows.start
-                piece = jax.tree.map(lambda a, rows=rows, size=size: _filled(a[rows], size), (self, *arrays))
-                parts.append(np.asarray(function(*piece))[:n])
-        return np.concatenate(parts)
+                batch = jax.tree.map(lambda a, rows=rows, size=size: _filled(a[rows], size), (self, *arrays))
+                results.append(np.asarray(function(*batch))[:n])
+        return np.concatenate(results)
 
 
 AnyPredictive = Predictive | LatentPredictive
@@ -117,7 +117,7 @@ def _each(function: Callable[..., Any], p: LatentPredictive, y: Float[AnyArray, 
     """Apply a function of likelihood, latent mean, covariance and target to all rows and experts."""
     experts = eqx.filter_vmap(function, in_axes=(eqx.if_array(0), 0, 0, None))
     rows = jax.tree.map(jnp.asarray, (p.likelihood, p.loc, p.cov, y))
-    at_once = max(_AT_ONCE // p.loc.shape[1], 1)
+    at_once = max(_INTEGRALS_AT_ONCE // p.loc.shape[1], 1)
     return jax.lax.map(lambda row: experts(*row), rows, batch_size=at_once)
 
 
@@ -153,8 +153,8 @@ def _moments(p: LatentPredictive) -> Float[Array, "n 2"]:
     mean, var = _each(_expert_moments, p)
     weights = jnp.exp(jnp.asarray(p.log_weights))
     mixed = (weights * jnp.where(weights > 0.0, mean, 0.0)).sum(1)
-    spread = jnp.where(weights > 0.0, var + (mean - mixed[:, None]) ** 2, 0.0)
-    variance = jnp.where(jnp.isfinite(mixed), (weights * spread).sum(1), jnp.inf)
+    second = jnp.where(weights > 0.0, var + (mean - mixed[:, None]) ** 2, 0.0)
+    variance = jnp.where(jnp.isfinite(mixed), (weights * second).sum(1), jnp.inf)
     return jnp.stack([mixed, variance], axis=1)
 
 

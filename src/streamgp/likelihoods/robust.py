@@ -64,8 +64,8 @@ class StudentT(Likelihood):
 
     def moments(self, loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Return mean and variance; the variance is infinite for two degrees of freedom or less."""
-        spread = jnp.where(self.dof > 2.0, self.scale**2 * self.dof / (self.dof - 2.0), jnp.inf)
-        return loc[0] + self.intercept, cov[0, 0] + spread
+        noise_var = jnp.where(self.dof > 2.0, self.scale**2 * self.dof / (self.dof - 2.0), jnp.inf)
+        return loc[0] + self.intercept, cov[0, 0] + noise_var
 
     def sample(self, key: Key[Array, ""], f: Float[Array, " 1"]) -> Float[Array, ""]:
         """Draw a target."""
@@ -75,7 +75,7 @@ class StudentT(Likelihood):
         """Return log weights of the precisions of t, and the variance of the target given each.
 
         The precision p of t is a Gamma(dof / 2) variable of mean one. Given it, y is Gaussian with variance
-        var + scale^2 / p. In x = log p, pieces on both sides of the mode of p, and of that of p given the target
+        var + scale^2 / p. In x = log p, segments on both sides of the mode of p, and of that of p given the target
         where f is known, from where they fall by exp(-37).
         """
 

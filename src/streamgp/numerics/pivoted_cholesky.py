@@ -73,4 +73,4 @@ def check_all(fine: Bool[np.ndarray, "*s"], name: str, expected: str, values: Fl
     """Raise ValueError that names the first place that is not `fine`."""
     if not fine.all():
         where, value = " and column ".join(map(str, np.argwhere(~fine)[0])), values[~fine][0]
-        raise ValueError(f"{name}: expected {expected}, got {value} in row {where}; mend the kernel")
+        raise ValueError(f"{name}: expected {expected}, got {value} in row {where}; correct the kernel")

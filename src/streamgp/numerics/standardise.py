@@ -7,10 +7,10 @@ from jaxtyping import Array, Bool, Float
 from streamgp.checkpoint.encoding import register
 
 _CLIP = 1e3
-# What lies out by this many times the distance from the median that nearly all keep to is no part of the scale.
+# A value further from the median than this many times the distance that nearly all keep to is not in the scale.
 FAR = 10.0
 SHARE = 0.02  # of the values that differ from the median, so many, and one more, may lie as far out as they like
-FEWEST = 10  # values that differ from the median; among fewer nobody can tell what is far
+MIN_VALUES = 10  # values that differ from the median; among fewer it is unknown what is far
 
 
 @register
@@ -92,10 +92,10 @@ def far_out(X: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, "n d"]:
     a column that rests with some noise, pulses in less than 2% of the rows are taken for glitches if they outdo the
     noise tenfold.
     """
-    if len(X) < FEWEST:
+    if len(X) < MIN_VALUES:
         return np.zeros(X.shape, bool)
     distance = np.abs(X - np.median(X, axis=0))
     differing = (distance > 0.0).sum(axis=0)
     few = (SHARE * differing).astype(int) + 1
     others = np.take_along_axis(np.sort(distance, axis=0), (len(X) - 1 - few)[None], axis=0)
-    return (distance > FAR * others) & (differing >= FEWEST)
+    return (distance > FAR * others) & (differing >= MIN_VALUES)

@@ -25,7 +25,7 @@ class MixtureState(eqx.Module):
 class Mixture(eqx.Module):
     """Bayes' rule over weight rules, as it is used over experts; itself a rule. Build it with `mixture`.
 
-    A rule is judged by the density that its weights gave each target. Without a share the cumulative log loss is
+    A rule is weighed by the density that its weights gave each target. Without a share the cumulative log loss is
     within ln R of the best rule's, on any data. With a share a, it is within
     ``ln R - S ln(a / R) - (T - 1 - S) ln(1 - a + a / R)`` of the best sequence of rules with S switches over T rows
     (the path's prior probability; Herbster and Warmuth 1998).
@@ -67,7 +67,7 @@ class Mixture(eqx.Module):
         pairs = zip(self.rules, state.rules, strict=True)
         return MixtureState(tuple(rule.update(s, log_density) for rule, s in pairs), weights)
 
-    def by_name(self, state: MixtureState) -> dict[str, float]:
+    def rule_weights(self, state: MixtureState) -> dict[str, float]:
         """Return the weight of each rule for the next row; the sum is one."""
         return dict(zip(self.names, np.exp(np.asarray(state.log_weights)).tolist(), strict=True))
 

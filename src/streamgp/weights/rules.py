@@ -323,7 +323,7 @@ class SoftBayes(eqx.Module):
 
 
 def fixed_share(num_experts: int, switch: float) -> WeightRule:
-    """Switch away from an expert with probability `switch` per row, to all the others alike."""
+    """Switch away from an expert with probability `switch` per row, to all the others equally."""
     if not 0.0 <= switch < 1.0:
         raise ValueError(f"fixed_share: expected a switching probability in [0, 1), got {switch}")
     if num_experts == 1:

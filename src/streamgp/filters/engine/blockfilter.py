@@ -83,7 +83,7 @@ def update_blocks(
             if forecast is not None:
                 forecast.set_times(i, tau[i])
         P = Phi[:, None, i]
-        for mended in (False, True):  # once more if a covariance was found ill
+        for repaired in (False, True):  # once more if a covariance is broken
             if large:
                 for (g, _), (cov_at, work_at) in zip(experts, at, strict=True):
                     blas.symmetric_product(cov_at, address(Phi[g, i]), work_at)
@@ -105,11 +105,11 @@ def update_blocks(
             diagonal *= jitter
             L = _cholesky(K)
             scale = L.reshape(G, R, -1)[..., :: B + 1]
-            ill = ~(scale.min(-1) >= least)  # NaN is ill, too
-            if mended or not ill.any():
+            broken = ~(scale.min(-1) >= least)  # NaN included
+            if repaired or not broken.any():
                 break
-            for expert in zip(*np.nonzero(ill), strict=True):
-                mend(cov[expert], one_triangle=large)
+            for expert in zip(*np.nonzero(broken), strict=True):
+                repair_covariance(cov[expert], one_triangle=large)
         np.subtract(y[i], predicted, out=z)
         for number, (_, work_at) in enumerate(at):
             blas.solve(address(L) + number * L.itemsize * B * B, work_at)
@@ -140,7 +140,7 @@ def update_blocks(
             # prior + (L - diag L) z: row i takes no part of y_i, not even in its rounding.
             scale[:] = 0.0
             np.add(predicted, np.matmul(L, z), out=loc[:, :, i])
-        if ill.any() or not np.isfinite(mean).all():
+        if broken.any() or not np.isfinite(mean).all():
             restart(beliefs, v[..., 0, 0])
             watch = None if guard is None else BlockGuard(guard)
     if large:
@@ -218,7 +218,7 @@ class _Forecast:
         np.subtract(self._var, np.square(V).sum(-2), out=var)
 
 
-def mend(cov: Float[np.ndarray, "f f"], one_triangle: bool = False) -> None:
+def repair_covariance(cov: Float[np.ndarray, "f f"], one_triangle: bool = False) -> None:
     """Make a covariance positive semidefinite again, in place.
 
     A prior variance of 1e10 times the noise leaves it few digits: after some thousand rows rounding may have taken

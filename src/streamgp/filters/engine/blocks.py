@@ -37,7 +37,7 @@ class ForecastInputs(eqx.Module):
 class Blocks(eqx.Module):
     """Rows of a stream, m blocks of b; the last one filled up with rows that the mask leaves out.
 
-    Where there are `later` rows, the filters forecast those instead of telling the one-step-ahead predictions. The
+    Where there are `later` rows, the filters forecast those in place of one-step-ahead predictions. The
     noise of a row may have an `extra` variance.
     """
 
@@ -100,7 +100,7 @@ def stack(trees: Sequence[Any]) -> Any:
 def group_by_shape(bases: Sequence[Basis]) -> list[list[list[int]]]:
     """Group the positions of experts that can run as one batch: by shape of the basis, and in there by basis.
 
-    Bases are told apart as objects. A batch has equally many experts of each of its bases.
+    Bases are compared as objects. A batch has equally many experts of each of its bases.
     """
     by_basis: dict[int, list[int]] = {}
     for i, basis in enumerate(bases):

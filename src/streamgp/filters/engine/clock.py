@@ -36,7 +36,7 @@ def advance(
     unit = xp.asarray(time_unit)
     if times is None:
         return xp.cumsum(mask).astype(unit.dtype), last_time
-    # The very first row of a stream comes one unit after a start that nobody observed.
+    # The very first row of a stream comes one unit after an unobserved start.
     first = times[xp.argmax(mask)] - unit
     last = xp.where(xp.isnan(last_time), first, last_time)
     clock = xp.maximum(xp.where(mask, (times - last) / unit, 0.0), 0.0)

@@ -24,6 +24,7 @@ from streamgp.filters.engine.blockfilter import LARGE
 from streamgp.filters.engine.blocks import Blocks, Group, features, forecast_features, member
 from streamgp.filters.kalman import ExpertVariances, FilterState, ForecastFeatures, Predicted
 from streamgp.numerics.threads import one_blas_thread
+from streamgp.precision import float64
 
 
 def supports(*arrays: Any) -> bool:
@@ -97,7 +98,7 @@ def predict_groups(
 
 
 def _features_of_rows(basis: Basis, X: np.ndarray) -> np.ndarray:
-    with jax.enable_x64(True), np.errstate(all="ignore"):  # as in `_features`
+    with float64(), np.errstate(all="ignore"):  # as in `_features`
         return np.asarray(basis(X))
 
 
@@ -165,7 +166,7 @@ def _stack(parts: Sequence[np.ndarray]) -> np.ndarray:
 def _features(basis: Basis, blocks: Blocks, moves: bool, flags: np.ndarray) -> tuple:
     """Compute features of the rows and of later ones, with the products among them where needed."""
     # The setting of JAX, which a user's own basis may call, belongs to a thread.
-    with jax.enable_x64(True), np.errstate(all="ignore"):
+    with float64(), np.errstate(all="ignore"):
         Phi, outside = features(basis, blocks)
         theirs = None if blocks.later is None else np.ascontiguousarray(forecast_features(basis, blocks.later))
     Phi = np.asarray(Phi)

@@ -1,7 +1,7 @@
 """The filters of a group of experts, a row at a time, with rank-one updates that wait in a buffer.
 
 A row-by-row filter reads and writes every covariance for every row. Here a row only reads it (one product with a
-vector), and what the row taught is kept as a vector; a full buffer is folded into the covariance by one
+vector), and what was learnt from the row is kept as a vector; a full buffer is folded into the covariance by one
 matrix product. The numbers are those of `streamgp.filters.kalman.update_block` with blocks of one.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.filters.dynamics import Dynamics
-from streamgp.filters.engine.blockfilter import TOLERATED, mend
+from streamgp.filters.engine.blockfilter import TOLERATED, repair_covariance
 from streamgp.filters.guard import Guard, bounded, learn
 from streamgp.filters.kalman import ExpertVariances, FilterState
 
@@ -59,7 +59,7 @@ class RowFilter:
         self.process_variance = np.zeros(self.cov.shape[:2])
 
     def predict(self, phi: Float[np.ndarray, "*g f"], tau: float, extra: float = 0.0) -> RowPrediction:
-        """Predict a row `tau` after the last one learnt; the same features serve all if `phi` is a single row.
+        """Predict a row `tau` after the last one learnt; the same features are for all if `phi` is a single row.
 
         `extra` is variance that the noise of the row has in addition.
         """
@@ -72,7 +72,7 @@ class RowFilter:
         shrink, grown = self._per_step
         row = phi[..., None, :]
         column = row[..., None]
-        for attempt in range(3):  # again if a covariance was found ill
+        for attempt in range(3):  # again if a covariance is broken
             decay, process_variance = self.decay * shrink, self.process_variance * (shrink * shrink) + grown
             gain = (self.cov @ column)[..., 0]
             if self.count:
@@ -81,13 +81,13 @@ class RowFilter:
             gain *= (decay * decay)[..., None]
             gain += process_variance[..., None] * row
             var = np.vecdot(gain, row) + (self.noise_var + extra)
-            ill = ~(var >= self._least_var)  # NaN is ill, too
-            if attempt == 2 or not ill.any():
+            broken = ~(var >= self._least_var)  # NaN included
+            if attempt == 2 or not broken.any():
                 break
             self._fold()
-            for expert in map(tuple, np.argwhere(ill).tolist()):
+            for expert in map(tuple, np.argwhere(broken).tolist()):
                 if attempt == 0:
-                    mend(self.cov[expert])
+                    repair_covariance(self.cov[expert])
                 else:
                     self._restart(expert)
         loc = (self.mean @ column)[..., 0] * shrink[..., None]

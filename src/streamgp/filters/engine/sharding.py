@@ -1,7 +1,7 @@
 """The experts of an ensemble over several devices: cores, GPUs, or those of several hosts (`jax.distributed`).
 
 The bases of every group are one array axis, cut into equal runs, one for each device. A device runs
-`streamgp.filters.engine.xla` on its own run, and keeps its beliefs from one chunk to the next; only the
+`streamgp.filters.engine.xla` on its own run, and keeps its beliefs from one batch to the next; only the
 predictions travel.
 """
 

@@ -46,10 +46,10 @@ class EnsembleState(eqx.Module):
     levels: Float[AnyArray, "e j"] | None = None
 
     def shard(self, devices: Sequence[Any]) -> "EnsembleState":
-        """The same state with the experts spread over JAX's `devices`: `update` and `predict` then run there.
+        """The same state with the experts sharded over JAX's `devices`: `update` and `predict` then run there.
 
         With `jax.devices()` after `jax.distributed.initialize` these are the devices of all hosts; each process then
-        makes the same calls with the same rows. A checkpoint holds the gathered state.
+        makes the same calls with the same rows. A checkpoint holds the unsharded state.
         """
         return replace(self, filters=sharding.shard(self.filters, devices))
 
@@ -125,7 +125,7 @@ class Ensemble(StreamModel):
 
     def rule_weights(self, state: EnsembleState) -> dict[str, float]:
         """How much each of several weight rules counts for the next row, by name; empty where there is one."""
-        return self.rule.by_name(state.weights) if isinstance(self.rule, Mixture) else {}
+        return self.rule.rule_weights(state.weights) if isinstance(self.rule, Mixture) else {}
 
     def _engine(self, state: EnsembleState, *rows: Any) -> tuple[ModuleType | None, tuple]:
         """What runs the filters, and the beliefs as it takes them; None: one program of XLA, on one device.

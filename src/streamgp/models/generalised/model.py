@@ -113,7 +113,7 @@ class GeneralisedEnsemble(StreamModel):
 
     def rule_weights(self, state: GeneralisedState) -> dict[str, float]:
         """How much each of several weight rules counts for the next row, by name; empty where there is one."""
-        return self.rule.by_name(state.weights) if isinstance(self.rule, Mixture) else {}
+        return self.rule.rule_weights(state.weights) if isinstance(self.rule, Mixture) else {}
 
     def init(self, key: Key[Array, ""], horizon: int = 0) -> GeneralisedState:
         """Every expert at its prior, weights at theirs; `key` is not used."""
