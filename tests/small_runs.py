@@ -8,8 +8,9 @@ import polars as pl
 import polars.selectors as cs
 from polars.testing import assert_frame_equal
 
-from streamgp.app.job import Outcome, RunOptions
-from streamgp.app.run import run
+from streamgp.app.run_stream import run_stream
+from streamgp.app.runner import Outcome
+from streamgp.app.settings import RunSettings
 from streamgp.models.registry import make_spec
 
 ROWS = 400
@@ -44,7 +45,7 @@ def run_small(data: Path, out: Path | None = None, **changes: Any) -> Outcome:
 
 def run_spec(data: Path, out: Path | None, spec: Any, **changes: Any) -> Outcome:
     options = {"targets": ["y"], "features": ["a", "b", "wind"], "warmup": WARMUP} | changes
-    return run(RunOptions(str(data), spec=spec, out=out, **options))
+    return run_stream(RunSettings(str(data), spec=spec, out=out, **options))
 
 
 def predictions(out: Path) -> pl.DataFrame:

@@ -24,7 +24,7 @@ from scipy.special import logsumexp
 from benchmarks.common.datasets import APART, CHOOSING, load
 from benchmarks.common.paths import RESULTS_DIR
 from benchmarks.common.replay import ROWS, WARMUP, weigh
-from streamgp.models.registry import PRESETS
+from streamgp.models.presets import PRESETS
 from streamgp.models.spec import Spec
 from streamgp.numerics import student_t
 from streamgp.stream.learner import StreamLearner

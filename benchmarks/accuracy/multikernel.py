@@ -15,7 +15,7 @@ import typer
 
 from benchmarks.common.paths import RESULTS_DIR
 from streamgp import StreamingGPRegressor, evaluate
-from streamgp.models.registry import MULTIKERNEL
+from streamgp.models.presets import MULTIKERNEL
 
 RESULTS = RESULTS_DIR / "multikernel.json"
 SETS = ("elevators_ucids", "cpusmall", "kin40k", "schunk_arm", "sml2010_stream", "beijing_pm25")

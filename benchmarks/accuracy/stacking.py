@@ -7,7 +7,6 @@ benchmarks.pages.weights`` renders the tables of docs/weights.md.
 """
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,8 +19,9 @@ from scipy.special import logsumexp
 from benchmarks.common.datasets import load
 from benchmarks.common.paths import RESULTS_DIR
 from benchmarks.common.replay import ROWS, WARMUP, by_basis, run_experts, weigh
-from streamgp.models.registry import PRESETS
+from streamgp.models.presets import PRESETS
 from streamgp.models.spec import Spec
+from streamgp.weights.by_name import make_rule
 
 RESULTS = RESULTS_DIR / "stacking.json"
 MOVING = ("schunk_arm", "beijing_pm25", "sml2010_stream", "household_power_hourly", "appliances_energy", "cadata")
@@ -38,7 +38,8 @@ def replay(spec: Spec, log_density: np.ndarray, mean: np.ndarray, groups: list[i
         if name == "stacking-newton" and len(groups) > NEWTON_EXPERTS:
             continue
         with jax.enable_x64(True):
-            log_weights = np.asarray(weigh(replace(spec, rule=name).make_rule(groups), jnp.asarray(log_density)))
+            rule = make_rule(name, groups, delta=spec.delta, share_rate=spec.share, switch=spec.switch)
+            log_weights = np.asarray(weigh(rule, jnp.asarray(log_density)))
         error = (np.exp(log_weights) * mean).sum(1) - y
         pll = float(np.mean(logsumexp(log_weights + log_density, axis=1)))
         scores[name] = {"pll": pll, "nmse": float(np.mean(error**2) / np.var(y))}

@@ -65,7 +65,7 @@ def command(words: list[str], cache: str, seconds: float, rows: int) -> None:
 
     import jax
 
-    from streamgp.app import cli, compilation, job, outputs, report
+    from streamgp.app import cli, compilation, live_run, outputs, report
 
     keep = compilation.keep_compiled_programs
 
@@ -76,7 +76,7 @@ def command(words: list[str], cache: str, seconds: float, rows: int) -> None:
 
     compilation.keep_compiled_programs = keep_all
     report.write_report = lambda out: out  # it takes longer than the run, and comes after it
-    job.CHECKPOINT_SECONDS, outputs.PART_ROWS = seconds, rows
+    live_run.CHECKPOINT_SECONDS, outputs.PART_ROWS = seconds, rows
     cli.app(words)
 
 
@@ -91,7 +91,7 @@ class Campaign:
         self.at: Counter[str] = Counter()  # where runs were when they were killed
         self.whole: dict[str, tuple[Path, float]] = {}
         self.processes = multiprocessing.get_context("forkserver")
-        self.processes.set_forkserver_preload(["streamgp.app.cli", "streamgp.app.run", "streamgp.app.report"])
+        self.processes.set_forkserver_preload(["streamgp.app.cli", "streamgp.app.run_stream", "streamgp.app.report"])
 
     def start(self, kind: str, out: Path, *words: str, seconds: float = 20.0, rows: int = 1 << 16) -> Any:
         """Start a process of the command."""

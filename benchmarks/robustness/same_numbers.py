@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.common.paths import ROOT
-from streamgp.models.registry import PRESETS
+from streamgp.models.presets import PRESETS
 
 WARMUP, ROWS = 500, 1_000
 THREADS = (1, 2, 4)

@@ -18,11 +18,11 @@ import polars as pl
 from rich import print_json
 
 from benchmarks.common.measure import RUNS, in_fresh_process, memory_mb, spread
-from streamgp.app import job as app_job
-from streamgp.app import run as app_run
-from streamgp.app.job import RunOptions
+from streamgp.app import live_run as app_live
+from streamgp.app import run_stream as app_run
 from streamgp.app.outputs import RunDirectory
 from streamgp.app.report import write_report
+from streamgp.app.settings import RunSettings
 from streamgp.data import RowReader, friedman, open_rows
 from streamgp.models.registry import make_spec
 
@@ -98,16 +98,16 @@ def _shares_of(kind: str, runs: int) -> dict[str, Any]:
 def _timed_run(path: Path, out: Path) -> dict[str, float]:
     """Return seconds of `streamgp run`: of its calls that read and write, and by the clocks of its own metrics."""
     watch = Stopwatch()
-    options = RunOptions(str(path), ["y"], make_spec("e-doebe"), out=out, overwrite=True)
+    options = RunSettings(str(path), ["y"], make_spec("e-doebe"), out=out, overwrite=True)
     start = time.perf_counter()
     with (
         redirect_stderr(io.StringIO()),  # the progress bar
         watch.watch("reading", app_run, "_warmup_for", "_open"),
         watch.watch("reading", RowReader, "__next__"),
         watch.watch("writing", RunDirectory, "start", "add", "flush", "finish"),
-        watch.watch("writing", app_job.checkpoint, "save"),
+        watch.watch("writing", app_live.checkpoint, "save"),
     ):
-        outcome = app_run.run(options)
+        outcome = app_run.run_stream(options)
     before_report = time.perf_counter()
     write_report(out)
     end = time.perf_counter()
@@ -158,9 +158,9 @@ def _learn(path: Path, out: Path) -> dict[str, float]:
     """Learn a tenth of the rows, then ten times as many, through `streamgp run --model linear --out`."""
     found = {}
     for name, rows in (("tenth_mb", LARGE_ROWS // 10), ("peak_mb", LARGE_ROWS)):
-        options = RunOptions(str(path), ["y"], make_spec("linear"), out=out, overwrite=True, max_rows=rows)
+        options = RunSettings(str(path), ["y"], make_spec("linear"), out=out, overwrite=True, max_rows=rows)
         with redirect_stderr(io.StringIO()):
-            metrics = app_run.run(options).metrics
+            metrics = app_run.run_stream(options).metrics
         found |= {"rows": rows, name: memory_mb()["peak"], "rows_per_second": metrics["rows_per_second"]}
     return found
 

@@ -28,7 +28,7 @@ from streamgp.models.multikernel import (
     squared_exponentials,
 )
 from streamgp.models.multikernel.omkr import kinds
-from streamgp.models.registry import SFG_MKL_DICTIONARY
+from streamgp.models.presets import SFG_MKL_DICTIONARY
 from streamgp_papers.many_kernels import FEATURES, LOSS, NEIGHBOURS
 
 RESULTS = RESULTS_DIR / "multikernel.json"

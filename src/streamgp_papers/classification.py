@@ -1,6 +1,6 @@
 """The papers' experiments with labels: Lu et al. (2022), 7.2; Waxman and Djuric (2024), App. A."""
 
-from streamgp.models.registry import IE_GP_DICTIONARY
+from streamgp.models.presets import IE_GP_DICTIONARY
 from streamgp_papers.bank import Family
 from streamgp_papers.doebe import DELTA, HSGP, LINEAR, RBF, RFF, WARMUP
 from streamgp_papers.doebe import PAPER as DOEBE_PAPER

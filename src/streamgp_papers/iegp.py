@@ -1,6 +1,6 @@
 """The figures of Lu, Karanikolas and Giannakis (2022), Incremental ensembles of Gaussian processes."""
 
-from streamgp.models.registry import IE_GP_DICTIONARY
+from streamgp.models.presets import IE_GP_DICTIONARY
 from streamgp_papers.bank import Family
 from streamgp_papers.kinds import Claim, Reproduction, Use
 from streamgp_papers.mixing import Mix

@@ -19,7 +19,7 @@ from streamgp.models.multikernel import (
     draw_features,
     squared_exponentials,
 )
-from streamgp.models.registry import SFG_MKL_DICTIONARY
+from streamgp.models.presets import SFG_MKL_DICTIONARY
 from streamgp_papers.many_kernels import FEATURES, LOSS, NEIGHBOURS, stream
 
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)

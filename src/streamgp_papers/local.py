@@ -13,7 +13,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from streamgp.core import Predictive
 from streamgp.estimators import StreamingGPRegressor
-from streamgp.models.registry import PRESETS
+from streamgp.models.presets import PRESETS
 from streamgp.models.sparse import Batch, Learning, LocalGPs, absorb, exact_hyper, no_site, posterior
 from streamgp.models.sparse.warmup import from_spec
 from streamgp_papers.datasets import load

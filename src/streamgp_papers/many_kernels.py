@@ -30,7 +30,7 @@ from streamgp.models.multikernel import (
     squared_exponentials,
 )
 from streamgp.models.multikernel.omkr import kinds
-from streamgp.models.registry import SFG_MKL_DICTIONARY
+from streamgp.models.presets import SFG_MKL_DICTIONARY
 from streamgp.weights import BMA
 from streamgp_papers.datasets import load
 

@@ -15,7 +15,7 @@ from streamgp.models.multikernel import (
     squared_exponentials,
 )
 from streamgp.models.multikernel.warmup import RADIUS
-from streamgp.models.registry import IE_GP_DICTIONARY
+from streamgp.models.presets import IE_GP_DICTIONARY
 from streamgp.models.sparse import EXACT_STEPS, Batch, Learning, LocalModel, blank
 from streamgp.numerics.batching import concatenate, split_batches
 

@@ -30,15 +30,6 @@ def grades(n: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 class TestCounts:
-    def test_chunks_of_any_size_give_the_same_numbers(self):
-        X, y = counts()
-        whole = StreamingGPCountRegressor(**LINEAR).partial_fit(X, y)
-        parts = StreamingGPCountRegressor(**LINEAR)
-        for rows in np.split(np.arange(200), [1, 2, 9, 59, 61, 130]):
-            parts.partial_fit(X[rows], y[rows])
-        for one, other in zip(whole.predict(X, return_std=True), parts.predict(X, return_std=True), strict=True):
-            assert_allclose(one, other, rtol=1e-9)
-
     def test_a_rate_that_drifts_tenfold_is_tracked_within_its_bands(self):
         rng = np.random.default_rng(1)
         n = 1600
@@ -209,14 +200,6 @@ class TestGrades:
         best = -np.log(true[np.arange(2500), y - 3])[300:].mean()
         assert abs(result.metrics["log_loss"] - best) < 0.02
         assert result.metrics["rps"] < result.metrics["naive"]["frequencies"]["rps"]
-
-    def test_chunks_of_any_size_give_the_same_numbers(self):
-        X, y = grades()
-        whole = StreamingGPOrdinal(**LINEAR).partial_fit(X, y, grades=[3, 4, 5, 6])
-        parts = StreamingGPOrdinal(**LINEAR)
-        for rows in np.split(np.arange(200), [1, 2, 9, 59, 61, 130]):
-            parts.partial_fit(X[rows], y[rows], grades=[3, 4, 5, 6])
-        assert_allclose(parts.predict_proba(X), whole.predict_proba(X), rtol=1e-9)
 
     def test_grades_may_be_words_in_the_order_of_the_user(self, tmp_path: Path):
         X, y = grades()

@@ -203,26 +203,6 @@ def test_glitches_leave_the_other_rows_as_they_were(options):
         assert 14 <= flagged <= 20
 
 
-@pytest.mark.parametrize("options", [{}, {"lags": (1, 2)}, {"horizon": 2}], ids=["plain", "lags", "horizon"])
-def test_chunks_and_single_rows_agree_with_glitches_and_a_jump(options, tmp_path):
-    X, y = stream(420)
-    y[np.random.default_rng(2).choice(np.arange(160, 420), 9, replace=False)] += 60.0
-    y[330:] += 5.0
-    whole = new(**options).partial_fit(X, y)
-    parts = new(**options).partial_fit(X[:160], y[:160])
-    for at in range(160, 300, 7):
-        parts.partial_fit(X[at : at + 7], y[at : at + 7])
-    parts.save(tmp_path / "kept")
-    parts = StreamingGPRegressor.load(tmp_path / "kept")
-    for i in range(300, 420):
-        parts.learn_one(X[i], y[i])
-    (mean, std), want = parts.predict(X[-5:-4], return_std=True), whole.predict(X[-5:-4], return_std=True)
-    np.testing.assert_allclose(mean, want[0], rtol=1e-9)
-    np.testing.assert_allclose(std, want[1], rtol=1e-9)
-    np.testing.assert_allclose(parts.weights_, whole.weights_, rtol=1e-7, atol=1e-12)
-    assert parts._learner.flagged_rows == whole._learner.flagged_rows > 8
-
-
 def test_a_jump_is_followed_as_soon_as_without_the_guard():
     X, y = stream()
     y[400:] += 10.0

@@ -57,7 +57,7 @@ def by_hand(horizon: int, rich: bool, outputs: int = 1) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("horizon", "rich", "outputs", "chunk"),
-    [(3, True, 1, ROWS), (3, True, 1, 7), (1, False, 1, 64), (30, False, 2, 13), (30, False, 2, ROWS)],
+    [(3, True, 1, ROWS), (1, False, 1, 64), (30, False, 2, 13)],
 )
 def test_a_row_gets_the_forecast_made_h_rows_before(horizon: int, rich: bool, outputs: int, chunk: int):
     """In the warm-up, across its end and after it, whatever the chunks."""
@@ -75,7 +75,7 @@ def test_a_row_gets_the_forecast_made_h_rows_before(horizon: int, rich: bool, ou
     inputs=st.booleans(),
     to_the_end=st.booleans(),
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_no_forecast_has_seen_anything_after_its_origin(row: int, size: float, inputs: bool, to_the_end: bool):
     X, y = (a.copy() for a in stream())
     changed = slice(row, None if to_the_end else row + 1)
@@ -93,7 +93,7 @@ def undisturbed() -> tuple[np.ndarray, np.ndarray]:
     return run(new(), ROWS, *stream())
 
 
-@pytest.mark.parametrize("row", [0, 2, 23, WARMUP, WARMUP + 1, 101])
+@pytest.mark.parametrize("row", [0, 2, WARMUP])
 def test_a_restored_stream_goes_on_bit_for_bit(row: int, tmp_path: Path):
     X, y = stream()
     unbroken = new(**RICH)

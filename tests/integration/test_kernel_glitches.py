@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.models.multikernel import MultiKernel, Raker, SquaredLoss, draw_features, falling, squared_exponentials
-from streamgp.models.registry import MULTIKERNEL
+from streamgp.models.presets import MULTIKERNEL
 
 pytestmark = pytest.mark.slow
 

@@ -44,7 +44,7 @@ def new(lags: tuple[int, ...] = LAGS, outputs: int = 1, model: str = "linear", *
     return StreamLearner(spec, num_inputs=2, num_outputs=outputs, warmup=WARMUP, seed=2)
 
 
-@pytest.mark.parametrize(("outputs", "chunk"), [(1, ROWS), (1, 7), (1, 1), (2, 64)])
+@pytest.mark.parametrize(("outputs", "chunk"), [(1, ROWS), (1, 1), (2, 64)])
 def test_lags_are_columns_made_by_hand(outputs: int, chunk: int):
     """The oracle knows of no lags: it learns widened rows one by one, afresh for each stretch of the warm-up.
 
@@ -63,7 +63,7 @@ def test_lags_are_columns_made_by_hand(outputs: int, chunk: int):
         np.testing.assert_allclose(stds[start:end], found[1], rtol=1e-9)
 
 
-@pytest.mark.parametrize("row", [0, 5, 23, WARMUP, 101])
+@pytest.mark.parametrize("row", [0, 5, WARMUP])
 def test_a_restored_stream_goes_on_bit_for_bit(row: int, tmp_path: Path):
     X, y = stream()
     unbroken = new()
@@ -81,7 +81,7 @@ def test_a_restored_stream_goes_on_bit_for_bit(row: int, tmp_path: Path):
     seed=st.integers(0, 2**32 - 1),
     to_the_end=st.booleans(),
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_no_prediction_has_seen_its_target_or_anything_later(row: int, size: float, seed: int, to_the_end: bool):
     X, y = stream()
     y = y.copy()

@@ -15,7 +15,7 @@ from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.gaussian.single_row import RowWise
-from streamgp.models.registry import PRESETS
+from streamgp.models.presets import PRESETS
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import BMA, share
 

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import streamgp
-import streamgp.app.run
+import streamgp.app.run_stream
 from small_runs import ROWS, WARMUP, close, contents, predictions, run_linear, same_as_unbroken, table
 from streamgp.app import cli
 
@@ -185,7 +185,7 @@ def test_a_bug_shows_its_traceback(data: Path, monkeypatch: pytest.MonkeyPatch, 
     def broken(options: Any) -> None:
         raise error
 
-    monkeypatch.setattr(streamgp.app.run, "run", broken)
+    monkeypatch.setattr(streamgp.app.run_stream, "run_stream", broken)
     assert invoke("run", data, *OPTIONS).exception is error
 
 
@@ -193,7 +193,7 @@ def test_errors_of_the_system_name_the_file(data: Path, monkeypatch: pytest.Monk
     def denied(options: Any) -> None:
         raise PermissionError(13, "Permission denied", "/some/file")
 
-    monkeypatch.setattr(streamgp.app.run, "run", denied)
+    monkeypatch.setattr(streamgp.app.run_stream, "run_stream", denied)
     fails(invoke("run", data, *OPTIONS), "/some/file: Permission denied")
 
 
@@ -236,9 +236,9 @@ def test_help_and_version():
 
 RUN = """
 import sys
-import streamgp.app.job
+import streamgp.app.live_run
 from streamgp.app.cli import main
-streamgp.app.job.CHECKPOINT_SECONDS = 0.0
+streamgp.app.live_run.CHECKPOINT_SECONDS = 0.0
 main()
 """
 

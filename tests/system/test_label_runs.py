@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 
 from small_runs import predictions, same_as_unbroken, timeless
 from streamgp.app.cli import app
-from streamgp.app.job import Outcome, RunOptions
-from streamgp.app.run import run
+from streamgp.app.run_stream import run_stream
+from streamgp.app.runner import Outcome
+from streamgp.app.settings import RunSettings
 from streamgp.models.registry import make_spec
 
 pytestmark = pytest.mark.slow
@@ -39,7 +40,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_labels(data: Path, out: Path | None = None, **changes) -> Outcome:
     options = {"targets": ["kind"], "warmup": WARMUP, "chunk": 50} | changes
-    return run(RunOptions(str(data), spec=make_spec("linear"), out=out, **options))
+    return run_stream(RunSettings(str(data), spec=make_spec("linear"), out=out, **options))
 
 
 @pytest.fixture(scope="module")

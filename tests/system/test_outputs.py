@@ -14,7 +14,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from small_runs import ROWS, WARMUP, contents, results, run_linear, run_small, same_as_unbroken
-from streamgp.app import job, outputs
+from streamgp.app import live_run, outputs
 from streamgp.app.outputs import RunDirectory, RunError, encode_json, keep_weights, write_aside
 from streamgp.checkpoint import CheckpointError
 
@@ -79,7 +79,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint after every chunk."""
-    monkeypatch.setattr(job, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(live_run, "CHECKPOINT_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -184,15 +184,15 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(
     data: Path, tmp_path: Path, tiny_disk: Path, monkeypatch: pytest.MonkeyPatch, often: None
 ):
     out, ballast = tiny_disk / "out", tiny_disk / "ballast"
-    save, filled = job.Job._save, []
+    save, filled = live_run.LiveRun._save, []
 
-    def filling(self: job.Job, directory: RunDirectory) -> None:
+    def filling(self: live_run.LiveRun, directory: RunDirectory) -> None:
         if self.metrics.rows == WARMUP + 4 * CHUNK and not filled:
             filled.append(True)
             ballast.write_bytes(bytes(shutil.disk_usage(tiny_disk).free - 40_000))
         save(self, directory)
 
-    monkeypatch.setattr(job.Job, "_save", filling)
+    monkeypatch.setattr(live_run.LiveRun, "_save", filling)
     with pytest.raises((RunError, CheckpointError), match="No space left on device") as caught:
         run_linear(data, out, chunk=CHUNK)
     assert "\n" not in str(caught.value)

@@ -15,9 +15,10 @@ from polars.testing import assert_frame_equal
 import streamgp
 from small_runs import ROWS, WARMUP, contents, predictions, run_linear, run_spec, same_as_unbroken, table
 from streamgp import checkpoint
-from streamgp.app import job
+from streamgp.app import live_run
 from streamgp.app.lock import locked
 from streamgp.app.outputs import RunError
+from streamgp.app.runner import Outcome
 from streamgp.models.registry import make_spec
 
 pytestmark = pytest.mark.slow
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.slow
 # Row 0 in a part of its own
 
 
-def run_names(data: Path, out: Path, task: str, **changes: Any) -> job.Outcome:
+def run_names(data: Path, out: Path, task: str, **changes: Any) -> Outcome:
     options: dict[str, Any] = {"targets": ["grade"], "features": ["a", "b"], "warmup": 20, "max_rows": 60}
     options |= {"grades": ["1", "2", "3"]} if task == "ordinal" else {}
     return run_spec(data, out, make_spec("linear", task=task), task=task, **options | changes)
@@ -43,7 +44,7 @@ def graded(tmp_path: Path) -> Path:
 def test_labels_and_grades_whose_first_row_is_written_alone(
     graded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str
 ):
-    monkeypatch.setattr(job, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(live_run, "CHECKPOINT_SECONDS", 0.0)
     run_names(graded, tmp_path / "out", task, max_rows=1)
     resumed = run_names(graded, tmp_path / "out", task, resume=True)
     assert (resumed.stopped, resumed.metrics["rows"]) == (None, 60)
@@ -67,15 +68,15 @@ def test_a_part_of_an_older_run_without_a_type_is_joined(graded: Path, tmp_path:
 def test_a_checkpoint_is_there_after_the_first_row_and_right_after_the_fit(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    learn = job.Job._learn
+    learn = live_run.LiveRun._learn
     found: dict[int, int | None] = {}
 
-    def looking(self: job.Job, chunk: Any) -> None:
+    def looking(self: live_run.LiveRun, chunk: Any) -> None:
         path = tmp_path / "out" / "checkpoint" / "checkpoint.json"
         found[int(chunk.rows[0])] = json.loads(path.read_text())["meta"]["rows"] if path.exists() else None
         learn(self, chunk)
 
-    monkeypatch.setattr(job.Job, "_learn", looking)
+    monkeypatch.setattr(live_run.LiveRun, "_learn", looking)
     run_linear(data, tmp_path / "out", chunk=50)
     assert found[0] is None
     assert found[1] == 1

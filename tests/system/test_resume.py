@@ -26,7 +26,7 @@ from small_runs import (
     table,
     timeless,
 )
-from streamgp.app import job
+from streamgp.app import live_run
 from streamgp.app.outputs import RunError
 from streamgp.checkpoint import CheckpointError
 from streamgp.models.gaussian import family
@@ -39,14 +39,14 @@ pytestmark = pytest.mark.slow
 
 def interrupt_at(monkeypatch: pytest.MonkeyPatch, row: int) -> None:
     """Press Ctrl-C while the chunk that holds the row is learnt."""
-    learn = job.Job._learn
+    learn = live_run.LiveRun._learn
 
-    def pressing(self: job.Job, chunk: Any) -> None:
+    def pressing(self: live_run.LiveRun, chunk: Any) -> None:
         if row in chunk.rows:
             os.kill(os.getpid(), signal.SIGINT)
         learn(self, chunk)
 
-    monkeypatch.setattr(job.Job, "_learn", pressing)
+    monkeypatch.setattr(live_run.LiveRun, "_learn", pressing)
 
 
 @pytest.mark.parametrize("row", [0, 37, 250])
@@ -140,7 +140,7 @@ def test_ctrl_c_while_waiting_for_rows_stops_without_one_more_row(
 
 
 def test_a_second_ctrl_c_stops_at_once(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(job, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(live_run, "CHECKPOINT_SECONDS", 0.0)
     before = signal.getsignal(signal.SIGINT)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         interrupt_at(patch, 250)

@@ -1,6 +1,6 @@
 """Estimators for NumPy arrays and data frames, with scikit-learn's conventions."""
 
-from streamgp.estimators.base import DEFAULT_WARMUP, LEAST_WARMUP, default_warmup, expert_table
+from streamgp.estimators.base import default_warmup, expert_table
 from streamgp.estimators.classifier import StreamingGPClassifier
 from streamgp.estimators.counts import StreamingGPCountRegressor
 from streamgp.estimators.evaluate import evaluate
@@ -10,8 +10,6 @@ from streamgp.estimators.regressor import StreamingGPRegressor
 from streamgp.estimators.splitting import SplittingGPRegressor
 
 __all__ = [
-    "DEFAULT_WARMUP",
-    "LEAST_WARMUP",
     "SplittingGPRegressor",
     "StreamingGPClassifier",
     "StreamingGPCountRegressor",

@@ -15,18 +15,13 @@ from streamgp.estimators.access import Access, access_to, alone
 from streamgp.estimators.validation import Rows, check_inputs, check_rows
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.prequential import Metrics, ScoredRows, collect
-from streamgp.models.registry import make_spec, whole_number
+from streamgp.models.option import whole_number
+from streamgp.models.options import DEFAULT_WARMUP, MIN_WARMUP, OPTIONS
+from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
 from streamgp.stream.learner import StreamLearner
 
-DEFAULT_WARMUP = 1000
 SHORT_WARMUP = 50  # below it a fifth of a short data set teaches too little
-LEAST_WARMUP = 10  # and a row for each input: with fewer there is nothing that error bars could rest on
-# Parameters of every estimator that describe its model.
-_SHARED = (
-    *("bases", "features_per_basis", "dynamics", "weights"),
-    *("delta", "share", "switch", "warmup_posterior", "robust"),
-)
 
 
 class StreamEstimator(BaseEstimator):
@@ -174,8 +169,10 @@ class StreamEstimator(BaseEstimator):
             )
 
     def _make_spec(self, **more: Any) -> Spec:
-        """The model that the parameters describe; those derived add what theirs has `more`."""
-        return make_spec(self.model, **{name: getattr(self, name) for name in _SHARED}, **more)
+        """Return the model that the parameters describe; derived classes add what theirs has `more`."""
+        parameters = self.get_params(deep=False)
+        options = {name: value for name, value in parameters.items() if name in OPTIONS}
+        return make_spec(self.model, **options, **more)
 
     def _check_learn(self, X: Any, y: Any, times: Any, reset: bool) -> Rows:
         """The rows to learn from; nothing but the names of the features changes."""
@@ -212,7 +209,7 @@ class StreamEstimator(BaseEstimator):
 
     def _start(self, rows: Rows, default_warmup: int) -> None:
         spec = self._make_spec()
-        least = LEAST_WARMUP + rows.X.shape[1] + rows.y.shape[1] * len(spec.lags)
+        least = MIN_WARMUP + rows.X.shape[1] + rows.y.shape[1] * len(spec.lags)
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31 - 1)
@@ -271,7 +268,7 @@ class StreamEstimator(BaseEstimator):
 def _checked_warmup(warmup: Any, least: int) -> int:
     if whole_number("warmup", warmup) < least:
         raise ValueError(
-            f"warmup: expected at least {least} rows, {LEAST_WARMUP} and one for each input, got {warmup}: bands "
+            f"warmup: expected at least {least} rows, {MIN_WARMUP} and one for each input, got {warmup}: bands "
             f"from fewer would mean nothing; leave warmup out for a length that suits the data"
         )
     return int(warmup)

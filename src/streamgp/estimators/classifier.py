@@ -7,12 +7,14 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from streamgp.estimators.access import alone
+from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.labels import LabelEstimator, Labels, as_labels, missing
 from streamgp.estimators.validation import Rows
 from streamgp.evaluation.classification import ClassificationMetrics
 from streamgp.models.spec import Spec
 
 
+@with_options
 class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
     """Classification on a stream: class probabilities for every row, learnt row by row, in constant memory.
 
@@ -23,10 +25,7 @@ class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
 
     Parameters
     ----------
-    model, warmup, bases, features_per_basis, dynamics, weights, delta, share, switch, warmup_posterior, robust, \
-missing, random_state
-        As in `StreamingGPRegressor`. The default model is one of its own; online learners of many kernels have the
-        softmax loss.
+    {options}
 
     Attributes
     ----------

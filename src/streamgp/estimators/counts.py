@@ -10,12 +10,14 @@ from sklearn.utils import column_or_1d
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
+from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.validation import Rows, check_inputs
 from streamgp.evaluation.counts import CountMetrics
-from streamgp.models.registry import whole_number
+from streamgp.models.option import whole_number
 from streamgp.models.spec import Spec
 
 
+@with_options
 class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
     """Regression of counts on a stream: whole numbers from 0, with their whole predictive distribution.
 
@@ -24,12 +26,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
 
     Parameters
     ----------
-    model, warmup, bases, features_per_basis, dynamics, weights, delta, share, switch, warmup_posterior, robust, \
-missing, random_state
-        As in `StreamingGPRegressor`. The default model is one of its own.
-    likelihood
-        ``negative-binomial``, whose excess over the Poisson variance is learnt in the warm-up (and may be next to
-        none), or ``poisson``.
+    {options}
 
     Attributes
     ----------
@@ -151,7 +148,7 @@ missing, random_state
     # Inner works
 
     def _make_spec(self, **more: Any) -> Spec:
-        return super()._make_spec(task="count", likelihood=self.likelihood, exposure=self._exposed, **more)
+        return super()._make_spec(task="count", exposure=self._exposed, **more)
 
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool, exposure: Any = None) -> Rows:
         """Rows whose targets are counts; the log of the exposure, if there is one, is their last input."""

@@ -6,12 +6,14 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from streamgp.estimators.access import alone
+from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.labels import LabelEstimator, Labels, as_labels, missing
 from streamgp.estimators.validation import Rows
 from streamgp.evaluation.ordinal import OrdinalMetrics
 from streamgp.models.spec import Spec
 
 
+@with_options
 class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
     """Ordinal regression on a stream: probabilities of grades that have an order but no distances.
 
@@ -20,9 +22,7 @@ class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
 
     Parameters
     ----------
-    model, warmup, bases, features_per_basis, dynamics, weights, delta, share, switch, warmup_posterior, robust, \
-missing, random_state
-        As in `StreamingGPRegressor`. The default model is one of its own.
+    {options}
 
     Attributes
     ----------

@@ -9,12 +9,13 @@ from sklearn.base import RegressorMixin
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
+from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.validation import NotFiniteError, Rows, check_one, check_target
 from streamgp.evaluation.metrics import RegressionMetrics, apply_in_batches
-from streamgp.models.registry import whole_number
-from streamgp.models.spec import Spec
+from streamgp.models.option import whole_number
 
 
+@with_options
 class StreamingGPRegressor(RegressorMixin, StreamEstimator):
     """Regression on a stream: predicts with error bars, learns row by row, in constant memory.
 
@@ -24,70 +25,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
 
     Parameters
     ----------
-    model
-        A preset: ``default``, ``e-doebe``, ``oebe``, ``doebe``, ``soebe``, ``sdoebe``, ``ie-gp``, ``die-gp``,
-        ``sie-gp``, ``dsie-gp``, ``i-ssgpr``, ``linear``; or an online learner of many kernels, ``sfg-mkl``,
-        ``sfg-mkl-r``, ``raker``, ``adaraker``, ``omkr``, ``omkl-gf`` (see `streamgp.models.multikernel`), or sparse
-        Gaussian processes, ``ovfe``, ``wgpr``, ``solar-gp``, ``lgpr`` (see `SplittingGPRegressor`): to these, of what
-        follows, `warmup`, `features_per_basis`, `lags`, `missing` and `random_state` apply.
-    warmup
-        Rows of the warm-up, at least 10 and one for each input, lags included. None: 1,000, or in `fit` a fifth of a
-        shorter data set (but 50 rows if there are). Before its end `predict` warns once that a simple default model
-        is at work.
-    bases
-        Names of basis families in place of the preset's: see ``streamgp.bases.BASES``.
-    features_per_basis
-        Features of each basis; None takes each family's default.
-    n_samples
-        Experts for each optimum of the hyperparameters: the optimum itself, and draws from the Laplace approximation
-        of the evidence around it. Each costs as much as the first.
-    dynamics
-        How weights may move, in place of the preset's: ``static``, ``walk Q`` (random walk; Q is relative to the
-        prior variance of the function, or to the target's variance where that is smaller) or ``revert LAMBDA``
-        (mean-reverting); a number q stands for ``walk q``.
-    noise
-        What noise may be, in place of the preset's: ``constant``; ``adaptive D``, whose variance is learnt with a
-        memory of 1 / (1 - D) rows; or ``adaptive D ar RHO``, where a share RHO of the last error is expected again.
-        Several kinds share one filter and are weighed against each other.
-    weights
-        ``bma``, ``bma-shutdown``, ``dma``, ``switching``, ``e-doebe``, ``soft-bayes``, ``stacking``,
-        ``stacking-share``, ``stacking-newton``, ``auto`` (a mixture over rules, for streams of which nothing is
-        known), or a K x K matrix Q whose columns sum to one (``Q[i, j]`` is the probability of expert i now, given j
-        before).
-    delta, share
-        Under ``e-doebe``, the rate of switching between two dynamics of one basis, and of a fresh start among all
-        experts (0 is the paper's model); None takes the preset's, 0.01 each.
-    switch
-        Under ``switching``, the probability per row of leaving an expert; None takes the preset's, 0.001.
-    warmup_posterior
-        ``condition`` (default): after the fit, experts learn the warm-up rows. ``prior``: they restart from the
-        prior, as in the papers.
-    robust
-        Whether glitches are set aside: a row that a filter finds absurd is learnt with its noise raised, five in a
-        row are a change and learnt as any others; the warm-up is screened for outliers. None: as the preset has it,
-        which is on for ``default`` and off for the papers' models.
-    recalibrate
-        Whether the bands learn from the levels at which the targets before came (see `streamgp.core.recalibration`):
-        the mean stays as it is. None: as the preset has it, on for ``default`` and off for the papers' models.
-    lags
-        Past targets as further inputs, in rows back: ``(1, 2, 24)``, or an int for that one lag. They count the rows
-        that were learnt, and must be shorter than the warm-up. `predict` takes every row as the next one, so its
-        lags are those of the last row learnt; given several rows it says so in a warning, since of rows that follow
-        each other this is wrong for all but the first: `evaluate` them, predict and learn them one by one, or choose
-        a `horizon`. In the first rows the mean target stands in for what is missing.
-        With lags, X may have no columns.
-    horizon
-        How many rows ahead to forecast, at least 1. `predict` then forecasts the target that comes so many rows after
-        the last one learnt, and takes each row of X as the inputs of that last row: after ``partial_fit(X, y)``,
-        ``predict(X[-1:])``. Lag 1 is the last target learnt. `evaluate` scores for each row the forecast that was
-        made of it so many rows before. None: the target of a row is predicted from the inputs of the same row.
-    missing
-        What to do about numbers that are NaN or infinite. ``impute``: fill them in X from the rest of the row and
-        from the rows before (see `streamgp.stream.imputation`); the prediction is the less certain for it. A row
-        without its target, or without one of several, is predicted and teaches nothing. ``skip`` such rows and count
-        them, or ``raise``.
-    random_state
-        Seed of frequencies, centres and `sample`.
+    {options}
 
     Attributes
     ----------
@@ -285,11 +223,6 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
-
-    def _make_spec(self, **more: Any) -> Spec:
-        names = ("n_samples", "noise", "recalibrate", "lags", "horizon")
-        own = {name: getattr(self, name) for name in names}
-        return super()._make_spec(**own, **more)
 
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool) -> Rows:
         rows = super()._prepare(X, y, times, reset)

@@ -1,13 +1,15 @@
 """Regression on a stream by local Gaussian processes."""
 
-from dataclasses import replace
 from typing import Any
 
+from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.regressor import StreamingGPRegressor
-from streamgp.models.registry import make_sparse_spec
+from streamgp.models.option import known
+from streamgp.models.presets import SPARSE
 from streamgp.models.spec import Spec
 
 
+@with_options
 class SplittingGPRegressor(StreamingGPRegressor):
     """Sparse Gaussian processes on a stream, which split where the data change.
 
@@ -18,33 +20,7 @@ class SplittingGPRegressor(StreamingGPRegressor):
 
     Parameters
     ----------
-    model
-        ``wgpr`` (Kepler, Koppel, Bedi and Stilwell 2021), ``ovfe`` (one model, Bui, Nguyen and Turner 2017),
-        ``solar-gp`` (Wilcox and Yip 2020) or ``lgpr`` (Nguyen-Tuong, Seeger and Peters 2009).
-    warmup
-        Rows that are collected to standardise by, and predicted by a simple default model; then they are learnt.
-    num_inducing
-        Inducing inputs of each model, 50 unless given; of ``lgpr``, the rows that each keeps, 100.
-    batch_size
-        Rows of a batch, 100 unless given. Rows are predicted by what the batches before theirs have taught.
-    max_models
-        How many models there may be, 64 unless given. When there are so many, a batch goes to the best of them.
-    threshold
-        When a new model begins. ``wgpr``: above this change, in units of the variances believed in, 5 unless given.
-        ``solar-gp``, ``lgpr``: where the kernel to the nearest centre is below this, 0.5 unless given.
-    combination
-        How models make one prediction: ``nearest`` (the one with the nearest inducing input), ``precision``
-        (generalised product of experts), ``stream`` (a mixture, weighed by what each has predicted), ``distance`` (a
-        mixture of the five nearest, weighed by the kernel to their centres). None: as in the paper of the model.
-    steps
-        Optimiser steps of a batch, 30 unless given; 0 keeps hyperparameters as they are.
-    alpha
-        0, unless given, for variational free energy, up to 1 for power expectation propagation.
-    robust
-        Whether a target far beyond what was expected of it is drawn in before its batch is learnt, unless it is one
-        of five such in a row. On, unless given; in `StreamingGPRegressor` with the same models it is off.
-    lags, missing, random_state
-        As in `StreamingGPRegressor`.
+    {options}
 
     Attributes
     ----------
@@ -53,6 +29,14 @@ class SplittingGPRegressor(StreamingGPRegressor):
         inputs, and its hyperparameters, all in the units of the data.
     weights_, experts_, rows_, skipped_rows_, n_features_in_, feature_names_in_
         As in `StreamingGPRegressor`; experts are the models, and places for more.
+
+    Notes
+    -----
+    The models are ``wgpr`` (Kepler, Koppel, Bedi and Stilwell 2021), ``ovfe`` (one model, Bui, Nguyen and Turner
+    2017), ``solar-gp`` (Wilcox and Yip 2020) and ``lgpr`` (Nguyen-Tuong, Seeger and Peters 2009). The rows of the
+    warm-up are standardised by, and predicted by a simple default model; then they are learnt. With `robust`, a
+    target far beyond what was expected of it is drawn in before its batch is learnt, unless it is one of five such in
+    a row.
 
     Examples
     --------
@@ -99,6 +83,5 @@ class SplittingGPRegressor(StreamingGPRegressor):
     # Inner works
 
     def _make_spec(self, **more: Any) -> Spec:
-        names = ("num_inducing", "batch_size", "max_models", "threshold", "combination", "steps", "alpha", "lags")
-        spec = make_sparse_spec(self.model, **{name: getattr(self, name) for name in names})
-        return replace(spec, robust=bool(self.robust))
+        known("model", self.model, SPARSE)
+        return super()._make_spec(**more)

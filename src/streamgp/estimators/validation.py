@@ -1,16 +1,14 @@
 """Rows as users pass them, checked and turned into arrays; every error says what came, where, and what to do."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import validate_data
 
 from streamgp.data import cells
+from streamgp.models.options import MISSING_VALUES
 from streamgp.stream.learner import StreamLearner
-
-Missing = Literal["impute", "skip", "raise"]
-MISSING: tuple[Missing, ...] = ("impute", "skip", "raise")
 
 
 def check_missing(missing: str) -> None:
@@ -21,8 +19,7 @@ def check_missing(missing: str) -> None:
     ValueError
         If there is no such thing.
     """
-    if missing not in MISSING:
-        raise ValueError(f"missing: expected 'impute', 'skip' or 'raise', got {missing!r}")
+    MISSING_VALUES.check(missing)
 
 
 class Rows(NamedTuple):

@@ -52,15 +52,34 @@ class WarmupRows(NamedTuple):
 
 @runtime_checkable
 class ModelFamily(Protocol):
-    """A family of models: which specifications it serves, and how it is fitted.
+    """A family of models: which specifications it serves, which options it takes, and how it is fitted.
 
-    `weighs_warmup`: whether the warm-up's rows say how the race of the experts begins.
+    Attributes
+    ----------
+    name
+        By which `streamgp.models.options` says which options the family takes.
+    tasks
+        For which targets it has models.
+    weighs_warmup
+        Whether the warm-up's rows say how the race of the experts begins.
     """
 
+    name: str
+    tasks: tuple[str, ...]
     weighs_warmup: bool
 
     def serves(self, spec: Spec) -> bool:
         """Return whether a model of this specification is one of the family."""
+        ...
+
+    def spec(self, preset: Spec, **options: Any) -> Spec:
+        """Return a preset of the family with the user's changes; it parses and checks them, once.
+
+        Raises
+        ------
+        ValueError
+            If the family does not have an option, or a value is not accepted.
+        """
         ...
 
     def fit(

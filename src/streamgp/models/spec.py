@@ -2,11 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
-
-from streamgp import weights as rules
-from streamgp.weights import WeightRule
+from itertools import accumulate
 
 PAPER_BASES = ("linear", "hilbert", "fourier", "rbf")
 # What targets may be, and the likelihoods that go with it, the usual one first.
@@ -22,70 +18,33 @@ LIKELIHOODS = {
 class Spec:
     """Everything that defines an ensemble before it has seen data.
 
+    What a field means that an option sets (see `streamgp.models.options`) is said there.
+
     Attributes
     ----------
-    bases
-        Names of basis families (see `streamgp.bases.BASES`).
-    features_per_basis
-        Features of each basis, F; None takes each family's default.
-    dynamics
-        Names of the dynamics that every basis gets a copy of.
-    noise
-        Names of the kinds of noise that every such copy gets (see `streamgp.filters.noise`): they share its filter.
     rule
-        ``bma``, ``bma-shutdown``, ``dma`` (Bayes with forgetting), ``switching`` (fixed share over all experts),
-        ``e-doebe`` (switching between the dynamics of one basis), ``soft-bayes``, ``stacking``, ``stacking-share`` or
-        ``stacking-newton`` (four that seek the best blend: see `streamgp.weights.stacking`), ``auto`` (a mixture over
-        rules) or ``Q`` (a transition matrix of the user's).
-    delta
-        E-DOEBE's switching rate between two dynamics of one basis.
-    share
-        Probability per row, under ``e-doebe``, of a fresh start among all experts; the paper has none.
-    switch
-        Probability per row of leaving an expert under ``switching``.
+        The option `weights`; ``Q`` stands for a transition matrix of the user's.
     lengthscales
         Fixed isotropic lengthscales, one expert each, in place of the fitted ones; None fits them.
     most_features
         Of the starting points of a basis those of the best evidence are kept, at least one, and no more than have so
-        many features together; None keeps all.
-    n_samples
-        Experts of each starting point kept: its optimum, and draws from the Laplace approximation of the evidence
-        around it (see `streamgp.fitting.hyperparameter_samples`). `most_features` counts the optima alone, so that
-        samples never change which starting points are kept.
+        many features together; None keeps all. It counts the optima alone, so that `n_samples` never changes which
+        starting points are kept.
     transition
         The user's Q, as nested tuples; its columns sum to one.
-    q_absolute
-        Random-walk variances are absolute, as in the papers, instead of relative to the prior variance of the
-        function (or to the target's variance, where that is smaller).
-    warmup_posterior
-        ``condition``: after the fit the experts learn the warm-up rows; ``prior``: they start again from the
-        prior, as in the papers.
-    robust
-        Glitches are set aside: a row that a filter finds absurd is learnt with its noise raised, and the warm-up is
-        screened for outliers before the fit. The papers' models have it off.
-    recalibrate
-        The levels of the mixture are recalibrated by those at which the targets before came (see
-        `streamgp.core.recalibration`). The papers' models have it off.
-    lags
-        Which targets before a row are among its inputs, in rows back, ascending.
     without_lags
         Where there are lags, every basis serves twice: over all inputs, and over those that are not lags. Each of the
         two has half of `most_features`.
     horizon
-        How many rows after the last one learnt the forecast is for; 0: the target of a row is predicted from the
-        inputs of the same row.
+        0: the target of a row is predicted from the inputs of the same row.
     likelihood
-        ``gaussian``, with noise as above; or ``categorical``, ``negative-binomial``, ``poisson``, ``ordinal``: see
-        `streamgp.likelihoods`.
+        ``gaussian``, with noise as the option `noise` has it; or ``categorical``, ``negative-binomial``,
+        ``poisson``, ``ordinal``: see `streamgp.likelihoods`.
     exposure
         For counts: the last input is the log of the exposure, by which the rate is multiplied.
     learner
         What works in place of an ensemble, by name: an online learner of many kernels
-        (`streamgp.models.multikernel`), which of what stands above uses `features_per_basis`, `lengthscales`, `lags`
-        and `likelihood`; or sparse Gaussian processes (`streamgp.models.sparse`), which use `lags`,
-        `features_per_basis` (inducing inputs of each) and:
-    batch_size, max_models, threshold, combination, steps, alpha
-        See `streamgp.models.sparse.LocalGPs` and `streamgp.models.sparse.Learning`.
+        (`streamgp.models.multikernel`), or sparse Gaussian processes (`streamgp.models.sparse`).
     """
 
     model: str
@@ -120,7 +79,7 @@ class Spec:
 
     @property
     def task(self) -> str:
-        """What the targets are: ``regression``, ``classification``, ``count`` or ``ordinal``."""
+        """Return what the targets are: ``regression``, ``classification``, ``count`` or ``ordinal``."""
         return next(task for task, names in LIKELIHOODS.items() if self.likelihood in names)
 
     def check(self, num_inputs: int, warmup: int) -> None:
@@ -147,39 +106,7 @@ class Spec:
             )
 
     def starts_kept(self, features: Sequence[int]) -> int:
-        """How many starting points of a basis are kept, of those with so many features, the best evidence first."""
+        """Return how many starting points are kept, of those with so many features, the best evidence first."""
         if self.most_features is None:
             return len(features)
-        return max(1, int(np.sum(np.cumsum(features) <= self.most_features)))
-
-    def make_rule(self, groups: Sequence[int]) -> WeightRule:
-        """The weight rule for experts whose bases are numbered by `groups`."""
-        match self.rule:
-            case "bma":
-                return rules.BMA()
-            case "bma-shutdown":
-                return rules.BMA(1e-16)
-            case "switching":
-                return rules.fixed_share(len(groups), self.switch)
-            case "e-doebe":
-                return rules.share(groups, self.delta, self.share)
-            case "dma":
-                return rules.DMA()
-            case "soft-bayes":
-                return rules.SoftBayes()
-            case "stacking":
-                return rules.ExponentiatedGradient()
-            case "stacking-share":
-                return rules.ExponentiatedGradient(share=1e-3)
-            case "stacking-newton":
-                return rules.NewtonStep()
-            case "auto":
-                return rules.auto(groups)
-            case _:
-                Q = np.asarray(self.transition, dtype=float)
-                if Q.shape != (len(groups), len(groups)):
-                    raise ValueError(
-                        f"weights: expected a {len(groups)} x {len(groups)} matrix Q for the {len(groups)} experts "
-                        f"that the warm-up kept, got shape {Q.shape}"
-                    )
-                return rules.markov(Q)
+        return max(1, sum(total <= self.most_features for total in accumulate(features)))

@@ -99,7 +99,7 @@ def test_predicting_the_past_is_refused():
         ({"warmup": -5}, "^warmup: .*got -5"),
         ({"warmup": 2.5}, "^warmup: .*got 2.5"),
         ({"warmup": "many"}, "^warmup: .*got 'many'"),
-        ({"missing": "ignore"}, "^missing: expected 'impute', 'skip' or 'raise', got 'ignore'"),
+        ({"missing": "ignore"}, "^missing: expected one of impute, skip, raise, got 'ignore'"),
         ({"bases": ["forier"]}, "^bases: .*did you mean 'fourier'"),
         ({"model": "e-dobe"}, "^model: .*did you mean 'e-doebe'"),
         ({"delta": "a"}, "^delta: .*got 'a'"),

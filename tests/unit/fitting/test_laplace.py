@@ -24,7 +24,8 @@ from streamgp.fitting.hyperparameter_samples import (
     laplace_samples,
 )
 from streamgp.models.gaussian.warmup import fit_ensemble
-from streamgp.models.registry import IE_GP_DICTIONARY, make_spec
+from streamgp.models.presets import IE_GP_DICTIONARY
+from streamgp.models.registry import make_spec
 from streamgp.stream.learner import StreamLearner
 from streamgp.weights import Share
 

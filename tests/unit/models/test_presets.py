@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from streamgp.models.gaussian.warmup import fit_ensemble
-from streamgp.models.registry import IE_GP_DICTIONARY, PRESETS, make_spec
+from streamgp.models.presets import IE_GP_DICTIONARY, PRESETS
+from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
 from streamgp.stream.learner import StreamLearner
 from streamgp.weights import BMA, Markov, Mixture, Share, SoftBayes, WeightRule

@@ -21,6 +21,7 @@ from streamgp.filters.noise import CONSTANT_NOISE
 from streamgp.models.gaussian.delayed_feedback import Judged, Waiting, judge
 from streamgp.models.registry import make_spec
 from streamgp.weights import BMA, DMA, ExponentiatedGradient, NewtonStep, SoftBayes, WeightRule
+from streamgp.weights.by_name import make_rule
 
 pytestmark = pytest.mark.slow
 
@@ -317,7 +318,8 @@ def test_a_name_chooses_the_rule_in_every_way_to_learn(name, tmp_path):
         options = {"bases": ["linear"], "dynamics": ["static", 1.0, "revert 0.5"], "warmup": 50} | options
         return StreamingGPRegressor("oebe", weights=name, **options)
 
-    rule = make_spec("oebe", weights=name).make_rule([0, 0, 1])
+    spec = make_spec("oebe", weights=name)
+    rule = make_rule(spec.rule, [0, 0, 1], delta=spec.delta, share_rate=spec.share, switch=spec.switch)
     assert jax.tree.structure(rule) == jax.tree.structure(NAMED[name])  # rates are part of the structure
     chunks = new().partial_fit(X, y)
     rows = new().partial_fit(X[:60], y[:60])

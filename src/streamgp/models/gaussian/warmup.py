@@ -20,6 +20,7 @@ from streamgp.models.expert import Expert
 from streamgp.models.gaussian.fit_tasks import FitTask, make_fit_tasks, map_in_threads, with_lengthscale
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.spec import Spec
+from streamgp.weights.by_name import make_rule
 
 # A start whose evidence gains less than this share of the best of its basis ended on a plateau.
 FLAT_SHARE = 0.05
@@ -80,7 +81,9 @@ def fit_ensemble(
             full = f"{title} {noise}" if len(kinds.names) > 1 else title
             table.append(FittedExpert(full, label, dynamics_name, noise, num_features, 0.0))
             groups.append(len(fits))
-    rule = spec.make_rule(groups)
+    rule = make_rule(
+        spec.rule, groups, delta=spec.delta, share_rate=spec.share, switch=spec.switch, transition=spec.transition
+    )
     model = ensemble(
         experts,
         rule,

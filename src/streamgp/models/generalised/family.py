@@ -4,9 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from streamgp.models.base import FittedModel, WarmupRows
+from streamgp.models.changes import check_switching, with_options
 from streamgp.models.generalised.warmup import fit_generalised
 from streamgp.models.spec import Spec
 
+name = "generalised"
+tasks: tuple[str, ...] = ("classification", "count", "ordinal")
 # Whether the warm-up's rows add to the prior log weights of the experts.
 weighs_warmup = False
 
@@ -14,6 +17,13 @@ weighs_warmup = False
 def serves(spec: Spec) -> bool:
     """Return whether a model of this specification is an ensemble for labels, counts or grades."""
     return spec.learner is None and spec.likelihood != "gaussian"
+
+
+def spec(preset: Spec, **options: Any) -> Spec:
+    """Return a preset with the user's changes, every one checked."""
+    changed = with_options(preset, name, options)
+    check_switching(changed)
+    return changed
 
 
 def fit(

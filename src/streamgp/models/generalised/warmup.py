@@ -17,6 +17,7 @@ from streamgp.models.gaussian.warmup import FLAT_GAIN, FLAT_SHARE, dynamics_of
 from streamgp.models.generalised.model import GeneralisedEnsemble, GeneralisedExpert, generalised_ensemble
 from streamgp.models.spec import Spec
 from streamgp.weights import BMA
+from streamgp.weights.by_name import make_rule
 
 # The provisional experts of the warm-up: lengthscales in units of sqrt(D) standard deviations, prior variances.
 PROVISIONAL_LENGTHSCALES = (0.5, 1.0, 2.0)
@@ -95,7 +96,9 @@ def fit_generalised(
             experts.append(expert)
             table.append(FittedExpert(title, label, name, spec.likelihood, fit.basis.num_features, fit.gain))
             groups.append(number)
-    rule = spec.make_rule(groups)
+    rule = make_rule(
+        spec.rule, groups, delta=spec.delta, share_rate=spec.share, switch=spec.switch, transition=spec.transition
+    )
     return generalised_ensemble(experts, rule, time_unit=time_unit, offset=spec.exposure, highest=highest), table
 
 

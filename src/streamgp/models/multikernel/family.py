@@ -4,18 +4,25 @@ from collections.abc import Callable
 from typing import Any
 
 from streamgp.models.base import FittedModel, WarmupRows
+from streamgp.models.changes import with_options
 from streamgp.models.multikernel.warmup import make_multikernel
+from streamgp.models.presets import MULTIKERNEL
 from streamgp.models.spec import Spec
 
-METHODS = ("sfg-mkl", "sfg-mkl-r", "raker", "adaraker", "omkr", "omkl-gf")
-
+name = "multikernel"
+tasks: tuple[str, ...] = ("regression", "classification")
 # Whether the warm-up's rows add to the prior log weights of the experts.
 weighs_warmup = False
 
 
 def serves(spec: Spec) -> bool:
     """Return whether a model of this specification learns many kernels."""
-    return spec.learner in METHODS
+    return spec.learner in MULTIKERNEL
+
+
+def spec(preset: Spec, **options: Any) -> Spec:
+    """Return a preset with the user's changes, every one checked."""
+    return with_options(preset, name, options)
 
 
 def fit(

@@ -4,17 +4,14 @@
 `streamgp.models.sparse.vfe`.
 """
 
-from streamgp.models.sparse.combining import COMBINATIONS
 from streamgp.models.sparse.fitting import EXACT_STEPS, exact_hyper
 from streamgp.models.sparse.local import LocalModel, LocalModels, blank
-from streamgp.models.sparse.model import METHODS, LocalGPs
+from streamgp.models.sparse.model import LocalGPs
 from streamgp.models.sparse.splitting import Learning, relative_change
 from streamgp.models.sparse.vfe import Batch, Hyper, Posterior, Site, absorb, bound, no_site, posterior
 
 __all__ = [
-    "COMBINATIONS",
     "EXACT_STEPS",
-    "METHODS",
     "Batch",
     "Hyper",
     "Learning",

@@ -20,7 +20,6 @@ from streamgp.models.sparse.local import LocalModel, LocalModels
 from streamgp.numerics.student_t import log_density
 from streamgp.weights import fixed_share
 
-COMBINATIONS = ("nearest", "precision", "stream", "distance")
 NEIGHBOURS = 5  # models that ``distance`` mixes: those further away know nothing of the row, and there are many
 SWITCH = 1e-3  # per row, under ``stream``, of leaving a model for any other
 

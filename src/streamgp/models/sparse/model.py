@@ -20,8 +20,6 @@ from streamgp.models.sparse.vfe import Batch, Hyper
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.standardise import Standardiser
 
-METHODS = ("ovfe", "wgpr", "solar-gp", "lgpr")
-
 
 @register
 class LocalState(eqx.Module):

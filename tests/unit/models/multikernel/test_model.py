@@ -1,13 +1,12 @@
 """The learners as online models, as estimators and in evaluation: contracts, compilations, labels, checkpoints."""
 
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from streamgp import StreamingGPClassifier, StreamingGPRegressor, evaluate
 from streamgp.conformance import check_online_model
@@ -27,7 +26,8 @@ from streamgp.models.multikernel import (
     squared_exponentials,
 )
 from streamgp.models.multikernel.omkr import kinds
-from streamgp.models.registry import MULTIKERNEL, make_spec
+from streamgp.models.presets import MULTIKERNEL
+from streamgp.models.registry import make_spec
 
 pytestmark = pytest.mark.slow
 
@@ -108,26 +108,6 @@ def test_every_preset_learns(name):
     assert result.weights.shape == (1500, 41)
     assert np.isnan(result.weights[:100]).all()
     assert_allclose(result.weights[100:].sum(1), 1.0, rtol=1e-9)
-
-
-def test_rows_one_by_one_in_chunks_and_after_a_stop_give_the_same_numbers(tmp_path: Path):
-    X, y = stream(260)
-    settings: dict[str, Any] = {"model": "sfg-mkl", "warmup": 60, "features_per_basis": 10}
-    whole = StreamingGPRegressor(**settings).partial_fit(X, y)
-    parts = StreamingGPRegressor(**settings)
-    for rows in np.split(np.arange(200), [3, 60, 61, 130]):
-        parts.partial_fit(X[rows], y[rows])
-    parts.save(tmp_path / "c")
-    parts = StreamingGPRegressor.load(tmp_path / "c")
-    for i in range(200, 260):
-        parts.learn_one(X[i], y[i])
-    for one, other in zip(whole.predict(X, return_std=True), parts.predict(X, return_std=True), strict=True):
-        assert_allclose(one, other, rtol=1e-9)
-    mean, std = parts.predict_one(X[0])
-    assert_allclose([mean, std], [a[0] for a in whole.predict(X[:1], return_std=True)], rtol=1e-9)
-    assert_array_equal(parts.weights_, whole.weights_)
-    assert parts.weights_.sum() == pytest.approx(1.0)
-    assert len(parts.experts_) == 41
 
 
 def test_single_rows_keep_their_time_stamps():

@@ -10,7 +10,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from streamgp.conformance import check_online_model
-from streamgp.models.sparse import COMBINATIONS, Hyper, Learning, LocalGPs, combining, relative_change, splitting
+from streamgp.models.options import COMBINATIONS
+from streamgp.models.sparse import Hyper, Learning, LocalGPs, combining, relative_change, splitting
 from streamgp.models.sparse.local import LocalModels
 
 pytestmark = pytest.mark.slow

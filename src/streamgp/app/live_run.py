@@ -1,8 +1,7 @@
 """A run under way: from the rows of a file to predictions, scores and checkpoints."""
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -12,16 +11,17 @@ import numpy as np
 from streamgp import checkpoint
 from streamgp.app import tasks
 from streamgp.app.fingerprint import Fingerprint, replay
-from streamgp.app.interrupt import Interrupt, Stop
+from streamgp.app.interrupt import Interrupt
 from streamgp.app.outputs import RunDirectory, RunError
+from streamgp.app.run_notes import run_notes
+from streamgp.app.runner import Clock, Outcome, learn_all, read_next
+from streamgp.app.settings import RunSettings
 from streamgp.app.wording import plural
 from streamgp.data import Chunk, DataError, RowReader, Schema
-from streamgp.data.readers import Missing
-from streamgp.estimators import LEAST_WARMUP, expert_table
+from streamgp.estimators import expert_table
 from streamgp.evaluation import ClassificationMetrics, Conformal, prequential, results
 from streamgp.filters.noise import parse as parse_noise
-from streamgp.models.registry import make_spec
-from streamgp.models.spec import Spec
+from streamgp.models.options import MIN_WARMUP
 from streamgp.progress import Bar, progress_bar
 from streamgp.stream.lags import lag_names
 from streamgp.stream.learner import StreamLearner
@@ -29,106 +29,28 @@ from streamgp.stream.learner import StreamLearner
 CHECKPOINT_SECONDS = 20.0
 
 
-@dataclass
-class RunOptions:
-    """What the command line said.
-
-    `spec_for` gives the model for a task where `task` is ``auto`` and the data turn out to be not of regression.
-    """
-
-    data: str
-    targets: list[str]
-    spec: Spec
-    task: str = "auto"
-    spec_for: Callable[[str], Spec] | None = None
-    grades: list[str] | None = None
-    exposure: str | None = None
-    features: list[str] | None = None
-    time: str | None = None
-    warmup: int | None = None
-    seed: int = 0
-    chunk: int = 1024
-    max_rows: int | None = None
-    missing: Missing = "impute"
-    conformal: float | None = None
-    out: Path | None = None
-    resume: bool = False
-    overwrite: bool = False
-    command: str = ""
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """What must not change when the run is resumed."""
-        return {
-            **asdict(self.spec),
-            "target": list(self.targets),
-            "features": self.features,
-            "time": self.time,
-            "warmup": self.warmup,
-            "seed": self.seed,
-            "missing": self.missing,
-            "grades": self.grades,
-            "exposure_column": self.exposure,
-            "conformal": self.conformal,
-        }
-
-    def for_task(self, task: str) -> "RunOptions":
-        """The options with the model for what the target turned out to be.
-
-        Raises
-        ------
-        ValueError
-            If the model has an option that does not go with the task.
-        """
-        if task == self.spec.task:
-            return self
-        spec = make_spec(self.spec.model, task=task) if self.spec_for is None else self.spec_for(task)
-        return replace(self, spec=spec)
-
-
-@dataclass
-class Outcome:
-    """How a run ended; `stopped` holds the sentence that says why it ended early, if it did."""
-
-    metrics: dict[str, Any]
-    stopped: str | None = None
-    interrupted: bool = False
-
-
-@dataclass
-class Clock:
-    """Seconds spent on reading, on the warm-up and on the stream after it."""
-
-    read: float = 0.0
-    warmup: float = 0.0
-    stream: float = 0.0
-    began: float = field(default_factory=perf_counter)
-
-    def result(self) -> dict[str, float]:
-        total = perf_counter() - self.began
-        return {"read": self.read, "warmup": self.warmup, "stream": self.stream, "total": total}
-
-
-class Job:
-    """A stream under way: the learner, its scores, and where it stands in the file."""
+class LiveRun:
+    """A run under way: the learner, its scores, and where it stands in the file."""
 
     def __init__(
         self,
-        options: RunOptions,
+        settings: RunSettings,
         reader: RowReader,
         directory: RunDirectory | None,
         stored: dict[str, Any] | None,
     ) -> None:
-        assert options.warmup is not None
-        self.options = options
+        assert settings.warmup is not None
+        self.settings = settings
         self.reader = reader
         self.directory = directory
         self.clock = Clock()
         self.interrupt = Interrupt()
         if stored is None:
-            self.learner = _new_learner(options, reader.schema)
-            self.metrics = tasks.new_metrics(reader.schema, options.warmup, options.spec.horizon)
-            self.conformal = tasks.new_bands(reader.schema, options.conformal, options.warmup, options.spec.horizon)
+            self.learner = _new_learner(settings, reader.schema)
+            self.metrics = tasks.new_metrics(reader.schema, settings.warmup, settings.spec.horizon)
+            self.conformal = tasks.new_bands(
+                reader.schema, settings.conformal, settings.warmup, settings.spec.horizon
+            )
             self.next_row = 0
             self.fingerprint = Fingerprint()
         else:
@@ -138,34 +60,23 @@ class Job:
             self.conformal = None if bands is None else Conformal.from_tree(bands)
             self.next_row = stored["next_row"]
             known = stored.get("fingerprint")  # younger than some checkpoints
-            self.fingerprint = replay(reader, self.metrics.rows, self.next_row, known, options.out)
+            self.fingerprint = replay(reader, self.metrics.rows, self.next_row, known, settings.out)
         self.unseen_levels = dict(reader.unseen_levels)
         self.skipped_rows = self.next_row - self.metrics.rows
 
     def run(self) -> Outcome:
         """Learn the stream and write what there is to write, however it ends."""
         first_row = self.metrics.rows
-        stopped, interrupted = None, False
         with self.interrupt.watch():
-            try:
-                self._stream()
-            except Stop:
-                if not self.metrics.rows:
-                    raise KeyboardInterrupt from None
-                interrupted = True
+            stopped, interrupted = learn_all(self._stream, lambda: self.metrics.rows, self.reader.name)
+            if interrupted:
                 then = "" if self.directory is None else "; go on with --resume"
                 stopped = f"interrupted after {plural(self.metrics.rows, 'row')}{then}"
-            except DataError as error:
-                if not self.metrics.rows:
-                    raise
-                stopped = str(error).rstrip(".")
-            if not self.metrics.rows:
-                raise DataError(f"{self.reader.name}: no usable row: every one was skipped as bad")
             if stopped is None and not self.learner.warm:
                 stopped = (
                     f"{self.reader.name}: the stream ended after {plural(self.metrics.rows, 'row')}, within the "
                     f"warm-up of {self.learner.warmup:,}, so no expert was fitted; start again with a shorter one, "
-                    f"such as --warmup {max(LEAST_WARMUP, self.metrics.rows // 5)}"
+                    f"such as --warmup {max(MIN_WARMUP, self.metrics.rows // 5)}"
                 )
             metrics = self._result(first_row, stopped)
             if self.directory is not None:
@@ -177,7 +88,7 @@ class Job:
         """Learn all rows that are to come; whatever ends this early, no row is half learnt."""
         self._check_targets()
         saved = -math.inf  # the first rows at once, so that a run can go on from its first moment on
-        total = self.options.max_rows or self.reader.total_rows or self.reader.bytes_total
+        total = self.settings.max_rows or self.reader.total_rows or self.reader.bytes_total
         with progress_bar("warm-up", total) as bar:
             self.learner.progress = lambda done, todo: self._fitting(bar, done, todo)
             for chunk in self._chunks():
@@ -194,13 +105,10 @@ class Job:
     def _chunks(self) -> Iterator[Chunk]:
         """Chunks that are learnt in one go, cut at the same rows wherever an earlier run may have stopped."""
         while True:
-            began = perf_counter()
             at, warmup = self.metrics.rows, self.learner.warmup
             since = at - warmup if at >= warmup else at
-            self.reader.chunk = min(self.options.chunk - since % self.options.chunk, self.learner.longest_stretch)
-            with self.interrupt.waiting():
-                chunk = next(self.reader, None)
-            self.clock.read += perf_counter() - began
+            self.reader.chunk = min(self.settings.chunk - since % self.settings.chunk, self.learner.longest_stretch)
+            chunk = read_next(self.reader, self.interrupt, self.clock)
             if chunk is None:
                 return
             yield chunk
@@ -241,7 +149,7 @@ class Job:
     def _check_targets(self) -> None:
         """After the warm-up a target must have moved, or its scale is unknown: only noise that adapts finds it."""
         if self.learner.warm and not parse_noise(self.learner.spec.noise).adapt:
-            for name, value in zip(self.options.targets, self.learner.constant_targets, strict=True):
+            for name, value in zip(self.settings.targets, self.learner.constant_targets, strict=True):
                 if value is not None:
                     raise DataError(
                         f"{self.reader.name}: target column '{name}' has the single value {value:g} in all "
@@ -252,7 +160,7 @@ class Job:
 
     def _progress(self) -> float:
         """How far the stream has come, in the units of the bar's total."""
-        if self.options.max_rows or self.reader.total_rows is not None:
+        if self.settings.max_rows or self.reader.total_rows is not None:
             return self.next_row
         return self.reader.bytes_read or self.metrics.rows
 
@@ -265,7 +173,7 @@ class Job:
             "schema": self.reader.schema.to_json(),
             "next_row": self.next_row,
             "fingerprint": self.fingerprint.digest,
-            "config": self.options.config,
+            "config": self.settings.config,
         }
         checkpoint.save(directory.checkpoint, tree, {"kind": "run", "rows": self.metrics.rows})
 
@@ -276,17 +184,17 @@ class Job:
         schema = self.reader.schema
         return {
             "task": schema.task,
-            "model": self.options.spec.model,
-            "data": Path(self.options.data).name if self.options.data != "-" else "standard input",
-            "targets": self.options.targets,
-            "target": self.options.targets[0],
+            "model": self.settings.spec.model,
+            "data": Path(self.settings.data).name if self.settings.data != "-" else "standard input",
+            "targets": self.settings.targets,
+            "target": self.settings.targets[0],
             "features": [
                 *schema.feature_names,
-                *lag_names(self.options.targets, self.options.spec.lags),
+                *lag_names(self.settings.targets, self.settings.spec.lags),
             ],
             "exposure": schema.exposure,
-            "lags": list(self.options.spec.lags),
-            "horizon": self.options.spec.horizon or None,
+            "lags": list(self.settings.spec.lags),
+            "horizon": self.settings.spec.horizon or None,
             **scores,
             "by_target": _by_target(schema, scores),
             "conformal": None if self.conformal is None else self.conformal.result(),
@@ -302,51 +210,9 @@ class Job:
             "experts": expert_table(self.learner),
             "models": self.learner.local_models,
             "rules": [{"name": name, "weight": weight} for name, weight in self.learner.rules.items()],
-            "warnings": self._warnings(),
-            "command": self.options.command,
+            "warnings": run_notes(schema, self.learner, self.metrics, self.skipped_rows, self.unseen_levels),
+            "command": self.settings.command,
         }
-
-    def _warnings(self) -> list[str]:
-        schema = self.reader.schema
-        said = tasks.notes(schema, self.metrics)
-        said += [f"column '{name}' was left out: {reason}" for name, reason in schema.dropped.items()]
-        if schema.constant:
-            names = ", ".join(f"'{name}'" for name in schema.constant)
-            said.append(f"one single value in the first rows, so nothing to learn from at first: {names}")
-        if self.learner.warm:
-            said += [
-                f"target column '{name}' had the single value {value:g} in all rows of the warm-up, so its scale was "
-                f"unknown and nothing could be fitted; a longer --warmup may help"
-                for name, value in zip(self.options.targets, self.learner.constant_targets, strict=True)
-                if value is not None
-            ]
-        said += [
-            f"column '{name}': {plural(count, 'row')} with a level that the first rows had not, taken as no level"
-            for name, count in self.unseen_levels.items()
-            if count
-        ]
-        if self.skipped_rows:
-            said.append(f"skipped {plural(self.skipped_rows, 'bad row')}")
-        if self.learner.imputed_values:
-            said.append(f"filled {plural(self.learner.imputed_values, 'missing input')}")
-        if self.metrics.unlabelled_rows:
-            said.append(f"predicted {plural(self.metrics.unlabelled_rows, 'row')} without a target, and learnt none")
-        if self.learner.flagged_rows:
-            said.append(
-                f"{plural(self.learner.flagged_rows, 'row')} flagged as outliers: predicted and "
-                f"scored like the others, but hardly learnt"
-            )
-        if self.learner.restarted:
-            said.append(
-                f"{plural(len(self.learner.restarted), 'filter')} had numbers that were not finite and started again "
-                f"from the prior"
-            )
-        if self.learner.outside_rows:
-            said.append(
-                f"{plural(self.learner.outside_rows, 'row')} outside the range that some basis was built for in "
-                f"the warm-up; there its features stay as at the edge"
-            )
-        return said
 
 
 def _by_target(schema: Schema, scores: dict[str, Any]) -> dict[str, Any]:
@@ -357,17 +223,17 @@ def _by_target(schema: Schema, scores: dict[str, Any]) -> dict[str, Any]:
     return scores.get("per_target") or {schema.targets[0]: {name: scores[name] for name in own if name in scores}}
 
 
-def _new_learner(options: RunOptions, schema: Schema) -> StreamLearner:
-    assert options.warmup is not None
+def _new_learner(settings: RunSettings, schema: Schema) -> StreamLearner:
+    assert settings.warmup is not None
     try:
         return StreamLearner(
-            options.spec,
+            settings.spec,
             num_inputs=schema.num_inputs,
-            num_outputs=len(options.targets),
+            num_outputs=len(settings.targets),
             num_classes=0 if schema.labels is None else len(schema.labels.names),
-            warmup=options.warmup,
-            seed=options.seed,
-            timed=options.time is not None,
+            warmup=settings.warmup,
+            seed=settings.seed,
+            timed=settings.time is not None,
         )
     except ValueError as error:  # a basis that does not suit so many inputs, or a lag beyond the warm-up
         raise RunError(str(error)) from error

@@ -1,0 +1,35 @@
+"""The table of docs/options.md, from the declaration of the options: ``python -m benchmarks.pages.options``."""
+
+from pathlib import Path
+
+from benchmarks.common import markdown
+from benchmarks.common.paths import DOCS
+from streamgp.models.option import Option
+from streamgp.models.options import FAMILIES, MISSING_VALUES, MODEL, OPTIONS, SEED, TASKS, WARMUP
+
+PAGE = DOCS / "options.md"
+ALL = (MODEL, WARMUP, *OPTIONS.values(), MISSING_VALUES, SEED)
+
+
+def pages() -> dict[Path, str]:
+    """Return the page with its table renewed."""
+    return {PAGE: markdown.with_tables(PAGE, {"options": table()})}
+
+
+def table() -> str:
+    """Return the table, a row for each option."""
+    rows = ["| in Python | command | type | what it does | models | targets |", "|---|---|---|---|---|---|"]
+    return "\n".join(rows + [_row(option) for option in ALL])
+
+
+def _row(option: Option) -> str:
+    text = " ".join(part for part in (option.help, option.range, option.default_text()) if part)
+    models = "all" if option.families == FAMILIES else ", ".join(option.families)
+    targets = "all" if option.tasks == TASKS else ", ".join(option.tasks)
+    python = f"`{option.name}`" if option.estimators else ""
+    command = f"`{option.command_name}`" if option.command else ""
+    return f"| {python} | {command} | {option.python_type} | {text} | {models} | {targets} |"
+
+
+if __name__ == "__main__":
+    markdown.write(pages())

@@ -1,0 +1,185 @@
+"""`streamgp run`: predict a stream row by row, and learn from it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streamgp.app.commands.declared import DATA, LEARNING, OUTPUT, declared, parsed, with_model_options
+from streamgp.app.commands.ending import check_json, command_line, fail_if_stopped, write_metrics
+from streamgp.app.console import names, sentences
+from streamgp.models.option import known
+from streamgp.models.options import MISSING_VALUES, MODEL, SEED, WARMUP, Missing
+
+if TYPE_CHECKING:
+    from streamgp.app.settings import RunSettings
+    from streamgp.models.spec import Spec
+
+EXAMPLES = """
+Examples:
+
+- `streamgp run power.csv --target load --out results` — results/report.html shows how it went
+
+- `streamgp run power.csv.gz --target load --features temp,hour --time stamp --missing skip`
+
+- `streamgp run power.csv --target load --lags 1,24,168` — the load one row, 24 and 168 rows ago are inputs too
+
+- `streamgp run mail.csv --target spam --out results` — a column of text, true and false, or 0 and 1 holds classes
+
+- `streamgp run calls.csv --target calls --task count --exposure hours` — whole numbers, as a rate per hour
+
+- `streamgp run wine.csv --target quality --task ordinal --grades 3,4,5,6,7,8,9`
+
+- `streamgp run power.csv --target load --model sfg-mkl --conformal 0.9` — a cheap model, with bands that hold 90%
+
+- `streamgp run power.csv --target load --lags 1,24 --horizon 24` — each load is forecast 24 rows before it comes
+
+- `tail -n +1 -f live.csv | streamgp run - --target y --chunk 1 --json metrics.json`
+
+- `streamgp run power.csv --target load --out results --resume` — go on after Ctrl-C
+"""
+
+
+@with_model_options
+def run(
+    data: Annotated[
+        str, typer.Argument(help="A .csv, .csv.gz, .parquet or .jsonl file, or - for standard input (CSV).")
+    ],
+    target: Annotated[str, typer.Option(help="Column to predict; several with commas.", rich_help_panel=DATA)],
+    options: dict[str, Any],
+    task: Annotated[
+        str,
+        typer.Option(
+            help="What the target is: regression, classification, count, ordinal, or auto (text, true and false, or "
+            "0 and 1 are classes, all else is numbers).",
+            rich_help_panel=DATA,
+        ),
+    ] = "auto",
+    grades: Annotated[
+        str | None,
+        typer.Option(
+            help="Grades of an ordinal target from low to high, with commas. Default: the numbers found.",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
+    exposure: Annotated[
+        str | None,
+        typer.Option(help="Column of positive numbers that a count grows with, such as hours.", rich_help_panel=DATA),
+    ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(help="Columns to predict from, with commas. Default: all others.", rich_help_panel=DATA),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of times, numbers or dates (ISO 8601, 20240131); forgetting then runs by time, not by rows.",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
+    missing: Annotated[Missing, declared(MISSING_VALUES)] = "impute",
+    max_rows: Annotated[
+        int | None,
+        typer.Option(min=1, help="Stop after this many rows of the file.", rich_help_panel=DATA),
+    ] = None,
+    model: Annotated[str, declared(MODEL)] = MODEL.default,
+    warmup: Annotated[int | None, declared(WARMUP, min=WARMUP.low)] = None,
+    seed: Annotated[int, declared(SEED)] = SEED.default,
+    chunk: Annotated[
+        int,
+        typer.Option(min=1, help="Rows read and learnt at a time: a matter of speed only.", rich_help_panel=LEARNING),
+    ] = 1024,
+    conformal: Annotated[
+        float | None,
+        typer.Option(
+            help="Also give bands that hold this share of the targets, such as 0.9, whatever the stream does "
+            "(adaptive conformal inference).",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory for predictions, metrics, report, checkpoint and the experts' weights (of the first "
+            "10,000 scored rows, then of every 10th up to 100,000, every 100th up to a million, and so on).",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    json: Annotated[
+        str | None,
+        typer.Option(help="Write the metrics to this file; - for standard output.", rich_help_panel=OUTPUT),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on from the checkpoint in --out, or start where there is none.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an earlier run in --out.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> None:
+    """Predict a stream row by row, each before its target is seen, and learn from it."""
+    with sentences():
+        from streamgp.app.outputs import RunError
+        from streamgp.app.settings import RunSettings
+        from streamgp.data.targets import TASKS
+        from streamgp.models.registry import make_spec
+
+        if task == "auto":  # what only one task has says which it is
+            task = "ordinal" if grades is not None else "count" if exposure is not None else task
+
+        def spec_for(chosen: str) -> "Spec":
+            return make_spec(model, task=chosen, exposure=exposure is not None, **changes)
+
+        try:
+            changes = parsed(options)
+            known("--task", task, TASKS)
+            spec = spec_for("regression" if task == "auto" else task)
+        except ValueError as error:
+            raise RunError(str(error)) from error
+        settings = RunSettings(
+            data=data,
+            targets=names(target) or [],
+            spec=spec,
+            task=task,
+            spec_for=spec_for,
+            grades=names(grades),
+            exposure=exposure,
+            features=names(features),
+            time=time,
+            warmup=warmup,
+            seed=seed,
+            chunk=chunk,
+            max_rows=max_rows,
+            missing=missing,
+            conformal=conformal,
+            out=out,
+            resume=resume,
+            overwrite=overwrite,
+            command=command_line(),
+        )
+        run_and_report(settings, json)
+
+
+def run_and_report(settings: "RunSettings", json: str | None) -> None:
+    """Run, then the table, the metrics as JSON and the report; a run that ended early fails after all that."""
+    from streamgp.app.compilation import keep_compiled_programs
+    from streamgp.app.run_stream import run_stream
+    from streamgp.app.summary import print_summary
+
+    check_json(json)
+    keep_compiled_programs()
+    outcome = run_stream(settings)
+    print_summary(outcome.metrics, to_stderr=json == "-")
+    write_metrics(json, outcome.metrics)
+    if settings.out is not None:
+        try:
+            from streamgp.app.report import write_report
+
+            typer.echo(f"report: {write_report(settings.out)}", err=json == "-")
+        except ImportError as error:
+            typer.echo(f"no report: {error}", err=True)
+    fail_if_stopped(outcome.stopped, outcome.interrupted)

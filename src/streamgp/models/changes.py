@@ -1,0 +1,104 @@
+"""The user's changes of a preset, checked by the declaration of the options."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from streamgp import weights as rules
+from streamgp.bases import BASES
+from streamgp.filters.dynamics import parse as parse_dynamics
+from streamgp.filters.noise import parse as parse_noise
+from streamgp.models.option import Option
+from streamgp.models.options import ENSEMBLES, OPTIONS
+from streamgp.models.spec import Spec
+from streamgp.precision import in_float64
+
+
+def with_options(preset: Spec, family: str, options: Mapping[str, Any]) -> Spec:
+    """Return a preset with the changes of a user.
+
+    Parameters
+    ----------
+    preset
+        For the targets' task.
+    family
+        The name of the preset's family.
+    options
+        Values by the names of options; those that are None, or the default, change nothing.
+
+    Raises
+    ------
+    ValueError
+        If the family, or the task, does not have an option, or a value is not accepted.
+    """
+    changes: dict[str, Any] = {}
+    for name, value in options.items():
+        option = OPTIONS[name]
+        if option.is_unset(value):
+            continue
+        if preset.task not in option.tasks:
+            expected = " or ".join(repr(task) for task in option.tasks)
+            raise ValueError(f"{name}: expected it with the task {expected} alone, got {value!r} for {preset.task!r}")
+        if family not in option.families:
+            raise ValueError(
+                f"{name}: expected it with {_takers(option)}, got {value!r} for the model {preset.model!r}"
+            )
+        changes |= _change(option, value)
+    return replace(preset, **changes)
+
+
+def check_switching(spec: Spec) -> None:
+    """Raise ValueError if the copies of a basis would switch more often than always, under ``e-doebe``."""
+    copies = len(spec.dynamics) * len(spec.noise)
+    if spec.rule == "e-doebe" and spec.delta * copies > 1.0:
+        raise ValueError(
+            f"delta: expected at most 1/{copies}, since every basis has {copies} copies, got {spec.delta}"
+        )
+
+
+def _takers(option: Option) -> str:
+    """Return which models take an option, in words."""
+    return "an ensemble of experts" if set(option.families) & set(ENSEMBLES) else "sparse Gaussian processes"
+
+
+def _change(option: Option, value: Any) -> dict[str, Any]:
+    """Return the fields of a specification that a value sets."""
+    match option.name:
+        case "bases":
+            return {"bases": option.check(value, BASES)}
+        case "dynamics":
+            return {"dynamics": _dynamics(value)}
+        case "noise":
+            return {"noise": parse_noise(_several(value)).names}
+        case "weights" if not isinstance(value, str):
+            return _matrix(option, value)
+        case "weights":
+            return {"rule": option.check(value)}
+        case _:
+            return {option.spec_field: option.check(value)}
+
+
+def _several(value: Any) -> list[Any]:
+    """Return one term, or several, as a list."""
+    return [value] if isinstance(value, str | float | int) else list(value)
+
+
+@in_float64  # names keep all digits
+def _dynamics(value: Any) -> tuple[str, ...]:
+    """Return the names of the dynamics."""
+    given = _several(value)
+    if not given:
+        raise ValueError("dynamics: expected at least one of 'static', 'walk Q', 'revert LAMBDA', got none")
+    return tuple(dict.fromkeys(parse_dynamics(each).name for each in given))
+
+
+def _matrix(option: Option, Q: Any) -> dict[str, Any]:
+    """Return the fields for weights that follow a transition matrix of the user's."""
+    try:
+        rules.markov(Q)
+    except (TypeError, ValueError) as error:
+        accepted = ", ".join(option.choices)
+        raise ValueError(f"weights: expected one of {accepted}, or a matrix Q ({error})") from None
+    return {"rule": "Q", "transition": tuple(tuple(map(float, row)) for row in np.asarray(Q))}

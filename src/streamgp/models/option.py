@@ -1,0 +1,171 @@
+"""What an option of a model is: its name, its type, what is accepted, and its text."""
+
+import difflib
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Any, Literal
+
+Kind = Literal["flag", "switch", "whole", "wholes", "number", "probability", "name", "names", "terms", "weights"]
+
+_TYPES = {
+    "flag": "bool",
+    "switch": "bool or None",
+    "whole": "int",
+    "wholes": "int or sequence of int",
+    "number": "float",
+    "probability": "float",
+    "name": "str",
+    "names": "str or sequence of str",
+    "terms": "str, float, or sequence of them",
+    "weights": "str or array",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """One option.
+
+    Attributes
+    ----------
+    name
+        The keyword in Python; the command has hyphens for its underscores.
+    kind
+        What values are: a ``flag``; a ``switch`` that is on, off or left to the preset; a ``whole`` number, or
+        ``wholes``, several; a ``number``; a ``probability`` in [0, 1); a ``name`` or several ``names`` among the
+        `choices`; ``terms`` of a small grammar (see `streamgp.filters.dynamics` and `streamgp.filters.noise`);
+        ``weights``, a name or a matrix.
+    help
+        What it does, in a sentence or two, without default, range and choices.
+    details
+        More, for who reads the documentation of an estimator.
+    default
+        What holds where nothing is given; None where that is for the preset, or for the code, to say.
+    unset
+        What stands in for a default of None, in words.
+    choices, low, high
+        The names, or the range, that are accepted.
+    families, tasks
+        Which models take it, and for which targets.
+    estimators, command
+        Which estimators have a parameter of the name, and whether ``streamgp run`` has an option.
+    own_defaults
+        The defaults of estimators that differ.
+    sets
+        The field of `Spec` that it sets, if that has another name.
+    flag, panel
+        The command's name, if it has another, and the group in its help.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    details: str = ""
+    default: Any = None
+    unset: str = ""
+    choices: tuple[str, ...] = ()
+    low: float | None = None
+    high: float = math.inf
+    families: tuple[str, ...]
+    tasks: tuple[str, ...]
+    estimators: tuple[str, ...]
+    command: bool = True
+    own_defaults: Mapping[str, Any] = field(default_factory=dict)
+    sets: str = ""
+    flag: str = ""
+    panel: str = "Model"
+
+    @property
+    def spec_field(self) -> str:
+        """Return the field of `Spec` that the option sets."""
+        return self.sets or self.name
+
+    @property
+    def command_name(self) -> str:
+        """Return the option's name on the command line."""
+        return self.flag or "--" + self.name.replace("_", "-")
+
+    @property
+    def python_type(self) -> str:
+        """Return the type of its values in Python, in words."""
+        kind = _TYPES[self.kind]
+        return kind if self.default is not None or kind.endswith("None") else f"{kind} or None"
+
+    @property
+    def range(self) -> str:
+        """Return the names or numbers that are accepted, in words; empty where the help says it."""
+        if self.choices:
+            return f"{'One' if self.kind in ('name', 'weights') else 'Any'} of {', '.join(self.choices)}."
+        if self.kind == "probability":
+            return "From 0 to below 1."
+        if self.low is None:
+            return ""
+        return f"At least {self.low:g}." if math.isinf(self.high) else f"From {self.low:g} to {self.high:g}."
+
+    def default_for(self, estimator: str) -> Any:
+        """Return the default of the parameter of an estimator."""
+        return self.own_defaults.get(estimator, self.default)
+
+    def default_text(self, estimator: str = "") -> str:
+        """Return the default in a sentence; empty where there is nothing to say."""
+        default = self.default_for(estimator)
+        text = self.unset if default is None else repr(default) if estimator else str(default)
+        return f"Default: {text}." if text else ""
+
+    def is_unset(self, value: Any) -> bool:
+        """Return whether a value is the default, which every model takes."""
+        plain = isinstance(value, bool | str | Integral | Real)
+        return value is self.default or (plain and value == self.default)
+
+    def check(self, value: Any, choices: Collection[str] | None = None) -> Any:
+        """Return a value as `Spec` has it, if it is one of the kind and in the range.
+
+        `choices` are those that are registered now, where users may register more.
+
+        Raises
+        ------
+        ValueError
+            If it is not; the message says what is accepted.
+        """
+        accepted = self.choices if choices is None else choices
+        match self.kind:
+            case "flag" | "switch":
+                return bool(value)
+            case "whole":
+                return whole_number(self.name, value, 1 if self.low is None else int(self.low))
+            case "wholes":
+                each = value if isinstance(value, Iterable) else [value]
+                return tuple(sorted({whole_number(self.name, one) for one in each}))
+            case "probability":
+                if not (isinstance(value, Real) and 0.0 <= float(value) < 1.0):
+                    raise ValueError(f"{self.name}: expected a probability in [0, 1), got {value!r}")
+                return float(value)
+            case "number":
+                low = -math.inf if self.low is None else self.low
+                if not (isinstance(value, Real) and low <= float(value) <= self.high):
+                    raise ValueError(f"{self.name}: expected a number from {low:g} to {self.high:g}, got {value!r}")
+                return float(value)
+            case "names":
+                names = [value] if isinstance(value, str) else list(value)
+                if not names:
+                    raise ValueError(f"{self.name}: expected at least one of {', '.join(accepted)}, got none")
+                return tuple(dict.fromkeys(known(self.name, name, accepted) for name in names))
+            case _:
+                return known(self.name, value, accepted)
+
+
+def whole_number(what: str, value: Any, low: int = 1) -> int:
+    """Return the value as an int, if it is a whole number of at least `low`."""
+    if not isinstance(value, Integral) or value < low:
+        raise ValueError(f"{what}: expected a whole number >= {low}, got {value!r}")
+    return int(value)
+
+
+def known(what: str, name: Any, allowed: Collection[str]) -> str:
+    """Return a name that is one of those allowed; the error suggests the nearest."""
+    if isinstance(name, str) and name in allowed:
+        return name
+    near = difflib.get_close_matches(str(name), list(allowed), n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"{what}: expected one of {', '.join(allowed)}, got {name!r}{hint}")

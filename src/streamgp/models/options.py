@@ -1,0 +1,305 @@
+"""The options of the models: each one's name, type, default, range and text, declared once.
+
+`streamgp.models.registry.make_spec` checks by this table, the command makes its options of it, the estimators their
+docstrings, and ``docs/options.md`` is rendered from it. Nothing heavy is imported here: ``streamgp run --help`` reads
+it. A further option is an entry in `OPTIONS`, a field of `Spec`, and a parameter of the estimators that it names.
+"""
+
+from functools import partial
+from typing import Literal, get_args
+
+from streamgp.models.option import Option
+from streamgp.models.presets import MULTIKERNEL, PRESETS, SPARSE
+from streamgp.models.spec import LIKELIHOODS, Spec
+
+TASKS = tuple(LIKELIHOODS)
+FAMILIES = ("gaussian", "generalised", "multikernel", "sparse")
+ENSEMBLES = ("gaussian", "generalised")
+NUMBERS = ("regression",)
+
+REGRESSOR = "StreamingGPRegressor"
+SPLITTING = "SplittingGPRegressor"
+COUNTS = "StreamingGPCountRegressor"
+ENSEMBLE_ESTIMATORS = (REGRESSOR, "StreamingGPClassifier", COUNTS, "StreamingGPOrdinal")
+ESTIMATORS = (*ENSEMBLE_ESTIMATORS, SPLITTING)
+
+DEFAULT_WARMUP = 1000
+MIN_WARMUP = 10  # and a row for each input: with fewer there is nothing that error bars could rest on
+Missing = Literal["impute", "skip", "raise"]
+MISSING: tuple[Missing, ...] = get_args(Missing)
+BASES = (
+    *("linear", "fourier", "hilbert", "hilbert-product", "nystrom", "rbf", "polynomial", "spline", "trees"),
+    *("concatenation", "fourier-optimised", "rbf-optimised"),
+)
+WEIGHT_RULES = (
+    *("bma", "bma-shutdown", "dma", "switching", "e-doebe"),
+    *("soft-bayes", "stacking", "stacking-share", "stacking-newton", "auto"),
+)
+COMBINATIONS = ("nearest", "precision", "stream", "distance")
+_ON_BY_DEFAULT = "on for the default model, off for the papers'"
+_PRESETS_OWN = "the preset's"
+_for_all = partial(Option, families=FAMILIES, tasks=TASKS, estimators=ESTIMATORS)
+_for_ensembles = partial(Option, families=ENSEMBLES, tasks=TASKS, estimators=ENSEMBLE_ESTIMATORS)
+_for_gaussian = partial(Option, families=("gaussian",), tasks=NUMBERS, estimators=(REGRESSOR,))
+_for_sparse = partial(Option, families=("sparse",), tasks=NUMBERS, estimators=(SPLITTING,), command=False)
+
+# The options that are not of the model alone.
+
+MODEL = _for_all(
+    name="model",
+    kind="name",
+    help="Ensembles: "
+    + ", ".join(name for name, spec in PRESETS.items() if spec.learner is None)
+    + f"; many kernels by gradient steps: {', '.join(MULTIKERNEL)}; sparse and local Gaussian processes: "
+    + f"{', '.join(SPARSE)}.",
+    details="Targets that are no numbers have a default model of their own. See `streamgp.models.multikernel` and "
+    "`SplittingGPRegressor`.",
+    default="default",
+    own_defaults={SPLITTING: "wgpr"},
+)
+WARMUP = _for_all(
+    name="warmup",
+    kind="whole",
+    help="Rows of the warm-up.",
+    details="There must be one more for each input, lags included. In `fit` a shorter data set has a fifth of it, "
+    "but 50 rows if there are; `partial_fit` takes 1,000. Before its end `predict` warns once that a simple default "
+    "model predicts.",
+    unset=f"{DEFAULT_WARMUP}, or a fifth of a shorter file",
+    low=MIN_WARMUP,
+    panel="Learning",
+)
+MISSING_VALUES = _for_all(
+    name="missing",
+    kind="name",
+    help="Values that are missing or no numbers: impute (a row without its target is predicted, and not learnt), "
+    "skip and count the rows, or raise an error.",
+    details="Inputs are filled from the rest of the row and from the rows before (see `streamgp.stream.imputation`); "
+    "the prediction is the less certain for it.",
+    default="impute",
+    choices=MISSING,
+    panel="Data",
+)
+SEED = _for_all(
+    name="random_state",
+    kind="whole",
+    help="Seed of everything random.",
+    details="In Python also a `numpy.random.RandomState`, or None.",
+    default=0,
+    flag="--seed",
+    panel="Learning",
+)
+
+# The options that `make_spec` takes.
+
+_DECLARED = (
+    _for_ensembles(
+        name="bases",
+        kind="names",
+        help="Families of bases.",
+        details="See ``streamgp.bases``; a name that is registered there may be given, too.",
+        unset=_PRESETS_OWN,
+        choices=BASES,
+    ),
+    Option(
+        name="features_per_basis",
+        kind="whole",
+        help="Features of each basis.",
+        unset="each basis' own",
+        low=1,
+        families=FAMILIES,
+        tasks=TASKS,
+        estimators=ENSEMBLE_ESTIMATORS,
+    ),
+    _for_gaussian(
+        name="n_samples",
+        kind="whole",
+        help="Experts for each optimum of the hyperparameters: itself, and samples of the evidence around it.",
+        details="The samples are drawn from the Laplace approximation. Each costs as much as the first.",
+        default=1,
+        low=1,
+    ),
+    _for_ensembles(
+        name="dynamics",
+        kind="terms",
+        help="How weights may move: static, 'walk Q' (a random walk), 'revert LAMBDA' (mean-reverting).",
+        details="Q is relative to the prior variance of the function, or to the target's variance where that is "
+        "smaller; a number q stands for ``walk q``.",
+        unset=_PRESETS_OWN,
+    ),
+    _for_gaussian(
+        name="noise",
+        kind="terms",
+        help="What noise may be: constant, 'adaptive D' (a memory of 1 / (1 - D) rows), 'adaptive D ar RHO' (a share "
+        "RHO of the last error is expected again).",
+        details="Several kinds share one filter and are weighed against each other.",
+        unset=_PRESETS_OWN,
+    ),
+    _for_ensembles(
+        name="weights",
+        kind="weights",
+        help="How experts are weighed; auto is a mixture over rules.",
+        details="In Python also a K x K matrix Q whose columns sum to one (``Q[i, j]`` is the probability of expert "
+        "i now, given j before).",
+        unset=_PRESETS_OWN,
+        choices=WEIGHT_RULES,
+    ),
+    _for_ensembles(
+        name="delta",
+        kind="probability",
+        help="Switching rate of e-doebe between two dynamics of a basis.",
+        unset=f"{Spec.delta:g}",
+    ),
+    _for_ensembles(
+        name="share",
+        kind="probability",
+        help="Rate of a fresh start among all experts, under e-doebe; 0 is the paper's.",
+        unset=f"{Spec.share:g}",
+    ),
+    _for_ensembles(
+        name="switch",
+        kind="probability",
+        help="Probability per row of leaving an expert, under switching.",
+        unset=f"{Spec.switch:g}",
+    ),
+    Option(
+        name="q_absolute",
+        kind="flag",
+        help="Random-walk variances absolute, as in the papers, not relative to the prior variance.",
+        default=False,
+        families=ENSEMBLES,
+        tasks=TASKS,
+        estimators=(),
+    ),
+    Option(
+        name="likelihood",
+        kind="name",
+        help="The distribution of a count: negative-binomial, whose excess over the Poisson variance is learnt in "
+        "the warm-up (and may be next to none), or poisson.",
+        default=LIKELIHOODS["count"][0],
+        choices=LIKELIHOODS["count"],
+        families=("generalised",),
+        tasks=("count",),
+        estimators=(COUNTS,),
+        command=False,
+    ),
+    _for_sparse(
+        name="num_inducing",
+        kind="whole",
+        help="Inducing inputs of each model; of lgpr, the rows that each keeps.",
+        unset="50, of lgpr 100",
+        low=1,
+        sets="features_per_basis",
+    ),
+    _for_sparse(
+        name="batch_size",
+        kind="whole",
+        help="Rows of a batch.",
+        details="Rows are predicted by what the batches before theirs have taught.",
+        unset=f"{Spec.batch_size}",
+        low=1,
+    ),
+    _for_sparse(
+        name="max_models",
+        kind="whole",
+        help="How many models there may be; of ovfe 1.",
+        details="When there are so many, a batch goes to the best of them.",
+        unset=f"{PRESETS['wgpr'].max_models}",
+        low=1,
+    ),
+    _for_sparse(
+        name="threshold",
+        kind="number",
+        help="When a new model begins. wgpr: above this change, in units of the variances believed in. solar-gp, "
+        "lgpr: where the kernel to the nearest centre is below this, at most 1.",
+        unset=f"{PRESETS['wgpr'].threshold:g} for wgpr, {PRESETS['lgpr'].threshold:g} for the others",
+        low=0,
+    ),
+    _for_sparse(
+        name="combination",
+        kind="name",
+        help="How models make one prediction: nearest (the one with the nearest inducing input), precision "
+        "(generalised product of experts), stream (a mixture, weighed by what each has predicted), distance (a "
+        "mixture of the five nearest, weighed by the kernel to their centres).",
+        unset="as in the paper of the model",
+        choices=COMBINATIONS,
+    ),
+    _for_sparse(
+        name="steps",
+        kind="whole",
+        help="Optimiser steps of a batch; 0 keeps hyperparameters as they are.",
+        unset=f"{Spec.steps}",
+        low=0,
+    ),
+    _for_sparse(
+        name="alpha",
+        kind="number",
+        help="Between variational free energy (0) and power expectation propagation (1).",
+        unset=f"{Spec.alpha:g}",
+        low=0,
+        high=1,
+    ),
+    Option(
+        name="warmup_posterior",
+        kind="name",
+        help="After the fit: learn the warm-up rows, or restart from the prior.",
+        details="The papers restart.",
+        default="condition",
+        choices=("condition", "prior"),
+        families=FAMILIES,
+        tasks=TASKS,
+        estimators=ENSEMBLE_ESTIMATORS,
+        panel="Learning",
+    ),
+    _for_all(
+        name="robust",
+        kind="switch",
+        help="Set glitches aside: absurd rows are predicted, flagged and hardly learnt.",
+        details="Five absurd rows in a row are a change and learnt as any others. The warm-up is screened for "
+        "outliers.",
+        unset=_ON_BY_DEFAULT,
+        own_defaults={SPLITTING: True},
+        panel="Learning",
+    ),
+    _for_gaussian(
+        name="recalibrate",
+        kind="switch",
+        help="Let the bands learn from the levels at which the targets before came.",
+        details="The mean stays as it is. See `streamgp.core.recalibration`.",
+        unset=_ON_BY_DEFAULT,
+        panel="Learning",
+    ),
+    Option(
+        name="lags",
+        kind="wholes",
+        help="The target so many rows ago is an input too: 1,2,24. Each shorter than the warm-up.",
+        details="They count the rows that were learnt. `predict` takes every row as the next one, so its lags are "
+        "those of the last row learnt; given several rows it warns, since of rows that follow each other this is "
+        "wrong for all but the first: `evaluate` them, predict and learn them one by one, or choose a `horizon`. In "
+        "the first rows the mean target stands in for what is missing. With lags, X may have no columns.",
+        families=("gaussian", "multikernel", "sparse"),
+        tasks=NUMBERS,
+        estimators=(REGRESSOR, SPLITTING),
+        low=1,
+        panel="Data",
+    ),
+    _for_gaussian(
+        name="horizon",
+        kind="whole",
+        help="Forecast each target so many rows before it comes.",
+        details="`predict` then forecasts the target that comes so many rows after the last one learnt, and takes "
+        "each row of X as the inputs of that last row: after ``partial_fit(X, y)``, ``predict(X[-1:])``. Lag 1 is "
+        "the last target learnt. `evaluate` scores for each row the forecast that was made of it so many rows "
+        "before.",
+        unset="from the inputs of its own row",
+        low=1,
+        panel="Data",
+    ),
+)
+OPTIONS: dict[str, Option] = {option.name: option for option in _DECLARED}
+SHARED = (MODEL, WARMUP, MISSING_VALUES, SEED)
+
+
+def options_of(estimator: str) -> list[Option]:
+    """Return the options that are parameters of an estimator, `model` and `warmup` first."""
+    given = (MODEL, WARMUP, *OPTIONS.values(), MISSING_VALUES, SEED)
+    return [option for option in given if estimator in option.estimators]

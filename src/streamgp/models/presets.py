@@ -1,0 +1,58 @@
+"""The models by name: which bases, which dynamics, which weights (Lu et al. 2022; Waxman and Djuric 2024)."""
+
+from streamgp.models.spec import Spec
+
+MULTIKERNEL = ("sfg-mkl", "sfg-mkl-r", "raker", "adaraker", "omkr", "omkl-gf")
+SPARSE = ("ovfe", "wgpr", "solar-gp", "lgpr")
+# IE-GP's dictionary: isotropic squared-exponential kernels with squared lengthscales 10^k.
+IE_GP_DICTIONARY = tuple(float(10.0 ** (k / 2)) for k in range(-4, 7))
+# The dictionary of Ghari and Shen (2021): squared lengthscales from 10^-2 to 10^2.
+SFG_MKL_DICTIONARY = tuple(float(10.0 ** (k / 20)) for k in range(-20, 21))
+_WALK = "walk 0.001"
+_DICTIONARY = {"bases": ("fourier",), "features_per_basis": 100, "lengthscales": IE_GP_DICTIONARY}
+_MANY_KERNELS = {"bases": (), "lengthscales": SFG_MKL_DICTIONARY}
+# docs/local.md says where the thresholds come from.
+_LOCAL = {"bases": (), "max_models": 64}
+PRESETS: dict[str, Spec] = {
+    spec.model: spec
+    for spec in (
+        # Chosen by measurement; docs/default.md has what each part is worth, and how to choose again.
+        Spec(
+            "default",
+            bases=("linear", "hilbert", "fourier", "trees", "concatenation"),
+            dynamics=("static", "walk 0.001", "walk 0.1", "revert 0.999", "revert 0.99", "revert 0.95"),
+            noise=("constant", "adaptive 0.99", "adaptive 0.8", "adaptive 0.8 ar 0.5", "adaptive 0.8 ar 0.9"),
+            rule="auto",
+            most_features=800,
+            without_lags=True,
+            robust=True,
+            recalibrate=True,
+        ),
+        Spec("e-doebe", dynamics=("static", "walk 0.0001", _WALK), rule="e-doebe"),
+        Spec("oebe"),
+        Spec("doebe", dynamics=(_WALK,)),
+        Spec("soebe", rule="switching"),
+        Spec("sdoebe", dynamics=(_WALK,), rule="switching"),
+        Spec("ie-gp", **_DICTIONARY),
+        Spec("die-gp", dynamics=(_WALK,), **_DICTIONARY),
+        Spec("sie-gp", rule="switching", **_DICTIONARY),
+        Spec("dsie-gp", dynamics=(_WALK,), rule="switching", **_DICTIONARY),
+        Spec("i-ssgpr", bases=("fourier",), features_per_basis=100, most_features=1),
+        Spec("linear", bases=("linear",)),
+        *(Spec(name, learner=name, **_MANY_KERNELS) for name in MULTIKERNEL),
+        Spec("ovfe", bases=(), learner="ovfe"),
+        Spec("wgpr", learner="wgpr", threshold=5.0, **_LOCAL),
+        Spec("solar-gp", learner="solar-gp", threshold=0.5, combination="distance", **_LOCAL),
+        Spec("lgpr", learner="lgpr", threshold=0.5, combination="distance", **_LOCAL),
+    )
+}
+# In place of the default for targets that are labels, counts or grades.
+GENERALISED_DEFAULT = Spec(
+    "default",
+    bases=("linear", "fourier", "rbf"),
+    features_per_basis=100,
+    dynamics=("static", _WALK, "walk 0.1"),
+    rule="auto",
+    most_features=400,
+    robust=True,
+)

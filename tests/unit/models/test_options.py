@@ -1,0 +1,173 @@
+"""The options of the models are declared once: what checks, asks and explains them follows the declaration."""
+
+import inspect
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from benchmarks.pages.options import pages
+from streamgp import estimators
+from streamgp.app.commands.declared import parsed, with_model_options
+from streamgp.bases import BASES as REGISTERED_BASES
+from streamgp.data.targets import TASKS as TARGET_TASKS
+from streamgp.models import options
+from streamgp.models.families import BASES
+from streamgp.models.option import Option
+from streamgp.models.options import OPTIONS, options_of
+from streamgp.models.presets import MULTIKERNEL, PRESETS, SPARSE
+from streamgp.models.registry import make_spec
+from streamgp.models.spec import Spec
+from streamgp.weights.by_name import make_rule
+
+ROOT = Path(__file__).parents[3]
+
+ACCEPTED: dict[str, Any] = {
+    "bases": "rbf",
+    "features_per_basis": 7,
+    "n_samples": 2,
+    "dynamics": 0.25,
+    "noise": "adaptive 0.9",
+    "weights": "switching",
+    "delta": 0.125,
+    "share": 0.125,
+    "switch": 0.125,
+    "q_absolute": True,
+    "likelihood": "poisson",
+    "num_inducing": 7,
+    "batch_size": 7,
+    "max_models": 7,
+    "threshold": 0.25,
+    "combination": "stream",
+    "steps": 7,
+    "alpha": 0.5,
+    "warmup_posterior": "prior",
+    "robust": True,
+    "recalibrate": True,
+    "lags": 7,
+    "horizon": 7,
+}
+MODELS = {"gaussian": "oebe", "generalised": "oebe", "multikernel": "raker", "sparse": "wgpr"}
+
+
+def signature(estimator: str) -> dict[str, Any]:
+    parameters = inspect.signature(getattr(estimators, estimator)).parameters
+    return {name: parameter.default for name, parameter in parameters.items()}
+
+
+def changed(spec: Spec) -> set[str]:
+    before = make_spec(spec.model, task=spec.task)
+    return {name for name, value in vars(spec).items() if value != getattr(before, name)}
+
+
+@pytest.mark.parametrize("estimator", options.ESTIMATORS)
+def test_the_parameters_of_an_estimator_are_those_declared(estimator: str):
+    declared = {option.name: option.default_for(estimator) for option in options_of(estimator)}
+    assert signature(estimator) == declared
+
+
+@pytest.mark.parametrize("estimator", options.ESTIMATORS)
+def test_a_docstring_explains_every_parameter(estimator: str):
+    text = inspect.getdoc(getattr(estimators, estimator))
+    assert text is not None
+    assert "{options}" not in text
+    flat = " ".join(text.split())
+    for option in options_of(estimator):
+        assert f"\n{option.name} : {option.python_type}\n" in text
+        assert " ".join(option.help.split()) in flat
+        assert option.default_text(estimator) in flat
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("family", BASES, ids=lambda family: family.name)
+def test_the_models_that_take_an_option_are_those_declared(family: Any, name: str):
+    option = OPTIONS[name]
+    for task in family.tasks:
+        if family.name in option.families and task in option.tasks:
+            spec = make_spec(MODELS[family.name], task=task, **{name: ACCEPTED[name]})
+            field = "rule" if name == "weights" else option.spec_field
+            assert changed(spec) == {field}
+        else:
+            with pytest.raises(ValueError, match=f"^{name}: expected it with "):
+                make_spec(MODELS[family.name], task=task, **{name: ACCEPTED[name]})
+
+
+def test_an_option_that_is_not_declared_is_refused():
+    with pytest.raises(TypeError, match="got 'speed'"):
+        make_spec("oebe", speed=1)
+
+
+@pytest.fixture
+def further(monkeypatch: pytest.MonkeyPatch) -> Option:
+    """An option that is added to the declaration, and to nothing else."""
+    option = replace(OPTIONS["steps"], name="hops", families=options.BASES, estimators=options.ESTIMATORS)
+    option = replace(option, help="How far it hops.", low=3, sets="steps", command=True)
+    monkeypatch.setitem(OPTIONS, "hops", option)
+    return option
+
+
+def test_a_further_option_reaches_the_command_and_the_check(further: Option):
+    app, given = typer.Typer(), []
+
+    @app.command()
+    @with_model_options
+    def command(options: dict[str, Any]) -> None:
+        given.append(parsed(options))
+
+    shown = " ".join(CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output.split())
+    assert "--hops" in shown
+    assert "How far it hops. At least 3. Default: 30." in shown
+    assert CliRunner().invoke(app, ["--hops", "5"]).exit_code == 0
+    assert given[0]["hops"] == 5
+    assert make_spec("oebe", **given[0]).steps == 5
+    with pytest.raises(ValueError, match="hops: expected a whole number >= 3, got 2"):
+        make_spec("oebe", hops=2)
+
+
+@pytest.mark.parametrize("estimator", options.ESTIMATORS)
+def test_an_estimator_that_lacks_a_further_option_is_found(further: Option, estimator: str):
+    missing = {option.name for option in options_of(estimator)} - signature(estimator).keys()
+    assert missing == {"hops"}
+
+
+def test_a_parameter_of_an_estimator_is_checked(further: Option):
+    class Hopping(estimators.StreamingGPRegressor):
+        def __init__(self, model: str = "oebe", *, hops: int | None = None) -> None:
+            super().__init__(model)
+            self.hops = hops
+
+    with pytest.raises(ValueError, match="hops: expected a whole number >= 3, got 2"):
+        Hopping(hops=2).partial_fit([[1.0]], [1.0])
+
+
+# Names that are declared where nothing heavy is imported
+
+
+def test_the_declared_names_are_those_that_there_are():
+    assert tuple(REGISTERED_BASES) == options.BASES
+    assert tuple(family.name for family in BASES) == options.BASES
+    assert ("auto", *options.TASKS) == TARGET_TASKS
+    assert {spec.learner for spec in PRESETS.values()} == {None, *MULTIKERNEL, *SPARSE}
+    for name in PRESETS:
+        assert name in options.MODEL.help
+    for name in options.WEIGHT_RULES:
+        make_rule(name, [0, 0, 1], delta=0.1, share_rate=0.1, switch=0.1)
+    with pytest.raises(ValueError, match="matrix Q"):
+        make_rule("another", [0, 0, 1], delta=0.1, share_rate=0.1, switch=0.1)
+
+
+def test_no_text_of_an_option_is_written_twice():
+    written = [
+        path for folder in ("src", "docs") for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md")
+    ]
+    for option in (*OPTIONS.values(), options.MISSING_VALUES):
+        places = [path.name for path in written if option.help[:40] in path.read_text(encoding="utf-8")]
+        assert set(places) <= {"options.py", "options.md"}, option.name
+
+
+def test_the_page_of_options_is_that_of_the_declaration():
+    for page, text in pages().items():
+        assert page.read_text(encoding="utf-8") == text
