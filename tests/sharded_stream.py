@@ -18,7 +18,8 @@ from streamgp.filters.dynamics import parse
 from streamgp.filters.engine.sharding import Sharded
 from streamgp.filters.kalman import FilterState
 from streamgp.models.expert import Expert
-from streamgp.models.gaussian.model import Ensemble, EnsembleState, ensemble
+from streamgp.models.gaussian.model import Ensemble, ensemble
+from streamgp.models.gaussian.state import EnsembleState
 from streamgp.weights import BMA
 
 CHUNK, CHUNKS = 100, 3  # a block and a part of one

@@ -17,7 +17,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.colors import LogNorm
 
 from benchmarks.common.paths import IMAGES
-from streamgp.models.sparse.combining import nearest
+from streamgp.models.sparse.combining import combine_nearest
 from streamgp_papers.local import Split, learnt, model, tracks
 
 PICTURE = IMAGES / "local.png"
@@ -29,7 +29,7 @@ def errors(rows: Split, method: str) -> tuple[np.ndarray, np.ndarray]:
     one = model(method, 2)
     state, _ = learnt(one, rows, SEED)
     made = one.predict(state, rows.X_test)
-    owner = np.asarray(nearest(state.models, jax.numpy.asarray(rows.X_test)).weights).argmax(axis=1)
+    owner = np.asarray(combine_nearest(state.models, jax.numpy.asarray(rows.X_test)).weights).argmax(axis=1)
     return np.abs(rows.mean + rows.scale * np.asarray(made.mean)[:, 0] - rows.y_test), owner
 
 

@@ -27,7 +27,7 @@ from streamgp.models.multikernel import (
     draw_features,
     squared_exponentials,
 )
-from streamgp.models.multikernel.omkr import kinds
+from streamgp.models.multikernel.omkr import group_by_kernel
 from streamgp.models.presets import SFG_MKL_DICTIONARY
 from streamgp_papers.many_kernels import FEATURES, LOSS, NEIGHBOURS
 
@@ -50,7 +50,7 @@ def run_speed(repeats: int) -> dict[str, Any]:
                 "SFG-MKL": SFG(bank, graph, LOSS, rate, rate),
                 "SFG-MKL-R": SFG(bank, graph, LOSS, rate, rate, refine=True),
                 "AdaRaker": AdaRaker(bank, LOSS),
-                "OMKR": OMKR(*kinds(dictionary), LOSS, rate, dim),
+                "OMKR": OMKR(*group_by_kernel(dictionary), LOSS, rate, dim),
             }
             found[name] = {label: _rate(learner, dim, repeats) for label, learner in learners.items()}
     return found

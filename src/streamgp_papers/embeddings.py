@@ -13,7 +13,14 @@ from sklearn.decomposition import PCA, IncrementalPCA, KernelPCA
 
 from streamgp.evaluation.neighbours import neighbour_error
 from streamgp.filters.dynamics import static
-from streamgp.latent import LENGTHSCALES, LatentLearner, LatentSpec, Placed, fit_places, principal_places
+from streamgp.latent import (
+    LENGTHSCALES,
+    EmbeddedRows,
+    LatentLearner,
+    LatentSpec,
+    fit_coordinates,
+    principal_coordinates,
+)
 from streamgp.numerics.batching import concatenate
 from streamgp_papers.datasets import load
 
@@ -53,25 +60,25 @@ class Embedded(NamedTuple):
     """
 
     learner: LatentLearner
-    warmup: Placed
-    stream: Placed
+    warmup: EmbeddedRows
+    stream: EmbeddedRows
     seconds: float
 
     @property
     def places(self) -> np.ndarray:
         """Of all rows under every expert (n, k, d)."""
-        return np.concatenate([self.warmup.found.places, self.stream.found.places])
+        return np.concatenate([self.warmup.posterior.coordinates, self.stream.posterior.coordinates])
 
     @property
     def chosen(self) -> np.ndarray:
         """The expert of each row, by the rule of the paper (Eq. 53)."""
         first = np.full(len(self.warmup.log_weights), self.best_of_warmup)
-        return np.concatenate([first, np.argmax(self.stream.log_weights + self.stream.found.log_joint, axis=1)])
+        return np.concatenate([first, np.argmax(self.stream.log_weights + self.stream.posterior.log_joint, axis=1)])
 
     @property
     def best_of_warmup(self) -> int:
         """The expert that explains the rows of the warm-up best."""
-        return int(np.argmax(self.warmup.found.log_joint[0]))
+        return int(np.argmax(self.warmup.posterior.log_joint[0]))
 
 
 def embedded(some: Images, **changes: Any) -> Embedded:
@@ -80,7 +87,7 @@ def embedded(some: Images, **changes: Any) -> Embedded:
     began = time.perf_counter()
     learner = LatentLearner(spec, some.X.shape[1])
     warmup, *rest = learner.learn(some.X)
-    learner.settle()
+    learner.flush()
     return Embedded(learner, warmup, concatenate(rest), time.perf_counter() - began)
 
 
@@ -100,7 +107,7 @@ def aligned(places: np.ndarray, warmup: int, reference: int) -> np.ndarray:
 def copied(some: Images, of: Embedded) -> np.ndarray:
     """The control: a row after the warm-up copies the leading expert's place of its nearest row before it."""
     k = of.learner.leading
-    places = np.concatenate([of.warmup.found.places[:, k], np.zeros((len(some.X) - some.warmup, 2))])
+    places = np.concatenate([of.warmup.posterior.coordinates[:, k], np.zeros((len(some.X) - some.warmup, 2))])
     squares = np.square(some.X).sum(axis=1)
     for first in range(some.warmup, len(some.X), 500):
         rows = slice(first, min(first + 500, len(some.X)))
@@ -120,7 +127,10 @@ def ours(some: Images) -> Iterator[tuple[str, Score]]:
     alike = aligned(places, some.warmup, whole.best_of_warmup)
     yield "the paper's rule, aligned", {"error": some.error(alike[rows, whole.chosen])}
     yield "best expert, by the labels", {"error": min(some.error(places[:, i]) for i in range(places.shape[1]))}
-    yield "placed again at the end", {"error": some.error(whole.learner.place(some.X).found.places[:, k])}
+    yield (
+        "placed again at the end",
+        {"error": some.error(whole.learner.embed_rows(some.X).posterior.coordinates[:, k])},
+    )
     yield "copy of the nearest row", {"error": some.error(copied(some, whole))}
     for name, changes in VARIANTS.items():
         if changes.get("batch_size") != 1 or len(some.X) <= ONE_BY_ONE:
@@ -135,8 +145,8 @@ def with_gaps(some: Images) -> Iterator[tuple[str, Score]]:
     one = embedded(holes)
     k = one.learner.leading
     later = slice(some.warmup, None)
-    found = one.learner.place(holes.X[later]).found
-    mean, var = one.learner.reconstruct(found.places[:, k], found.precision[:, k])
+    found = one.learner.embed_rows(holes.X[later]).posterior
+    mean, var = one.learner.reconstruct(found.coordinates[:, k], found.precision[:, k])
     missed = (some.X[later] - mean)[gone[later]]
     std = np.sqrt(var)[gone[later]]
     yield (
@@ -166,11 +176,11 @@ def batch_gplvm(some: Images) -> np.ndarray:
 
     def fitted(lengthscale: float, rows: np.ndarray) -> Any:
         key = jax.random.key(some.seed)
-        return fit_places(lengthscale, rows, principal_places(rows, 2), static(), key)
+        return fit_coordinates(lengthscale, rows, principal_coordinates(rows, 2), static(), key)
 
     few = Y[: some.warmup]
     best = max(LENGTHSCALES, key=lambda lengthscale: fitted(lengthscale, few).log_joint)
-    return np.asarray(fitted(best, Y).places)
+    return np.asarray(fitted(best, Y).coordinates)
 
 
 def kernel_pca(some: Images) -> tuple[np.ndarray, float]:

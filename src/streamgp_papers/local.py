@@ -14,7 +14,15 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from streamgp.core import Predictive
 from streamgp.estimators import StreamingGPRegressor
 from streamgp.models.presets import PRESETS
-from streamgp.models.sparse import Batch, Learning, LocalGPs, absorb, exact_hyper, no_site, posterior
+from streamgp.models.sparse import (
+    Batch,
+    BatchOptimiser,
+    LocalGPs,
+    absorb,
+    empty_posterior,
+    fit_exact_hyperparameters,
+    function_posterior,
+)
 from streamgp.models.sparse.warmup import from_spec
 from streamgp_papers.datasets import load
 
@@ -107,10 +115,12 @@ def local_models(rows: Split, seed: int) -> Iterator[tuple[str, dict[str, float]
     yield from combined(rows, seed)
     others = {
         "OVFE": model("ovfe", d),
-        "OVFE, alpha 0.5": model("ovfe", d, learning=Learning(PRESETS["ovfe"].steps, alpha=0.5)),
+        "OVFE, alpha 0.5": model("ovfe", d, optimiser=BatchOptimiser(PRESETS["ovfe"].steps, alpha=0.5)),
         "one model a batch": model("solar-gp", d, threshold=2.0, max_models=everything, combination="nearest"),
         "SOLAR-GP": model("solar-gp", d, max_models=everything),
-        "LGPR": model("lgpr", d, max_models=everything, hyper=exact_hyper(*some(rows, HYPER_ROWS, seed))),
+        "LGPR": model(
+            "lgpr", d, max_models=everything, hyperparameters=fit_exact_hyperparameters(*some(rows, HYPER_ROWS, seed))
+        ),
     }
     for name, each in others.items():
         state, cost = learnt(each, rows, seed)
@@ -128,9 +138,11 @@ def references(rows: Split, seed: int) -> Iterator[tuple[str, dict[str, float]]]
     trees = HistGradientBoostingRegressor(random_state=seed).fit(rows.X, rows.y[:, 0])
     yield "HistGradientBoosting", _points(rows, trees.predict(rows.X_test))
     X, y = some(rows, EXACT_ROWS, seed)
-    hyper = exact_hyper(*some(rows, HYPER_ROWS, seed))
+    hyper = fit_exact_hyperparameters(*some(rows, HYPER_ROWS, seed))
     Z = jnp.asarray(X)
-    exact = posterior(absorb(hyper, Z, Batch(Z, jnp.asarray(y), jnp.ones(len(X), bool)), no_site(Z, 1)))
+    exact = function_posterior(
+        absorb(hyper, Z, Batch(Z, jnp.asarray(y), jnp.ones(len(X), bool)), empty_posterior(Z, 1))
+    )
     mean = exact.mean(hyper, jnp.asarray(rows.X_test))
     var = exact.variance(hyper, jnp.asarray(rows.X_test)) + hyper.noise_var
     gaussian = Predictive(jnp.zeros((len(mean), 1)), mean[:, None, :], var[:, None, None])

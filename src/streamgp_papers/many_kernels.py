@@ -29,7 +29,7 @@ from streamgp.models.multikernel import (
     falling,
     squared_exponentials,
 )
-from streamgp.models.multikernel.omkr import kinds
+from streamgp.models.multikernel.omkr import group_by_kernel
 from streamgp.models.presets import SFG_MKL_DICTIONARY
 from streamgp.weights import BMA
 from streamgp_papers.datasets import load
@@ -139,7 +139,7 @@ def _expansions(data: str, directory: Path | None, rows: int | None) -> dict[str
     # Its kernels alone are exp(-|r|^2 / g): of lengthscale sqrt(g / 2).
     scales = tuple(scale * 2.0**-0.5 for scale in SFG_MKL_DICTIONARY)
     with jax.enable_x64(True):
-        kernels = kinds(squared_exponentials(scales))
+        kernels = group_by_kernel(squared_exponentials(scales))
         return _learn(OMKR(*kernels, LOSS, constant(len(y) ** -0.5), X.shape[1], len(y)), X, y, 0)
 
 

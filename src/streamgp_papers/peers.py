@@ -16,7 +16,7 @@ from streamgp.models.multikernel import (
 )
 from streamgp.models.multikernel.warmup import RADIUS
 from streamgp.models.presets import IE_GP_DICTIONARY
-from streamgp.models.sparse import EXACT_STEPS, Batch, Learning, LocalModel, blank
+from streamgp.models.sparse import EXACT_STEPS, Batch, BatchOptimiser, LocalModel, empty_model
 from streamgp.numerics.batching import concatenate, split_batches
 
 
@@ -43,7 +43,7 @@ def ssgp(X: np.ndarray, y: np.ndarray, seed: int, *, warmup: int, num_inducing: 
 
     It begins with all rows of the warm-up as one batch. They are predicted by one that begins with the first rows.
     """
-    blank_model = blank(num_inducing, X.shape[1], 1)
+    blank_model = empty_model(num_inducing, X.shape[1], 1)
     key = jax.random.key(seed)
     loc, var = np.zeros(len(X)), np.ones(len(X))
     model: LocalModel | None = None
@@ -56,16 +56,16 @@ def ssgp(X: np.ndarray, y: np.ndarray, seed: int, *, warmup: int, num_inducing: 
         rows = slice(first, min(first + batch_size, warmup if first < warmup else len(X)))
         now = jax.random.fold_in(key, first)
         if first == warmup:
-            model = Learning(EXACT_STEPS).begin(now, batch(slice(0, warmup)), blank_model, 0) or model
+            model = BatchOptimiser(EXACT_STEPS).begin(now, batch(slice(0, warmup)), blank_model, 0) or model
         if model is not None:
             mean, spread = _marginals(model, jnp.asarray(X[rows]))
             loc[rows], var[rows] = mean, spread
         if rows.stop - first == batch_size:  # what is left over at an end is predicted, not learnt
             some = batch(rows)
             learnt = (
-                Learning().begin(now, some, blank_model, first)
+                BatchOptimiser().begin(now, some, blank_model, first)
                 if model is None
-                else Learning().learn(now, model, some)
+                else BatchOptimiser().learn(now, model, some)
             )
             model = learnt or model
     return Predictive(np.zeros((len(X), 1)), loc[:, None, None], var[:, None, None])
@@ -74,6 +74,6 @@ def ssgp(X: np.ndarray, y: np.ndarray, seed: int, *, warmup: int, num_inducing: 
 @jax.jit
 def _marginals(model: LocalModel, X: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Means and variances of the targets."""
-    return model.posterior.mean(model.hyper, X)[:, 0], model.posterior.variance(
-        model.hyper, X
-    ) + model.hyper.noise_var
+    return model.posterior.mean(model.hyperparameters, X)[:, 0], model.posterior.variance(
+        model.hyperparameters, X
+    ) + model.hyperparameters.noise_var

@@ -17,7 +17,8 @@ from streamgp.bases import BASES, UserFunction
 from streamgp.checkpoint import load, save
 from streamgp.filters.dynamics import parse
 from streamgp.models.expert import Expert
-from streamgp.models.gaussian.model import Ensemble, EnsembleState, ensemble
+from streamgp.models.gaussian.model import Ensemble, ensemble
+from streamgp.models.gaussian.state import EnsembleState
 from streamgp.weights import BMA, WeightRule, fixed_share, markov, share
 
 pytestmark = pytest.mark.slow

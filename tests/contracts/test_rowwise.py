@@ -16,7 +16,7 @@ from streamgp.filters.dynamics import parse
 from streamgp.filters.engine.rowfilter import PENDING
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import ensemble
-from streamgp.models.gaussian.single_row import RowWise
+from streamgp.models.gaussian.single_row import SingleRow
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import BMA
 
@@ -37,7 +37,7 @@ def test_a_row_at_a_time_is_the_loop(kind, rule, settled):
     rows, runs = stream(kind, length), oracle(kind, length)
     E, D = rows.y.shape[1], rows.X.shape[1]
     ens = eqx.tree_at(lambda m: m.rule.which, model(kind), jnp.asarray(list(ORACLES).index(rule)))
-    single = RowWise(ens, Standardiser.empty(D), Standardiser.empty(E))
+    single = SingleRow(ens, Standardiser.empty(D), Standardiser.empty(E))
     single.load(ens.init(jax.random.key(0)))
     loc = np.stack([run.loc for run in runs], axis=1)
     var = np.broadcast_to(np.stack([run.var for run in runs], axis=1)[:, :, None], loc.shape)
@@ -52,10 +52,10 @@ def test_a_row_at_a_time_is_the_loop(kind, rule, settled):
             single.predict(rows.X[row] + 1.0, stamp)
         single.learn(rows.X[row], rows.y[row], stamp)
         if i % settled == 0:
-            single.load(single.settle())
+            single.load(single.flush())
     close(np.stack([m for m, _ in got]), mean)
     close(np.stack([s for _, s in got]), std)
-    state = single.settle()
+    state = single.flush()
     np.testing.assert_allclose(logsumexp(np.asarray(single.log_weights)), 0.0, atol=1e-9)
     for (mean, cov), run in zip(beliefs(kind, state), runs, strict=True):
         close(mean, run.mean)
@@ -168,7 +168,7 @@ def test_groups_of_equal_shape_keep_their_places_in_the_stack():
     ]
     ens = ensemble(experts, BMA())
     assert len(ens.groups) == 3
-    single = RowWise(ens, Standardiser.empty(2), Standardiser.empty(1))
+    single = SingleRow(ens, Standardiser.empty(2), Standardiser.empty(1))
     single.load(ens.init(jax.random.key(0)))
     got = []
     for row, target in zip(X, y, strict=True):
@@ -176,6 +176,6 @@ def test_groups_of_equal_shape_keep_their_places_in_the_stack():
         single.learn(row, target)
     want, info = ens.update(ens.init(jax.random.key(0)), X, y)
     np.testing.assert_allclose(got, info.predictive.mean, rtol=1e-9, atol=1e-12)
-    for ours, theirs in zip(single.settle().filters, want.filters, strict=True):
+    for ours, theirs in zip(single.flush().filters, want.filters, strict=True):
         close(ours.mean, theirs.mean)
         close(ours.cov, theirs.cov)

@@ -15,7 +15,7 @@ from streamgp.filters.engine.blockfilter import update_blocks
 from streamgp.filters.engine.rowfilter import RowFilter
 from streamgp.filters.guard import Guard
 from streamgp.filters.kalman import ExpertVariances, prior_state, update_block
-from streamgp.models.gaussian.delayed_feedback import judged_density, only_finite
+from streamgp.models.gaussian.delayed_feedback import drop_non_finite, fill_missing_density
 
 pytestmark = pytest.mark.slow
 
@@ -245,10 +245,10 @@ def test_a_sick_filter_is_left_out_and_starts_again(singly):
 
 def test_predictions_without_those_that_are_not_finite():
     loc, var = np.array([[[1.0], [np.nan], [3.0]]]), np.array([[[1.0], [1.0], [np.inf]]])
-    log_weights, loc, var = only_finite(np.log([[0.2, 0.5, 0.3]]), loc, var)
+    log_weights, loc, var = drop_non_finite(np.log([[0.2, 0.5, 0.3]]), loc, var)
     np.testing.assert_allclose(np.exp(log_weights), [[1.0, 0.0, 0.0]])
     assert np.isfinite(loc).all() and np.isfinite(var).all()
-    np.testing.assert_array_equal(judged_density(np.array([-1.0, np.nan, -3.0])), [-1.0, -3.0, -3.0])
+    np.testing.assert_array_equal(fill_missing_density(np.array([-1.0, np.nan, -3.0])), [-1.0, -3.0, -3.0])
 
 
 def test_moments_leave_out_remainders_of_weight():

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_info
 from streamgp import StreamingGPLVM
 from streamgp.checkpoint.encoding import decode, encode
 from streamgp.latent import LatentLearner, LatentSpec, glitches
-from streamgp.latent import learner as module
+from streamgp.latent import initial_fit as module
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ def learnt(Y: np.ndarray, chunk: int = 1000, learner: LatentLearner | None = Non
 
 def expected(learner: LatentLearner, Y: np.ndarray = LATER) -> tuple[np.ndarray, np.ndarray]:
     """Errors at the places of rows, and their standard deviations."""
-    mean, var = learner.reconstruct(learner.place(Y).found.places[:, learner.leading])
+    mean, var = learner.reconstruct(learner.embed_rows(Y).posterior.coordinates[:, learner.leading])
     return mean - Y, np.sqrt(var)
 
 
@@ -68,9 +68,9 @@ def test_the_estimator_has_it_on_and_the_spec_has_it_off():
 def test_an_absurd_cell_does_not_move_the_place_but_the_density():
     spoiled = LATER.copy()
     spoiled[:, 3] = 50.0
-    usual, found = CLEAN.place(LATER), CLEAN.place(spoiled)
+    usual, found = CLEAN.embed_rows(LATER), CLEAN.embed_rows(spoiled)
     assert_array_equal(found.glitches, np.arange(5)[None] == np.full((60, 1), 3))
-    apart = np.linalg.norm((usual.found.places - found.found.places)[:, CLEAN.leading], axis=1)
+    apart = np.linalg.norm((usual.posterior.coordinates - found.posterior.coordinates)[:, CLEAN.leading], axis=1)
     assert np.median(apart) < 0.1
     assert (found.log_density < usual.log_density - 1e3).all()
 
@@ -80,7 +80,7 @@ def test_ordinary_rows_are_placed_and_learnt_as_without():
     learnt(ROWS[:130], learner=plain)
     robust = learnt(ROWS[:130])
     assert robust.glitches.sum() == 0
-    assert_array_equal(plain.neighbours_places, robust.neighbours_places)
+    assert_array_equal(plain.neighbours.coordinates, robust.neighbours.coordinates)
     assert_array_equal(plain.log_weights, robust.log_weights)
 
 
@@ -108,7 +108,7 @@ def test_chunks_and_a_stop_give_the_same_numbers():
     parts = learnt(Y[113:], 1, LatentLearner.from_tree(decode(node, arrays, {})))
     assert whole.glitches.sum() > 4
     assert_array_equal(parts.glitches, whole.glitches)
-    assert_allclose(parts.neighbours_places, whole.neighbours_places, rtol=1e-9, atol=1e-9)
+    assert_allclose(parts.neighbours.coordinates, whole.neighbours.coordinates, rtol=1e-9, atol=1e-9)
     assert_allclose(parts.log_weights, whole.log_weights, rtol=1e-9, atol=1e-9)
     for one, other in zip(expected(parts), expected(whole), strict=True):
         assert_allclose(one, other, rtol=1e-8, atol=1e-9)
@@ -134,13 +134,13 @@ def test_rounding_is_no_scale():
 
 def test_fits_keep_to_one_thread_of_blas(monkeypatch):
     threads = []
-    fit = module.fit_places
+    fit = module.fit_coordinates
 
     def told(*args: Any, **more: Any) -> Any:
         threads.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
         return fit(*args, **more, steps=2)
 
-    monkeypatch.setattr(module, "fit_places", told)
+    monkeypatch.setattr(module, "fit_coordinates", told)
     learnt(ROWS[:60])
     assert set(threads) == {1}
 
@@ -160,7 +160,7 @@ def test_of_a_row_the_worst_cell_is_taken_away_first():
             [np.nan, np.nan, 1e4, 1.0, 1.1],
         ]
     )
-    found = glitches.off(rows, expect(rows), expect)
+    found = glitches.find_glitches(rows, expect(rows), expect)
     assert found.astype(int).tolist() == [
         [0, 0, 0, 0, 0],
         [0, 1, 0, 0, 0],

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from streamgp import SplittingGPRegressor, StreamingGPRegressor
 from streamgp.checkpoint.encoding import decode, encode
 from streamgp.models.registry import make_spec
-from streamgp.models.sparse.glitches import TargetGuard, drawn_in, without_glitches
+from streamgp.models.sparse.glitches import TargetGuard, draw_in_rows, replace_glitches
 from streamgp.stream.learner import StreamLearner
 
 pytestmark = pytest.mark.slow
@@ -90,9 +90,9 @@ def test_a_jump_of_the_level_is_learnt_as_it_would_be_without():
 def test_a_target_far_out_is_drawn_in_the_more_the_further():
     mean, var = jnp.zeros((4, 1)), jnp.full((4, 1), 4.0)
     y = jnp.array([[2.0], [20.0], [2e6], [7e7]])
-    guard, told = drawn_in(TargetGuard.empty(1), mean, var, y, jnp.array([True, True, True, False]))
+    guard, drawn = draw_in_rows(TargetGuard.empty(1), mean, var, y, jnp.array([True, True, True, False]))
     # Errors in standard deviations: 1, 10 at a level of 1, 1e6 at a level of .9 + .1 * 16.
-    assert_allclose(told[:3, 0], [2.0, 20.0 / (100.0 / 25.0), 2e6 / (1e12 / 2.5 / 25.0)], rtol=1e-6)
+    assert_allclose(drawn[:3, 0], [2.0, 20.0 / (100.0 / 25.0), 2e6 / (1e12 / 2.5 / 25.0)], rtol=1e-6)
     assert_allclose(guard.level, [0.9 * 2.5 + 0.1 * 16.0 * 2.5], rtol=1e-12)
 
 
@@ -100,9 +100,9 @@ def test_five_in_a_row_are_a_change_across_batches_as_well():
     y = np.arange(1.0, 11.0)[:, None]
 
     def learnt(beyond: list[int], run: int = 0) -> tuple[list[int], int]:
-        told = y.copy()
-        told[beyond] = 0.0
-        guard, targets = without_glitches(TargetGuard(jnp.ones(1), jnp.asarray(run)), y, told)
+        drawn = y.copy()
+        drawn[beyond] = 0.0
+        guard, targets = replace_glitches(TargetGuard(jnp.ones(1), jnp.asarray(run)), y, drawn)
         assert_array_equal(targets[targets != 0.0], y[targets != 0.0])
         return np.flatnonzero(targets == 0.0).tolist(), int(guard.run)
 

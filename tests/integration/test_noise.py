@@ -14,7 +14,7 @@ from streamgp.filters.noise import PRIOR_ROWS, NoiseState
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
-from streamgp.models.gaussian.single_row import RowWise
+from streamgp.models.gaussian.single_row import SingleRow
 from streamgp.models.presets import PRESETS
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import BMA, share
@@ -99,7 +99,7 @@ def test_every_way_of_running_is_the_loop(chunk, engine):
     state = ens.init(jax.random.key(0))
     assert [filters.cov.shape for filters in state.filters] == [(1, 3, 3, 3)]  # no covariance for a kind of noise
     if engine == "rows":
-        single, means, stds = RowWise(ens, Standardiser.empty(2), Standardiser.empty(E)), [], []
+        single, means, stds = SingleRow(ens, Standardiser.empty(2), Standardiser.empty(E)), [], []
         single.load(state)
         for i in np.flatnonzero(mask):
             mean, std = single.predict(X[i])
@@ -107,7 +107,7 @@ def test_every_way_of_running_is_the_loop(chunk, engine):
             stds.append(std)
             single.learn(X[i], y[i])
             if i % chunk == 0:  # how often the single rows settle
-                single.load(single.settle())
+                single.load(single.flush())
         log_weights = run_weights(ens, density)
         weights = np.exp(log_weights)[:, :, None]
         mean = (weights * loc).sum(1)

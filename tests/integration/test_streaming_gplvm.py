@@ -68,7 +68,7 @@ def test_rows_of_a_batch_that_is_not_full_are_counted_and_learnt_later():
 def test_rows_are_explained_by_their_places(fitted):
     Z, std = fitted.transform(ROWS[120:], return_std=True)
     assert Z.shape == std.shape == (30, 2)
-    place = fitted._learner.place(ROWS[120:]).found
+    place = fitted._learner.embed_rows(ROWS[120:]).posterior
     cov = np.linalg.inv(place.precision[:, fitted.leading_])
     assert_allclose(std**2, np.stack([cov[:, 0, 0], cov[:, 1, 1]], axis=1), rtol=1e-9)
     assert_allclose(fitted.transform(ROWS[120:]), Z)

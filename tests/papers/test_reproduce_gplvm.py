@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from streamgp.evaluation.neighbours import neighbour_error
-from streamgp.latent import Found, Placed
+from streamgp.latent import EmbeddedRows, LatentPosterior
 from streamgp_papers import embeddings, gplvm
 from streamgp_papers.datasets import load
 from streamgp_papers.embeddings import Embedded, Images, aligned, copied
@@ -37,9 +37,9 @@ def test_alignment_finds_turns_stretches_and_moves():
         assert_allclose(aligned(both, 12, reference), np.stack([expected, expected], axis=1), atol=1e-9)
 
 
-def said(places: np.ndarray, log_joint: np.ndarray, log_weights: np.ndarray) -> Placed:
-    found, zero = Found(places, log_joint, np.zeros((*places.shape, 2))), np.zeros(len(places))
-    return Placed(found, log_weights, zero, np.zeros((len(places), 3), bool), zero)
+def said(places: np.ndarray, log_joint: np.ndarray, log_weights: np.ndarray) -> EmbeddedRows:
+    found, zero = LatentPosterior(places, log_joint, np.zeros((*places.shape, 2))), np.zeros(len(places))
+    return EmbeddedRows(found, log_weights, zero, np.zeros((len(places), 3), bool), zero)
 
 
 def test_the_rule_of_the_paper_takes_the_expert_that_explains_and_weighs_most():

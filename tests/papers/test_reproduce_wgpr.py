@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from streamgp import StreamingGPRegressor
 from streamgp.core import Predictive
-from streamgp.models.sparse import Learning
+from streamgp.models.sparse import BatchOptimiser
 from streamgp.models.sparse import warmup as warmup_sparse
 from streamgp_papers import local, wgpr
 
@@ -97,7 +97,7 @@ def test_runs_tell_of_every_method_that_is_printed_or_claimed(tmp_path, monkeypa
     monkeypatch.setattr(local, "StreamingGPRegressor", partial(StreamingGPRegressor, "linear", warmup=50))
     monkeypatch.setattr(warmup_sparse, "INDUCING", 10)
     for module in (local, warmup_sparse):
-        monkeypatch.setattr(module, "Learning", lambda steps, alpha=0.0: Learning(3, alpha))
+        monkeypatch.setattr(module, "BatchOptimiser", lambda steps, alpha=0.0: BatchOptimiser(3, alpha))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))
     write(tmp_path, "abalone", X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=300))

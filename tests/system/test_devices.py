@@ -24,7 +24,8 @@ from streamgp.filters.engine.blocks import in_blocks
 from streamgp.filters.engine.clock import advance
 from streamgp.filters.kalman import FilterState
 from streamgp.models.expert import Expert
-from streamgp.models.gaussian.model import EnsembleState, ensemble
+from streamgp.models.gaussian.model import ensemble
+from streamgp.models.gaussian.state import EnsembleState
 from streamgp.weights import markov
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from streamgp import StreamingGPLVM
 from streamgp.app import cli, embed
 from streamgp.app.interrupt import Interrupt, Stop
-from streamgp.latent import fit_places
+from streamgp.latent import fit_coordinates
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +26,7 @@ ROWS, WARMUP = 150, 40
 def few_steps():
     """What is written is the same after few steps of the warm-up's fits."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("streamgp.latent.learner.fit_places", partial(fit_places, steps=30))
+        patch.setattr("streamgp.latent.initial_fit.fit_coordinates", partial(fit_coordinates, steps=30))
         yield
 
 

@@ -20,19 +20,19 @@ from streamgp.data.readers import Missing
 from streamgp.data.tables import Table, TableBatch
 from streamgp.estimators import StreamingGPLVM, warmup_of
 from streamgp.evaluation.neighbours import neighbour_error
-from streamgp.latent import LatentLearner, LatentSpec, Placed
+from streamgp.latent import EmbeddedRows, LatentLearner, LatentSpec
 from streamgp.progress import Bar, progress_bar
 
 FILES = ("embedding.parquet", "metrics.json", "report.html", "checkpoint")
 SHORT_FILE = 5_000  # rows that are read before the length of the warm-up is chosen
-MOST_CLASSES = 30  # numbers of more different values are no labels of groups
-DOMINANT = 0.9  # share of the variance of all columns of which a warning tells
+MAX_CLASSES = 30  # numbers of more different values are no labels of groups
+DOMINANT = 0.9  # share of the variance of all columns from which a warning is given
 SCORED = 5_000  # rows, the last ones, on which the labels of neighbours are compared
 
 
 @dataclass(frozen=True)
 class EmbedOptions:
-    """What the command line said; without a `warmup` it is chosen by the length of the file."""
+    """The options of the command line; without a `warmup` it is chosen by the length of the file."""
 
     data: str
     out: Path
@@ -47,8 +47,8 @@ class EmbedOptions:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How it ended; `stopped` says why it ended early, if it did, and `report` where the report is, or why not."""
+class EmbedResult:
+    """The end of a run: `stopped` says why it ended early, if it did, `report` where the report is, or why not."""
 
     metrics: dict[str, Any]
     stopped: str | None
@@ -56,7 +56,7 @@ class Outcome:
     report: str = ""
 
 
-def embed(options: EmbedOptions) -> Outcome:
+def embed(options: EmbedOptions) -> EmbedResult:
     """Embed a file and write everything.
 
     Raises
@@ -79,16 +79,16 @@ def embed(options: EmbedOptions) -> Outcome:
         missing=options.missing,
         max_rows=options.max_rows,
     ) as table:
-        job = EmbedJob(options, table)
-        outcome = job.run()
-    return replace(outcome, report=_write(options, job, outcome.metrics))
+        run = EmbedRun(options, table)
+        result = run.run()
+    return replace(result, report=_write(options, run, result.metrics))
 
 
-class EmbedJob:
-    """A file that is being embedded.
+class EmbedRun:
+    """A run over a file that is being embedded.
 
-    Of every row it keeps the places under all experts, which lead only at the end, and their standard deviations, in
-    single precision: 112 bytes for two coordinates.
+    Of every row it keeps the latent coordinates under all experts, because the one that leads is known only at the
+    end, and their standard deviations, in single precision: 112 bytes for two coordinates.
     """
 
     def __init__(self, options: EmbedOptions, table: Table) -> None:
@@ -98,16 +98,16 @@ class EmbedJob:
         self.rows: list[np.ndarray] = []
         self.missing: list[np.ndarray] = []  # how many cells of each row
         self.labels: list[str] = []
-        self.said: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # places, their std, log densities
+        self.embedded: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # coordinates, their std, log densities
 
-    def run(self) -> Outcome:
-        """Embed the rows, however it ends."""
+    def run(self) -> EmbedResult:
+        """Embed the rows, to the end of the file, an error or an interruption."""
         began, stopped, interrupted = perf_counter(), None, False
         interrupt = Interrupt()
         with interrupt.watch(), progress_bar("warm-up", self.table.total) as bar:
             try:
-                for part in self._parts(interrupt):
-                    self._learn(part, bar, interrupt)
+                for batch in self._read_batches(interrupt):
+                    self._learn(batch, bar, interrupt)
             except Stop:
                 if not self.rows:
                     raise KeyboardInterrupt from None
@@ -118,94 +118,94 @@ class EmbedJob:
                 stopped = str(error).rstrip(".")
             if not self.rows:
                 raise DataError(f"{self.table.name}: no usable row: every one was skipped as bad")
-            if not self.learner.warmed_up:
+            if not self.learner.is_warmed_up:
                 start = perf_counter()
-                self._keep(self.learner.begin())
+                self._keep(self.learner.finish_warmup())
                 self.seconds["warmup"] += perf_counter() - start
-            self.learner.settle()
-        rows = len(self.places)  # after an interruption, less than were read
+            self.learner.flush()
+        rows = len(self.coordinates)  # after an interruption, less than were read
         self.rows = [np.concatenate(self.rows)[:rows]]
         self.missing = [np.concatenate(self.missing)[:rows]]
         del self.labels[rows:]
         if interrupted:
             stopped = f"interrupted after {plural(rows, 'row')}"
         self.seconds["total"] = perf_counter() - began
-        return Outcome(self._metrics(stopped), stopped, interrupted)
+        return EmbedResult(self._metrics(stopped), stopped, interrupted)
 
     @property
-    def places(self) -> np.ndarray:
-        """Of all rows, as they came, under the expert that leads now (n, d)."""
-        return np.concatenate([places[:, self.learner.leading] for places, _, _ in self.said])
+    def coordinates(self) -> np.ndarray:
+        """Return those of all rows, as they came, under the expert that leads now (n, d)."""
+        return np.concatenate([coordinates[:, self.learner.leading] for coordinates, _, _ in self.embedded])
 
     @property
     def std(self) -> np.ndarray:
-        """Of the places; NaN in the warm-up."""
-        return np.concatenate([std[:, self.learner.leading] for _, std, _ in self.said])
+        """Return the standard deviations of the coordinates; NaN in the warm-up."""
+        return np.concatenate([std[:, self.learner.leading] for _, std, _ in self.embedded])
 
     @property
     def log_density(self) -> np.ndarray:
-        """Of every row before it was learnt, in the units of the data; NaN in the warm-up."""
-        return np.concatenate([one for _, _, one in self.said])
+        """Return that of every row before it was learnt, in the units of the data; NaN in the warm-up."""
+        return np.concatenate([one for _, _, one in self.embedded])
 
-    def _parts(self, interrupt: Interrupt) -> Iterator[TableBatch]:
-        """The parts of the file; the learner is there with the first of them."""
-        parts = self._read(interrupt)
+    def _read_batches(self, interrupt: Interrupt) -> Iterator[TableBatch]:
+        """Yield the batches of the file; the learner is made with the first of them."""
+        batches = self._read(interrupt)
         first: list[TableBatch] = []
         error: DataError | None = None
         # The warm-up of a short file is shorter: its first rows tell how long the file is.
         wanted = 1 if self.options.warmup is not None or self.options.data == "-" else SHORT_FILE
         try:
-            while sum(len(part.rows) for part in first) < wanted and (part := next(parts, None)) is not None:
-                first.append(part)
+            while sum(len(batch.rows) for batch in first) < wanted and (batch := next(batches, None)) is not None:
+                first.append(batch)
         except DataError as found:
             error = found
-        count = sum(len(part.rows) for part in first)
+        count = sum(len(batch.rows) for batch in first)
         warmup = self.options.warmup or warmup_of(SHORT_FILE if self.options.data == "-" else count)
         try:
-            most = max(self.options.spec.max_neighbours, 2 * warmup)
-            spec = replace(self.options.spec, warmup=warmup, max_neighbours=most)
+            neighbours = max(self.options.spec.max_neighbours, 2 * warmup)
+            spec = replace(self.options.spec, warmup=warmup, max_neighbours=neighbours)
             self.learner = LatentLearner(spec, len(self.table.columns))
         except (ModuleNotFoundError, ValueError) as missing:
             raise RunError(str(missing)) from missing
         yield from first
         if error is not None:
             raise error
-        yield from parts
+        yield from batches
 
     def _read(self, interrupt: Interrupt) -> Iterator[TableBatch]:
-        parts = iter(self.table)
+        batches = iter(self.table)
         while True:
             began = perf_counter()
             with interrupt.waiting():
-                part = next(parts, None)
+                batch = next(batches, None)
             self.seconds["read"] += perf_counter() - began
-            if part is None:
+            if batch is None:
                 return
-            yield part
+            yield batch
 
     def _learn(self, batch: TableBatch, bar: Bar, interrupt: Interrupt) -> None:
         self.rows.append(batch.rows)
         self.missing.append(np.isnan(batch.X).sum(axis=1))
         self.labels += batch.labels or []
-        began, warm = perf_counter(), self.learner.warmed_up
-        for placed in self.learner.learn(batch.X):
-            self._keep(placed)
+        began, warm = perf_counter(), self.learner.is_warmed_up
+        for embedded in self.learner.learn(batch.X):
+            self._keep(embedded)
             now = perf_counter()
             self.seconds["stream" if warm else "warmup"] += now - began
             began, warm = now, True
             interrupt.check()
             bar.at(self.table.done, "rows")
 
-    def _keep(self, placed: Placed) -> None:
-        places, precision = placed.found.places, placed.found.precision
-        var = np.full(places.shape, np.nan)
+    def _keep(self, rows: EmbeddedRows) -> None:
+        coordinates, precision = rows.posterior.coordinates, rows.posterior.precision
+        var = np.full(coordinates.shape, np.nan)
         known = np.isfinite(precision).all(axis=(2, 3))
         var[known] = np.einsum("nii->ni", np.linalg.inv(precision[known]))
-        self.said.append((places.astype(np.float32), np.sqrt(var).astype(np.float32), placed.log_density))
+        self.embedded.append((coordinates.astype(np.float32), np.sqrt(var).astype(np.float32), rows.log_density))
 
     def _metrics(self, stopped: str | None) -> dict[str, Any]:
         options, learner, table = self.options, self.learner, self.table
-        rows = len(self.places)
+        rows = len(self.coordinates)
         streamed = rows - learner.spec.warmup
         later = self.log_density[np.isfinite(self.log_density)]
         return {
@@ -233,58 +233,58 @@ class EmbedJob:
 
     @property
     def _label_is_a_number(self) -> bool:
-        """Whether the labels are numbers of so many values that neighbours need not have the same."""
-        there = {label for label in self.labels if label}
-        return len(there) > MOST_CLASSES and np.isfinite(cells.numbers(sorted(there))).all().item()
+        """Return whether the labels are numbers of so many values that neighbours need not have the same."""
+        values = {label for label in self.labels if label}
+        return len(values) > MAX_CLASSES and np.isfinite(cells.numbers(sorted(values))).all().item()
 
     def _warnings(self) -> list[str]:
-        said = [f"column '{name}' was left out: {why}" for name, why in self.table.dropped.items()]
-        share = np.square(self.learner.spread) / np.square(self.learner.spread).sum()
+        warnings = [f"column '{name}' was left out: {why}" for name, why in self.table.dropped.items()]
+        share = np.square(self.learner.std) / np.square(self.learner.std).sum()
         largest = int(np.argmax(share))
         if not self.options.spec.standardise and len(share) > 1 and share[largest] > DOMINANT:
-            said.append(
+            warnings.append(
                 f"column '{self.table.columns[largest]}' has {share[largest]:.0%} of the variance of all columns in "
                 f"the warm-up, so the map is of it above all; --standardise gives every column the same say"
             )
-        return said
+        return warnings
 
     def _neighbour_error(self) -> dict[str, float | int] | None:
-        """Of the last rows that have a label: in the embedding, in two principal components, in all entries."""
+        """Score the last rows that have a label: in the embedding, in two principal components, in all columns."""
         if self.options.label is None or self._label_is_a_number:
             return None
         remembered = len(self.learner.neighbours)
         labels = np.asarray(self.labels)[-min(SCORED, remembered) :]
-        there = labels != ""
-        if there.sum() < 2:
+        labelled = labels != ""
+        if labelled.sum() < 2:
             return None
-        rows = self.learner.neighbours.rows[-len(labels) :][there].astype(np.float64)
+        rows = self.learner.neighbours.rows[-len(labels) :][labelled].astype(np.float64)
         count = min(self.learner.spec.n_components, *rows.shape)
         return {
-            "rows": int(there.sum()),
-            "embedding": neighbour_error(self.places[-len(there) :][there], labels[there]),
-            "pca": neighbour_error(PCA(count, random_state=0).fit_transform(rows), labels[there]),
-            "entries": neighbour_error(rows, labels[there]),
+            "rows": int(labelled.sum()),
+            "embedding": neighbour_error(self.coordinates[-len(labelled) :][labelled], labels[labelled]),
+            "pca": neighbour_error(PCA(count, random_state=0).fit_transform(rows), labels[labelled]),
+            "entries": neighbour_error(rows, labels[labelled]),
         }
 
 
-def _write(options: EmbedOptions, job: EmbedJob, metrics: dict[str, Any]) -> str:
-    """Everything that there is to write; a sentence on the report."""
+def _write(options: EmbedOptions, run: EmbedRun, metrics: dict[str, Any]) -> str:
+    """Write all files; return a sentence on the report."""
     out = options.out
     out.mkdir(parents=True, exist_ok=True)
     (out / "report.html").unlink(missing_ok=True)
-    columns: dict[str, Any] = {"row": np.concatenate(job.rows)}
-    for name, values in (("z", job.places), ("std", job.std)):
+    columns: dict[str, Any] = {"row": np.concatenate(run.rows)}
+    for name, values in (("z", run.coordinates), ("std", run.std)):
         columns |= {f"{name}{i + 1}": values[:, i] for i in range(values.shape[1])}
-    columns["log_density"] = job.log_density
+    columns["log_density"] = run.log_density
     if options.label is not None:
-        columns["label"] = job.labels
+        columns["label"] = run.labels
     frame = pl.DataFrame(columns).fill_nan(None)
     buffer = BytesIO()
     frame.write_parquet(buffer)
     write_aside(out / "embedding.parquet", buffer.getvalue())
-    StreamingGPLVM.of(job.learner, job.table.columns).save(out / "checkpoint")
+    StreamingGPLVM.of(run.learner, run.table.columns).save(out / "checkpoint")
     write_json(out / "metrics.json", metrics)
     try:
-        return f"report: {write_page(out, metrics, job.learner)}"
+        return f"report: {write_page(out, metrics, run.learner)}"
     except ImportError as error:
         return f"no report: {error}"

@@ -1,4 +1,4 @@
-"""Where the upper confidence bound is greatest: many points evenly, then gradients and exchanges from the best."""
+"""Maximisation of the upper confidence bound: many points evenly, then gradients and exchanges from the best."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def maximise(
     near: Float[np.ndarray, "k d"],
     allows: Allows = lambda U: np.ones(len(U), dtype=bool),
 ) -> Float[np.ndarray, " d"]:
-    """A point of the greatest score; one of them at random where several are equal.
+    """Return a point of the greatest score; one of them at random where several are equal.
 
     Of candidates all are scored. In a box, evenly spread points and some around those of `near` are; the best few
     climb by L-BFGS-B in the coordinates that are continuous, and by exchanging one whole number or category at a time
@@ -41,36 +41,36 @@ def maximise(
     score
         Scores of points.
     slope
-        Score and gradient at a point; None: scores are dear and have no gradient, so that fewer points are tried, and
-        the best few move to the best of ever nearer neighbours instead.
+        Score and gradient at a point; None: scores are expensive and have no gradient. Then fewer points are tried,
+        and the best few move to the best of ever nearer neighbours instead.
     near
         Points around which good ones may be, such as the last choices.
     allows
         Which points may be chosen; where none may, all may.
     """
     if isinstance(space, Candidates):
-        points = _allowed(space.unit, allows)
+        points = _keep_allowed(space.unit, allows)
         return points[_argmax(score(points), rng)]
     size = POINTS * (min(len(space.parameters), 4) if slope else 1)
-    points = _allowed(np.concatenate([space.draw(rng, size), _around(near, space, rng)]), allows)
+    points = _keep_allowed(np.concatenate([space.draw(rng, size), _draw_around(near, space, rng)]), allows)
     scores = score(points)
-    chosen = _apart(points, scores, _argmax(scores, rng))
+    chosen = _choose_starts(points, scores, _argmax(scores, rng))
     if slope is None:
-        return _by_trial(points[chosen], scores[chosen], score, space, rng, allows)
+        return _search_locally(points[chosen], scores[chosen], score, space, rng, allows)
     climbed = [_climb(points[i], float(scores[i]), score, slope, space) for i in chosen]
     ends, values = np.array([u for u, _ in climbed]), np.array([value for _, value in climbed])
-    astray = ~allows(ends)
-    ends[astray], values[astray] = points[chosen][astray], scores[chosen][astray]
+    excluded = ~allows(ends)
+    ends[excluded], values[excluded] = points[chosen][excluded], scores[chosen][excluded]
     return ends[_argmax(values, rng)]
 
 
-def _allowed(points: Float[np.ndarray, "n d"], allows: Allows) -> Float[np.ndarray, "m d"]:
+def _keep_allowed(points: Float[np.ndarray, "n d"], allows: Allows) -> Float[np.ndarray, "m d"]:
     kept = allows(points)
     return points[kept] if kept.any() else points
 
 
-def _apart(points: Float[np.ndarray, "n d"], scores: Float[np.ndarray, " n"], best: int) -> list[int]:
-    """The best point of all, and the best of those that are no neighbours of one before."""
+def _choose_starts(points: Float[np.ndarray, "n d"], scores: Float[np.ndarray, " n"], best: int) -> list[int]:
+    """Return the best point of all, and the best of those that are no neighbours of one before."""
     chosen = [best]
     for i in np.argsort(-scores, kind="stable"):
         if len(chosen) == _CLIMBS:
@@ -87,8 +87,8 @@ def _argmax(values: Float[np.ndarray, " n"], rng: np.random.Generator) -> int:
     return int(rng.choice(np.flatnonzero(values >= top - _TIE * max(1.0, abs(top)))))
 
 
-def _around(near: Float[np.ndarray, "k d"], space: Box, rng: np.random.Generator) -> Float[np.ndarray, "m d"]:
-    """Neighbours of points, themselves among them, at distances from a tenth of the range down."""
+def _draw_around(near: Float[np.ndarray, "k d"], space: Box, rng: np.random.Generator) -> Float[np.ndarray, "m d"]:
+    """Draw neighbours of points, themselves among them, at distances from a tenth of the range down."""
     widths = 0.1 ** rng.uniform(1.0, 3.0, (len(near), _NEIGHBOURS, 1))
     cloud = near[:, None] + widths * rng.normal(size=(len(near), _NEIGHBOURS, near.shape[1]))
     return space.snap(np.concatenate([near, cloud.reshape(-1, near.shape[1])]))
@@ -97,19 +97,19 @@ def _around(near: Float[np.ndarray, "k d"], space: Box, rng: np.random.Generator
 def _climb(
     u: Float[np.ndarray, " d"], value: float, score: Score, slope: Slope, space: Box
 ) -> tuple[Float[np.ndarray, " d"], float]:
-    """By gradients and exchanges in turn."""
+    """Improve a point by gradients and exchanges in turn."""
     for _ in range(_ROUNDS):
         before = value
         if space.continuous.any():
-            u, value = _along_gradient(u, value, slope, space)
+            u, value = _climb_by_gradient(u, value, slope, space)
         if not space.continuous.all():
-            u, value = _by_exchange(u, value, score, space)
+            u, value = _climb_by_exchange(u, value, score, space)
         if value <= before + 1e-9 * max(1.0, abs(before)) or space.continuous.all():
             break
     return u, value
 
 
-def _along_gradient(
+def _climb_by_gradient(
     u: Float[np.ndarray, " d"], value: float, slope: Slope, space: Box
 ) -> tuple[Float[np.ndarray, " d"], float]:
     moving = space.continuous
@@ -129,7 +129,7 @@ def _along_gradient(
     return better, -float(found.fun)
 
 
-def _by_trial(
+def _search_locally(
     U: Float[np.ndarray, "k d"],
     scores: Float[np.ndarray, " k"],
     score: Score,
@@ -137,12 +137,12 @@ def _by_trial(
     rng: np.random.Generator,
     allows: Allows,
 ) -> Float[np.ndarray, " d"]:
-    """Each point becomes the best of itself and its neighbours, at ever smaller distances; the best of all."""
+    """Replace each point by the best of its neighbours, at ever smaller distances, and return the best of all."""
     for width in _WIDTHS:
         cloud = U[:, None] + width * rng.normal(size=(len(U), 2 * _NEIGHBOURS - 1, U.shape[1]))
         tried = []
         for u, c in zip(U, cloud, strict=True):
-            others = np.concatenate([space.snap(c), _exchanges(u, space)])
+            others = np.concatenate([space.snap(c), _list_exchanges(u, space)])
             tried.append(np.concatenate([u[None], others[allows(others)]]))
         ends = np.cumsum([len(each) for each in tried])[:-1]
         found = np.split(score(np.concatenate(tried)), ends)
@@ -151,27 +151,27 @@ def _by_trial(
     return U[_argmax(scores, rng)]
 
 
-def _by_exchange(
+def _climb_by_exchange(
     u: Float[np.ndarray, " d"], value: float, score: Score, space: Box
 ) -> tuple[Float[np.ndarray, " d"], float]:
-    """The best of all points that differ in one whole number or category, as long as one is better."""
-    tried = _exchanges(u, space)
+    """Move to the best of all points that differ in one whole number or category, as long as one is better."""
+    tried = _list_exchanges(u, space)
     while len(tried):
         scores = score(tried)
         best = int(np.argmax(scores))
         if scores[best] <= value:
             break
         u, value = tried[best], float(scores[best])
-        tried = _exchanges(u, space)
+        tried = _list_exchanges(u, space)
     return u, value
 
 
-def _exchanges(u: Float[np.ndarray, " d"], space: Box) -> Float[np.ndarray, "m d"]:
+def _list_exchanges(u: Float[np.ndarray, " d"], space: Box) -> Float[np.ndarray, "m d"]:
     found = []
     for one, columns in zip(space.parameters, space.columns, strict=True):
         if isinstance(one, Integer):
-            here, most = one.decode(u[columns]), one.high - one.low
-            steps = [s for k in range(most.bit_length()) for s in (-(2**k), 2**k)]
+            here, largest = one.decode(u[columns]), one.high - one.low
+            steps = [s for k in range(largest.bit_length()) for s in (-(2**k), 2**k)]
             values = [np.array(one.encode(v, "")) for s in steps if one.low <= (v := here + s) <= one.high]
         elif one.width > 1:
             values = [np.sqrt(0.5) * row for row in np.eye(one.width) if not row[np.argmax(u[columns])]]

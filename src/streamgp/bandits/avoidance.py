@@ -1,4 +1,4 @@
-"""Points that gave no reward: not to be asked again at once, and ever more rarely the more often they fail.
+"""Points that gave no reward: not to be asked for again at once, and ever more rarely the more often they fail.
 
 A skipped reward teaches nothing, so that the same point would come out best again, and again.
 """
@@ -11,13 +11,13 @@ from jaxtyping import Bool, Float, Int
 from streamgp.checkpoint.encoding import register
 
 _NEAR = 0.03  # in every unit coordinate: a point that close to one that failed counts as that one
-_MOST = 100  # points, the last to fail
+_MAX_POINTS = 100  # the last to fail
 
 
 @register
 @dataclass(frozen=True, eq=False)
 class Failures:
-    """Where rewards were missing, in which step last, and for how many steps to stay away: 1, 2, 4, ..."""
+    """Points whose rewards were missing, in which step last, and for how many steps to stay away: 1, 2, 4, ..."""
 
     U: Float[np.ndarray, "n d"]
     at_step: Int[np.ndarray, " n"]
@@ -25,27 +25,27 @@ class Failures:
 
     @classmethod
     def none(cls, width: int) -> "Failures":
-        """Before the first."""
+        """Return the state before the first failure."""
         return cls(np.zeros((0, width)), np.zeros(0, int), np.zeros(0, int))
 
     def add(self, u: Float[np.ndarray, " d"], step: int) -> "Failures":
-        """With a point that failed in a step; if it had failed before, the wait is twice as long."""
+        """Add a point that failed in a step; if it had failed before, the wait is twice as long."""
         same = self._near(u[None])[0]
         wait = 2 * int(self.wait[same].max()) if same.any() else 1
-        kept = np.flatnonzero(~same)[-(_MOST - 1) :]
+        kept = np.flatnonzero(~same)[-(_MAX_POINTS - 1) :]
         return Failures(
             np.concatenate([self.U[kept], u[None]]),
             np.append(self.at_step[kept], step),
             np.append(self.wait[kept], wait),
         )
 
-    def succeeded(self, u: Float[np.ndarray, " d"]) -> "Failures":
-        """Without the points that a reward came from after all."""
+    def remove(self, u: Float[np.ndarray, " d"]) -> "Failures":
+        """Remove the point that a reward came from after all."""
         kept = ~self._near(u[None])[0]
         return self if kept.all() else Failures(self.U[kept], self.at_step[kept], self.wait[kept])
 
     def allows(self, U: Float[np.ndarray, "m d"], step: int) -> Bool[np.ndarray, " m"]:
-        """Which points may be asked after so many steps."""
+        """Mark the points that may be asked for after so many steps."""
         waiting = step - self.at_step < self.wait
         return np.asarray(~self._near(U)[:, waiting].any(axis=1))
 

@@ -1,4 +1,4 @@
-"""What time it is, in steps: times as users have them, counted by how far apart their trials usually are."""
+"""Times as users have them, counted in steps: a step is how far apart their trials usually are."""
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -9,13 +9,13 @@ from jaxtyping import Float
 
 from streamgp.checkpoint.encoding import register
 
-_RECENT = 50  # gaps that decide what is usual
+_RECENT = 50  # gaps whose median is the unit
 
 
 @register
 @dataclass(frozen=True, eq=False)
 class Clock:
-    """Turns times into steps.
+    """A converter of times into steps.
 
     Attributes
     ----------
@@ -31,8 +31,8 @@ class Clock:
     last: float = 0.0
     gaps: Float[np.ndarray, " g"] = field(default_factory=lambda: np.zeros(0))
 
-    def moved(self, time: float | None, first: bool) -> tuple["Clock", float]:
-        """The clock after a trial at a time, None one step after the last, and how many steps that took.
+    def advance(self, time: float | None, first: bool) -> tuple["Clock", float]:
+        """Return the clock after a trial at a time, and how many steps that took; None is one step after the last.
 
         The `first` trial is one step after nothing. A gap counts by the unit that it is a part of, so that what is
         usual may change, and the first gap of all is one step.
@@ -54,7 +54,7 @@ class Clock:
 
 
 def as_unit(unit: Any) -> float | None:
-    """A time unit that the user gave, in seconds or in whatever times are in.
+    """Convert a time unit that the user gave to seconds, or leave it in whatever times are in.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def as_unit(unit: Any) -> float | None:
 
 
 def as_times(t: Any, n: int, last: float, name: str = "t") -> list[float]:
-    """n times that never go back, nor before the last; dates and datetimes as seconds since 1970.
+    """Convert to n times that never go back, nor before the last; dates and datetimes as seconds since 1970.
 
     Raises
     ------
@@ -87,11 +87,11 @@ def as_times(t: Any, n: int, last: float, name: str = "t") -> list[float]:
         raise ValueError(f"{name}: expected {n} times, one per point, got shape {np.shape(t)}")
     times = []
     for i, one in enumerate(given):
-        place = name if n == 1 else f"{name}[{i}]"
-        time = _as_number(one, place)
+        label = name if n == 1 else f"{name}[{i}]"
+        time = _as_number(one, label)
         if not np.isfinite(time) or time < last:
             raise ValueError(
-                f"{place}: expected a finite number, at least {last:.15g}, the time of the last, got {one!r}; "
+                f"{label}: expected a finite number, at least {last:.15g}, the time of the last, got {one!r}; "
                 f"leave t out where only the order is known"
             )
         times.append(time)

@@ -1,4 +1,4 @@
-"""How much more than its mean a place may promise: beta_t in mean + beta_t std, and what theory says of regret."""
+"""Confidence bounds: beta_t in mean + beta_t std, and what theory says of regret."""
 
 from math import ceil, inf, log, pi, sqrt
 from numbers import Real
@@ -21,7 +21,7 @@ def beta(
     delta: float = 0.05,
     bound: float = 1.0,
 ) -> float:
-    """beta_t, which multiplies the standard deviation.
+    """Return beta_t, which multiplies the standard deviation.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def beta(
     delta
         The probability with which the bound may fail.
     bound
-        B, a bound on the norm of the function in the kernel's own space: the user's to give, nothing can learn it.
+        B, a bound on the norm of the function in the kernel's own space. It cannot be learnt; the user gives it.
 
     Raises
     ------
@@ -69,23 +69,24 @@ def beta(
 
 
 def information_gain(K: Float[np.ndarray, "n n"], noise_vars: Float[np.ndarray, " n"]) -> float:
-    """1/2 log |I + S^-1/2 K S^-1/2|: what observations with these noise variances tell of the function, in nats.
+    """Return the information that observations with these noise variances give about the function, in nats.
 
-    K is the kernel matrix of their inputs, its variance included (Srinivas et al. 2010, Eq. 3).
+    It is 1/2 log |I + S^-1/2 K S^-1/2|; K is the kernel matrix of their inputs, its variance included (Srinivas et
+    al. 2010, Eq. 3).
     """
     root = 1.0 / np.sqrt(noise_vars)
     return 0.5 * float(log_det(cholesky(add_diagonal(root[:, None] * K * root, 1.0))))
 
 
 def sparq_queries(t: int, factor: float = 6.0) -> int:
-    """Q_t = factor log t, rounded up: how many side queries the experiments of Mauduit et al. ask in step t."""
+    """Return Q_t = factor log t, rounded up: the side queries of step t in the experiments of Mauduit et al."""
     return ceil(factor * log(t)) if t > 1 else 0
 
 
 def sparq_rate(
     T: Num[np.ndarray, " n"] | int, dim: int = 1, delta: float = 0.05
 ) -> Float[np.ndarray, " n"] | np.floating:
-    """The growth of R_T in Theorem 3.1 of Mauduit, Berthier and Simonetto, without its constants: they give none.
+    """Return the growth of R_T in Theorem 3.1 of Mauduit, Berthier and Simonetto, who give no constants.
 
     sqrt(T d log^(d+5) T) sqrt(log(1/delta) + d log^(d+3)(d log T)), for a squared-exponential kernel.
     """
@@ -96,7 +97,7 @@ def sparq_rate(
 
 
 def restart_length(eps: float, T: int) -> int:
-    """R-GP-UCB's block length, min(T, ceil(12 eps^-1/4)), for a squared-exponential kernel.
+    """Return R-GP-UCB's block length, min(T, ceil(12 eps^-1/4)), for a squared-exponential kernel.
 
     Bogunovic, Scarlett and Cevher (2016), Corollary 4.1 and Section 5; `eps` is the rate of their temporal kernel.
     """
@@ -104,7 +105,7 @@ def restart_length(eps: float, T: int) -> int:
 
 
 def window_length(T: int, gain: float, budget: float) -> int:
-    """A window for SW- and R-GP-UCB where the variation budget is known: g_T^1/4 (T / B_T)^1/2, at least 1.
+    """Return a window for SW- and R-GP-UCB where the variation budget is known: g_T^1/4 (T / B_T)^1/2, at least 1.
 
     `gain` is the greatest information gain g_T of T observations, `budget` the sum over steps of how far the function
     moves in the kernel's norm (Zhou and Shroff 2021; Deng et al. 2022).
@@ -113,7 +114,7 @@ def window_length(T: int, gain: float, budget: float) -> int:
 
 
 def discount(T: int, gain: float, budget: float) -> float:
-    """W-GP-UCB's gamma where the variation budget is known: 1 - g_T^-1/4 (B_T / T)^1/2, at least 1/2.
+    """Return W-GP-UCB's gamma where the variation budget is known: 1 - g_T^-1/4 (B_T / T)^1/2, at least 1/2.
 
     Deng et al. (2022); `gain` and `budget` as in `window_length`.
     """

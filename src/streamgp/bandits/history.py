@@ -1,4 +1,4 @@
-"""What was observed: rewards and answers with their times, bounded in number, never changed in place."""
+"""Observations of an optimiser: rewards and answers with their times, bounded in number, never changed in place."""
 
 from dataclasses import dataclass, field, replace
 
@@ -6,9 +6,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from streamgp.bandits.kdpp import distinct
-from streamgp.checkpoint.encoding import register
+from streamgp.checkpoint.encoding import formerly, register
 
 
+@formerly("History", surprise="z_scores", beyond="outlying", doubt="added_noise")
 @register
 @dataclass(frozen=True, eq=False)
 class History:
@@ -28,9 +29,9 @@ class History:
         How many steps there were, the time of the last and of the one before.
     given
         How many answers were given in this step, those without a value among them.
-    surprise, beyond, doubt
-        How many standard deviations each was from its prediction, NaN until it is judged; whether that was too far;
-        and what is added to the variance of its noise for that, zero if it was believed: see `trust`.
+    z_scores, outlying, added_noise
+        How many standard deviations each was from its prediction, NaN until it is screened; whether that was too far;
+        and the variance that is added to its noise for that, zero if it counts in full: see `outliers`.
     """
 
     U: Float[np.ndarray, "n d"]
@@ -43,60 +44,87 @@ class History:
     time: float = 0.0
     last_time: float = -1.0
     given: int = 0
-    surprise: Float[np.ndarray, " n"] = field(default_factory=lambda: np.zeros(0))
-    beyond: Bool[np.ndarray, " n"] = field(default_factory=lambda: np.zeros(0, bool))
-    doubt: Float[np.ndarray, " n"] = field(default_factory=lambda: np.zeros(0))
+    z_scores: Float[np.ndarray, " n"] = field(default_factory=lambda: np.zeros(0))
+    outlying: Bool[np.ndarray, " n"] = field(default_factory=lambda: np.zeros(0, bool))
+    added_noise: Float[np.ndarray, " n"] = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def empty(cls, width: int) -> "History":
-        """Before the first reward."""
+        """Return the history before the first reward."""
         nothing = np.zeros((0, width))
         return cls(nothing, np.zeros(0), np.zeros(0), np.zeros(0, int), np.zeros(0, bool), nothing)
 
     @property
     def ages(self) -> Float[np.ndarray, " n"]:
-        """Time since each."""
+        """Return the time since each observation."""
         return self.time - self.times
 
     @property
     def steps_back(self) -> Int[np.ndarray, " n"]:
-        """Steps since each."""
+        """Return the steps since each observation."""
         return self.step - self.at_step
 
     @property
     def next_time(self) -> float:
-        """When the next reward is to be expected: after as much time as the last took."""
+        """Return when the next reward is to be expected: after as much time as the last took."""
         return self.time + (self.time - self.last_time)
 
-    def advanced(self, time: float) -> "History":
-        """One step further, at its time; what was answered before the first is taken to be one unit older."""
+    @property
+    def unscreened(self) -> Bool[np.ndarray, " n"]:
+        """Mark the observations that have not been screened for outliers."""
+        return np.isnan(self.z_scores)
+
+    @property
+    def flagged(self) -> Bool[np.ndarray, " n"]:
+        """Mark the observations that do not count in full."""
+        return self.added_noise > 0.0
+
+    def advance(self, time: float) -> "History":
+        """Begin the next step, at its time; what was answered before the first is taken to be one unit older."""
         times, last = (self.times, self.time) if self.step else (np.full(len(self.times), time - 1.0), time - 1.0)
         return replace(self, step=self.step + 1, times=times, time=time, last_time=last, given=0)
 
-    def with_rows(
-        self, U: Float[np.ndarray, "k d"], y: Float[np.ndarray, " k"], answer: bool, most: int, places: bool = True
+    def append(
+        self,
+        U: Float[np.ndarray, "k d"],
+        y: Float[np.ndarray, " k"],
+        answer: bool,
+        max_rows: int | None,
+        keep_locations: bool = True,
     ) -> "History":
-        """With more observations of now; of more than `most` the oldest go. Locations are kept if `places`."""
-        k = len(y)
+        """Add observations of the present time.
+
+        Parameters
+        ----------
+        U, y
+            Unit coordinates and rewards.
+        answer
+            Whether they are answers to side queries.
+        max_rows
+            Of more than so many the oldest go; None: none go.
+        keep_locations
+            Whether the points of rewards are added to the locations.
+        """
+        k, kept = len(y), slice(None) if max_rows is None else slice(-max_rows, None)
         visited = self.locations
-        if places and not answer:
-            # The last visit counts, so that among too many the places of long ago go first.
-            visited = distinct(np.concatenate([U, visited[::-1]]))[0][::-1][-most:]
+        if keep_locations and not answer:
+            # The last visit counts, so that among too many the points of long ago go first.
+            visited = distinct(np.concatenate([U, visited[::-1]]))[0][::-1][kept]
         return replace(
             self,
-            U=np.concatenate([self.U, U])[-most:],
-            y=np.concatenate([self.y, y])[-most:],
-            times=np.concatenate([self.times, np.full(k, self.time)])[-most:],
-            at_step=np.concatenate([self.at_step, np.full(k, self.step)])[-most:],
-            answer=np.concatenate([self.answer, np.full(k, answer)])[-most:],
+            U=np.concatenate([self.U, U])[kept],
+            y=np.concatenate([self.y, y])[kept],
+            times=np.concatenate([self.times, np.full(k, self.time)])[kept],
+            at_step=np.concatenate([self.at_step, np.full(k, self.step)])[kept],
+            answer=np.concatenate([self.answer, np.full(k, answer)])[kept],
             locations=visited,
-            surprise=np.concatenate([self.surprise, np.full(k, np.nan)])[-most:],
-            beyond=np.concatenate([self.beyond, np.zeros(k, bool)])[-most:],
-            doubt=np.concatenate([self.doubt, np.zeros(k)])[-most:],
+            z_scores=np.concatenate([self.z_scores, np.full(k, np.nan)])[kept],
+            outlying=np.concatenate([self.outlying, np.zeros(k, bool)])[kept],
+            added_noise=np.concatenate([self.added_noise, np.zeros(k)])[kept],
         )
 
     def where(self, kept: Bool[np.ndarray, " n"]) -> "History":
-        """Some of the observations."""
+        """Keep some of the observations."""
         return replace(
             self,
             U=self.U[kept],
@@ -104,41 +132,33 @@ class History:
             times=self.times[kept],
             at_step=self.at_step[kept],
             answer=self.answer[kept],
-            surprise=self.surprise[kept],
-            beyond=self.beyond[kept],
-            doubt=self.doubt[kept],
+            z_scores=self.z_scores[kept],
+            outlying=self.outlying[kept],
+            added_noise=self.added_noise[kept],
         )
 
-    @property
-    def unjudged(self) -> Bool[np.ndarray, " n"]:
-        """Which have not been judged."""
-        return np.isnan(self.surprise)
+    def newest(self, count: int) -> "History":
+        """Keep the newest observations."""
+        return self.where(np.arange(len(self.y)) >= len(self.y) - count)
 
-    @property
-    def flagged(self) -> Bool[np.ndarray, " n"]:
-        """Which are not believed."""
-        return self.doubt > 0.0
+    def with_writable_marks(self) -> "History":
+        """Return a copy whose marks may be written to."""
+        return replace(
+            self, z_scores=self.z_scores.copy(), outlying=self.outlying.copy(), added_noise=self.added_noise.copy()
+        )
 
-    def copied(self) -> "History":
-        """With marks that may be written to."""
-        return replace(self, surprise=self.surprise.copy(), beyond=self.beyond.copy(), doubt=self.doubt.copy())
-
-    def unmarked(self, rows: Bool[np.ndarray, " n"]) -> "History":
-        """With some of the observations to be judged anew."""
+    def without_marks(self, rows: Bool[np.ndarray, " n"]) -> "History":
+        """Return a copy in which these observations are to be screened anew."""
         return replace(
             self,
-            surprise=np.where(rows, np.nan, self.surprise),
-            beyond=self.beyond & ~rows,
-            doubt=np.where(rows, 0.0, self.doubt),
+            z_scores=np.where(rows, np.nan, self.z_scores),
+            outlying=self.outlying & ~rows,
+            added_noise=np.where(rows, 0.0, self.added_noise),
         )
 
-    def completed(self) -> "History":
-        """With marks, where it is from a checkpoint that has none: believed, as it was then."""
+    def with_default_marks(self) -> "History":
+        """Add marks where a checkpoint has none: every observation counts in full, as it did then."""
         n = len(self.y)
-        return self if len(self.doubt) == n else replace(
-            self, surprise=np.zeros(n), beyond=np.zeros(n, bool), doubt=np.zeros(n)
-        )  # fmt: skip
-
-    def newest(self, most: int) -> "History":
-        """The newest observations."""
-        return self.where(np.arange(len(self.y)) >= len(self.y) - most)
+        if len(self.added_noise) == n:
+            return self
+        return replace(self, z_scores=np.zeros(n), outlying=np.zeros(n, bool), added_noise=np.zeros(n))

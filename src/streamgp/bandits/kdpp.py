@@ -18,8 +18,9 @@ class SwapChain:
     """A set S of `chosen` points, one of which is swapped for another in O(k^2).
 
     `K` is a positive semidefinite kernel matrix. Its diagonal entries grow by `jitter` times themselves, so that no
-    determinant vanishes. Kept is a W with W K_S W' = I, at first the inverse of the Cholesky factor: the inverse of
-    K_S, which is W'W, loses twice as many digits. It is computed afresh after every k swaps, lest rounding pile up.
+    determinant vanishes. The chain keeps a W with W K_S W' = I, at first the inverse of the Cholesky factor: the
+    inverse of K_S, which is W'W, loses twice as many digits. W is computed afresh after every k swaps, so that
+    rounding does not pile up.
 
     Raises
     ------
@@ -37,12 +38,15 @@ class SwapChain:
         self._factorise()
 
     def ratio(self, i_position: int, j: int) -> float:
-        """det K_(S - i + j) / det K_S, i at `i_position`: B_ii (K_jj - c'B c) + (B c)_i^2, B = K_S^-1, c = K_Sj."""
+        """Return det K_(S - i + j) / det K_S, i at `i_position`.
+
+        It is B_ii (K_jj - c'B c) + (B c)_i^2, with B = K_S^-1 and c = K_Sj.
+        """
         e, u = self._W[:, i_position], self._W @ self._K[j, self.chosen]
         return float(e @ e * max(self._K[j, j] - u @ u, 0.0) + (e @ u) ** 2)
 
     def swap(self, i_position: int, j: int) -> None:
-        """Put `j` in the place of the point at `i_position`: W grows by a matrix of rank one."""
+        """Replace the point at `i_position` by `j`: W grows by a matrix of rank one."""
         e, u = self._W[:, i_position], self._W @ self._K[j, self.chosen]
         e = e / sqrt(e @ e)
         u -= e * (e @ u)  # what the others say of j
@@ -68,7 +72,7 @@ class SwapChain:
 def sample(
     K: Float[np.ndarray, "n m"], k: int, *, steps: int, rng: np.random.Generator, jitter: float = 1e-6
 ) -> Int[np.ndarray, " s"]:
-    """A draw from the k-DPP, in rising order: `steps` steps of O(k^2) from the greedy points.
+    """Draw from the k-DPP, in rising order: `steps` steps of O(k^2) from the greedy points.
 
     Each draws a point of S and one outside, and swaps them with probability min(1, det K_new / det K_S) / 2 (Mauduit,
     Berthier and Simonetto, Algorithm 2; Anari, Oveis Gharan and Rezaei 2016). The law is that of `K` with the jitter
@@ -93,15 +97,15 @@ def sample(
     levels = 2.0 * rng.random(steps)
     levels = levels[levels < 1.0]  # the other half stay, whatever the ratio
     leaving, coming = (rng.integers(size, size=len(levels)).tolist() for size in (len(start), len(outside)))
-    for level, i, place in zip(levels.tolist(), leaving, coming, strict=True):
-        if level < chain.ratio(i, outside[place]):
-            j, outside[place] = outside[place], int(chain.chosen[i])
+    for level, i, o in zip(levels.tolist(), leaving, coming, strict=True):
+        if level < chain.ratio(i, outside[o]):
+            j, outside[o] = outside[o], int(chain.chosen[i])
             chain.swap(i, j)
     return np.sort(chain.chosen)
 
 
 def probabilities(K: Float[np.ndarray, "n m"], k: int) -> dict[tuple[int, ...], float]:
-    """The probability of each subset of `k` points, in rising order, by enumeration.
+    """Return the probability of each subset of `k` points, in rising order, by enumeration.
 
     Raises
     ------
@@ -121,7 +125,7 @@ def probabilities(K: Float[np.ndarray, "n m"], k: int) -> dict[tuple[int, ...], 
 
 
 def distinct(X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "m d"], Int[np.ndarray, " m"]]:
-    """The different rows, as they first occur, and where they do; those that differ by rounding are different."""
+    """Return the different rows, as they first occur, and where they do; a difference by rounding counts."""
     first = np.sort(np.unique(X, axis=0, return_index=True)[1])
     return X[first], first
 

@@ -1,4 +1,4 @@
-"""What each method of time-varying GP optimisation makes of what was observed: what it keeps, and how it trusts it.
+"""The memory of each method of time-varying GP optimisation: which observations it keeps, and with what noise.
 
 All of them choose by an upper confidence bound of a Gaussian process. They differ in the observations that they still
 use, in the noise that they give to old ones, and in how the function is correlated over time.
@@ -15,13 +15,13 @@ from streamgp.checkpoint.encoding import register
 
 EPS, GAMMA = 0.03, 0.9
 WINDOW = restart_length(EPS, 10**9)
-_LEAST_CORRELATION, _LEAST_WEIGHT = 1e-2, 1e-3  # observations that count less are let go
+_MIN_CORRELATION, _MIN_WEIGHT = 1e-2, 1e-3  # observations that count less are dropped
 
 
 @register
 @dataclass(frozen=True)
 class Memory:
-    """The rule of one method; what is None plays no part.
+    """The rule of one method; a field that is None plays no part.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Memory:
         most log t; the newest always is.
     reuse
         With `injected`: side answers are kept as well, and age as observations do, until they say less than the
-        prior. Otherwise they are of use in their own step alone.
+        prior. Otherwise they are used in their own step alone.
     """
 
     window: int | None = None
@@ -56,7 +56,7 @@ class Memory:
         t: int,
         signal: float,
     ) -> Bool[np.ndarray, " n"]:
-        """Which observations are used after t steps.
+        """Mark the observations that are used after t steps.
 
         Parameters
         ----------
@@ -73,23 +73,23 @@ class Memory:
         if self.restart is not None:
             kept &= steps < t % self.restart + answer  # answers after a block's last step are the next block's
         if self.eps is not None:
-            kept &= self.correlation(ages) > _LEAST_CORRELATION
+            kept &= self.correlation(ages) > _MIN_CORRELATION
         if self.gamma is not None:
-            kept &= self.inflation(ages) < 1.0 / _LEAST_WEIGHT
+            kept &= self.inflation(ages) < 1.0 / _MIN_WEIGHT
         if self.injected:
-            most = np.where(answer, signal if self.reuse else 0.0, np.log(max(t, 1)))
+            largest = np.where(answer, signal if self.reuse else 0.0, np.log(max(t, 1)))
             newest = steps == steps[~answer].min(initial=t)
-            kept &= (self.inflation(ages) <= most) | np.where(answer, steps == 0, newest)
+            kept &= (self.inflation(ages) <= largest) | np.where(answer, steps == 0, newest)
         return kept
 
     def inflation(self, ages: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """By what factor the noise variance of an observation has grown."""
+        """Return the factor by which the noise variance of an observation has grown."""
         if self.injected:
             return 1.0 + np.square(ages)
         return self.gamma**-ages if self.gamma is not None else np.ones(len(ages))
 
     def correlation(self, apart: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
-        """Of the function with itself so much later."""
+        """Return the correlation of the function with itself so much later."""
         return (1.0 - (self.eps or 0.0)) ** (0.5 * np.abs(apart))
 
 
@@ -99,7 +99,7 @@ METHODS = ("sparq-gp-ucb", "gp-ucb", "r-gp-ucb", "sw-gp-ucb", "tv-gp-ucb", "w-gp
 def memory_of(
     method: str, *, window: int = WINDOW, eps: float = EPS, gamma: float = GAMMA, reuse: bool = False
 ) -> Memory:
-    """The memory of a method.
+    """Return the memory of a method.
 
     - ``gp-ucb``: everything counts, for good (Srinivas et al. 2010).
     - ``r-gp-ucb``: restarts every `window` steps (Bogunovic, Scarlett and Cevher 2016, who recommend 12 eps^-1/4, the

@@ -1,4 +1,4 @@
-"""What a box is made of: numbers, whole numbers and categories, each with its unit coordinates."""
+"""Parameters of a box: numbers, whole numbers and categories, each with its unit coordinates."""
 
 from dataclasses import dataclass, fields
 from math import isfinite
@@ -32,11 +32,11 @@ class Real:
 
     @property
     def width(self) -> int:
-        """How many unit coordinates it takes."""
+        """Return how many unit coordinates it takes."""
         return 1
 
     def encode(self, value: Any, name: str) -> list[float]:
-        """Its unit coordinates."""
+        """Return the unit coordinates of a value; raise ValueError if it is none of the parameter."""
         number = _as_number(value, name)
         slack = SLACK * (self.high - self.low)
         if not self.low - slack <= number <= self.high + slack:
@@ -44,11 +44,11 @@ class Real:
         return [float(_to_unit(self, np.clip(number, self.low, self.high)))]
 
     def decode(self, u: Float[np.ndarray, " w"]) -> float:
-        """The number at a unit coordinate."""
+        """Return the number at a unit coordinate."""
         return float(np.clip(_from_unit(self, u[0]), self.low, self.high))
 
     def snap(self, U: Float[np.ndarray, "n w"]) -> Float[np.ndarray, "n w"]:
-        """The nearest coordinates that stand for a value."""
+        """Return the nearest coordinates that stand for a value."""
         return np.clip(U, 0.0, 1.0)
 
 
@@ -70,22 +70,22 @@ class Integer:
 
     @property
     def width(self) -> int:
-        """How many unit coordinates it takes."""
+        """Return how many unit coordinates it takes."""
         return 1
 
     def encode(self, value: Any, name: str) -> list[float]:
-        """Its unit coordinates."""
+        """Return the unit coordinates of a value; raise ValueError if it is none of the parameter."""
         number = _as_number(value, name)
         if number != round(number) or not self.low <= number <= self.high:
             raise ValueError(f"{name}: expected a whole number from {self.low} to {self.high}, got {value!r}")
         return [float(_to_unit(self, number))]
 
     def decode(self, u: Float[np.ndarray, " w"]) -> int:
-        """The whole number at a unit coordinate."""
+        """Return the whole number at a unit coordinate."""
         return int(np.clip(np.round(_from_unit(self, u[0])), self.low, self.high))
 
     def snap(self, U: Float[np.ndarray, "n w"]) -> Float[np.ndarray, "n w"]:
-        """The nearest coordinates that stand for a value."""
+        """Return the nearest coordinates that stand for a value."""
         whole = np.clip(np.round(_from_unit(self, np.clip(U, 0.0, 1.0))), self.low, self.high)
         return np.asarray(_to_unit(self, whole))
 
@@ -98,7 +98,7 @@ class Choice:
     values: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        if not _plain(self.values):
+        if not _is_storable(self.values):
             raise ValueError(
                 f"Choice: expected strings, numbers, None or tuples, which can be saved, got {self.values!r}"
             )
@@ -107,30 +107,34 @@ class Choice:
 
     @property
     def width(self) -> int:
-        """How many unit coordinates it takes."""
+        """Return how many unit coordinates it takes."""
         return len(self.values)
 
     def encode(self, value: Any, name: str) -> list[float]:
-        """Its unit coordinates."""
+        """Return the unit coordinates of a value; raise ValueError if it is none of the parameter."""
         if value not in self.values:
             raise ValueError(f"{name}: expected one of {', '.join(map(repr, self.values))}, got {value!r}")
         # Such that two different values are at a distance of one, as the ends of a number's range are.
         return [np.sqrt(0.5) if each == value else 0.0 for each in self.values]
 
     def decode(self, u: Float[np.ndarray, " w"]) -> Any:
-        """The value whose coordinate is the greatest."""
+        """Return the value whose coordinate is the greatest."""
         return self.values[int(np.argmax(u))]
 
     def snap(self, U: Float[np.ndarray, "n w"]) -> Float[np.ndarray, "n w"]:
-        """The nearest coordinates that stand for a value."""
+        """Return the nearest coordinates that stand for a value."""
         return np.sqrt(0.5) * np.eye(self.width)[np.argmax(U, axis=1)]
 
 
 Parameter = Real | Integer | Choice
 
 
-def _plain(value: Any) -> bool:
-    return all(map(_plain, value)) if isinstance(value, tuple) else value is None or isinstance(value, str | Number)
+def _is_storable(value: Any) -> bool:
+    return (
+        all(map(_is_storable, value))
+        if isinstance(value, tuple)
+        else value is None or isinstance(value, str | Number)
+    )
 
 
 def _check_range(one: Real | Integer) -> None:

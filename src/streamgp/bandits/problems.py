@@ -20,25 +20,25 @@ class Problem(Protocol):
 
     @property
     def space(self) -> Box | Candidates:
-        """Where it is defined."""
+        """Return the set of points on which it is defined."""
         ...
 
     @property
     def noise_std(self) -> float:
-        """The standard deviation of an evaluation."""
+        """Return the standard deviation of the noise of an evaluation."""
         ...
 
     def value(self, U: Float[np.ndarray, "n d"], t: int) -> Float[np.ndarray, " n"]:
-        """Without noise, at points in unit coordinates, in step t from 1; NaN where there is nothing to read."""
+        """Return values without noise at unit coordinates, in step t from 1; NaN where there is no reading."""
         ...
 
     def best(self, t: int) -> float:
-        """The greatest value in step t."""
+        """Return the greatest value in step t."""
         ...
 
 
 class Played(NamedTuple):
-    """What a run came to.
+    """The regret and the time of a run.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class MovingBump:
 
     @property
     def space(self) -> Candidates:
-        """The grid."""
+        """Return the grid."""
         return self._space
 
     @cached_property
@@ -129,7 +129,7 @@ class MovingBump:
         return Candidates(np.linspace(-self.width, self.width, self.points)[:, None])
 
     def value(self, U: Float[np.ndarray, "n d"], t: int) -> Float[np.ndarray, " n"]:
-        """The function of step t."""
+        """Return the function of step t."""
         x = self.width * (2.0 * U[:, 0] - 1.0)
         f = np.exp(-0.05 * np.square(x - 5.0 * np.sin(self.omega * t))) + 0.5 * np.cos(0.2 * x) + 1.5
         if self.appears is not None and t >= self.appears:
@@ -137,13 +137,13 @@ class MovingBump:
         return f
 
     def best(self, t: int) -> float:
-        """The greatest value on the grid."""
+        """Return the greatest value on the grid."""
         return float(self.value(self.space.unit, t).max())
 
 
 @dataclass(frozen=True, eq=False)
 class Stations:
-    """Where to measure: a decision is a station, the reward its reading of the day.
+    """Stations of which one is to be read each day: the reward is its reading.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class Stations:
 
     @property
     def space(self) -> Candidates:
-        """The stations."""
+        """Return the stations."""
         return self._space
 
     @cached_property
@@ -167,12 +167,12 @@ class Stations:
         return Candidates(self.places)
 
     def value(self, U: Float[np.ndarray, "n d"], t: int) -> Float[np.ndarray, " n"]:
-        """The readings of day t."""
+        """Return the readings of day t."""
         nearest = np.argmin(np.square(U[:, None] - self.space.unit[None]).sum(axis=2), axis=1)
         return self.readings[t - 1, nearest]
 
     def best(self, t: int) -> float:
-        """The greatest reading of day t."""
+        """Return the greatest reading of day t."""
         return float(np.nanmax(self.readings[t - 1]))
 
 
@@ -197,15 +197,15 @@ class Motor:
 
     @property
     def space(self) -> Box:
-        """Proportional and integral gain, both on log scales."""
+        """Return the box of proportional and integral gain, both on log scales."""
         return Box(tuple(Real(low, high, log=True) for low, high in _GAINS), ("proportional", "integral"))
 
     def inertia(self, t: int) -> float:
-        """Of run t."""
+        """Return the inertia of run t."""
         return 0.05 * 4.0 ** float(np.sin(2.0 * np.pi * t / self.period))
 
     def speed(self, U: Float[np.ndarray, "n d"], t: int) -> tuple[Float[np.ndarray, "s n"], Float[np.ndarray, "s n"]]:
-        """Speed and current over one second of run t, for each pair of gains (semi-implicit Euler steps)."""
+        """Simulate speed and current over one second of run t, for each pair of gains (semi-implicit Euler steps)."""
         kp, ki = (low * (high / low) ** u for (low, high), u in zip(_GAINS, U.T, strict=True))
         dt, inertia = 1.0 / self.samples, self.inertia(t)
         omega, current, integral = (np.zeros(len(U)) for _ in range(3))
@@ -223,12 +223,12 @@ class Motor:
         return speeds, currents
 
     def value(self, U: Float[np.ndarray, "n d"], t: int) -> Float[np.ndarray, " n"]:
-        """Minus the log of what run t costs with these gains."""
+        """Return minus the log of what run t costs with these gains."""
         speeds, currents = self.speed(U, t)
         return -np.log(np.abs(1.0 - speeds).mean(axis=0) + 2e-4 * np.square(currents).mean(axis=0))
 
     def best(self, t: int) -> float:
-        """The greatest reward on a fine grid of gains."""
+        """Return the greatest reward on a fine grid of gains."""
         phase = round(t % self.period, 9)
         if phase not in self._known:
             grid = np.stack(np.meshgrid(np.linspace(0, 1, 61), np.linspace(0, 1, 61)), -1).reshape(-1, 2)

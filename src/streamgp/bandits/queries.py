@@ -1,7 +1,7 @@
-"""Which side queries to ask: how many, and where.
+"""Side queries: how many to ask, and where.
 
 The paper asks at past inputs, chosen by a determinantal point process (Mauduit, Berthier and Simonetto, Algorithm 1).
-Past inputs alone cannot show an optimum that appears where nobody has been, so other rules are here as well.
+Past inputs alone cannot show an optimum that appears where nothing was evaluated, so other rules are here as well.
 """
 
 import re
@@ -28,11 +28,11 @@ RULES = get_args(Rule)
 @register
 @dataclass(frozen=True)
 class Budget:
-    """So many side queries a step on average, asked when they tell most.
+    """So many side queries a step on average, asked when they are most informative.
 
-    Each further query of a step tells less than the one before. It is asked as long as it tells more, in nats, than
-    a price, which rises after steps that asked for more than `per_step` and falls after others: a dual ascent
-    on the budget. No step asks more than `burst` times as many.
+    Each further query of a step gives less information than the one before. It is asked as long as it gives more, in
+    nats, than a price, which rises after steps that asked for more than `per_step` and falls after others: a dual
+    ascent on the budget. No step asks more than `burst` times as many.
     """
 
     per_step: float
@@ -43,55 +43,55 @@ class Budget:
             raise ValueError(f"Budget: expected per_step > 0 and burst >= 1, got {self.per_step} and {self.burst}")
 
     @property
-    def most(self) -> int:
-        """How many queries a step may ask."""
+    def max_queries(self) -> int:
+        """Return how many queries a step may ask."""
         return int(np.ceil(self.per_step * self.burst))
 
     def affordable(self, gains: Float[np.ndarray, " n"], price: float) -> int:
-        """How many of the queries, in order, tell more than the price, of gains that never rise."""
+        """Return how many of the queries, in order, give more than the price; `gains` never rise."""
         return int(np.sum(gains > price))
 
     def next_price(self, price: float, asked: int) -> float:
-        """What the next step's queries must tell: a tenth more where this one asked for twice the budget."""
-        return price * float(np.exp(0.1 * (min(asked, self.most) / self.per_step - 1.0)))
+        """Return what the next step's queries must give: a tenth more where this one asked for twice the budget."""
+        return price * float(np.exp(0.1 * (min(asked, self.max_queries) / self.per_step - 1.0)))
 
 
 _PRICES = (1e-4, 10.0)
-FIRST_PRICE = 0.5  # nats: an answer that halves the variance tells 0.35
-Number = str | int | Budget
+FIRST_PRICE = 0.5  # nats: an answer that halves the variance gives 0.35
+QueryCount = str | int | Budget
 _LOGARITHMIC = re.compile(r"(\d+(?:\.\d+)?) log t")
 
 
-def check_number(number: Number, rule: Rule) -> None:
+def check_query_count(count: QueryCount, rule: Rule) -> None:
     """Raise ValueError if there is no such number of queries, or no budget with this rule."""
-    if isinstance(number, Budget):
+    if isinstance(count, Budget):
         if rule != "domain":
             raise ValueError(f"num_queries: expected a Budget with query_rule='domain' alone, got {rule!r}")
         return
-    whole = isinstance(number, Integral) and not isinstance(number, bool) and int(number) >= 0
-    if not (whole or (isinstance(number, str) and _LOGARITHMIC.fullmatch(number))):
+    whole = isinstance(count, Integral) and not isinstance(count, bool) and int(count) >= 0
+    if not (whole or (isinstance(count, str) and _LOGARITHMIC.fullmatch(count))):
         raise ValueError(
             f"num_queries: expected a whole number of at least zero, '6 log t' with any factor, or a Budget, "
-            f"got {number!r}"
+            f"got {count!r}"
         )
 
 
-def number_of_queries(number: Number, t: int) -> int:
-    """How many queries step t asks, at most: a factor of log t, a constant, or what a budget allows."""
-    if isinstance(number, Budget):
-        return number.most
-    if isinstance(number, str):
-        found = _LOGARITHMIC.fullmatch(number)
+def queries_in_step(count: QueryCount, t: int) -> int:
+    """Return how many queries step t asks, at most: a factor of log t, a constant, or what a budget allows."""
+    if isinstance(count, Budget):
+        return count.max_queries
+    if isinstance(count, str):
+        found = _LOGARITHMIC.fullmatch(count)
         assert found is not None
         return sparq_queries(t, float(found[1]))
-    return number
+    return count
 
 
 def spread_evenly(space: Box | Candidates, n: int, rng: np.random.Generator) -> Float[np.ndarray, "m d"]:
-    """n points that cover the space, shifted at random from step to step.
+    """Return n points that cover the space, shifted at random from step to step.
 
-    Of one number, or of candidates on a line, a grid; else a scrambled Sobol sequence, or candidates drawn without
-    replacement.
+    They are a grid of one number, or of candidates on a line; else a scrambled Sobol sequence, or candidates drawn
+    without replacement.
     """
     if n == 0:
         return np.zeros((0, len(space.groups)))
@@ -107,11 +107,11 @@ def spread_evenly(space: Box | Candidates, n: int, rng: np.random.Generator) -> 
     return space.draw(rng, n)
 
 
-_DENSE, _MOST_CANDIDATES = 256, 2_000  # points of a box among which the next queries are chosen
+_DENSE_POINTS, _MAX_CANDIDATES = 256, 2_000  # points of a box among which the next queries are chosen
 _RANK = 1e-6  # conditional variances below this share of the prior's count as none
 
 
-def past_inputs(
+def choose_past_inputs(
     locations: Float[np.ndarray, "n d"],
     kernel: SpectralKernel,
     hyper: Hyperparameters,
@@ -119,10 +119,10 @@ def past_inputs(
     swaps: int,
     rng: np.random.Generator,
 ) -> Float[np.ndarray, "m d"]:
-    """At most n distinct past inputs, by an approximate determinantal point process of that size.
+    """Choose at most n distinct past inputs, by an approximate determinantal point process of that size.
 
-    Greedy choice and, with `swaps`, a Markov chain from there (Mauduit, Berthier and Simonetto, Algorithms 2 and 3).
-    Fewer where the kernel matrix has a lower rank.
+    A greedy choice and, with `swaps`, a Markov chain from there (Mauduit, Berthier and Simonetto, Algorithms 2 and
+    3). There are fewer where the kernel matrix has a lower rank.
     """
     n = min(n, len(locations))
     diagonal = np.full(len(locations), hyper.variance)
@@ -135,10 +135,10 @@ def past_inputs(
     return locations[pivoted_cholesky(column, diagonal, n, tolerance=_RANK, rng=rng).chosen]
 
 
-def most_telling(
+def choose_most_informative(
     points: Float[np.ndarray, "n d"], posterior: Posterior, noise_var: float, n: int, rng: np.random.Generator
 ) -> tuple[Float[np.ndarray, "m d"], Float[np.ndarray, " m"]]:
-    """The n points of which each tells most given those before it and all observations, and how much, in nats."""
+    """Choose n points, each the most informative given those before it and all observations; also return the nats."""
     column = _noisy_columns(points, posterior, noise_var)
     variances = np.square(posterior.at(points)[1])
     found = pivoted_cholesky(column, variances + noise_var, min(n, len(points)), tolerance=0.0, rng=rng)
@@ -149,7 +149,7 @@ def most_telling(
 def _noisy_columns(
     points: Float[np.ndarray, "n d"], posterior: Posterior, noise_var: float
 ) -> Callable[[int], Float[np.ndarray, " n"]]:
-    """Columns of the posterior covariance of noisy answers at the points."""
+    """Return a function to the columns of the posterior covariance of noisy answers at the points."""
     noiseless = posterior.columns(points)
 
     def column(i: int) -> Float[np.ndarray, " n"]:
@@ -160,12 +160,12 @@ def _noisy_columns(
     return column
 
 
-def maximisers(
+def choose_maximisers(
     points: Float[np.ndarray, "n d"], posterior: Posterior, noise_var: float, factor: float, n: int
 ) -> Float[np.ndarray, "m d"]:
-    """Points of the greatest upper bound one after the other, as if each had been answered by its mean.
+    """Choose points of the greatest upper bound one after the other, as if each had been answered by its mean.
 
-    A batch of GP-BUCB (Desautels, Krause and Burdick 2014, Algorithm 1); `factor` is beta_t.
+    This is a batch of GP-BUCB (Desautels, Krause and Burdick 2014, Algorithm 1); `factor` is beta_t.
     """
     column = _noisy_columns(points, posterior, noise_var)
     mean, std = posterior.at(points)
@@ -182,15 +182,15 @@ def maximisers(
     return points[chosen]
 
 
-def dense_points(space: Box | Candidates, rng: np.random.Generator) -> Float[np.ndarray, "n d"]:
-    """Points among which to look for the best queries: all candidates unless they are very many, or many of a box."""
+def draw_dense_points(space: Box | Candidates, rng: np.random.Generator) -> Float[np.ndarray, "n d"]:
+    """Return points among which to look for queries: all candidates unless they are very many, or many of a box."""
     if isinstance(space, Candidates):
-        return space.unit if len(space.points) <= _MOST_CANDIDATES else space.draw(rng, _MOST_CANDIDATES)
-    return space.draw(rng, _DENSE)
+        return space.unit if len(space.points) <= _MAX_CANDIDATES else space.draw(rng, _MAX_CANDIDATES)
+    return space.draw(rng, _DENSE_POINTS)
 
 
-def at_random(space: Box | Candidates, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n d"]:
-    """Points drawn independently, uniformly over the space."""
+def draw_uniformly(space: Box | Candidates, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n d"]:
+    """Draw points independently, uniformly over the space."""
     if isinstance(space, Candidates):
         return space.unit[rng.integers(len(space.points), size=n)]
     return space.snap(rng.uniform(size=(n, len(space.groups))))

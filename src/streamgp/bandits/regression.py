@@ -1,4 +1,4 @@
-"""Gaussian-process regression on observations of unequal trust: the posterior, its gradients, and its evidence.
+"""Gaussian-process regression on observations of unequal noise: the posterior, its gradients, and its evidence.
 
 mu(x) = m + k'(K + S)^-1 (y - m), sigma^2(x) = k(x, x) - k'(K + S)^-1 k with S diagonal (Mauduit, Berthier and
 Simonetto, Eqs. 11 and 12; Makarova et al. 2021). NumPy throughout: the sets are small, and nothing is compiled.
@@ -21,13 +21,13 @@ from streamgp.numerics.linalg import cholesky, cholesky_solve, log_det, solve_lo
 _LENGTHSCALE_PRIOR, _VARIANCE_PRIOR, _NOISE_PRIOR = (np.log(0.2), 1.0), (0.0, 1.0), (np.log(0.02), 2.0)
 _LENGTHSCALE_RANGE, _VARIANCE_RANGE, _NOISE_RANGE = (0.005, 20.0), (1e-3, 1e3), (1e-6, 10.0)
 _STARTS = (0.07, 0.2, 0.6)
-_AT_ONCE = 2_000_000  # differences of coordinates that are held at one time
+_MAX_DIFFERENCES = 2_000_000  # of coordinates, held at one time
 
 
 @register
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Of k = `variance` kernel(x / `lengthscales`), around a constant.
+    """Hyperparameters of k = `variance` kernel(x / `lengthscales`), around a constant.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Hyperparameters:
 
 
 class Posterior:
-    """What observations say of the function.
+    """A posterior of the function given observations.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Posterior:
         now: Float[np.ndarray, " n"] | None = None,
     ) -> None:
         if decay is None:
-            U, y, noise_vars = _merged(U, y, noise_vars)
+            U, y, noise_vars = _merge_repeated(U, y, noise_vars)
         self._kernel, self._hyper, self._U, self._now = kernel, hyper, U, now
         K = gram(kernel, hyper, U, U)
         if decay is not None:
@@ -86,7 +86,7 @@ class Posterior:
 
     @cached_property
     def log_gain(self) -> float:
-        """log |S + K| - log |S|: twice the information gain of the observations."""
+        """Return log |S + K| - log |S|: twice the information gain of the observations."""
         return float(log_det(self._L)) - float(np.sum(np.log(self._noise_vars)))
 
     def _cross(self, U: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "n m"]:
@@ -94,9 +94,9 @@ class Posterior:
         return k if self._now is None else k * self._now[:, None]
 
     def at(self, U: Float[np.ndarray, "m d"]) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-        """Mean and standard deviation of the function, noise left out."""
+        """Return mean and standard deviation of the function, without noise."""
         mean, variance = np.empty(len(U)), np.empty(len(U))
-        size = max(1, _AT_ONCE // max(1, self._U.size))
+        size = max(1, _MAX_DIFFERENCES // max(1, self._U.size))
         for start in range(0, len(U), size):
             part = slice(start, start + size)
             k = self._cross(U[part])
@@ -106,7 +106,7 @@ class Posterior:
         return mean, np.sqrt(np.maximum(variance, 0.0))
 
     def columns(self, U: Float[np.ndarray, "m d"]) -> Callable[[int], Float[np.ndarray, " m"]]:
-        """The covariance of the function between all of these points and one of them, by its number."""
+        """Return a function from the number of a point to the covariances of the function there and at all points."""
         half = solve_lower(self._L, self._cross(U))
 
         def column(i: int) -> Float[np.ndarray, " m"]:
@@ -117,7 +117,7 @@ class Posterior:
     def gradients(
         self, u: Float[np.ndarray, " d"]
     ) -> tuple[float, float, Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
-        """Mean and standard deviation at a point, and their gradients by its coordinates."""
+        """Return mean and standard deviation at a point, and their gradients by its coordinates."""
         lengthscales = self._hyper.lengthscales
         difference = (u - self._U) / lengthscales
         weight = self._hyper.variance * (1.0 if self._now is None else self._now)
@@ -129,10 +129,10 @@ class Posterior:
         return self.mean_level + float(self._alpha @ k), float(std), self._alpha @ by_u, -(beta @ by_u) / std
 
 
-def _merged(
+def _merge_repeated(
     U: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], noise_vars: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, "m d"], Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """Several observations of one point as one, by their precisions: all that they say of the function is in it."""
+    """Merge observations of one point into one, by their precisions: the posterior of the function is the same."""
     points, of_point = np.unique(U, axis=0, return_inverse=True)
     if len(points) == len(U):
         return U, y, noise_vars
@@ -144,13 +144,13 @@ def _merged(
 def gram(
     kernel: SpectralKernel, hyper: Hyperparameters, U: Float[np.ndarray, "n d"], V: Float[np.ndarray, "m d"]
 ) -> Float[np.ndarray, "n m"]:
-    """The kernel matrix of two sets of points, its variance included."""
+    """Return the kernel matrix of two sets of points, its variance included."""
     U, V = U / hyper.lengthscales, V / hyper.lengthscales
     return np.asarray(hyper.variance * kernel.value(U[:, None] - V[None]))
 
 
 def _level(L: Float[np.ndarray, "n n"], y: Float[np.ndarray, " n"]) -> float:
-    """The constant of greatest likelihood: 1'(K + S)^-1 y / 1'(K + S)^-1 1."""
+    """Return the constant of greatest likelihood: 1'(K + S)^-1 y / 1'(K + S)^-1 1."""
     if len(y) == 0:
         return 0.0
     weights = cholesky_solve(L, np.ones(len(y)))
@@ -166,8 +166,9 @@ def log_evidence(
     decay: Float[np.ndarray, "n n"] | None = None,
     known_vars: Float[np.ndarray, " n"] | float = 0.0,
 ) -> tuple[float, Float[np.ndarray, " d"], float, float]:
-    """log N(y; m, v K + s2 diag(factors) + diag(known_vars)), its derivatives by the logs of lengthscales, v and s2.
+    """Return log N(y; m, v K + s2 diag(factors) + diag(known_vars)) and its derivatives.
 
+    The derivatives are by the logs of lengthscales, v and s2.
     Rasmussen and Williams (2006), Eqs. 5.8 and 5.9. A mean that is not fixed is the most likely one, whose own
     derivative is zero.
     """
@@ -190,7 +191,7 @@ def log_evidence(
 
 
 def default_hyperparameters(y: Float[np.ndarray, " n"], groups: Int[np.ndarray, " d"]) -> Hyperparameters:
-    """What is assumed before there is enough to fit: the modes of the priors, on the scale of the rewards."""
+    """Return what is assumed before there is enough to fit: the modes of the priors, on the scale of the rewards."""
     scale = float(np.var(y)) if len(y) > 1 and np.ptp(y) > 0 else 1.0
     return Hyperparameters(
         np.full(len(groups), np.exp(_LENGTHSCALE_PRIOR[0]) * np.sqrt(groups.max() + 1)),
@@ -209,7 +210,7 @@ def fit(
     decay: Float[np.ndarray, "n n"] | None = None,
     known_vars: Float[np.ndarray, " n"] | float = 0.0,
 ) -> Hyperparameters:
-    """Hyperparameters of the greatest evidence, under weak log-normal priors (L-BFGS-B from three lengthscales).
+    """Fit hyperparameters: the greatest evidence under weak log-normal priors (L-BFGS-B from three lengthscales).
 
     Parameters
     ----------

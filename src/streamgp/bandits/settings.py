@@ -1,4 +1,4 @@
-"""What the user has chosen, checked once."""
+"""The settings of an optimiser, checked once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from jaxtyping import Int
 
 from streamgp.bandits.confidence import Schedule, beta
 from streamgp.bandits.memory import METHODS, Memory, memory_of
-from streamgp.bandits.queries import RULES, Number, Rule, check_number
+from streamgp.bandits.queries import RULES, QueryCount, Rule, check_query_count
 from streamgp.bandits.regression import KERNELS
 from streamgp.checkpoint.encoding import register
 
@@ -30,18 +30,18 @@ class Settings:
     eps: float
     gamma: float
     query_rule: Rule
-    num_queries: Number
+    num_queries: QueryCount
     swaps: int
     reuse_answers: bool
     expert_noise_var: float | None
     refit_every: int
     memory: int
     random_state: int
-    robust: bool = False  # as before there was a choice, for what was saved then
+    robust: bool = False  # in checkpoints from before there was this setting
     time_unit: float | None = 1.0
 
     def check(self) -> None:
-        """Raise ValueError if an argument makes no sense."""
+        """Raise ValueError if an argument is out of its range or contradicts another."""
         for name, value, known in (
             ("method", self.method, METHODS),
             ("kernel", self.kernel, KERNELS),
@@ -49,17 +49,17 @@ class Settings:
         ):
             if value not in known:
                 raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
-        check_number(self.num_queries, self.query_rule)
+        check_query_count(self.num_queries, self.query_rule)
         if self.method == "ensemble" and self.query_rule in ("domain", "maximisers"):
             raise ValueError(
                 f"query_rule: expected 'grid', 'past' or 'random' for an ensemble, got {self.query_rule!r}"
             )
         if not isinstance(self.robust, bool):
             raise ValueError(f"robust: expected True or False, got {self.robust!r}")
-        for name, least in (("refit_every", 1), ("memory", 10), ("swaps", 0)):
+        for name, lowest in (("refit_every", 1), ("memory", 10), ("swaps", 0)):
             value = getattr(self, name)
-            if not isinstance(value, Integral) or value < least:
-                raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}")
+            if not isinstance(value, Integral) or value < lowest:
+                raise ValueError(f"{name}: expected a whole number of at least {lowest}, got {value!r}")
         if self.method == "ensemble":
             unused = {
                 "kernel": self.kernel != "squared-exponential",
@@ -76,26 +76,26 @@ class Settings:
             raise ValueError(f"expert_noise_var: expected a positive number or None, got {self.expert_noise_var!r}")
         if not 0.0 < self.delta < 1.0 or not self.bound >= 0.0:
             raise ValueError(f"expected 0 < delta < 1 and bound >= 0, got {self.delta!r} and {self.bound!r}")
-        self.factor(1, 0.0, 1)
+        self.beta_at(1, 0.0, 1)
         if self.method != "ensemble":
             self.make_memory()
 
     def make_memory(self) -> Memory:
-        """The memory of the method, which is not the ensemble."""
+        """Return the memory of the method, which is not the ensemble."""
         return memory_of(self.method, window=self.window, eps=self.eps, gamma=self.gamma, reuse=self.reuse_answers)
 
-    def factor(self, t: int, log_gain: float, parameters: int) -> float:
-        """beta_t."""
+    def beta_at(self, t: int, log_gain: float, parameters: int) -> float:
+        """Return beta_t, the factor of the standard deviation in step t."""
         return beta(self.beta, t, log_gain=log_gain, width=parameters, delta=self.delta, bound=self.bound)
 
 
-def known_hyperparameters(given: Mapping[str, Any], groups: Int[np.ndarray, " d"]) -> dict[str, Any]:
-    """Those that the user knows, checked; lengthscales, one for each parameter or one for all, by unit coordinate.
+def check_hyperparameters(given: Mapping[str, Any], groups: Int[np.ndarray, " d"]) -> dict[str, Any]:
+    """Check hyperparameters that the user knows; lengthscales, one a parameter or one for all, by unit coordinate.
 
     Raises
     ------
     ValueError
-        If one has another name, or no sense.
+        If one has another name, or is out of its range.
     """
     names = {"lengthscales", "variance", "noise_var", "mean"}
     if unknown := set(given) - names:
@@ -111,3 +111,18 @@ def known_hyperparameters(given: Mapping[str, Any], groups: Int[np.ndarray, " d"
         if not np.isfinite(value).all() or (name != "mean" and not np.all(value > 0.0)):
             raise ValueError(f"{name}: expected {'a finite' if name == 'mean' else 'a positive'} number, got {value}")
     return fixed
+
+
+def as_seed(random_state: int | None) -> int:
+    """Return the seed that the user gave, or draw one.
+
+    Raises
+    ------
+    ValueError
+        If it is no whole number of at least zero.
+    """
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    if not isinstance(random_state, Integral) or random_state < 0:
+        raise ValueError(f"random_state: expected a whole number of at least zero or None, got {random_state!r}")
+    return int(random_state)

@@ -1,4 +1,4 @@
-"""Where an optimiser may look: a box with names, log scales, integers and categories, or a finite set of points.
+"""Search spaces: a box with names, log scales, integers and categories, or a finite set of points.
 
 Inside, a point is a row of unit coordinates: every number in [0, 1] (in logs where its scale is one), every category
 a column of its own.
@@ -40,22 +40,22 @@ class Box:
 
     @property
     def groups(self) -> Int[np.ndarray, " d"]:
-        """Of each unit coordinate, the number of its parameter."""
+        """Return, for each unit coordinate, the number of its parameter."""
         return np.repeat(np.arange(len(self.parameters)), [one.width for one in self.parameters])
 
     @property
     def columns(self) -> list[slice]:
-        """The unit coordinates of each parameter."""
+        """Return the unit coordinates of each parameter."""
         ends = np.cumsum([0, *(one.width for one in self.parameters)])
         return [slice(a, b) for a, b in pairwise(ends.tolist())]
 
     @property
     def continuous(self) -> Bool[np.ndarray, " d"]:
-        """Which unit coordinates may take any value in [0, 1]."""
+        """Mark the unit coordinates that may take any value in [0, 1]."""
         return np.array([isinstance(self.parameters[i], Real) for i in self.groups])
 
     def encode(self, x: Any, name: str = "x") -> Float[np.ndarray, " d"]:
-        """Unit coordinates of a point; raises ValueError if it is none of the box."""
+        """Return the unit coordinates of a point; raise ValueError if it is none of the box."""
         values = self._values(x, name)
         labels = self.names or [f"[{i}]" for i in range(len(values))]
         parts = [
@@ -70,7 +70,7 @@ class Box:
                 got = ", ".join(map(str, x)) if isinstance(x, Mapping) else repr(x)
                 raise ValueError(f"{name}: expected a dictionary of {', '.join(self.names)}, got {got}")
             return [x[one] for one in self.names]
-        given = np.asarray(x, dtype=object)  # so that each value stays what it is, for `encode` to judge
+        given = np.asarray(x, dtype=object)  # so that each value stays what it is, for `encode` to check
         if given.ndim == 0 and len(self.parameters) == 1:
             given = given[None]
         if given.shape != (len(self.parameters),):
@@ -80,26 +80,26 @@ class Box:
         return given.tolist()
 
     def decode(self, u: Float[np.ndarray, " d"]) -> Any:
-        """A dictionary, or an array where the box has no names."""
+        """Return a point as a dictionary, or as an array where the box has no names."""
         values = [one.decode(u[columns]) for one, columns in zip(self.parameters, self.columns, strict=True)]
         return np.array(values, dtype=float) if self.names is None else dict(zip(self.names, values, strict=True))
 
     def encode_all(self, X: Any, name: str = "X") -> Float[np.ndarray, "n d"]:
-        """Several points at once."""
+        """Return the unit coordinates of several points."""
         return np.array([self.encode(x, f"{name}[{i}]") for i, x in enumerate(X)]).reshape(-1, len(self.groups))
 
     def decode_all(self, U: Float[np.ndarray, "n d"]) -> Any:
-        """A list of dictionaries, or an array (n, d)."""
+        """Return points as a list of dictionaries, or as an array (n, d)."""
         points = [self.decode(u) for u in U]
         return points if self.names is not None else np.array(points).reshape(-1, len(self.parameters))
 
     def snap(self, U: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-        """The nearest points that stand for values: whole numbers are whole, one category is chosen."""
+        """Return the nearest points that stand for values: whole numbers are whole, one category is chosen."""
         parts = [one.snap(U[:, columns]) for one, columns in zip(self.parameters, self.columns, strict=True)]
         return np.concatenate(parts, axis=1)
 
     def draw(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "n d"]:
-        """A scrambled Sobol sequence, snapped."""
+        """Draw a scrambled Sobol sequence, snapped."""
         if n == 0:
             return np.zeros((0, len(self.groups)))
         sobol = qmc.Sobol(len(self.groups), rng=rng)
@@ -109,7 +109,7 @@ class Box:
 @register
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """A finite set of points, such as the places of sensors.
+    """A finite set of points, such as the positions of sensors.
 
     Parameters
     ----------
@@ -141,17 +141,17 @@ class Candidates:
 
     @property
     def groups(self) -> Int[np.ndarray, " d"]:
-        """Every column is a parameter."""
+        """Return the number of each column: every one is a parameter."""
         return np.arange(self.points.shape[1])
 
     @cached_property
     def unit(self) -> Float[np.ndarray, "n d"]:
-        """The unit coordinates of all points."""
+        """Return the unit coordinates of all points."""
         low, high = self.points.min(axis=0), self.points.max(axis=0)
         return (self.points - low) / np.where(high > low, high - low, 1.0)
 
     def encode(self, x: Any, name: str = "x") -> Float[np.ndarray, " d"]:
-        """Unit coordinates of a point; raises ValueError if it is none of the candidates."""
+        """Return the unit coordinates of a point; raise ValueError if it is none of the candidates."""
         return self.unit[self._find(x, name)]
 
     def _find(self, x: Any, name: str) -> int:
@@ -175,28 +175,28 @@ class Candidates:
         return nearest
 
     def decode(self, u: Float[np.ndarray, " d"]) -> Any:
-        """The candidate's label, or its row."""
+        """Return the candidate's label, or its row."""
         nearest = int(np.argmin(np.square(self.unit - u).sum(axis=1)))
         return self.points[nearest].copy() if self.labels is None else self.labels[nearest]
 
     def encode_all(self, X: Any, name: str = "X") -> Float[np.ndarray, "n d"]:
-        """Several points at once."""
+        """Return the unit coordinates of several points."""
         unit = self.unit
         return unit[[self._find(x, f"{name}[{i}]") for i, x in enumerate(X)]].reshape(-1, unit.shape[1])
 
     def decode_all(self, U: Float[np.ndarray, "n d"]) -> Any:
-        """A list of labels, or an array (n, d)."""
+        """Return points as a list of labels, or as an array (n, d)."""
         unit = self.unit
         nearest = [int(np.argmin(np.square(unit - u).sum(axis=1))) for u in U]
         return self.points[nearest] if self.labels is None else [self.labels[i] for i in nearest]
 
     def draw(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "n d"]:
-        """Candidates without replacement, all of them if there are no more than n."""
+        """Draw candidates without replacement, all of them if there are no more than n."""
         return self.unit[rng.permutation(len(self.points))[:n]]
 
 
 def as_space(space: Any) -> Box | Candidates:
-    """A space from what users write.
+    """Convert what users write to a space.
 
     Parameters
     ----------

@@ -1,19 +1,20 @@
-"""Latent variable models on a stream: rows of many entries become a few coordinates, with an ensemble of kernels."""
+"""Latent variable models on a stream: rows of many columns get a few coordinates, by an ensemble of kernels."""
 
-from streamgp.latent.embedding import Found
-from streamgp.latent.learner import LatentLearner, LatentSpec, Placed
-from streamgp.latent.model import LatentEnsemble, LatentState, Learnt
-from streamgp.latent.warmup import LENGTHSCALES, fit_places, principal_places
+from streamgp.latent.learner import LatentLearner
+from streamgp.latent.model import LatentEnsemble, LatentInfo, LatentState
+from streamgp.latent.posterior import EmbeddedRows, LatentPosterior
+from streamgp.latent.spec import LatentSpec
+from streamgp.latent.warmup import LENGTHSCALES, fit_coordinates, principal_coordinates
 
 __all__ = [
     "LENGTHSCALES",
-    "Found",
+    "EmbeddedRows",
     "LatentEnsemble",
+    "LatentInfo",
     "LatentLearner",
+    "LatentPosterior",
     "LatentSpec",
     "LatentState",
-    "Learnt",
-    "Placed",
-    "fit_places",
-    "principal_places",
+    "fit_coordinates",
+    "principal_coordinates",
 ]

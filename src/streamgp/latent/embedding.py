@@ -1,41 +1,41 @@
-"""Where a row lies in the latent space of one expert: the most probable place, by damped Gauss-Newton steps.
+"""Latent coordinates of rows under one expert: the most probable ones, by damped Gauss-Newton steps.
 
-Of a row y with latent place x, log p(y, x) = log N(y; M'phi(x), (phi(x)'S phi(x) + s2) I) + log N(x; 0, I), M and S
-the belief about the weights (Lu, Karanikolas and Giannakis 2022, Eqs. 49 to 52). Entries that are missing drop out.
-With M y and M M' at hand, a step costs O(F^2) however many entries a row has.
+Of a row y with latent coordinates x, log p(y, x) = log N(y; M'phi(x), (phi(x)'S phi(x) + s2) I) + log N(x; 0, I),
+where M and S are the belief about the weights (Lu, Karanikolas and Giannakis 2022, Eqs. 49 to 52). Missing cells drop
+out. With M y and M M' computed once, a step costs O(F^2) however many columns there are.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from streamgp.bases.base import Basis
 from streamgp.core import AnyArray
 from streamgp.filters.kalman import FilterState
+from streamgp.latent.posterior import LatentPosterior
 from streamgp.numerics.linalg import solve_small
 
-STEPS = 50  # at most; most rows need some ten
-FARTHEST = 10.0  # standard deviations of the prior; a row that is unlike everything would go on for ever
-_SMALL_GAIN = 1e-6  # nats by which no row gains any more
+MAX_STEPS = 50  # most rows need some ten
+MAX_DISTANCE = 10.0  # standard deviations of the prior; a row that is unlike everything would go on for ever
+_SMALL_GAIN = 1e-6  # nats; a row that gains less has ended
 _DAMPING = (1e-6, 1e-2, 1e8)  # least, first, most: of the curvature
 
 
-class Rows(NamedTuple):
+class ObservedRows(NamedTuple):
     """What the objective needs of rows under one expert.
 
     Attributes
     ----------
     linear
-        M y, over the entries observed.
+        M y, over the cells observed.
     squares
         y'y, over the same.
     gram
-        M M', of all rows, or of each over its own entries.
+        M M', of all rows, or of each over its own cells.
     count
-        How many entries are observed.
+        How many cells are observed.
     """
 
     linear: Float[AnyArray, "n f"]
@@ -44,21 +44,21 @@ class Rows(NamedTuple):
     count: Float[Array, " n"]
 
 
-def complete_rows(belief: FilterState, Y: Float[Array, "n e"]) -> Rows:
-    """Of rows without missing entries."""
+def summarise_complete(belief: FilterState, Y: Float[Array, "n e"]) -> ObservedRows:
+    """Summarise rows without missing cells."""
     M = belief.mean
     full = jnp.full(len(Y), Y.shape[1], Y.dtype)
-    return Rows(Y @ M.T, jnp.sum(Y * Y, axis=1), M @ M.T, full)
+    return ObservedRows(Y @ M.T, jnp.sum(Y * Y, axis=1), M @ M.T, full)
 
 
-def observed_rows(belief: FilterState, Y: Float[Array, "n e"], observed: Bool[Array, "n e"]) -> Rows:
-    """Of rows with missing entries, whatever stands in their place: O(F^2 D) for each row."""
+def summarise_gappy(belief: FilterState, Y: Float[Array, "n e"], observed: Bool[Array, "n e"]) -> ObservedRows:
+    """Summarise rows with missing cells, whatever values these hold: O(F^2 D) for each row."""
     M, Y = belief.mean, jnp.where(observed, Y, 0.0)
     gram = jax.lax.map(lambda seen: (M * seen[None]) @ M.T, observed)
-    return Rows(Y @ M.T, jnp.sum(Y * Y, axis=1), gram, jnp.sum(observed, axis=1).astype(Y.dtype))
+    return ObservedRows(Y @ M.T, jnp.sum(Y * Y, axis=1), gram, jnp.sum(observed, axis=1).astype(Y.dtype))
 
 
-class Ascent(NamedTuple):
+class LocalExpansion(NamedTuple):
     """The objective (n,), its gradient (n, d), and the Gauss-Newton approximation of minus its curvature."""
 
     value: Float[Array, " n"]
@@ -66,28 +66,10 @@ class Ascent(NamedTuple):
     curvature: Float[Array, "n d d"]
 
 
-class Found(NamedTuple):
-    """Of rows, their most probable places, log p(y, x) there, and the precision of the place given the row.
-
-    The precision is the Gauss-Newton curvature. Shapes (..., d), (...) and (..., d, d); where there are experts, they
-    come before the rows, or behind them where that is said.
-    """
-
-    places: Any
-    log_joint: Any
-    precision: Any
-
-    @property
-    def log_density(self) -> np.ndarray:
-        """Laplace's approximation of log p(y)."""
-        d = self.places.shape[-1]
-        return np.asarray(self.log_joint) + 0.5 * (d * np.log(2 * np.pi) - np.linalg.slogdet(self.precision)[1])
-
-
-def log_joint(
-    basis: Basis, belief: FilterState, noise_var: Float[Array, ""], rows: Rows, x: Float[Array, "n d"]
-) -> Ascent:
-    """log p(y, x) of each row at a place of its own, with derivatives in closed form."""
+def expand_log_joint(
+    basis: Basis, belief: FilterState, noise_var: Float[Array, ""], rows: ObservedRows, x: Float[Array, "n d"]
+) -> LocalExpansion:
+    """Compute log p(y, x) of each row at coordinates of its own, with derivatives in closed form."""
     phi = basis(x)
     slopes = jax.vmap(jax.jacfwd(lambda one: basis(one[None])[0]))(x)  # (n, f, d)
 
@@ -96,53 +78,56 @@ def log_joint(
             jnp.einsum("nf,fg->ng", v, rows.gram) if rows.gram.ndim == 2 else jnp.einsum("nf,nfg->ng", v, rows.gram)
         )
 
-    fitted, spread = by_gram(phi), phi @ belief.cov
+    fitted, phi_cov = by_gram(phi), phi @ belief.cov
     misfit = jnp.maximum(rows.squares - 2.0 * jnp.sum(rows.linear * phi, axis=1) + jnp.sum(fitted * phi, axis=1), 0.0)
-    var = jnp.sum(spread * phi, axis=1) + noise_var
+    var = jnp.sum(phi_cov * phi, axis=1) + noise_var
     value = -0.5 * (
         rows.count * jnp.log(2.0 * jnp.pi * var) + misfit / var + jnp.sum(x * x + jnp.log(2.0 * jnp.pi), 1)
     )
     misfit_slope = 2.0 * jnp.einsum("nf,nfd->nd", fitted - rows.linear, slopes)
-    var_slope = 2.0 * jnp.einsum("nf,nfd->nd", spread, slopes)
+    var_slope = 2.0 * jnp.einsum("nf,nfd->nd", phi_cov, slopes)
     gradient = -0.5 * (
         (rows.count / var)[:, None] * var_slope + misfit_slope / var[:, None] - (misfit / var**2)[:, None] * var_slope
     )
     through = jnp.stack([by_gram(slopes[:, :, i]) for i in range(x.shape[1])], axis=2)
     curvature = jnp.einsum("nfc,nfd->ncd", slopes, through) / var[:, None, None]
     curvature += (0.5 * rows.count / var**2)[:, None, None] * var_slope[:, :, None] * var_slope[:, None, :]
-    return Ascent(value, gradient - x, curvature + jnp.eye(x.shape[1], dtype=x.dtype)[None])
+    return LocalExpansion(value, gradient - x, curvature + jnp.eye(x.shape[1], dtype=x.dtype)[None])
 
 
 def embed(
     basis: Basis,
     belief: FilterState,
     noise_var: Float[Array, ""],
-    rows: Rows,
+    rows: ObservedRows,
     starts: Float[Array, "n s d"],
-) -> Found:
-    """The place reached from the best of the starts, where log p(y, x) is never below any start's.
+) -> LatentPosterior:
+    """Climb to the most probable coordinates from the best of the starts.
 
-    Levenberg's steps: one that does not gain is not taken, and the next is shorter.
+    log p(y, x) is never below that of any start. By Levenberg's rule a step that does not gain is not taken, and the
+    next is shorter.
     """
-    at_starts = jax.lax.map(lambda x: log_joint(basis, belief, noise_var, rows, x).value, starts.swapaxes(0, 1))
+    at_starts = jax.lax.map(
+        lambda x: expand_log_joint(basis, belief, noise_var, rows, x).value, starts.swapaxes(0, 1)
+    )
     x = starts[jnp.arange(len(starts)), jnp.argmax(at_starts, axis=0)]
-    now = log_joint(basis, belief, noise_var, rows, x)
+    now = expand_log_joint(basis, belief, noise_var, rows, x)
     damping = jnp.full(len(x), _DAMPING[1], x.dtype)
 
     def unfinished(carry: tuple) -> Array:
         count, *_, moving = carry
-        return (count < STEPS) & jnp.any(moving)
+        return (count < MAX_STEPS) & jnp.any(moving)
 
     def step(carry: tuple) -> tuple:
         count, x, now, damping, moving = carry
         diagonal = jnp.einsum("nii->ni", now.curvature)
         damped = now.curvature + jnp.einsum("ni,ij->nij", damping[:, None] * diagonal, jnp.eye(x.shape[1]))
-        candidate = jnp.clip(x + solve_small(damped, now.gradient), -FARTHEST, FARTHEST)
-        then = log_joint(basis, belief, noise_var, rows, candidate)
+        candidate = jnp.clip(x + solve_small(damped, now.gradient), -MAX_DISTANCE, MAX_DISTANCE)
+        then = expand_log_joint(basis, belief, noise_var, rows, candidate)
         gain = then.value - now.value
-        # Not where it is not a number; and where a row has ended hangs on no other row.
+        # A gain that is NaN is none. No row depends on another.
         better = moving & (gain > 0.0)
-        now = Ascent(
+        now = LocalExpansion(
             *(jnp.where(better.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in zip(then, now, strict=True))
         )
         x = jnp.where(better[:, None], candidate, x)
@@ -152,4 +137,4 @@ def embed(
         return count + 1, x, now, damping, moving
 
     _, x, now, *_ = jax.lax.while_loop(unfinished, step, (0, x, now, damping, jnp.ones(len(x), bool)))
-    return Found(x, now.value, now.curvature)
+    return LatentPosterior(x, now.value, now.curvature)

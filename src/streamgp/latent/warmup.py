@@ -1,6 +1,6 @@
-"""Gaussian process latent variable models of the warm-up rows, one for each kernel: places and hyperparameters.
+"""Gaussian process latent variable models of the warm-up rows, one a kernel: coordinates and hyperparameters.
 
-The most probable places under a normal prior, with random Fourier features (Lu, Karanikolas and Giannakis 2022,
+The most probable coordinates under a normal prior, with random Fourier features (Lu, Karanikolas and Giannakis 2022,
 Section 6; Lawrence 2005 for the model).
 """
 
@@ -20,62 +20,62 @@ from streamgp.models.expert import Expert
 
 LENGTHSCALES = tuple(2.0 ** (k / 2.0) for k in range(-3, 4))  # of squares 2^k
 FEATURES = 100
-STEPS = 300
-FILLS = 10  # turns of filling gaps in; more hardly matter
-# In logs, of rows whose entries have a mean square of one.
+MAX_STEPS = 300
+FILL_ROUNDS = 10  # of filling gaps; more hardly matter
+# In logs, of rows whose cells have a mean square of one.
 _PRIOR_VAR = (np.log(1e-6), np.log(1e6))
 _NOISE_VAR = (np.log(1e-6), np.log(1e2))
 
 
-class Fitted(NamedTuple):
-    """An expert with its hyperparameters, the places of the warm-up rows, and their log joint density."""
+class LatentFit(NamedTuple):
+    """An expert with its hyperparameters, the coordinates of the warm-up rows, and their log joint density."""
 
     expert: Expert
-    places: Float[Array, "n d"]
+    coordinates: Float[Array, "n d"]
     log_joint: float
 
 
-def principal_places(Y: Float[np.ndarray, "n e"], num_latents: int) -> Float[np.ndarray, "n d"]:
-    """Where places start: the leading principal components, each of variance one."""
+def principal_coordinates(Y: Float[np.ndarray, "n e"], num_latents: int) -> Float[np.ndarray, "n d"]:
+    """Return the leading principal components, each of variance one: where the fit starts."""
     left, size, _ = np.linalg.svd(Y, full_matrices=False)
-    # A sign that does not hang on the library's: the largest entry is positive.
+    # A sign that does not depend on the library: the largest entry is positive.
     left = left * np.sign(left[np.abs(left).argmax(axis=0), np.arange(left.shape[1])])
-    places = np.zeros((len(Y), num_latents))
+    coordinates = np.zeros((len(Y), num_latents))
     rank = min(num_latents, int(np.sum(size > 1e-12 * size[0])))
-    places[:, :rank] = left[:, :rank] * np.sqrt(len(Y))
-    return places
+    coordinates[:, :rank] = left[:, :rank] * np.sqrt(len(Y))
+    return coordinates
 
 
-def filled_in(Y: Float[np.ndarray, "n e"], seen: Bool[np.ndarray, "n e"], rank: int) -> Float[np.ndarray, "n e"]:
-    """Centred rows with what is missing filled in by so many principal components of all, found in turns."""
+def fill_gaps(Y: Float[np.ndarray, "n e"], seen: Bool[np.ndarray, "n e"], rank: int) -> Float[np.ndarray, "n e"]:
+    """Fill the gaps of centred rows by principal components of all rows, found by iteration."""
     if seen.all():
         return Y
     filled = np.where(seen, Y, 0.0)
-    for _ in range(FILLS):
+    for _ in range(FILL_ROUNDS):
         left, size, right = np.linalg.svd(filled, full_matrices=False)
         filled = np.where(seen, Y, (left[:, :rank] * size[:rank]) @ right[:rank])
     return filled
 
 
-def fit_places(
+def fit_coordinates(
     lengthscale: float,
     Y: Float[np.ndarray, "n e"],
     start: Float[np.ndarray, "n d"],
     dynamics: Dynamics,
     key: Key[Array, ""],
     num_features: int = FEATURES,
-    steps: int = STEPS,
-    there: float | None = None,
-) -> Fitted:
-    """Maximise log p(Y | X) + log N(X; 0, I) over the places X, the prior variance and the noise variance.
+    steps: int = MAX_STEPS,
+    cells_per_row: float | None = None,
+) -> LatentFit:
+    """Maximise log p(Y | X) + log N(X; 0, I) over the coordinates X, the prior variance and the noise variance.
 
-    `there` is how many entries of a row there are in the mean, if some were missing and have been filled in.
+    `cells_per_row` is how many cells of a row are observed in the mean, if the others have been filled.
     """
     n, d = start.shape
     drawn = Fourier.from_data(np.array([[0.0] * d, [1.0] * d]), num_features=num_features, start=1.0, key=key)
     basis = Fourier(drawn.frequencies, jnp.full(d, lengthscale))
     columns = Y
-    if Y.shape[1] > n:  # outputs enter through their inner products alone: as many columns as rows tell all
+    if Y.shape[1] > n:  # columns enter through their inner products alone: as many as rows are enough
         left, size, _ = np.linalg.svd(Y, full_matrices=False)
         columns = left * size
     padding = Y.shape[1] - columns.shape[1]
@@ -88,16 +88,16 @@ def fit_places(
     flat = np.concatenate([start.ravel(), np.log([2.0 * noise_var, noise_var])])
     limits = [(-np.inf, np.inf)] * start.size + [_PRIOR_VAR, _NOISE_VAR]
     found = search(objective, flat, limits, steps)
-    # What was filled in has no noise, and of the entries that were there each place takes up d.
-    there = Y.shape[1] if there is None else there
-    noise_var = np.exp(found.x[-1]) * Y.shape[1] / max(there - d, 1.0)
+    # Filled cells have no noise, and the coordinates of a row take up d of its cells.
+    cells_per_row = Y.shape[1] if cells_per_row is None else cells_per_row
+    noise_var = np.exp(found.x[-1]) * Y.shape[1] / max(cells_per_row - d, 1.0)
     expert = Expert(basis, jnp.exp(jnp.asarray(found.x[-2])), jnp.asarray(noise_var), dynamics)
-    return Fitted(expert, jnp.asarray(found.x[:-2].reshape(n, d)), -float(found.fun) * n)
+    return LatentFit(expert, jnp.asarray(found.x[:-2].reshape(n, d)), -float(found.fun) * n)
 
 
 @jax.jit(static_argnames="padding")
 def _loss_and_gradient(flat: Array, basis: Basis, Y: Array, padding: int) -> tuple[Array, Array]:
-    """Per row; `padding` columns of zeros are thought beside `Y`."""
+    """Compute both per row, as if `padding` columns of zeros stood beside `Y`."""
 
     def loss(flat: Array) -> Array:
         X, (v, s2) = flat[:-2].reshape(len(Y), -1), jnp.exp(flat[-2:])

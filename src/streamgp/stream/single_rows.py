@@ -85,7 +85,7 @@ class SingleRows:
     def flush(self) -> StreamState:
         """Return the state after all rows learnt here."""
         self._read()
-        model_state: Any = self._model.settle()
+        model_state: Any = self._model.flush()
         return replace(
             self._state,
             inputs=self._inputs,

@@ -23,8 +23,8 @@ from streamgp.bandits import (
     Real,
     TimeVaryingOptimizer,
     acquisition,
-    belief,
-    surrogate,
+    ensemble_surrogate,
+    gaussian_surrogate,
 )
 from streamgp.bandits.problems import MovingBump
 from streamgp.bandits.queries import FIRST_PRICE
@@ -56,12 +56,12 @@ def unchecked() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def light_ensemble(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight experts instead of eighty, of few features: `test_surrogate` has all of them."""
-    monkeypatch.setattr(surrogate, "LENGTHSCALES", (0.1, 0.3))
-    monkeypatch.setattr(surrogate, "DYNAMICS", ("static", "revert 0.95"))
-    monkeypatch.setattr(surrogate, "NOISE_VARS", (1e-3, 1e-1))
-    monkeypatch.setattr(surrogate, "_TERMS", 20)
-    monkeypatch.setattr(surrogate, "_FREQUENCIES", 24)
+    """Eight experts instead of eighty, of few features: `test_ensemble_surrogate` has all of them."""
+    monkeypatch.setattr(ensemble_surrogate, "LENGTHSCALES", (0.1, 0.3))
+    monkeypatch.setattr(ensemble_surrogate, "DYNAMICS", ("static", "revert 0.95"))
+    monkeypatch.setattr(ensemble_surrogate, "NOISE_VARS", (1e-3, 1e-1))
+    monkeypatch.setattr(ensemble_surrogate, "_TERMS", 20)
+    monkeypatch.setattr(ensemble_surrogate, "_FREQUENCIES", 24)
 
 
 def new(method: str, space: Any = PROBLEM.space, **arguments: Any) -> TimeVaryingOptimizer:
@@ -180,9 +180,9 @@ def test_what_counts_little_is_let_go_of(unchecked):
     for method, arguments in (("tv-gp-ucb", {"eps": 0.3}), ("w-gp-ucb", {"gamma": 0.7})):
         opt = new(method, hyperparameters=KNOWN, **arguments)
         play(opt, range(1, 61), answered=False)
-        used = opt._belief._used(opt._history, opt.hyperparameters)
+        used = opt._unit.surrogate._used(opt._unit.history, opt.hyperparameters)
         assert 15 < len(used.y) < 35
-        model, h = MODEL._replace(**arguments), opt._history
+        model, h = MODEL._replace(**arguments), opt._unit.history
         seen = [Seen(*row, False) for row in zip(h.U, h.y, h.times, h.at_step, strict=True)]
         clock = {"step": 60, "time": 60.0, "next_time": 61.0, "delta": 0.05, "bound": 1.0}
         at_mean, above = (upper_bounds(method, model, seen, GRID, beta=beta, **clock) for beta in (0.0, 1.0))
@@ -346,7 +346,7 @@ def test_a_mixed_space_a_budget_and_known_hyperparameters_come_back(tmp_path):
     opt.save(tmp_path)
     again = TimeVaryingOptimizer.load(tmp_path)
     assert again.space == opt.space
-    assert again._price == opt._price != FIRST_PRICE
+    assert again._unit.price == opt._unit.price != FIRST_PRICE
     for _ in range(3):
         x, X = opt.ask(), opt.queries()
         assert (again.ask(), again.queries()) == (x, X)
@@ -502,7 +502,7 @@ def test_what_is_told_wrongly_changes_nothing(unchecked):
     def look(opt: TimeVaryingOptimizer) -> tuple[Any, ...]:
         opt = copy.deepcopy(opt)
         X = [fine] if opt.space.names else [[0.5, 0.5]]
-        return *opt.predict(X), opt.ask(), opt.queries(), opt.steps, opt._history.time, opt.skipped_answers
+        return *opt.predict(X), opt.ask(), opt.queries(), opt.steps, opt._unit.history.time, opt.skipped_answers
 
     for opt, x, y, t, message in (
         (plain, [0.5], 1.0, None, r"x: expected 2 numbers, one per parameter, got shape \(1,\)"),
@@ -652,8 +652,8 @@ def is_valid(x: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_optimum_of_a_mixed_space_is_found(method, unchecked, monkeypatch):
-    monkeypatch.setattr(surrogate, "LENGTHSCALES", (0.2, 0.4))
-    monkeypatch.setattr(surrogate, "_FREQUENCIES", 64)
+    monkeypatch.setattr(ensemble_surrogate, "LENGTHSCALES", (0.2, 0.4))
+    monkeypatch.setattr(ensemble_surrogate, "_FREQUENCIES", 64)
     monkeypatch.setattr(acquisition, "POINTS", 128)
     rng = np.random.default_rng(2)
 
@@ -688,11 +688,11 @@ def test_no_more_is_kept_than_the_memory(method, unchecked):
     opt = new(method, memory=12, query_rule="random")
     for t in range(1, 31):
         play(opt, [t], answered=t % 2 == 0)
-        h = opt._history
+        h = opt._unit.history
         rows = len(h.y)
         assert rows <= 12
         assert len(h.locations) <= 12
-        assert len(opt._failures.U) == 0
+        assert len(opt._unit.failures.U) == 0
         assert {len(a) for a in (h.U, h.times, h.at_step, h.answer)} == {rows}
     assert rows == 12
     assert np.all(np.diff(h.times) >= 0.0)
@@ -706,7 +706,7 @@ def test_past_inputs_are_distinct_and_the_newest():
         opt.ask()
         opt.tell(x, 1.0)
     wanted = [13, 14, 15, 16, 17, 18, 12, 5, 19]
-    held = [int(np.argmin(np.abs(GRID - u))) for u in opt._history.locations]
+    held = [int(np.argmin(np.abs(GRID - u))) for u in opt._unit.history.locations]
     assert held[-9:] == wanted
     assert len(held) == len(set(held)) == 10
 
@@ -729,7 +729,7 @@ def test_the_work_of_a_step_does_not_grow(method, most, monkeypatch, unchecked):
             rows.append(len(U))
             super().__init__(kernel, hyper, U, *rest)
 
-    monkeypatch.setattr(belief, "Posterior", Counted)
+    monkeypatch.setattr(gaussian_surrogate, "Posterior", Counted)
     opt = new(method, num_queries=6, window=7, eps=0.3, gamma=0.7, hyperparameters=KNOWN, query_rule="random")
     play(opt, range(1, 31))
     early = max(rows)
@@ -764,7 +764,7 @@ def test_a_gaussian_process_compiles_nothing(method, unchecked):
 def test_the_ensemble_compiles_nothing_once_it_has_begun(unchecked):
     opt = new("ensemble", Candidates(np.linspace(-50.0, 50.0, 41)[:, None]), num_queries=3, query_rule="random")
     play(opt, range(1, 19))
-    assert opt._belief._count > 64
+    assert opt._unit.surrogate._count > 64
     COMPILED.clear()
     rng = np.random.default_rng(0)
     for t in range(19, 201):
@@ -776,5 +776,5 @@ def test_the_ensemble_compiles_nothing_once_it_has_begun(unchecked):
     opt.recommend()
     for size in (0, 1, 2, 7, 30, 41):  # among them such as have not been seen before
         assert len(opt.predict(opt.space.points[:size])[0]) == size
-    assert opt._belief._count > 1000
+    assert opt._unit.surrogate._count > 1000
     assert COMPILED == []

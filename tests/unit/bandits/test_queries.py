@@ -13,13 +13,13 @@ from streamgp.bandits import Box, Budget, Candidates, Choice, Integer, Real, Tim
 from streamgp.bandits.problems import MovingBump
 from streamgp.bandits.queries import (
     FIRST_PRICE,
-    at_random,
-    check_number,
-    dense_points,
-    maximisers,
-    most_telling,
-    number_of_queries,
-    past_inputs,
+    check_query_count,
+    choose_maximisers,
+    choose_most_informative,
+    choose_past_inputs,
+    draw_dense_points,
+    draw_uniformly,
+    queries_in_step,
     spread_evenly,
 )
 from streamgp.bandits.regression import KERNELS, Hyperparameters, Posterior
@@ -128,14 +128,14 @@ def test_every_rule_asks_for_as_many_points_of_the_space(rule, space):
 
 
 def test_random_points_are_uniform():
-    U = at_random(LINE, 4000, rng())
+    U = draw_uniformly(LINE, 4000, rng())
     assert U.shape == (4000, 1)
     counts = np.histogram(U, 10, (0.0, 1.0))[0]
     assert np.all(np.abs(counts - 400) < 4.5 * np.sqrt(400 * 0.9))
-    rows, counts = np.unique(at_random(STATIONS, 3000, rng()), axis=0, return_counts=True)
+    rows, counts = np.unique(draw_uniformly(STATIONS, 3000, rng()), axis=0, return_counts=True)
     assert len(rows) == 30
     assert np.all(np.abs(counts - 100) < 4.5 * np.sqrt(100))
-    kinds = np.unique(at_random(MIXED, 3000, rng())[:, 2:], axis=0, return_counts=True)[1]
+    kinds = np.unique(draw_uniformly(MIXED, 3000, rng())[:, 2:], axis=0, return_counts=True)[1]
     assert np.all(np.abs(kinds - 1000) < 4.5 * np.sqrt(1000 * 2 / 3))
 
 
@@ -144,14 +144,14 @@ def test_past_inputs_have_the_greatest_determinant_one_by_one():
     K = k(locations, locations)
     starts = set()
     for seed in range(12):
-        chosen = past_inputs(locations, KERNEL, HYPER, 5, 0, rng(seed))
+        chosen = choose_past_inputs(locations, KERNEL, HYPER, 5, 0, rng(seed))
         S = [int(np.flatnonzero(locations[:, 0] == u)[0]) for u in chosen[:, 0]]
         starts.add(S[0])
         for m in range(1, 5):
             dets = [0.0 if j in S[:m] else np.linalg.det(K[np.ix_([*S[:m], j], [*S[:m], j])]) for j in range(11)]
             assert dets[S[m]] >= max(dets) * (1.0 - 1e-9)
     assert len(starts) > 4  # all variances are equal: any may be the first
-    swapped = [np.sort(past_inputs(locations, KERNEL, HYPER, 5, 200, rng(seed)), axis=0) for seed in range(3)]
+    swapped = [np.sort(choose_past_inputs(locations, KERNEL, HYPER, 5, 200, rng(seed)), axis=0) for seed in range(3)]
     assert all(len(np.unique(U)) == 5 and np.all(np.isin(U, locations)) for U in swapped)
     assert np.any(swapped[0] != swapped[1]) or np.any(swapped[0] != swapped[2])
 
@@ -159,14 +159,14 @@ def test_past_inputs_have_the_greatest_determinant_one_by_one():
 def test_past_inputs_that_say_nothing_new_are_left_out():
     close = np.array([[0.2], [0.2 + 1e-9], [0.8], [0.8 + 1e-9], [0.8 - 1e-9]])
     for swaps in (0, 20):
-        chosen = past_inputs(close, KERNEL, HYPER, 5, swaps, rng())
+        chosen = choose_past_inputs(close, KERNEL, HYPER, 5, swaps, rng())
         assert np.unique(np.round(chosen, 6)).tolist() == [0.2, 0.8]
         assert len(chosen) == 2
-    assert len(past_inputs(close, KERNEL, HYPER, 0, 0, rng())) == 0
+    assert len(choose_past_inputs(close, KERNEL, HYPER, 0, 0, rng())) == 0
 
 
 def test_most_telling_points_gain_most_one_after_the_other():
-    chosen, gains = most_telling(POINTS, posterior(), NOISE_VAR, 8, rng())
+    chosen, gains = choose_most_informative(POINTS, posterior(), NOISE_VAR, 8, rng())
     cov = moments(*observed())[1]
 
     def gain(S: list[int]) -> float:
@@ -180,12 +180,12 @@ def test_most_telling_points_gain_most_one_after_the_other():
         assert_allclose(gains[m], each[S[m]], rtol=1e-8)
     assert len(set(S)) == 8
     assert np.all(np.diff(gains) < 0.0)
-    assert len(most_telling(POINTS, posterior(), NOISE_VAR, 99, rng())[0]) == len(POINTS)
+    assert len(choose_most_informative(POINTS, posterior(), NOISE_VAR, 99, rng())[0]) == len(POINTS)
 
 
 @pytest.mark.parametrize("factor", [0.0, 1.0, 4.0])
 def test_maximisers_are_those_of_refits_with_their_own_means(factor):
-    chosen = maximisers(POINTS, posterior(), NOISE_VAR, factor, 10)
+    chosen = choose_maximisers(POINTS, posterior(), NOISE_VAR, factor, 10)
     U, y, noise_vars = observed()
     left = list(range(len(POINTS)))
     for u in chosen:
@@ -196,7 +196,7 @@ def test_maximisers_are_those_of_refits_with_their_own_means(factor):
         left.remove(i)
         U, y = np.append(U, POINTS[i : i + 1], axis=0), np.append(y, mean[i])
         noise_vars = np.append(noise_vars, NOISE_VAR)
-    assert len(maximisers(POINTS, posterior(), NOISE_VAR, factor, 99)) == len(POINTS)
+    assert len(choose_maximisers(POINTS, posterior(), NOISE_VAR, factor, 99)) == len(POINTS)
 
 
 def test_a_temporal_kernel_keeps_both_rules_exact():
@@ -207,14 +207,14 @@ def test_a_temporal_kernel_keeps_both_rules_exact():
     fading = Posterior(KERNEL, HYPER, U, y, noise_vars, decay, now)
     inverse, cross = np.linalg.inv(k(U, U) * decay + np.diag(noise_vars)), k(U, POINTS) * now[:, None]
     mean, cov = 1.0 + cross.T @ inverse @ (y - 1.0), k(POINTS, POINTS) - cross.T @ inverse @ cross
-    first = maximisers(POINTS, fading, NOISE_VAR, 2.0, 2)
+    first = choose_maximisers(POINTS, fading, NOISE_VAR, 2.0, 2)
     i = int(np.argmax(mean + 2.0 * np.sqrt(np.diag(cov))))
     assert first[0] == POINTS[i]
     left = np.diag(cov) - cov[i] ** 2 / (cov[i, i] + NOISE_VAR)
     bounds = mean + 2.0 * np.sqrt(left)
     bounds[i] = -np.inf
     assert first[1] == POINTS[np.argmax(bounds)]
-    assert most_telling(POINTS, fading, NOISE_VAR, 1, rng())[0][0] == POINTS[np.argmax(np.diag(cov))]
+    assert choose_most_informative(POINTS, fading, NOISE_VAR, 1, rng())[0][0] == POINTS[np.argmax(np.diag(cov))]
 
 
 def test_an_optimiser_looks_for_queries_among_what_it_knew_before_answers():
@@ -242,8 +242,8 @@ def test_an_optimiser_looks_for_queries_among_what_it_knew_before_answers():
 
 
 def test_dense_points_are_all_candidates_or_many():
-    assert_array_equal(dense_points(STATIONS, rng()), STATIONS.unit)
-    U = dense_points(MIXED, rng())
+    assert_array_equal(draw_dense_points(STATIONS, rng()), STATIONS.unit)
+    U = draw_dense_points(MIXED, rng())
     assert len(U) == 256
     assert_allclose(MIXED.snap(U), U, atol=1e-12)
 
@@ -252,15 +252,15 @@ def test_dense_points_are_all_candidates_or_many():
 
 
 def test_numbers_of_queries(unchecked):
-    assert [number_of_queries("6 log t", t) for t in (0, 1, 2, 3, 10, 500)] == [0, 0, 5, 7, 14, 38]
-    assert [number_of_queries("2.5 log t", t) for t in (1, 2, 100)] == [0, 2, 12]
-    assert [number_of_queries(7, t) for t in (1, 100)] == [7, 7]
-    assert number_of_queries(Budget(1.5, 3.0), 9) == 5
+    assert [queries_in_step("6 log t", t) for t in (0, 1, 2, 3, 10, 500)] == [0, 0, 5, 7, 14, 38]
+    assert [queries_in_step("2.5 log t", t) for t in (1, 2, 100)] == [0, 2, 12]
+    assert [queries_in_step(7, t) for t in (1, 100)] == [7, 7]
+    assert queries_in_step(Budget(1.5, 3.0), 9) == 5
     for wrong in (-1, 1.5, True, "log t", "6 log T", "6logt", "-1 log t", None):
         with pytest.raises(ValueError, match=r"^num_queries: expected a whole number of at least zero"):
-            check_number(wrong, "grid")
+            check_query_count(wrong, "grid")
     with pytest.raises(ValueError, match="expected a Budget with query_rule='domain' alone, got 'past'"):
-        check_number(Budget(1.0), "past")
+        check_query_count(Budget(1.0), "past")
     for arguments in ((0.0,), (-1.0,), (float("inf"),), (1.0, 0.5), (float("nan"),)):
         with pytest.raises(ValueError, match=r"^Budget: expected per_step > 0 and burst >= 1, got "):
             Budget(*arguments)
@@ -294,7 +294,7 @@ def test_a_budget_is_spent_and_kept_to(per_step, burst, unchecked):
     for t in range(1, 301):
         x = opt.ask()
         opt.tell(x, float(problem.value(opt.space.encode(x)[None], t)[0] + 0.1 * noise.normal()))
-        price.append(opt._price)
+        price.append(opt._unit.price)
         X = opt.queries()
         asked.append(len(X))
         opt.answer(X, problem.value(opt.space.encode_all(X), t) + 0.1 * noise.normal(size=len(X)))

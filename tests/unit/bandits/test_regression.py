@@ -118,7 +118,7 @@ def test_many_points_are_gone_through_in_parts(monkeypatch):
     V = np.random.default_rng(1).uniform(size=(11, 2))
     whole = posterior.at(V)
     for at_once in (1, 3 * 28, 11 * 28):  # fewer differences than a point has, three points, all
-        monkeypatch.setattr("streamgp.bandits.regression._AT_ONCE", at_once)
+        monkeypatch.setattr("streamgp.bandits.regression._MAX_DIFFERENCES", at_once)
         assert_allclose(posterior.at(V), whole, rtol=1e-13)
     assert [len(each) for each in posterior.at(np.zeros((0, 2)))] == [0, 0]
 

@@ -256,6 +256,7 @@ def test_good_rows_before_a_bad_one_are_given_whatever_the_chunk(tmp_path: Path)
         assert given_rows == list(range(10))
 
 
+@pytest.mark.process
 def test_standard_input() -> None:
     code = (
         "from streamgp.data import open_rows\n"
@@ -313,6 +314,7 @@ def test_memory_is_bounded(tmp_path: Path, kind: str, count: int) -> None:
     assert peak < 2e6
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of resident memory is read from /proc")
 def test_resident_memory_is_bounded_for_parquet(tmp_path: Path) -> None:
     """2 million rows of 10 columns, 160 MB as floats, raise the peak by less than 60 MB."""

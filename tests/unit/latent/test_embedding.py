@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from streamgp.bases import Fourier
 from streamgp.filters.kalman import FilterState
-from streamgp.latent.embedding import Rows, complete_rows, embed, log_joint, observed_rows
+from streamgp.latent.embedding import ObservedRows, embed, expand_log_joint, summarise_complete, summarise_gappy
 from streamgp.numerics.linalg import solve_small
 
 F, D, E = 12, 2, 7
@@ -41,8 +41,8 @@ def test_value_and_gradient_are_those_of_the_textbook(missing):
     basis, state, Y, x = problem()
     seen = np.random.default_rng(1).random(Y.shape) < 0.6 if missing else np.ones(Y.shape, bool)
     whole, marked = jnp.asarray(np.where(seen, Y, np.nan)), jnp.asarray(seen)
-    rows = observed_rows(state, whole, marked) if missing else complete_rows(state, whole)
-    found = log_joint(basis, state, jnp.asarray(NOISE), rows, jnp.asarray(x))
+    rows = summarise_gappy(state, whole, marked) if missing else summarise_complete(state, whole)
+    found = expand_log_joint(basis, state, jnp.asarray(NOISE), rows, jnp.asarray(x))
     for i, row in enumerate(Y):
         value, gradient = jax.value_and_grad(lambda at, i=i, row=row: textbook(basis, state, row, seen[i], at))(
             jnp.asarray(x[i])
@@ -57,7 +57,7 @@ def test_gauss_newton_is_the_curvature_where_all_fits():
     basis, state, _, x = problem()
     state = FilterState(state.mean, jnp.zeros_like(state.cov))
     Y = basis(jnp.asarray(x)) @ state.mean
-    found = log_joint(basis, state, jnp.asarray(NOISE), complete_rows(state, Y), jnp.asarray(x))
+    found = expand_log_joint(basis, state, jnp.asarray(NOISE), summarise_complete(state, Y), jnp.asarray(x))
     for i in range(len(x)):
         exact = -jax.hessian(lambda at, i=i: textbook(basis, state, Y[i], True, at))(jnp.asarray(x[i]))
         assert_allclose(found.curvature[i], exact, rtol=1e-8)
@@ -67,12 +67,12 @@ def test_an_embedding_never_ends_below_its_start_and_reaches_a_peak():
     basis, state, Y, _ = problem(2, 40)
     rng = np.random.default_rng(3)
     starts = jnp.asarray(rng.normal(size=(40, 3, D)) * 3.0)
-    rows = complete_rows(state, jnp.asarray(Y))
+    rows = summarise_complete(state, jnp.asarray(Y))
     x, value, _ = embed(basis, state, jnp.asarray(NOISE), rows, starts)
     for s in range(3):
-        before = log_joint(basis, state, jnp.asarray(NOISE), rows, starts[:, s]).value
+        before = expand_log_joint(basis, state, jnp.asarray(NOISE), rows, starts[:, s]).value
         assert (np.asarray(value) >= np.asarray(before)).all()
-    end = log_joint(basis, state, jnp.asarray(NOISE), rows, x)
+    end = expand_log_joint(basis, state, jnp.asarray(NOISE), rows, x)
     assert_allclose(end.value, value, rtol=1e-12)
     steps = np.linalg.solve(np.asarray(end.curvature), np.asarray(end.gradient)[:, :, None])
     assert np.median(np.abs(steps)) < 1e-4
@@ -81,8 +81,8 @@ def test_an_embedding_never_ends_below_its_start_and_reaches_a_peak():
 
 def test_rows_that_are_no_numbers_stay_where_they_start():
     basis, state, Y, x = problem()
-    rows = complete_rows(state, jnp.asarray(Y))
-    broken = Rows(rows.linear * jnp.nan, rows.squares, rows.gram, rows.count)
+    rows = summarise_complete(state, jnp.asarray(Y))
+    broken = ObservedRows(rows.linear * jnp.nan, rows.squares, rows.gram, rows.count)
     stayed, *_ = embed(basis, state, jnp.asarray(NOISE), broken, jnp.asarray(x)[:, None, :])
     assert_allclose(stayed, x)
 
@@ -102,17 +102,19 @@ def test_log_density_is_the_integral_over_places_where_a_row_tells_its_place():
     wide = FilterState(jnp.asarray(rng.normal(size=(state.mean.shape[0], 30))), 1e-4 * state.cov)
     x = rng.normal(size=(5, D))
     Y = np.asarray(basis(jnp.asarray(x))) @ np.asarray(wide.mean) + np.sqrt(NOISE) * rng.normal(size=(5, 30))
-    rows = complete_rows(wide, jnp.asarray(Y))
+    rows = summarise_complete(wide, jnp.asarray(Y))
     found = embed(basis, wide, jnp.asarray(NOISE), rows, jnp.asarray(x)[:, None, :])
-    assert_allclose(found.precision, log_joint(basis, wide, jnp.asarray(NOISE), rows, found.places).curvature)
+    assert_allclose(
+        found.precision, expand_log_joint(basis, wide, jnp.asarray(NOISE), rows, found.coordinates).curvature
+    )
     std = np.sqrt(np.stack([np.diag(np.linalg.inv(each)) for each in np.asarray(found.precision)]))
     steps = np.linspace(-6.0, 6.0, 61)
     offsets = np.stack(np.meshgrid(*[steps] * D), axis=-1).reshape(-1, D)
     for i in range(5):
-        at = np.asarray(found.places[i]) + offsets * std[i]
+        at = np.asarray(found.coordinates[i]) + offsets * std[i]
         one = jax.tree.map(lambda a, i=i: a[i : i + 1] if a.ndim != 2 or len(a) == 5 else a, rows)
-        many = Rows(*(jnp.repeat(a, len(at), axis=0) if len(a) == 1 else a for a in one))
-        value = np.asarray(log_joint(basis, wide, jnp.asarray(NOISE), many, jnp.asarray(at)).value)
+        many = ObservedRows(*(jnp.repeat(a, len(at), axis=0) if len(a) == 1 else a for a in one))
+        value = np.asarray(expand_log_joint(basis, wide, jnp.asarray(NOISE), many, jnp.asarray(at)).value)
         cell = np.prod((steps[1] - steps[0]) * std[i])
         assert_allclose(found.log_density[i], np.logaddexp.reduce(value) + np.log(cell), atol=0.5)
         mass = np.exp(value - np.logaddexp.reduce(value))

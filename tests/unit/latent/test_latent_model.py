@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal
 
 from streamgp.bases import Fourier
 from streamgp.filters.dynamics import Dynamics, mean_reverting, random_walk, static
-from streamgp.latent import LENGTHSCALES, LatentEnsemble, fit_places, principal_places
+from streamgp.latent import LENGTHSCALES, LatentEnsemble, fit_coordinates, principal_coordinates
 from streamgp.models.expert import Expert
 from streamgp.weights import BMA, fixed_share
 
@@ -168,12 +168,12 @@ def test_places_of_the_warm_up_gain_and_are_near_the_truth():
     mixing = rng.normal(size=(2, 90))
     Y = np.tanh(truth @ mixing) + 0.05 * rng.normal(size=(60, 90))
     Y -= Y.mean(axis=0)
-    start = principal_places(Y, 2)
-    few = fit_places(1.0, Y, start, static(), jax.random.key(0), num_features=40, steps=1)
-    found = fit_places(1.0, Y, start, static(), jax.random.key(0), num_features=40)
+    start = principal_coordinates(Y, 2)
+    few = fit_coordinates(1.0, Y, start, static(), jax.random.key(0), num_features=40, steps=1)
+    found = fit_coordinates(1.0, Y, start, static(), jax.random.key(0), num_features=40)
     assert found.log_joint > few.log_joint + 10.0
     # The joint density, with the columns as they are.
-    expert, X = found.expert, np.asarray(found.places)
+    expert, X = found.expert, np.asarray(found.coordinates)
     Phi = np.asarray(expert.basis(jnp.asarray(X)))
     explained = float(expert.noise_var) * 88 / 90  # without what the places' own fit takes from the noise
     cov = float(expert.prior_var) * Phi @ Phi.T + explained * np.eye(60)

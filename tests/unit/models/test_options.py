@@ -15,7 +15,7 @@ from streamgp.app.commands.declared import parsed, with_model_options
 from streamgp.bases import BASES as REGISTERED_BASES
 from streamgp.data.targets import TASKS as TARGET_TASKS
 from streamgp.models import options
-from streamgp.models.families import BASES
+from streamgp.models.families import FAMILIES
 from streamgp.models.option import Option
 from streamgp.models.options import OPTIONS, options_of
 from streamgp.models.presets import MULTIKERNEL, PRESETS, SPARSE
@@ -82,7 +82,7 @@ def test_a_docstring_explains_every_parameter(estimator: str):
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-@pytest.mark.parametrize("family", BASES, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_the_models_that_take_an_option_are_those_declared(family: Any, name: str):
     option = OPTIONS[name]
     for task in family.tasks:
@@ -103,7 +103,7 @@ def test_an_option_that_is_not_declared_is_refused():
 @pytest.fixture
 def further(monkeypatch: pytest.MonkeyPatch) -> Option:
     """An option that is added to the declaration, and to nothing else."""
-    option = replace(OPTIONS["steps"], name="hops", families=options.BASES, estimators=options.ESTIMATORS)
+    option = replace(OPTIONS["steps"], name="hops", families=options.FAMILIES, estimators=options.ESTIMATORS)
     option = replace(option, help="How far it hops.", low=3, sets="steps", command=True)
     monkeypatch.setitem(OPTIONS, "hops", option)
     return option
@@ -148,7 +148,7 @@ def test_a_parameter_of_an_estimator_is_checked(further: Option):
 
 def test_the_declared_names_are_those_that_there_are():
     assert tuple(REGISTERED_BASES) == options.BASES
-    assert tuple(family.name for family in BASES) == options.BASES
+    assert tuple(family.name for family in FAMILIES) == options.FAMILIES
     assert ("auto", *options.TASKS) == TARGET_TASKS
     assert {spec.learner for spec in PRESETS.values()} == {None, *MULTIKERNEL, *SPARSE}
     for name in PRESETS:

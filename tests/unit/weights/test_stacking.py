@@ -18,7 +18,7 @@ from oracles.stacking_loop import (
 )
 from streamgp import StreamingGPRegressor
 from streamgp.filters.noise import CONSTANT_NOISE
-from streamgp.models.gaussian.delayed_feedback import Judged, Waiting, judge
+from streamgp.models.gaussian.delayed_feedback import PendingForecasts, ScoringState, learn_from_targets
 from streamgp.models.registry import make_spec
 from streamgp.weights import BMA, DMA, ExponentiatedGradient, NewtonStep, SoftBayes, WeightRule
 from streamgp.weights.by_name import make_rule
@@ -342,10 +342,10 @@ def test_a_block_of_rows_keeps_one_matrix_of_the_newton_step(horizon):
 
     def learn(state, loc, y):
         gap, mask = jnp.ones(n), jnp.ones(n, bool)
-        return judge(rule, CONSTANT_NOISE, state, loc, jnp.ones_like(loc), y, mask, gap)
+        return learn_from_targets(rule, CONSTANT_NOISE, state, loc, jnp.ones_like(loc), y, mask, gap)
 
-    waiting = Waiting.nothing(horizon, experts, 1, None) if horizon else None
-    state = Judged(rule.init(jnp.full(experts, -np.log(experts))), None, waiting)
+    pending = PendingForecasts.empty(horizon, experts, 1, None) if horizon else None
+    state = ScoringState(rule.init(jnp.full(experts, -np.log(experts))), None, pending)
     compiled = jax.jit(learn).lower(state, jnp.zeros((n, experts, 1)), jnp.zeros((n, 1))).compile()
     memory = compiled.memory_analysis()
     assert memory is not None

@@ -1,4 +1,4 @@
-"""What the report of an embedding shows: maps of its rows, of what is known where, and the rows that were unusual."""
+"""The report of an embedding: maps of its rows and of the uncertainty, and the rows that were unusual."""
 
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ from streamgp.app import wording
 from streamgp.app.outputs import write_aside
 from streamgp.latent import LatentLearner
 
-DRAWN = 3_000  # rows of a map
-GRID = 60  # places on each side of the map of uncertainty
+MAX_DRAWN = 3_000  # rows of a map
+GRID = 60  # points on each side of the map of uncertainty
 BINS = 200  # of the chart along the stream
 UNUSUAL = 10  # rows listed
 
@@ -31,8 +31,8 @@ def write_page(directory: Path, metrics: dict[str, Any], learner: LatentLearner)
         raise ImportError('The report needs matplotlib and jinja2: pip install "streamgp[plots]".') from error
     frame = pl.read_parquet(directory / "embedding.parquet")
     names = [f"z{i + 1}" for i in range(metrics["components"])]
-    shown = frame[:: max(1, -(-len(frame) // DRAWN))]
-    places = shown.select(names[:2] if len(names) > 1 else ["row", "z1"]).to_numpy()
+    shown = frame[:: max(1, -(-len(frame) // MAX_DRAWN))]
+    coordinates = shown.select(names[:2] if len(names) > 1 else ["row", "z1"]).to_numpy()
     axes = names[:2] if len(names) > 1 else ["row of the file", "z1"]
     groups, legend, others = _groups(maps, shown, metrics)
     page = templating.render(
@@ -43,10 +43,10 @@ def write_page(directory: Path, metrics: dict[str, Any], learner: LatentLearner)
         headline=_headline(metrics),
         axes=axes,
         drawn=len(shown),
-        scatter_chart=maps.scatter([(colour, places[rows]) for colour, rows in groups], axes),
+        scatter_chart=maps.scatter([(colour, coordinates[rows]) for colour, rows in groups], axes),
         legend=legend,
         others=others,
-        uncertainty_chart=_uncertainty(maps, learner, places, axes) if len(names) == 2 else None,
+        uncertainty_chart=_uncertainty(maps, learner, coordinates, axes) if len(names) == 2 else None,
         density_chart=_density(figures, frame, metrics),
         unusual=frame.drop_nulls("log_density").sort("log_density")[:UNUSUAL].to_dicts(),
     )
@@ -55,22 +55,24 @@ def write_page(directory: Path, metrics: dict[str, Any], learner: LatentLearner)
 
 
 def _headline(metrics: dict[str, Any]) -> str:
-    rows, entries = wording.plural(metrics["rows"], "row"), wording.plural(len(metrics["features"]), "number")
+    rows, columns = wording.plural(metrics["rows"], "row"), wording.plural(len(metrics["features"]), "number")
     into = "one coordinate" if metrics["components"] == 1 else f"{metrics['components']} coordinates"
     error = metrics["neighbour_error"]
-    told = "" if error is None else f"; {wording.share(1.0 - error['embedding'])} lie next to a row of their label"
-    return f"{rows} of {entries} each in {into}{told}."
+    neighbours = (
+        "" if error is None else f"; {wording.share(1.0 - error['embedding'])} lie next to a row of their label"
+    )
+    return f"{rows} of {columns} each in {into}{neighbours}."
 
 
 def _groups(maps: Any, shown: pl.DataFrame, metrics: dict[str, Any]) -> tuple[list, list, int]:
-    """Rows by colour: by their label, or shaded by it where it is a number of many values; and the legend."""
+    """Group rows by colour: by their label, or shaded by it where it is a number of many values; with the legend."""
     if metrics["label"] is None:
         return [("model", np.arange(len(shown)))], [], 0
     labels = shown["label"].to_numpy()
     if metrics["label_is_a_number"]:
         return _shaded(maps, shown["label"].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy())
-    there = np.unique(labels[labels != ""])
-    by_size = sorted(there.tolist(), key=lambda name: -np.sum(labels == name))
+    present = np.unique(labels[labels != ""])
+    by_size = sorted(present.tolist(), key=lambda name: -np.sum(labels == name))
     named = sorted(by_size[: len(maps.COLOURS)], key=_by_number)
     rest = np.flatnonzero(~np.isin(labels, named))
     groups = [("others", rest)] * bool(len(rest))
@@ -87,7 +89,7 @@ def _by_number(name: str) -> tuple[float, str]:
 
 
 def _shaded(maps: Any, numbers: np.ndarray) -> tuple[list, list, int]:
-    """A number of many values: five colours for as many fifths of the rows."""
+    """Shade by a number of many values: five colours for as many fifths of the rows."""
     finite = np.isfinite(numbers)
     ends = np.quantile(numbers[finite], np.linspace(0.0, 1.0, len(maps.SHADES) + 1))
     which = np.clip(np.searchsorted(ends, numbers, side="right") - 1, 0, len(maps.SHADES) - 1)
@@ -101,19 +103,19 @@ def _shaded(maps: Any, numbers: np.ndarray) -> tuple[list, list, int]:
     return groups, legend, len(rest)
 
 
-def _uncertainty(maps: Any, learner: LatentLearner, places: np.ndarray, axes: list[str]) -> str:
-    """Standard deviation of a row at each place, in units of the least."""
-    low, high = np.quantile(places, (0.005, 0.995), axis=0)
-    room = 0.3 * np.maximum(high - low, 1e-12)
-    x, y = (np.linspace(low[i] - room[i], high[i] + room[i], GRID) for i in (0, 1))
+def _uncertainty(maps: Any, learner: LatentLearner, coordinates: np.ndarray, axes: list[str]) -> str:
+    """Draw the standard deviation of a row at each point of a grid, in units of the least."""
+    low, high = np.quantile(coordinates, (0.005, 0.995), axis=0)
+    margin = 0.3 * np.maximum(high - low, 1e-12)
+    x, y = (np.linspace(low[i] - margin[i], high[i] + margin[i], GRID) for i in (0, 1))
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     _, var = learner.reconstruct(grid)
     std = np.sqrt(np.nanmean(var, axis=1)).reshape(GRID, GRID)
-    return maps.uncertainty(x, y, std / std.min(), places, axes)
+    return maps.uncertainty(x, y, std / std.min(), coordinates, axes)
 
 
 def _density(figures: Any, frame: pl.DataFrame, metrics: dict[str, Any]) -> str | None:
-    """Mean log density of neighbouring rows along the stream."""
+    """Draw the mean log density of neighbouring rows along the stream."""
     later = frame.drop_nulls("log_density")
     if not len(later):
         return None

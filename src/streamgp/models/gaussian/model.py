@@ -23,40 +23,19 @@ from streamgp.filters.engine.blocks import Group, group_by_shape, in_blocks, num
 from streamgp.filters.engine.clock import advance, elapsed
 from streamgp.filters.engine.sharding import Sharded
 from streamgp.filters.kalman import ExpertVariances, Predicted, prior_state
-from streamgp.filters.noise import CONSTANT_NOISE, NoiseKinds, NoiseState
+from streamgp.filters.noise import CONSTANT_NOISE, NoiseKinds
 from streamgp.models.expert import Expert
-from streamgp.models.gaussian.delayed_feedback import Judged, Waiting, judge, only_finite, with_noise
+from streamgp.models.gaussian.delayed_feedback import (
+    PendingForecasts,
+    ScoringState,
+    add_noise,
+    drop_non_finite,
+    learn_from_targets,
+)
+from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics.standardise import Standardiser
-from streamgp.weights import Mixture, WeightRule
-
-
-@register
-class EnsembleState(eqx.Module):
-    """Belief of every filter (of each group a `FilterState`, or a `Sharded`), weights, clock, level of the noise.
-
-    `waiting` holds the forecasts that have not been judged yet, where the ensemble forecasts several rows ahead;
-    `levels` the counts of `streamgp.core.recalibration`, where the ensemble is recalibrated.
-    """
-
-    filters: tuple[Any, ...]
-    weights: Any
-    last_time: Float[AnyArray, ""]
-    noise: NoiseState | None = None
-    waiting: Waiting | None = None
-    levels: Float[AnyArray, "e j"] | None = None
-
-    def shard(self, devices: Sequence[Any]) -> "EnsembleState":
-        """The same state with the experts sharded over JAX's `devices`: `update` and `predict` then run there.
-
-        With `jax.devices()` after `jax.distributed.initialize` these are the devices of all hosts; each process then
-        makes the same calls with the same rows. A checkpoint holds the unsharded state.
-        """
-        return replace(self, filters=sharding.shard(self.filters, devices))
-
-    def unsharded(self) -> "EnsembleState":
-        """The same state with the beliefs of all experts in this process' memory."""
-        filters = tuple(b.unsharded() if isinstance(b, Sharded) else b for b in self.filters)
-        return replace(self, filters=filters)
+from streamgp.weights import WeightRule
+from streamgp.weights.experts import expert_weights, prior_weights, rule_weights
 
 
 @register
@@ -64,7 +43,7 @@ class Ensemble(StreamModel):
     """A mixture of streaming experts.
 
     Build it with `ensemble`. Experts keep the order in which they were given, whatever their grouping. Where noise
-    adapts, each of them is a filter that stands for several experts side by side, one for each kind of noise.
+    adapts, each of them is a filter that serves several experts, one for each kind of noise.
     """
 
     takes_extra_variance: ClassVar[bool] = True
@@ -84,16 +63,16 @@ class Ensemble(StreamModel):
 
     @property
     def num_experts(self) -> int:
-        """K, the number of experts: filters times kinds of noise."""
+        """Return K, the number of experts: filters times kinds of noise."""
         return len(self.order) * len(self.noise.discounts)
 
     @property
     def _shapes(self) -> list[tuple[int, ...]]:
-        """(G, R) of every group."""
+        """Return (G, R) of every group."""
         return [group.noise.prior_var.shape for group in self.groups]
 
     def init(self, key: Key[Array, ""], horizon: int = 0) -> EnsembleState:
-        """Every expert at its prior, weights at theirs, to forecast `horizon` rows ahead; `key` is not used."""
+        """Return the prior state, to forecast `horizon` rows ahead; `key` is not used."""
         prior_vars = [group.noise.prior_var for group in self.groups]
         if cpu.supports(self.log_prior, *prior_vars):
             prior_vars = cpu.as_numpy(prior_vars)  # in NumPy nothing is compiled
@@ -101,36 +80,37 @@ class Ensemble(StreamModel):
             prior_state(num_features(group), self.num_outputs, prior_var, self.guarded)
             for group, prior_var in zip(self.groups, prior_vars, strict=True)
         ]
-        nothing = np.full((), np.nan, self.time_unit.dtype)
+        no_time = np.full((), np.nan, self.time_unit.dtype)
         noise = self.noise.init(len(self.order), self.num_outputs) if self.noise.adapt else None
-        waiting = Waiting.nothing(horizon, len(self.order), self.num_outputs, noise) if horizon else None
+        pending = PendingForecasts.empty(horizon, len(self.order), self.num_outputs, noise) if horizon else None
         levels = recalibration.start(self.num_outputs) if self.recalibrated else None
-        state = EnsembleState(tuple(filters), self.rule.init(self.log_prior), nothing, noise, waiting, levels)
+        state = EnsembleState(tuple(filters), self.rule.init(self.log_prior), no_time, noise, pending, levels)
         return replace(state, filters=self._engine(state)[1])
 
     def expert_weights(self, state: EnsembleState) -> Float[np.ndarray, " k"]:
-        """How much each expert counts in the next row."""
-        return np.exp(np.asarray(self.rule.predict(state.weights)))
+        """Return the weight of each expert in the next row."""
+        return expert_weights(self.rule, state.weights)
 
-    def with_prior_weights(self, state: EnsembleState, opinion: Float[AnyArray, " k"] | None) -> EnsembleState:
-        """The state with the weights of its experts at their prior, whose logarithm `opinion` is added to."""
-        prior = self.log_prior if opinion is None else jax.nn.log_softmax(self.log_prior + opinion)
-        return replace(state, weights=self.rule.init(prior))
+    def with_prior_weights(
+        self, state: EnsembleState, prior_log_weights: Float[AnyArray, " k"] | None
+    ) -> EnsembleState:
+        """Return the state with the weights at their prior, to whose logarithm `prior_log_weights` are added."""
+        return replace(state, weights=prior_weights(self.rule, self.log_prior, prior_log_weights))
 
     def single_row(self, inputs: Standardiser, targets: Standardiser, trim: float) -> Any:
-        """What predicts and learns rows that come singly, in the units of the data."""
-        from streamgp.models.gaussian.single_row import RowWise  # which needs this module
+        """Return what predicts and learns one row at a time, in the units of the data."""
+        from streamgp.models.gaussian.single_row import SingleRow  # which imports this module
 
-        return RowWise(self, inputs, targets, trim)
+        return SingleRow(self, inputs, targets, trim)
 
     def rule_weights(self, state: EnsembleState) -> dict[str, float]:
-        """How much each of several weight rules counts for the next row, by name; empty where there is one."""
-        return self.rule.rule_weights(state.weights) if isinstance(self.rule, Mixture) else {}
+        """Return the weight of each of several weight rules for the next row, by name; empty where there is one."""
+        return rule_weights(self.rule, state.weights)
 
     def _engine(self, state: EnsembleState, *rows: Any) -> tuple[ModuleType | None, tuple]:
-        """What runs the filters, and the beliefs as it takes them; None: one program of XLA, on one device.
+        """Return the engine that runs the filters, and the beliefs as it takes them; None: one XLA program.
 
-        Where nobody has chosen, a CPU's threads are fastest for what they can take; several devices share the rest.
+        Unless the user has chosen, a CPU's threads are fastest for what they support; several devices share the rest.
         """
         filters = state.filters
         if any(isinstance(a, Tracer) for a in jax.tree.leaves((self, state, rows))):
@@ -157,39 +137,39 @@ class Ensemble(StreamModel):
         if engine is None:
             return self._predict_compiled(state, X, times, extra)
         X, last_time, times = cpu.as_numpy((X, state.last_time, times))
-        tau = elapsed(self.time_unit, last_time, X, times, _horizon(state))
+        tau = elapsed(self.time_unit, last_time, X, times, state.horizon)
         parts = engine.predict_groups(self.groups, filters, X, tau)
-        return self._mix(_judged(state), parts, tau, extra)
+        return self._mix(state.scoring, parts, tau, extra)
 
     @eqx.filter_jit
     def _predict_compiled(
         self, state: EnsembleState, X: AnyArray, times: AnyArray | None, extra: AnyArray | None
     ) -> Predictive:
-        tau = elapsed(self.time_unit, state.last_time, X, times, _horizon(state))
+        tau = elapsed(self.time_unit, state.last_time, X, times, state.horizon)
         platform = jax.default_backend()
         groups = zip(self.groups, state.unsharded().filters, strict=True)
         parts = [xla.predict_group(group, beliefs, X, tau, platform) for group, beliefs in groups]
-        return self._mix(_judged(state), parts, tau, extra)
+        return self._mix(state.scoring, parts, tau, extra)
 
     @eqx.filter_jit
     def _mix(
         self,
-        known: Judged,
+        scoring: ScoringState,
         parts: list[Predicted],
         tau: AnyArray,
         extra: AnyArray | None,
     ) -> Predictive:
-        for_all = jax.tree.map(lambda a: jnp.asarray(a)[None], known.noise)
+        for_all = jax.tree.map(lambda a: jnp.asarray(a)[None], scoring.noise)
         loc, var, _ = self._collect(parts)
         if extra is not None:
             var = var + jnp.asarray(extra)[:, None, None]
-        loc, var, dof = with_noise(self.noise, for_all, loc, var, tau)
-        log_weights = jnp.broadcast_to(self.rule.predict(known.weights)[None], loc.shape[:2])
+        loc, var, dof = add_noise(self.noise, for_all, loc, var, tau)
+        log_weights = jnp.broadcast_to(self.rule.predict(scoring.weights)[None], loc.shape[:2])
         shares = None
-        if known.levels is not None:
-            shares = recalibration.shares(jnp.asarray(known.levels))
+        if scoring.levels is not None:
+            shares = recalibration.shares(jnp.asarray(scoring.levels))
             shares = jnp.broadcast_to(shares, (len(loc), *shares.shape))
-        return Predictive(*only_finite(log_weights, loc, var), dof, recalibration=shares)
+        return Predictive(*drop_non_finite(log_weights, loc, var), dof, recalibration=shares)
 
     def update(
         self,
@@ -206,11 +186,11 @@ class Ensemble(StreamModel):
         Rows with a false `mask` change nothing; their entry in the returned prediction is NaN. The noise of a row
         may have an `extra` variance, with which it is predicted and learnt.
 
-        A state with a horizon h needs for each row the inputs of the row that is h rows `later`. What is returned is
-        then the forecast of each of those, as `predict` gives it once the row itself is learnt. It is by such
-        forecasts, when their targets arrive, that the weights and the noise learn.
+        A state with a horizon h needs for each row the inputs of the row that is h rows `later`. The forecast of each
+        of those is then returned, as `predict` gives it once the row itself is learnt. The weights and the noise
+        learn from such forecasts when their targets arrive.
         """
-        if (later is None) != (state.waiting is None):
+        if (later is None) != (state.pending is None):
             raise ValueError("update: expected inputs of `later` rows with a state that has a horizon, and only then")
         mask = jnp.ones(X.shape[0], bool) if mask is None else mask
         engine, filters = self._engine(state, X, y)
@@ -219,11 +199,11 @@ class Ensemble(StreamModel):
         X, y, seen, last_time, times, extra = cpu.as_numpy((X, y, mask, state.last_time, times, extra))
         clock, last_time = advance(self.time_unit, last_time, seen, times)
         live = np.asarray(self._live(state.weights))
-        blocks = in_blocks(X, y, seen, clock, later, _horizon(state), extra)
+        blocks = in_blocks(X, y, seen, clock, later, state.horizon, extra)
         alive = split_by_group(live, self.order, self._shapes)
         filters, parts, outside = engine.update_groups(self.groups, filters, blocks, alive)
-        learnt, info = self._learn_weights(_judged(state), parts, outside, y, seen, clock)
-        return _state(filters, learnt, np.asarray(last_time)), info
+        scoring, info = self._learn_weights(state.scoring, parts, outside, y, seen, clock)
+        return EnsembleState.of(filters, scoring, np.asarray(last_time)), info
 
     @eqx.filter_jit
     def _update_compiled(
@@ -237,7 +217,7 @@ class Ensemble(StreamModel):
         extra: AnyArray | None = None,
     ) -> tuple[EnsembleState, Info]:
         clock, last_time = advance(self.time_unit, state.last_time, mask, times)
-        blocks = in_blocks(X, y, mask, clock, later, _horizon(state), extra)
+        blocks = in_blocks(X, y, mask, clock, later, state.horizon, extra)
         live: list = [None] * len(self.groups)
         if self.rule.shuts_down:
             live = split_by_group(self._live(state.weights), self.order, self._shapes)
@@ -247,33 +227,33 @@ class Ensemble(StreamModel):
         ]
         filters, parts, outside = zip(*runs, strict=True)
         anywhere = jnp.stack(outside).any(0)
-        learnt, info = self._learn_weights(_judged(state), list(parts), anywhere, y, mask, clock)
-        return _state(filters, learnt, last_time), info
+        scoring, info = self._learn_weights(state.scoring, list(parts), anywhere, y, mask, clock)
+        return EnsembleState.of(filters, scoring, last_time), info
 
     def _live(self, weights: Any) -> Bool[AnyArray, " filters"]:
-        """Which filters still have an expert with weight."""
+        """Return which filters still have an expert with weight."""
         if not self.rule.shuts_down:
             return np.ones(len(self.order), bool)
         return jnp.isfinite(self.rule.predict(weights)).reshape(len(self.order), -1).any(axis=1)
 
     @eqx.filter_jit
     def _learn_weights(
-        self, judged: Judged, parts: list, outside: AnyArray, y: AnyArray, mask: AnyArray, clock: AnyArray
-    ) -> tuple[Judged, Info]:
-        """Weigh every row's predictions by what the rows before it taught, and learn from its own."""
+        self, scoring: ScoringState, parts: list, outside: AnyArray, y: AnyArray, mask: AnyArray, clock: AnyArray
+    ) -> tuple[ScoringState, Info]:
+        """Weigh every row's predictions by the rows before it, and learn from its target."""
         n = y.shape[0]
         loc, var, is_outlier = self._collect([_join(part, n) for part in parts])
-        learnt, predictive, rules, flagged = judge(
-            self.rule, self.noise, judged, loc, var, y, mask, jnp.diff(clock, prepend=0.0), is_outlier
+        scoring, predictive, rules, flagged = learn_from_targets(
+            self.rule, self.noise, scoring, loc, var, y, mask, jnp.diff(clock, prepend=0.0), is_outlier
         )
         non_finite = ~jnp.isfinite(var).all(2) & mask[:, None]
         flagged = None if flagged is None else flagged & mask
-        return learnt, Info(predictive, jnp.asarray(outside[:n] & mask), rules, None, flagged, non_finite)
+        return scoring, Info(predictive, jnp.asarray(outside[:n] & mask), rules, None, flagged, non_finite)
 
     def _collect(
         self, parts: list[Predicted]
     ) -> tuple[Float[Array, "n k e"], Float[Array, "n k e"], Bool[Array, "n k"] | None]:
-        """Predictions of all groups, [G, R, n, E] and [G, R, n], as [n, K, E] in the order given by the user."""
+        """Join predictions of all groups, [G, R, n, E] and [G, R, n], to [n, K, E] in the order given by the user."""
         back = np.argsort(np.asarray(self.order))
 
         def in_order(*each: AnyArray) -> Array:
@@ -283,24 +263,12 @@ class Ensemble(StreamModel):
         return loc, jnp.broadcast_to(var[:, :, None], loc.shape), is_outlier
 
 
-def _judged(state: EnsembleState) -> Judged:
-    return Judged(state.weights, state.noise, state.waiting, state.levels)
-
-
-def _state(filters: Sequence[Any], judged: Judged, last_time: AnyArray) -> EnsembleState:
-    return EnsembleState(tuple(filters), judged.weights, last_time, judged.noise, judged.waiting, judged.levels)
-
-
-def _horizon(state: EnsembleState) -> int:
-    return 0 if state.waiting is None else state.waiting.horizon
-
-
 def _arrays(state: EnsembleState) -> list:
     return [a for beliefs in state.filters for a in (beliefs.mean, beliefs.cov)]
 
 
 def _join(part: Predicted, n: int) -> Predicted:
-    """Blocks as rows again, without the filling."""
+    """Join blocks to rows, without the padding."""
     return jax.tree.map(lambda a: a.reshape(*a.shape[:2], -1, *a.shape[4:])[:, :, :n], part)
 
 
@@ -330,8 +298,8 @@ def ensemble(
     time_unit
         The length of one time step, for streams with time stamps.
     kinds
-        Kinds of noise, constant by default. Each of `experts` then stands for one expert of each kind, side by side:
-        the rule and `log_prior` count them all.
+        Kinds of noise, constant by default. Each of `experts` then serves as one expert of each kind: the rule and
+        `log_prior` count them all.
     guarded
         Whether every filter has a guard against outliers (see `streamgp.filters.guard`).
     recalibrated

@@ -26,10 +26,11 @@ from streamgp.likelihoods import Categorical, LatentPredictive, Likelihood, ceil
 from streamgp.likelihoods.ceiling import Ceiling
 from streamgp.numerics.batching import COMPILED_BATCH_SIZES
 from streamgp.weights import Mixture, WeightRule, scan_rule
+from streamgp.weights.experts import expert_weights, prior_weights, rule_weights
 
-# Rows of a block: its steps cost its square each, which is much for small experts (docs/labels.md).
+# Rows of a block: its steps cost its square each, which is expensive for small experts (docs/labels.md).
 SHORT, LONG = 8, 32
-LARGE = 200  # coefficients of an expert from which on long blocks are better
+LARGE = 200  # coefficients of an expert from which on long blocks are faster
 
 
 class GeneralisedExpert(eqx.Module):
@@ -53,14 +54,14 @@ class GeneralisedGroup(eqx.Module):
 
     @property
     def num_features(self) -> int:
-        """F, of every basis of the group."""
+        """Return F, the number of features of every basis of the group."""
         rows = jnp.zeros((1, self.basis.num_inputs))
         return jax.eval_shape(lambda b: b(rows), member(self.basis, 0)).shape[1]
 
 
 @register
 class GeneralisedState(eqx.Module):
-    """Belief of every expert, a stack for each group; the weights; the clock; of counts, how large they may be."""
+    """Belief of every expert, a stack for each group; the weights; the clock; for counts, how large they may be."""
 
     filters: tuple[FilterState, ...]
     weights: Any
@@ -94,29 +95,30 @@ class GeneralisedEnsemble(StreamModel):
 
     @property
     def num_experts(self) -> int:
-        """K, the number of experts."""
+        """Return K, the number of experts."""
         return len(self.order)
 
     @property
     def batch_sizes(self) -> tuple[int, ...]:
-        """Every size is a program that takes seconds to compile."""
+        """Return the sizes of batches; few, since each is a program that takes seconds to compile."""
         return COMPILED_BATCH_SIZES
 
     def expert_weights(self, state: GeneralisedState) -> Float[np.ndarray, " k"]:
-        """How much each expert counts in the next row."""
-        return np.exp(np.asarray(self.rule.predict(state.weights)))
+        """Return the weight of each expert in the next row."""
+        return expert_weights(self.rule, state.weights)
 
-    def with_prior_weights(self, state: GeneralisedState, opinion: Float[AnyArray, " k"] | None) -> GeneralisedState:
-        """The state with the weights of its experts at their prior, whose logarithm `opinion` is added to."""
-        prior = self.log_prior if opinion is None else jax.nn.log_softmax(self.log_prior + opinion)
-        return replace(state, weights=self.rule.init(prior))
+    def with_prior_weights(
+        self, state: GeneralisedState, prior_log_weights: Float[AnyArray, " k"] | None
+    ) -> GeneralisedState:
+        """Return the state with the weights at their prior, to whose logarithm `prior_log_weights` are added."""
+        return replace(state, weights=prior_weights(self.rule, self.log_prior, prior_log_weights))
 
     def rule_weights(self, state: GeneralisedState) -> dict[str, float]:
-        """How much each of several weight rules counts for the next row, by name; empty where there is one."""
-        return self.rule.rule_weights(state.weights) if isinstance(self.rule, Mixture) else {}
+        """Return the weight of each of several weight rules for the next row, by name; empty where there is one."""
+        return rule_weights(self.rule, state.weights)
 
     def init(self, key: Key[Array, ""], horizon: int = 0) -> GeneralisedState:
-        """Every expert at its prior, weights at theirs; `key` is not used."""
+        """Return the prior state; `key` is not used."""
         if horizon:
             raise ValueError(f"horizon: expected 0, since labels and counts are not forecast ahead, got {horizon}")
         filters = tuple(
@@ -165,7 +167,7 @@ class GeneralisedEnsemble(StreamModel):
     ) -> tuple[GeneralisedState, Info]:
         """Learn from the rows in order and return the one-step-ahead prediction of each.
 
-        Rows with a false `mask` change nothing; their entry in the returned prediction means nothing. Rows whose
+        Rows with a false `mask` change nothing; their entry in the returned prediction has no meaning. Rows whose
         target is NaN are predicted, and time passes, but nothing is learnt.
         """
         n = X.shape[0]
@@ -189,29 +191,29 @@ class GeneralisedEnsemble(StreamModel):
             for group, beliefs, alive in zip(self.groups, state.filters, live, strict=True)
         ]
         filters, parts, outside = zip(*runs, strict=True)
-        unfilled = [tuple(a[:, :, :n] for a in part) for part in parts]
-        predictive = self._mix(jnp.zeros(self.num_experts), unfilled, n)
+        unpadded = [tuple(a[:, :, :n] for a in part) for part in parts]
+        predictive = self._mix(jnp.zeros(self.num_experts), unpadded, n)
         if limits is not None:
             predictive = ceiling.bounded(predictive, limits)
         log_density = predictive.component_log_density(y)
-        weights, known = scan_rule(self.rule, state.weights, log_density, learnt)
-        predictive = replace(predictive, log_weights=jax.vmap(self.rule.predict)(known))
-        rules = jnp.exp(known.log_weights) if isinstance(self.rule, Mixture) else None
+        weights, before = scan_rule(self.rule, state.weights, log_density, learnt)
+        predictive = replace(predictive, log_weights=jax.vmap(self.rule.predict)(before))
+        rules = jnp.exp(before.log_weights) if isinstance(self.rule, Mixture) else None
         anywhere = jnp.stack(outside).any(0)[:n] & mask
         return GeneralisedState(tuple(filters), weights, last_time, top), Info(predictive, anywhere, rules)
 
     def add_class(
         self, state: GeneralisedState, num_classes: int, rows: int
     ) -> tuple["GeneralisedEnsemble", GeneralisedState]:
-        """The model and its state with one class more than `num_classes`, after so many `rows`.
+        """Return the model and its state with one class more than `num_classes`, after so many `rows`.
 
-        Its latent values are at their prior, and its intercept says that it has come half a time in all rows. Where
-        there is room for it, only the intercept changes.
+        The latent values of the class are at their prior, and its intercept is that of a class seen half a time in
+        all rows. Where the likelihood has a spare class, only the intercept changes.
         """
         likelihoods = jax.vmap(jax.vmap(lambda likelihood: likelihood.with_class(num_classes, rows)))
-        room = self.groups[0].likelihood
-        assert isinstance(room, Categorical)
-        if num_classes < room.num_classes:
+        likelihood = self.groups[0].likelihood
+        assert isinstance(likelihood, Categorical)
+        if num_classes < likelihood.num_classes:
             groups = tuple(replace(group, likelihood=likelihoods(group.likelihood)) for group in self.groups)
             return replace(self, groups=groups), state
         groups, filters = [], []
@@ -225,12 +227,12 @@ class GeneralisedEnsemble(StreamModel):
         return replace(self, groups=tuple(groups)), replace(state, filters=tuple(filters))
 
     def _split(self, X: AnyArray) -> tuple[Array, Float[Array, " n"]]:
-        """The inputs, and what is added to the latent values."""
+        """Split X into the inputs and the offset of the latent values."""
         X = jnp.asarray(X)
         return (X[:, :-1], X[:, -1]) if self.offset else (X, jnp.zeros(X.shape[0], X.dtype))
 
     def _mix(self, log_weights: Float[Array, " k"], parts: Sequence[tuple], n: int) -> LatentPredictive:
-        """Predictions of all groups, (G, R, n, ...) each, as (n, K, ...) in the order given by the user."""
+        """Mix predictions of all groups, (G, R, n, ...) each, as (n, K, ...) in the order given by the user."""
         back = np.argsort(np.asarray(self.order))
 
         def in_order(*each: Array) -> Array:
@@ -245,9 +247,9 @@ class GeneralisedEnsemble(StreamModel):
 def _update_group(
     group: GeneralisedGroup, beliefs: FilterState, blocks: Any, live: Bool[Array, "g r"] | None
 ) -> tuple[FilterState, tuple[Array, Array], Bool[Array, " rows"]]:
-    """Run the experts over the blocks, side by side; those that are not `live` keep their beliefs.
+    """Run all experts over the blocks at once; those that are not `live` keep their beliefs.
 
-    The steps of a row are many small operations: done for all experts at once they cost little more than for one.
+    The steps of a row are many small operations: for all experts at once they cost little more than for one.
     """
     C, (y, offset, learnt) = group.likelihood.num_latents, jnp.moveaxis(blocks.y, -1, 0)
 
@@ -296,7 +298,7 @@ def generalised_ensemble(
     offset
         Whether X has a last column that is added to the latent values.
     highest
-        Of counts, the largest rate believed at the start; None: any count is believed.
+        For counts, the largest rate believed at the start; None: any count is believed.
     """
     if not experts:
         raise ValueError("generalised_ensemble: expected at least one expert, got none")

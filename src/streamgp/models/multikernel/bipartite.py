@@ -1,4 +1,4 @@
-"""OMKL-GF: every row a few kernels, drawn by how they have done (Ghari and Shen 2020)."""
+"""OMKL-GF: a few kernels at every row, drawn by their past losses (Ghari and Shen 2020)."""
 
 import equinox as eqx
 import jax
@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from streamgp.checkpoint.encoding import register
-from streamgp.models.multikernel.experts import FeatureBank, Told, learnt, normalised
+from streamgp.models.multikernel.experts import FeatureBank, Prediction, normalise, take_step
 from streamgp.models.multikernel.losses import Loss
 from streamgp.models.multikernel.rates import Rate
 
@@ -37,9 +37,9 @@ class OMKLGF(eqx.Module):
     exploration
         xi_t.
     nodes, draws
-        J and M; with one node the draw of the node is no draw.
+        J and M; with one node there is no draw of a node.
     clip
-        What q is at least where losses are divided by it.
+        Lower bound of q where losses are divided by it.
     plain_steps
         Whether gradient steps take the losses as they are, and only weights divide them, as in the authors' script.
     """
@@ -57,15 +57,15 @@ class OMKLGF(eqx.Module):
     weights_after: bool = eqx.field(static=True, default=False)
 
     def init(self, key: Key[Array, ""]) -> BipartiteState:
-        """All coefficients zero, all kernels equal; `key` decides the draws."""
+        """Return the state before any row: coefficients zero, equal weights; `key` decides the draws."""
         n, dtype = self.bank.num_kernels, self.bank.frequencies.dtype
         theta = jnp.zeros((n, self.bank.num_features, self.loss.num_functions), dtype)
         return BipartiteState(theta, jnp.full(n, -jnp.log(n), dtype), jnp.zeros((), int), jax.random.key_data(key))
 
-    def rows(
+    def prepare_rows(
         self, state: BipartiteState, X: Float[Array, "n d"], steps: Int[Array, " n"]
     ) -> tuple[Float[Array, "n d"], Float[Array, "n j m k"], Float[Array, "n j"]]:
-        """What does not depend on the targets: the inputs, and Gumbel noise that decides the draws of each step."""
+        """Return what does not depend on the targets: the inputs, and Gumbel noise that decides the draws."""
         key = jax.random.wrap_key_data(state.key)
         shape = (self.nodes, self.draws, self.bank.num_kernels)
 
@@ -75,28 +75,28 @@ class OMKLGF(eqx.Module):
 
         return X, *jax.vmap(noise)(steps)
 
-    def ahead(self, state: BipartiteState, row: tuple[Array, Array, Array]) -> Told:
+    def predict(self, state: BipartiteState, row: tuple[Array, Array, Array]) -> Prediction:
         """Predict one row by the kernels drawn."""
         which, first, _ = self._draw(state, row)
         return self._evaluate(state, row[0], which, first)[0]
 
     def step(
         self, state: BipartiteState, row: tuple[Array, Array, Array], y: Float[Array, " e"]
-    ) -> tuple[BipartiteState, Told]:
-        """Predict one row, then one step of the kernels that did, and of their weights."""
+    ) -> tuple[BipartiteState, Prediction]:
+        """Predict one row, then take a step of the kernels that were drawn, and of their weights."""
         which, first, q = self._draw(state, row)
-        told, z, each = self._evaluate(state, row[0], which, first)
+        prediction, z, each = self._evaluate(state, row[0], which, first)
         t = state.t + 1
         eta, observed = self.rate(t), jnp.maximum(q[which], self.clip)
         steps, bounds = eta if self.plain_steps else eta / observed, (self.penalty, self.radius, self.weights_after)
         # A kernel drawn twice gets the same new coefficients twice.
-        after, loss = learnt(self.loss, state.theta[which], z, each, y, steps, *bounds)
+        after, loss = take_step(self.loss, state.theta[which], z, each, y, steps, *bounds)
         lost = eta * 0.5 ** (self.nodes.bit_length() - 1) * loss / observed
         log_w = state.log_w.at[which].add(jnp.where(first, -lost, 0.0))
-        return BipartiteState(state.theta.at[which].set(after), normalised(log_w), t, state.key), told
+        return BipartiteState(state.theta.at[which].set(after), normalise(log_w), t, state.key), prediction
 
     def _draw(self, state: BipartiteState, row: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        """The kernels of the node drawn (M), which of them come for the first time, and q of all kernels."""
+        """Draw the kernels of a node (M); also return which of them are no repetition, and q of all kernels."""
         _, noise, node_noise = row
         n, xi = self.bank.num_kernels, self.exploration(state.t + 1)
         powers = xi ** jnp.arange(1, self.nodes + 1)[:, None]
@@ -110,8 +110,10 @@ class OMKLGF(eqx.Module):
         q = of_node @ -jnp.expm1(self.draws * jnp.log1p(-jnp.minimum(p, 1.0 - 1e-16)))
         return which, ~earlier, q
 
-    def _evaluate(self, state: BipartiteState, x: Array, which: Array, first: Array) -> tuple[Told, Array, Array]:
-        share = jnp.exp(normalised(jnp.where(first, state.log_w[which], -jnp.inf)))
+    def _evaluate(
+        self, state: BipartiteState, x: Array, which: Array, first: Array
+    ) -> tuple[Prediction, Array, Array]:
+        share = jnp.exp(normalise(jnp.where(first, state.log_w[which], -jnp.inf)))
         z = self.bank.of(x, which)
         each = jnp.einsum("kf,kfc->kc", z, state.theta[which])
-        return Told(share @ each, jnp.zeros_like(state.log_w).at[which].add(share)), z, each
+        return Prediction(share @ each, jnp.zeros_like(state.log_w).at[which].add(share)), z, each

@@ -1,4 +1,4 @@
-"""What the online learners of many kernels share: random features, gradient steps, weights in logarithms."""
+"""Parts of every online learner of many kernels: random features, gradient steps, weights in logarithms."""
 
 from typing import NamedTuple
 
@@ -25,25 +25,25 @@ class FeatureBank(eqx.Module):
 
     @property
     def num_kernels(self) -> int:
-        """N."""
+        """Return N."""
         return self.frequencies.shape[0]
 
     @property
     def num_features(self) -> int:
-        """F, of each kernel."""
+        """Return F, the number of features of each kernel."""
         return 2 * self.frequencies.shape[1]
 
     @property
     def num_inputs(self) -> int:
-        """d."""
+        """Return d."""
         return self.frequencies.shape[2]
 
     def __call__(self, X: Float[AnyArray, "rows d"]) -> Float[Array, "rows n f"]:
-        """The features of all kernels."""
+        """Compute the features of all kernels."""
         return self._of(jnp.einsum("rd,nmd->rnm", X, self.frequencies))
 
     def of(self, x: Float[Array, " d"], which: Int[Array, " k"]) -> Float[Array, "k f"]:
-        """The features of some kernels at one row; the work is theirs alone."""
+        """Compute the features of some kernels at one row, and of no others."""
         return self._of(self.frequencies[which] @ x)
 
     def _of(self, angle: Float[Array, "*n m"]) -> Float[Array, "*n f"]:
@@ -57,7 +57,7 @@ def draw_features(
     key: Key[Array, ""],
     method: SamplingMethod = "monte-carlo",
 ) -> FeatureBank:
-    """num_features // 2 frequencies of each kernel, drawn independently (Rahimi and Recht 2007)."""
+    """Draw num_features // 2 frequencies of each kernel, independently (Rahimi and Recht 2007)."""
     rng, pairs = numpy_generator(key), max(1, num_features // 2)
     drawn = [
         kernel.sample_frequencies(rng, pairs, dim, method) / scale
@@ -66,18 +66,18 @@ def draw_features(
     return FeatureBank(jnp.asarray(jnp.stack([jnp.asarray(w) for w in drawn])))
 
 
-class Told(NamedTuple):
-    """What a learner says of a row before its target comes.
+class Prediction(NamedTuple):
+    """The prediction of a row, made before its target is seen.
 
     Attributes
     ----------
-    f
-        The function values that it predicts.
+    values
+        The function values.
     weights
-        How much each kernel counts in them; zero for those that were not evaluated. They sum to one.
+        The weight of each kernel in them; zero for those that were not evaluated. They sum to one.
     """
 
-    f: Float[Array, " c"]
+    values: Float[Array, " c"]
     weights: Float[Array, " n"]
 
 
@@ -89,7 +89,7 @@ def descend(
     penalty: float,
     radius: float,
 ) -> Float[Array, "k f c"]:
-    """One gradient step of loss(theta'z) + penalty |theta|^2 for each kernel, projected to |theta| <= radius."""
+    """Take a gradient step of loss(theta'z) + penalty |theta|^2 for each kernel, projected to |theta| <= radius."""
     gradient = z[:, :, None] * slope[:, None, :] + 2.0 * penalty * theta
     theta = theta - jnp.broadcast_to(rate, theta.shape[:1])[:, None, None] * gradient
     if radius == float("inf"):
@@ -98,7 +98,7 @@ def descend(
     return theta * jnp.minimum(1.0, radius / jnp.maximum(size, radius * 1e-9))[:, None, None]
 
 
-def learnt(
+def take_step(
     loss: Loss,
     theta: Float[Array, "k f c"],
     z: Float[Array, "k f"],
@@ -109,20 +109,20 @@ def learnt(
     radius: float,
     weights_after: bool,
 ) -> tuple[Float[Array, "k f c"], Float[Array, " k"]]:
-    """The coefficients after a step (see `descend`), and the losses that weigh the kernels.
+    """Return the coefficients after a step (see `descend`), and the losses that weigh the kernels.
 
     `each` are the values theta'z; with `weights_after` the losses are those of the new coefficients.
     """
     new = descend(theta, z, jax.vmap(loss.gradient, (0, None))(each, y), rate, penalty, radius)
-    judged, values = (new, jnp.einsum("kf,kfc->kc", z, new)) if weights_after else (theta, each)
-    return new, jax.vmap(loss.value, (0, None))(values, y) + penalty * squared_norm(judged)
+    scored, values = (new, jnp.einsum("kf,kfc->kc", z, new)) if weights_after else (theta, each)
+    return new, jax.vmap(loss.value, (0, None))(values, y) + penalty * squared_norm(scored)
 
 
 def squared_norm(theta: Float[Array, "k f c"]) -> Float[Array, " k"]:
-    """|theta|^2 of each kernel."""
+    """Compute |theta|^2 of each kernel."""
     return jnp.sum(jnp.square(theta), axis=(1, 2))
 
 
-def normalised(log_weights: Float[Array, " k"]) -> Float[Array, " k"]:
-    """Log weights that sum to one in probability."""
+def normalise(log_weights: Float[Array, " k"]) -> Float[Array, " k"]:
+    """Normalise log weights so that the weights sum to one."""
     return log_softmax(log_weights)

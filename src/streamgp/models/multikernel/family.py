@@ -33,5 +33,5 @@ def fit(
     progress: Callable[[int, int], None] | None,
     provisional_expert: Any = None,
 ) -> FittedModel:
-    """Build the learner for such rows; nothing is fitted but the scale of the inputs."""
+    """Build the learner for such rows; only the scale of the inputs is fitted."""
     return FittedModel(*make_multikernel(spec, rows.X, rows.y, rows.num_classes, seed=seed))

@@ -1,8 +1,8 @@
 """A few kernels at a time, drawn by a graph: SFG-MKL and SFG-MKL-R (Ghari and Shen 2021).
 
-Kernels are the nodes of a graph, each with edges to those most like it. A node is drawn by how well the kernels
-behind it have done; only its neighbours are evaluated and learn, and what they lose is divided by the probability
-that they were.
+Kernels are the nodes of a graph, each with edges to those most similar to it. A node is drawn by the past losses of
+its neighbours; only these are evaluated and learn, and their losses are divided by the probability that they were
+evaluated.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from streamgp.checkpoint.encoding import register
-from streamgp.models.multikernel.experts import FeatureBank, Told, learnt, normalised
+from streamgp.models.multikernel.experts import FeatureBank, Prediction, normalise, take_step
 from streamgp.models.multikernel.graph import KernelDictionary, dominating_set, nearest_first, neighbours
 from streamgp.models.multikernel.losses import Loss
 from streamgp.models.multikernel.rates import Rate
 
-TOP = 10  # so many of the largest u make up the set that SFG-MKL-R explores, in the paper's experiments
+NUM_EXPLORED = 10  # so many of the largest u make up the set that SFG-MKL-R explores, in the paper's experiments
 
 
 @register
@@ -34,7 +34,7 @@ class FeedbackGraph(eqx.Module):
 
     @classmethod
     def of(cls, dictionary: KernelDictionary, dim: int, count: int) -> "FeedbackGraph":
-        """Edges from each kernel to the `count` most like it in `dim` inputs, itself included."""
+        """Build edges from each kernel to the `count` most similar ones in `dim` inputs, itself included."""
         out = neighbours(dictionary, dim, count)
         sees = np.zeros((len(out), len(out)))
         np.put_along_axis(sees, out, 1.0, axis=1)
@@ -66,12 +66,12 @@ class SFG(eqx.Module):
     bank, loss, rate, penalty, radius
         As in `Raker`.
     graph
-        Who is like whom.
+        The similarity graph of the kernels.
     exploration
         xi_t, the share of the draws that goes to the dominating set.
     refine
         Draw over kernels of no less than `least` of u in place of the dominating set, with an edge to each kernel
-        that none of them sees from the one among them most like it.
+        that none of them has an edge to, from the most similar one among them.
     least
         beta of SFG-MKL-R, a constant of at most 1/N (Theorem 4); None: so that it is the ten largest u, as in the
         paper's experiments.
@@ -79,9 +79,9 @@ class SFG(eqx.Module):
         From this row on the node of the largest u is taken, as in the paper's experiments; p and q, which the paper
         does not define then, stay those of the draw.
     stay_at
-        The node to take then, in place of that of the largest u.
+        The node to take from then on, in place of that of the largest u.
     clip
-        What q and p are at least where losses are divided by them; 0: as in the paper.
+        Lower bounds of q and p where losses are divided by them; 0: as in the paper.
     weights_after
         As in `Raker`.
     """
@@ -101,16 +101,16 @@ class SFG(eqx.Module):
     weights_after: bool = eqx.field(static=True, default=False)
 
     def init(self, key: Key[Array, ""]) -> FeedbackState:
-        """All coefficients zero, all kernels equal; `key` decides the draws."""
+        """Return the state before any row: coefficients zero, equal weights; `key` decides the draws."""
         n, dtype = self.bank.num_kernels, self.bank.frequencies.dtype
         theta = jnp.zeros((n, self.bank.num_features, self.loss.num_functions), dtype)
         equal = jnp.full(n, -jnp.log(n), dtype)
         return FeedbackState(theta, equal, equal, jnp.zeros((), int), jax.random.key_data(key))
 
-    def rows(
+    def prepare_rows(
         self, state: FeedbackState, X: Float[Array, "n d"], steps: Int[Array, " n"]
     ) -> tuple[Float[Array, "n d"], Float[Array, "n k"]]:
-        """What does not depend on the targets: the inputs, and Gumbel noise that decides the draw of each step."""
+        """Return what does not depend on the targets: the inputs, and Gumbel noise that decides the draws."""
         key = jax.random.wrap_key_data(state.key)
 
         def noise(step: Array) -> Array:
@@ -118,42 +118,42 @@ class SFG(eqx.Module):
 
         return X, jax.vmap(noise)(steps)
 
-    def ahead(self, state: FeedbackState, row: tuple[Float[Array, " d"], Float[Array, " k"]]) -> Told:
+    def predict(self, state: FeedbackState, row: tuple[Float[Array, " d"], Float[Array, " k"]]) -> Prediction:
         """Predict one row by the neighbours of the node drawn."""
         x, gumbel = row
         p, extra, nearest = self.draw_probabilities(state)
         node = self._draw(state, p, gumbel)
 
-        def predict(which: Array, chosen: Array | None) -> Told:
+        def predict(which: Array, chosen: Array | None) -> Prediction:
             return self._evaluate(state, x, which, chosen)[0]
 
         return self._by_neighbours(predict, node, extra & (nearest == node))
 
     def step(
         self, state: FeedbackState, row: tuple[Float[Array, " d"], Float[Array, " k"]], y: Float[Array, " e"]
-    ) -> tuple[FeedbackState, Told]:
-        """Predict one row, then one step of the kernels that did, and of the weights."""
+    ) -> tuple[FeedbackState, Prediction]:
+        """Predict one row, then take a step of the kernels that were evaluated, and of the weights."""
         x, gumbel = row
         p, extra, nearest = self.draw_probabilities(state)
         node, t = self._draw(state, p, gumbel), state.t + 1
         eta, (least_q, least_p) = self.rate(t), self.clip
         q = self.observed_probabilities(p, extra, nearest)
 
-        def learn(which: Array, chosen: Array | None) -> tuple[Told, Array, Array]:
-            told, z, each = self._evaluate(state, x, which, chosen)
+        def learn(which: Array, chosen: Array | None) -> tuple[Prediction, Array, Array]:
+            prediction, z, each = self._evaluate(state, x, which, chosen)
             importance = eta / jnp.maximum(q[which], least_q)
             importance = importance if chosen is None else jnp.where(chosen, importance, 0.0)
             bounds = self.penalty, self.radius, self.weights_after
-            after, loss = learnt(self.loss, state.theta[which], z, each, y, importance, *bounds)
-            return told, state.theta.at[which].set(after), state.log_w.at[which].add(-importance * loss)
+            after, loss = take_step(self.loss, state.theta[which], z, each, y, importance, *bounds)
+            return prediction, state.theta.at[which].set(after), state.log_w.at[which].add(-importance * loss)
 
-        told, theta, log_w = self._by_neighbours(learn, node, extra & (nearest == node))
-        mine = self.loss.value(told.f, y) / jnp.maximum(p[node], least_p)
-        log_u = normalised(state.log_u.at[node].add(-eta * mine))
-        return FeedbackState(theta, normalised(log_w), log_u, t, state.key), told
+        prediction, theta, log_w = self._by_neighbours(learn, node, extra & (nearest == node))
+        node_loss = self.loss.value(prediction.values, y) / jnp.maximum(p[node], least_p)
+        log_u = normalise(state.log_u.at[node].add(-eta * node_loss))
+        return FeedbackState(theta, normalise(log_w), log_u, t, state.key), prediction
 
     def draw_probabilities(self, state: FeedbackState) -> tuple[Array, Array, Array]:
-        """p of every node for the next row (Ghari and Shen 2021, Eq. 12), and the edges that refining adds.
+        """Compute p of every node for the next row (Ghari and Shen 2021, Eq. 12), and the edges that refining adds.
 
         These are one edge to each kernel of the second array, a mask, from the node that the third one names.
         """
@@ -163,7 +163,7 @@ class SFG(eqx.Module):
             explored, none = self.graph.dominating, jnp.zeros(n, bool)
             return (1.0 - xi) * u + xi * explored / explored.sum(), none, jnp.zeros(n, int)
         if self.least is None:
-            explored = u >= jax.lax.top_k(u, min(TOP, n))[0][-1]
+            explored = u >= jax.lax.top_k(u, min(NUM_EXPLORED, n))[0][-1]
         else:
             # Eq. 22; the largest u belongs to the set, since beta <= 1/N, however it was rounded.
             explored = ((1.0 - xi) * u >= self.least - xi / n) | (u == u.max())
@@ -173,7 +173,7 @@ class SFG(eqx.Module):
         return p, ~(seen | explored), nearest
 
     def observed_probabilities(self, p: Array, extra: Array, nearest: Array) -> Float[Array, " n"]:
-        """q, the probability that each kernel is evaluated: the sum of p over its in-neighbours."""
+        """Compute q, the probability that each kernel is evaluated: the sum of p over its in-neighbours."""
         q = p @ self.graph.sees
         return q + jnp.where(extra, p[nearest], 0.0) if self.refine else q
 
@@ -185,7 +185,7 @@ class SFG(eqx.Module):
         return jnp.argmax(score)
 
     def _by_neighbours(self, work: Callable[..., Any], node: Array, more: Array) -> Any:
-        """`work` on the out-neighbours of a node: a few, unless refining has given it `more`."""
+        """Do `work` on the out-neighbours of a node: a few, unless refining has given it `more`."""
         out = self.graph.out[node]
         if not self.refine:
             return work(out, None)
@@ -194,10 +194,10 @@ class SFG(eqx.Module):
 
     def _evaluate(
         self, state: FeedbackState, x: Array, which: Array, chosen: Array | None
-    ) -> tuple[Told, Array, Array]:
-        """What the `chosen` of some kernels (None: all of them) predict together; features and values of each."""
+    ) -> tuple[Prediction, Array, Array]:
+        """Predict by the `chosen` of some kernels (None: all of them); also return features and values of each."""
         log_w = state.log_w[which]
-        share = jnp.exp(normalised(log_w if chosen is None else jnp.where(chosen, log_w, -jnp.inf)))
+        share = jnp.exp(normalise(log_w if chosen is None else jnp.where(chosen, log_w, -jnp.inf)))
         z = self.bank.of(x, which)
         each = jnp.einsum("kf,kfc->kc", z, state.theta[which])
-        return Told(share @ each, jnp.zeros_like(state.log_w).at[which].add(share)), z, each
+        return Prediction(share @ each, jnp.zeros_like(state.log_w).at[which].add(share)), z, each

@@ -1,4 +1,4 @@
-"""Which kernels are alike, and which few of them see all the others: the feedback graph of Ghari and Shen (2021).
+"""Similarity of kernels, and few of them with edges to all others: the feedback graph of Ghari and Shen (2021).
 
 Kernels are compared by Delta(i, j), the integral of (k_i - k_j)^2 over R^d (their Eq. 7). It grows and shrinks like
 the d-th power of the lengthscales, so everything here is done in logarithms and relative to the kernel's own norm.
@@ -27,14 +27,14 @@ class KernelDictionary:
     Parameters
     ----------
     kernels
-        One for each lengthscale, or a single one for all.
+        A kernel for each lengthscale, or a single one for all.
     lengthscales
         Positive, in the units of the inputs.
 
     Raises
     ------
     ValueError
-        If there is none, if their numbers differ, or a lengthscale is not positive.
+        If there is no lengthscale, if the numbers differ, or if a lengthscale is not positive.
     """
 
     kernels: tuple[Kernel, ...]
@@ -56,12 +56,12 @@ class KernelDictionary:
 
 
 def squared_exponentials(lengthscales: Sequence[float]) -> KernelDictionary:
-    """A dictionary of squared-exponential kernels exp(-|r|^2 / (2 l^2))."""
+    """Return a dictionary of squared-exponential kernels exp(-|r|^2 / (2 l^2))."""
     return KernelDictionary((SquaredExponential(),), tuple(float(scale) for scale in lengthscales))
 
 
 def log_overlaps(dictionary: KernelDictionary, dim: int) -> Float[np.ndarray, "n n"]:
-    """log of the integral of k_i k_j over R^d, for all pairs: the diagonal has the squared norms.
+    """Compute the log of the integral of k_i k_j over R^d, for all pairs: the diagonal has the squared norms.
 
     Closed forms for two squared-exponential kernels, and for two Laplace kernels. Otherwise quadrature, to about
     1e-10: of the distance where both kernels depend on nothing else, of one coordinate where both are products over
@@ -81,7 +81,7 @@ def log_overlaps(dictionary: KernelDictionary, dim: int) -> Float[np.ndarray, "n
 
 
 def similarity(dictionary: KernelDictionary, dim: int) -> Float[np.ndarray, "n n"]:
-    """Delta(i, j), the integral of (k_i - k_j)^2 over R^d (Ghari and Shen 2021, Eq. 7), for all pairs.
+    """Compute Delta(i, j), the integral of (k_i - k_j)^2 over R^d (Ghari and Shen 2021, Eq. 7), for all pairs.
 
     Overflows to infinity where a double does; `neighbours` does not depend on it.
     """
@@ -94,7 +94,9 @@ def similarity(dictionary: KernelDictionary, dim: int) -> Float[np.ndarray, "n n
 
 
 def neighbours(dictionary: KernelDictionary, dim: int, count: int) -> Int[np.ndarray, "n m"]:
-    """The `count` kernels of smallest Delta(i, .) for each i, itself first: N_i^out (Ghari and Shen 2021, Eq. 11).
+    """Find the `count` kernels of smallest Delta(i, .) for each i, itself first.
+
+    They are N_i^out (Ghari and Shen 2021, Eq. 11).
 
     Ranked by (Delta(i, j) - |k_i|^2) / |k_i|^2 = r (1 - 2 c) with r the ratio of the squared norms and c the overlap
     over that of j, by its sign and then the log of its size: the same order, with no cancellation and no overflow.
@@ -111,29 +113,29 @@ def neighbours(dictionary: KernelDictionary, dim: int, count: int) -> Int[np.nda
 
 
 def nearest_first(dictionary: KernelDictionary, dim: int) -> Int[np.ndarray, "n n"]:
-    """For each kernel, the place of every other one in the order of their Delta: 0 for itself."""
+    """Return, for each kernel, the rank of every other one by Delta: 0 for itself."""
     return _ranks(log_overlaps(dictionary, dim))
 
 
 def dominating_set(out: Int[np.ndarray, "n m"]) -> Bool[np.ndarray, " n"]:
-    """Nodes of which every node is an out-neighbour, by Chvatal's greedy cover (1979).
+    """Find nodes of which every node is an out-neighbour, by Chvatal's greedy cover (1979).
 
-    Each time the node is taken that sees most of those not seen yet, the first of equals; they
-    are at most 1 + ln(M) times as many as need be.
+    Each step takes the node with edges to most of those not covered yet, the first of equals. The set is at most
+    1 + ln(M) times as large as the smallest one.
     """
     n = len(out)
     sees = np.zeros((n, n), bool)
     np.put_along_axis(sees, out, True, axis=1)
-    taken, unseen = np.zeros(n, bool), np.ones(n, bool)
-    while unseen.any():
-        best = int(np.argmax((sees & unseen).sum(1)))
+    taken, uncovered = np.zeros(n, bool), np.ones(n, bool)
+    while uncovered.any():
+        best = int(np.argmax((sees & uncovered).sum(1)))
         taken[best] = True
-        unseen &= ~sees[best]
+        uncovered &= ~sees[best]
     return taken
 
 
 def _ranks(overlaps: Float[np.ndarray, "n n"]) -> Int[np.ndarray, "n n"]:
-    """The place of j in the order of Delta(i, .)."""
+    """Return the rank of j by Delta(i, .)."""
     norms = np.diag(overlaps)
     twice = log(2.0) + overlaps - norms  # log(2 c), c = <k_i, k_j> / |k_j|^2
     sign = np.where(twice < 0.0, 1.0, -1.0)
@@ -150,7 +152,7 @@ def _ranks(overlaps: Float[np.ndarray, "n n"]) -> Int[np.ndarray, "n n"]:
 
 
 def _log_of_one_less(a: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
-    """log(1 - exp(a)) for a <= 0."""
+    """Compute log(1 - exp(a)) for a <= 0."""
     a = np.minimum(a, 0.0)
     return np.where(a > -log(2.0), np.log(-np.expm1(a)), np.log1p(-np.exp(a)))
 
@@ -178,7 +180,7 @@ def _is_product(kernel: Kernel) -> bool:
 
 
 def _log_radial(one: tuple[Kernel, float], other: tuple[Kernel, float], dim: int) -> float:
-    """log of the integral of r^(d-1) k_i(r) k_j(r) over r > 0, by the trapezoidal rule in log r."""
+    """Compute the log of the integral of r^(d-1) k_i(r) k_j(r) over r > 0, by the trapezoidal rule in log r."""
     log_r = _LOG_DISTANCE + log(min(one[1], other[1]))
     with np.errstate(divide="ignore", under="ignore"):
         values = [np.log(kernel.value(np.exp(log_r - log(scale))[:, None])) for kernel, scale in (one, other)]

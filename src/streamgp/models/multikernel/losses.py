@@ -1,4 +1,4 @@
-"""What a prediction costs: convex losses of the predicted function values, with their gradients."""
+"""Convex losses of the predicted function values, with their gradients."""
 
 import equinox as eqx
 import jax
@@ -17,15 +17,15 @@ class SquaredLoss(eqx.Module):
 
     @property
     def num_functions(self) -> int:
-        """How many functions each kernel learns."""
+        """Return the number of functions that each kernel learns."""
         return self.num_outputs
 
     def value(self, f: Float[Array, " c"], y: Float[Array, " e"]) -> Float[Array, ""]:
-        """The loss of predicting f where y came."""
+        """Compute the loss of the prediction f for the target y."""
         return jnp.sum(jnp.square(f - y))
 
     def gradient(self, f: Float[Array, " c"], y: Float[Array, " e"]) -> Float[Array, " c"]:
-        """Its gradient in f."""
+        """Compute the gradient of the loss in f."""
         return 2.0 * (f - y)
 
 
@@ -41,20 +41,20 @@ class LogisticLoss(eqx.Module):
 
     @property
     def num_outputs(self) -> int:
-        """Targets are one column of class numbers."""
+        """Return 1: targets are one column of class numbers."""
         return 1
 
     @property
     def num_functions(self) -> int:
-        """How many functions each kernel learns."""
+        """Return the number of functions that each kernel learns."""
         return self.likelihood.num_latents
 
     def value(self, f: Float[Array, " c"], y: Float[Array, " e"]) -> Float[Array, ""]:
-        """The loss of predicting f where y came."""
+        """Compute the loss of the prediction f for the target y."""
         return -self.likelihood.log_prob(f, y[0])
 
     def gradient(self, f: Float[Array, " c"], y: Float[Array, " e"]) -> Float[Array, " c"]:
-        """Its gradient in f."""
+        """Compute the gradient of the loss in f."""
         return jax.grad(self.value)(f, y)
 
 

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from streamgp.checkpoint.encoding import register
 from streamgp.kernels import Kernel
-from streamgp.models.multikernel.experts import Told, normalised
+from streamgp.models.multikernel.experts import Prediction, normalise
 from streamgp.models.multikernel.graph import KernelDictionary
 from streamgp.models.multikernel.losses import Loss
 from streamgp.models.multikernel.rates import Rate
@@ -15,7 +15,7 @@ from streamgp.models.multikernel.rates import Rate
 
 @register
 class ExpansionState(eqx.Module):
-    """The rows kept, their coefficients under each kernel, log weights, rows learnt."""
+    """The rows kept, their coefficients for each kernel, log weights, rows learnt."""
 
     points: Float[Array, "b d"]
     theta: Float[Array, "b n c"]
@@ -29,7 +29,7 @@ class OMKR(eqx.Module):
 
     Each row costs the number of rows kept times the number of kernels. The newest `capacity` rows are kept: with as
     many as the stream has this is the paper's algorithm, with fewer its budgeted form, which forgets the oldest; then
-    the rate must not fall for ever, since what is kept would add up to less and less.
+    the rate must not fall for ever, since the kept coefficients would add up to less and less.
 
     Parameters
     ----------
@@ -42,11 +42,12 @@ class OMKR(eqx.Module):
     num_inputs
         d.
     capacity
-        B, the most rows that are kept.
+        B, the largest number of rows that are kept.
     discount
         beta in the weights.
     slope
-        Times the gradient of the loss: 1/2 makes the step of the squared loss eta (f - y), as in the authors' script.
+        Factor of the gradient of the loss: with 1/2 the step of the squared loss is eta (f - y), as in the authors'
+        script.
     """
 
     kernels: tuple[Kernel, ...] = eqx.field(static=True)
@@ -60,11 +61,11 @@ class OMKR(eqx.Module):
 
     @property
     def num_kernels(self) -> int:
-        """N."""
+        """Return N."""
         return sum(len(group) for group in self.lengthscales)
 
     def init(self, key: Key[Array, ""]) -> ExpansionState:
-        """No rows kept; `key` is not used."""
+        """Return the state before any row; `key` is not used."""
         n, dtype = self.num_kernels, self.lengthscales[0].dtype
         return ExpansionState(
             jnp.zeros((self.capacity, self.num_inputs), dtype),
@@ -73,24 +74,26 @@ class OMKR(eqx.Module):
             jnp.zeros((), int),
         )
 
-    def rows(self, state: ExpansionState, X: Float[Array, "n d"], steps: Int[Array, " n"]) -> Float[Array, "n d"]:
-        """What does not depend on the targets: the inputs."""
+    def prepare_rows(
+        self, state: ExpansionState, X: Float[Array, "n d"], steps: Int[Array, " n"]
+    ) -> Float[Array, "n d"]:
+        """Return what does not depend on the targets: the inputs."""
         return X
 
-    def ahead(self, state: ExpansionState, x: Float[Array, " d"]) -> Told:
+    def predict(self, state: ExpansionState, x: Float[Array, " d"]) -> Prediction:
         """Predict one row."""
-        return self._ahead(state, x)[0]
+        return self._predict(state, x)[0]
 
-    def _ahead(self, state: ExpansionState, x: Array) -> tuple[Told, Array]:
+    def _predict(self, state: ExpansionState, x: Array) -> tuple[Prediction, Array]:
         each = jnp.einsum("bn,bnc->nc", self._values(state.points - x[None]), state.theta)
         weights = jnp.exp(state.log_w)
-        return Told(weights @ each, weights), each
+        return Prediction(weights @ each, weights), each
 
     def step(
         self, state: ExpansionState, x: Float[Array, " d"], y: Float[Array, " e"]
-    ) -> tuple[ExpansionState, Told]:
-        """Predict one row, then keep it, in place of the oldest if there is no room."""
-        told, each = self._ahead(state, x)
+    ) -> tuple[ExpansionState, Prediction]:
+        """Predict one row, then keep it, in place of the oldest if `capacity` are kept."""
+        prediction, each = self._predict(state, x)
         t = state.t + 1
         slot = state.t % self.capacity
         slope = jax.vmap(self.loss.gradient, (0, None))(each, y)
@@ -98,13 +101,13 @@ class OMKR(eqx.Module):
         new = ExpansionState(
             state.points.at[slot].set(x),
             state.theta.at[slot].set(-self.rate(t) * self.slope * slope),
-            normalised(state.log_w + jnp.log(self.discount) * loss),
+            normalise(state.log_w + jnp.log(self.discount) * loss),
             t,
         )
-        return new, told
+        return new, prediction
 
     def _values(self, difference: Float[Array, "b d"]) -> Float[Array, "b n"]:
-        """Every kernel at every difference; of the distance alone where a kernel needs no more."""
+        """Evaluate every kernel at every difference, by the distance alone where a kernel depends on nothing else."""
         distance = jnp.sqrt(jnp.square(difference).sum(-1, keepdims=True))
         found = []
         for kernel, scales in zip(self.kernels, self.lengthscales, strict=True):
@@ -113,8 +116,8 @@ class OMKR(eqx.Module):
         return jnp.concatenate(found, axis=1)
 
 
-def kinds(dictionary: KernelDictionary) -> tuple[tuple[Kernel, ...], tuple[Float[Array, " _"], ...]]:
-    """A dictionary as `OMKR` takes it: neighbours of one kind together."""
+def group_by_kernel(dictionary: KernelDictionary) -> tuple[tuple[Kernel, ...], tuple[Float[Array, " _"], ...]]:
+    """Group a dictionary as `OMKR` takes it: neighbours with the same kernel together."""
     groups: list[tuple[Kernel, list[float]]] = []
     for kernel, scale in zip(dictionary.kernels, dictionary.lengthscales, strict=True):
         if groups and groups[-1][0] == kernel:

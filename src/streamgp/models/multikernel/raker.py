@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from streamgp.checkpoint.encoding import register
-from streamgp.models.multikernel.experts import FeatureBank, Told, learnt, normalised
+from streamgp.models.multikernel.experts import FeatureBank, Prediction, normalise, take_step
 from streamgp.models.multikernel.losses import Loss
 from streamgp.models.multikernel.rates import Rate
 
@@ -29,9 +29,9 @@ class Raker(eqx.Module):
     bank
         Random features.
     loss
-        Of the predictions.
+        Loss of the predictions.
     rate
-        eta_t, of the gradient steps and of the weights.
+        eta_t, the rate of the gradient steps and of the weights.
     penalty
         lambda in loss + lambda |theta|^2.
     radius
@@ -49,33 +49,35 @@ class Raker(eqx.Module):
     weights_after: bool = eqx.field(static=True, default=False)
 
     def init(self, key: Key[Array, ""]) -> RakerState:
-        """All coefficients zero, all kernels equal; `key` is not used."""
+        """Return the state before any row: coefficients zero, equal weights; `key` is not used."""
         n = self.bank.num_kernels
         dtype = self.bank.frequencies.dtype
         theta = jnp.zeros((n, self.bank.num_features, self.loss.num_functions), dtype)
         return RakerState(theta, jnp.full(n, -jnp.log(n), dtype), jnp.zeros((), int))
 
-    def rows(self, state: RakerState, X: Float[Array, "n d"], steps: Int[Array, " n"]) -> Float[Array, "n k f"]:
-        """What does not depend on the targets: the features."""
+    def prepare_rows(
+        self, state: RakerState, X: Float[Array, "n d"], steps: Int[Array, " n"]
+    ) -> Float[Array, "n k f"]:
+        """Compute what does not depend on the targets: the features."""
         return self.bank(X)
 
-    def ahead(self, state: RakerState, z: Float[Array, "k f"]) -> Told:
+    def predict(self, state: RakerState, z: Float[Array, "k f"]) -> Prediction:
         """Predict one row."""
-        return self._ahead(state, z)[0]
+        return self._predict(state, z)[0]
 
-    def _ahead(self, state: RakerState, z: Array) -> tuple[Told, Array]:
+    def _predict(self, state: RakerState, z: Array) -> tuple[Prediction, Array]:
         each = jnp.einsum("nf,nfc->nc", z, state.theta)
         weights = jnp.exp(state.log_w)
-        return Told(weights @ each, weights), each
+        return Prediction(weights @ each, weights), each
 
-    def step(self, state: RakerState, z: Float[Array, "k f"], y: Float[Array, " e"]) -> tuple[RakerState, Told]:
-        """Predict one row, then one step of every kernel and of the weights."""
-        told, each = self._ahead(state, z)
+    def step(self, state: RakerState, z: Float[Array, "k f"], y: Float[Array, " e"]) -> tuple[RakerState, Prediction]:
+        """Predict one row, then take a step of every kernel and of the weights."""
+        prediction, each = self._predict(state, z)
         t = state.t + 1
         eta = self.rate(t)
         bounds = self.penalty, self.radius, self.weights_after
-        theta, loss = learnt(self.loss, state.theta, z, each, y, eta, *bounds)
-        return RakerState(theta, normalised(state.log_w - eta * loss), t), told
+        theta, loss = take_step(self.loss, state.theta, z, each, y, eta, *bounds)
+        return RakerState(theta, normalise(state.log_w - eta * loss), t), prediction
 
 
 @register
@@ -90,7 +92,7 @@ class AdaRakerState(eqx.Module):
 
 @register
 class AdaRaker(eqx.Module):
-    """Instances of Raker on intervals of 1, 2, 4, ... rows, weighed by what they gain (Shen et al. 2019, Alg. 2).
+    """Instances of Raker on intervals of 1, 2, 4, ... rows, weighed by their gain (Shen et al. 2019, Alg. 2).
 
     At level j an instance begins anew at every multiple of 2^j rows, with the rate min(1/2, scale / 2^(j/2)): short
     ones adapt at once, long ones learn more. There are `levels` of them; the longest interval has 2^(levels - 1)
@@ -101,9 +103,9 @@ class AdaRaker(eqx.Module):
     bank, loss, penalty, radius
         As in `Raker`.
     levels
-        How many lengths of intervals.
+        Number of interval lengths.
     scale
-        Of the rates.
+        Scale of the rates.
     """
 
     bank: FeatureBank
@@ -119,21 +121,23 @@ class AdaRaker(eqx.Module):
         return jnp.minimum(0.5, self.scale / jnp.sqrt(length))
 
     def init(self, key: Key[Array, ""]) -> AdaRakerState:
-        """All coefficients zero; `key` is not used."""
+        """Return the state before any row: coefficients zero, equal weights; `key` is not used."""
         n, dtype = self.bank.num_kernels, self.bank.frequencies.dtype
         theta = jnp.zeros((self.levels, n, self.bank.num_features, self.loss.num_functions), dtype)
         log_w = jnp.full((self.levels, n), -jnp.log(n), dtype)
         return AdaRakerState(theta, log_w, jnp.zeros(self.levels, dtype), jnp.zeros((), int))
 
-    def rows(self, state: AdaRakerState, X: Float[Array, "n d"], steps: Int[Array, " n"]) -> Float[Array, "n k f"]:
-        """What does not depend on the targets: the features."""
+    def prepare_rows(
+        self, state: AdaRakerState, X: Float[Array, "n d"], steps: Int[Array, " n"]
+    ) -> Float[Array, "n k f"]:
+        """Compute what does not depend on the targets: the features."""
         return self.bank(X)
 
-    def ahead(self, state: AdaRakerState, z: Float[Array, "k f"]) -> Told:
+    def predict(self, state: AdaRakerState, z: Float[Array, "k f"]) -> Prediction:
         """Predict one row; instances whose interval begins with it start at zero."""
-        return self._ahead(state, z)[0]
+        return self._predict(state, z)[0]
 
-    def _ahead(self, state: AdaRakerState, z: Array) -> tuple[Told, tuple[Array, ...]]:
+    def _predict(self, state: AdaRakerState, z: Array) -> tuple[Prediction, tuple[Array, ...]]:
         t = state.t + 1
         length = 2 ** jnp.arange(self.levels)
         begins, lives = t % length == 0, t >= length
@@ -141,21 +145,23 @@ class AdaRaker(eqx.Module):
         log_h = jnp.where(begins, jnp.log(self._rates), state.log_h)
         each = jnp.einsum("nf,jnfc->jnc", z, state.theta)
         each = jnp.where(begins[:, None, None], 0.0, each)
-        h = jnp.exp(normalised(jnp.where(lives, log_h, -jnp.inf)))
+        h = jnp.exp(normalise(jnp.where(lives, log_h, -jnp.inf)))
         weights = jnp.exp(log_w)
         levels = jnp.einsum("jn,jnc->jc", weights, each)
-        return Told(h @ levels, h @ weights), (each, levels, log_w, log_h, begins)
+        return Prediction(h @ levels, h @ weights), (each, levels, log_w, log_h, begins)
 
-    def step(self, state: AdaRakerState, z: Float[Array, "k f"], y: Float[Array, " e"]) -> tuple[AdaRakerState, Told]:
-        """Predict one row, then one step of every kernel at every level, of their weights, and of the levels'."""
-        told, (each, levels, log_w, log_h, begins) = self._ahead(state, z)
+    def step(
+        self, state: AdaRakerState, z: Float[Array, "k f"], y: Float[Array, " e"]
+    ) -> tuple[AdaRakerState, Prediction]:
+        """Predict one row, then take a step of every kernel at every level, and of all weights."""
+        prediction, (each, levels, log_w, log_h, begins) = self._predict(state, z)
         theta = jnp.where(begins[:, None, None, None], 0.0, state.theta)
 
         def step(theta: Array, log_w: Array, each: Array, eta: Array) -> tuple[Array, Array]:
-            moved, loss = learnt(self.loss, theta, z, each, y, eta, self.penalty, self.radius, False)
-            return moved, normalised(log_w - eta * loss)
+            moved, loss = take_step(self.loss, theta, z, each, y, eta, self.penalty, self.radius, False)
+            return moved, normalise(log_w - eta * loss)
 
         rates = self._rates
         theta, log_w = jax.vmap(step)(theta, log_w, each, rates)
-        gain = self.loss.value(told.f, y) - jax.vmap(self.loss.value, (0, None))(levels, y)
-        return AdaRakerState(theta, log_w, log_h + rates * gain, state.t + 1), told
+        gain = self.loss.value(prediction.values, y) - jax.vmap(self.loss.value, (0, None))(levels, y)
+        return AdaRakerState(theta, log_w, log_h + rates * gain, state.t + 1), prediction

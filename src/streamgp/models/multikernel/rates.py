@@ -1,4 +1,4 @@
-"""Learning rates and rates of exploration: constants, or falling with the rows so that no horizon need be known."""
+"""Learning rates and rates of exploration: constants, or falling with the rows, so that no horizon is needed."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -21,15 +21,15 @@ class Rate(eqx.Module):
     least: float = eqx.field(static=True, default=0.0)
 
     def __call__(self, t: Int[Array, ""]) -> Float[Array, ""]:
-        """The rate at row t, counted from one."""
+        """Compute the rate at row t, counted from one."""
         return jnp.clip(self.scale * t.astype(jnp.result_type(float)) ** -self.power, self.least, self.most)
 
 
 def constant(value: float) -> Rate:
-    """The same rate at every row."""
+    """Return a rate that is the same at every row."""
     return Rate(float(value), most=float("inf"))
 
 
 def falling(scale: float = 1.0, power: float = 0.5, most: float = 1.0, least: float = 0.0) -> Rate:
-    """scale * t^-power, within bounds."""
+    """Return the rate scale * t^-power, within bounds."""
     return Rate(float(scale), power, most, least)

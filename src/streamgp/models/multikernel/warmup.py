@@ -1,4 +1,4 @@
-"""From warm-up rows to an online learner of many kernels: nothing is fitted but the scale of the inputs."""
+"""From warm-up rows to an online learner of many kernels: only the scale of the inputs is fitted."""
 
 from typing import Any
 
@@ -22,20 +22,20 @@ from streamgp.models.multikernel import (
     falling,
     squared_exponentials,
 )
-from streamgp.models.multikernel.omkr import kinds
+from streamgp.models.multikernel.omkr import group_by_kernel
 from streamgp.models.spec import Spec
 
 NEIGHBOURS = 5  # M of the similarity graph, as in the paper
 FEATURES = 100
 CAPACITY = 500  # rows that OMKR keeps
-# Standardised targets are a few units in size; nothing useful is larger, and a step that was overdone ends here.
+# Standardised targets are a few units in size: no useful function is larger, and a step that is too long ends here.
 RADIUS = 10.0
 
 
 def make_multikernel(
     spec: Spec, X: np.ndarray, y: np.ndarray, num_classes: int, *, seed: int
 ) -> tuple[MultiKernel, list[FittedExpert]]:
-    """The learner of `spec` for standardised warm-up rows, before it has learnt any.
+    """Build the learner of `spec` for standardised warm-up rows, before it has learnt any.
 
     Inputs are divided by sqrt(D) as well, so that rows lie about as far apart in any number of inputs, and the
     dictionary's lengthscales suit. Rates fall with the square root of the rows, so that no horizon need be known.
@@ -45,7 +45,7 @@ def make_multikernel(
     X, y
         Standardised inputs (n, D); standardised targets (n, E), or class numbers (n, 1).
     num_classes
-        How many classes are known.
+        Number of classes known.
     seed
         Seed of the frequencies.
     """
@@ -62,8 +62,8 @@ def make_multikernel(
     features = spec.features_per_basis or FEATURES
     names = [f"kernel {scale:.3g}" for scale in scales]
     if spec.learner == "omkr":
-        # Of so many rows kept, a rate that fell for ever would leave less and less of any function.
-        learner: Any = OMKR(*kinds(dictionary), loss, falling(least=CAPACITY**-0.5), dim, CAPACITY)
+        # With so many rows kept, a rate that fell for ever would leave less and less of any function.
+        learner: Any = OMKR(*group_by_kernel(dictionary), loss, falling(least=CAPACITY**-0.5), dim, CAPACITY)
         features = learner.capacity
     else:
         bank = draw_features(dictionary, dim, features, jax.random.key(seed))

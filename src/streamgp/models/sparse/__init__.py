@@ -4,27 +4,36 @@
 `streamgp.models.sparse.vfe`.
 """
 
-from streamgp.models.sparse.fitting import EXACT_STEPS, exact_hyper
-from streamgp.models.sparse.local import LocalModel, LocalModels, blank
+from streamgp.models.sparse.fitting import EXACT_STEPS, fit_exact_hyperparameters
+from streamgp.models.sparse.local import LocalModel, LocalModels, empty_model
 from streamgp.models.sparse.model import LocalGPs
-from streamgp.models.sparse.splitting import Learning, relative_change
-from streamgp.models.sparse.vfe import Batch, Hyper, Posterior, Site, absorb, bound, no_site, posterior
+from streamgp.models.sparse.splitting import BatchOptimiser, relative_change
+from streamgp.models.sparse.vfe import (
+    Batch,
+    FunctionPosterior,
+    KernelHyperparameters,
+    SparsePosterior,
+    absorb,
+    bound,
+    empty_posterior,
+    function_posterior,
+)
 
 __all__ = [
     "EXACT_STEPS",
     "Batch",
-    "Hyper",
-    "Learning",
+    "BatchOptimiser",
+    "FunctionPosterior",
+    "KernelHyperparameters",
     "LocalGPs",
     "LocalModel",
     "LocalModels",
-    "Posterior",
-    "Site",
+    "SparsePosterior",
     "absorb",
-    "blank",
     "bound",
-    "exact_hyper",
-    "no_site",
-    "posterior",
+    "empty_model",
+    "empty_posterior",
+    "fit_exact_hyperparameters",
+    "function_posterior",
     "relative_change",
 ]

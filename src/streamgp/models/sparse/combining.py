@@ -1,7 +1,7 @@
 """From local models to one predictive distribution of a row.
 
-``nearest``: the model that owns the inducing input nearest to the row (Kepler et al. 2021). ``precision``: a
-generalised product of experts, each as strong as its data have made it surer than its prior (Cao and Fleet 2014).
+``nearest``: the model that has the inducing input nearest to the row (Kepler et al. 2021). ``precision``: a
+generalised product of experts, each weighed by how much its data have reduced its entropy (Cao and Fleet 2014).
 ``stream``: a mixture, weighed by what each model has predicted of the stream. ``distance``: a mixture of the five
 nearest models, weighed by the kernel between the row and each one's centre (Nguyen-Tuong, Seeger and Peters 2009;
 Wilcox and Yip 2020).
@@ -20,12 +20,12 @@ from streamgp.models.sparse.local import LocalModel, LocalModels
 from streamgp.numerics.student_t import log_density
 from streamgp.weights import fixed_share
 
-NEIGHBOURS = 5  # models that ``distance`` mixes: those further away know nothing of the row, and there are many
+NEIGHBOURS = 5  # models that ``distance`` mixes: those further away have no data near the row, and there are many
 SWITCH = 1e-3  # per row, under ``stream``, of leaving a model for any other
 
 
 class Combined(NamedTuple):
-    """A predictive distribution, and how much each model counts in it: rows sum to one."""
+    """A predictive distribution, and the weight of each model in it: rows sum to one."""
 
     predictive: Predictive
     weights: Float[Array, "n j"]
@@ -40,15 +40,16 @@ class _Each(NamedTuple):
 
 
 def _predicted(model: LocalModel, X: Float[Array, "n d"]) -> tuple[Float[Array, "n e"], Float[Array, " n"]]:
-    return model.posterior.mean(model.hyper, X), model.posterior.variance(model.hyper, X) + model.hyper.noise_var
+    hyperparameters, posterior = model.hyperparameters, model.posterior
+    return posterior.mean(hyperparameters, X), posterior.variance(hyperparameters, X) + hyperparameters.noise_var
 
 
 def _each(models: LocalModels, X: Float[Array, "n d"]) -> _Each:
     alive = jnp.arange(models.capacity) < models.count
     n, e = len(X), models.each.targets.shape[-1]
 
-    def one(job: tuple[LocalModel, Array]) -> tuple[Array, Array]:
-        model, live = job
+    def one(args: tuple[LocalModel, Array]) -> tuple[Array, Array]:
+        model, live = args
         nothing = jnp.zeros((n, e), X.dtype), jnp.ones(n, X.dtype)
         return jax.lax.cond(live, lambda: _predicted(model, X), lambda: nothing)
 
@@ -56,10 +57,10 @@ def _each(models: LocalModels, X: Float[Array, "n d"]) -> _Each:
     return _Each(mean.transpose(1, 0, 2), var.T, alive)
 
 
-def nearest(models: LocalModels, X: Float[Array, "n d"]) -> Combined:
-    """One Gaussian: that of the model with the nearest inducing input, in Euclidean distance."""
+def combine_nearest(models: LocalModels, X: Float[Array, "n d"]) -> Combined:
+    """Return the Gaussian of the model with the nearest inducing input, in Euclidean distance."""
     alive = jnp.arange(models.capacity) < models.count
-    squared = jax.lax.map(lambda Z: jnp.min(_squared_distances(X, Z), axis=1), models.each.site.inducing).T
+    squared = jax.lax.map(lambda Z: jnp.min(_squared_distances(X, Z), axis=1), models.each.sparse.inducing).T
     owner = jnp.argmin(jnp.where(alive[None], squared, jnp.inf), axis=1)
 
     def one(j: Array, x: Float[Array, " d"]) -> tuple[Array, Array]:
@@ -74,14 +75,14 @@ def _squared_distances(X: Float[Array, "n d"], Z: Float[Array, "m d"]) -> Float[
     return jnp.sum(X * X, axis=1)[:, None] - 2.0 * X @ Z.T + jnp.sum(Z * Z, axis=1)[None, :]
 
 
-def precision(models: LocalModels, X: Float[Array, "n d"]) -> Combined:
-    """One Gaussian, whose precision is the weighted mean of the models' precisions.
+def combine_by_precision(models: LocalModels, X: Float[Array, "n d"]) -> Combined:
+    """Return a Gaussian whose precision is the weighted mean of the models' precisions.
 
     Weights are in proportion to how many nats the data have taken off a model's entropy at the row, prior to
-    posterior; equal where no model knows anything.
+    posterior; equal where no model has any data.
     """
     mean, var, alive = _each(models, X)
-    prior = models.each.hyper.variance + models.each.hyper.noise_var
+    prior = models.each.hyperparameters.variance + models.each.hyperparameters.noise_var
     nats = jnp.where(alive[None], jnp.maximum(0.5 * jnp.log(prior[None] / var), 0.0) + 1e-12, 0.0)
     strength = nats / jnp.sum(nats, axis=1, keepdims=True)
     each = strength / var
@@ -90,11 +91,12 @@ def precision(models: LocalModels, X: Float[Array, "n d"]) -> Combined:
     return Combined(_gaussian(jnp.einsum("nj,nje->ne", share, mean), 1.0 / total), share)
 
 
-def distance(models: LocalModels, X: Float[Array, "n d"]) -> Combined:
-    """A mixture of the models whose centres are nearest by the kernel, weighed by it."""
+def combine_by_distance(models: LocalModels, X: Float[Array, "n d"]) -> Combined:
+    """Mix the models whose centres are nearest by the kernel, weighed by it."""
     each = _each(models, X)
     similarity = -0.5 * jnp.sum(
-        jnp.square((X[:, None, :] - models.each.centre[None]) / models.each.hyper.lengthscales[None]), axis=2
+        jnp.square((X[:, None, :] - models.each.centre[None]) / models.each.hyperparameters.lengthscales[None]),
+        axis=2,
     )
     similarity = jnp.where(each.alive[None], similarity, -jnp.inf)
     last = jax.lax.top_k(similarity, min(NEIGHBOURS, models.capacity))[0][:, -1:]
@@ -103,9 +105,11 @@ def distance(models: LocalModels, X: Float[Array, "n d"]) -> Combined:
     return _mixture(each, log_weights)
 
 
-def stream(models: LocalModels, X: Float[Array, "n d"], log_weights: Float[Array, " j"]) -> Combined:
-    """A mixture with the weights of now: see `learn_weights`."""
-    return _mixture(_each(models, X), jnp.broadcast_to(awake(models, log_weights), (len(X), models.capacity)))
+def combine_by_stream(models: LocalModels, X: Float[Array, "n d"], log_weights: Float[Array, " j"]) -> Combined:
+    """Mix the models with the current weights (see `learn_weights`)."""
+    return _mixture(
+        _each(models, X), jnp.broadcast_to(normalise_alive(models, log_weights), (len(X), models.capacity))
+    )
 
 
 def learn_weights(
@@ -116,45 +120,58 @@ def learn_weights(
     log_weights: Float[Array, " j"],
     guard: TargetGuard | None = None,
 ) -> tuple[Float[Array, " j"], TargetGuard | None, Combined, Float[Array, "n e"]]:
-    """The weights of ``stream`` after each row's target was seen, and what was predicted before it was.
+    """Update the weights of ``stream`` by each row's target.
 
-    Fixed share among all models that there is room for; those not born yet are taken to predict what the mixture
-    does, so that they neither gain nor lose (the sleeping experts of Freund, Schapire, Singer and Warmuth 1997). With
-    a `guard`, also that one after the rows, and the targets as it draws them in; weights learn from these.
+    They follow fixed share among all `capacity` models. Those that do not exist yet are taken to predict what the
+    mixture does, so that they neither gain nor lose (the sleeping experts of Freund, Schapire, Singer and Warmuth
+    1997). With a `guard`, weights learn from targets as it draws them in.
+
+    Returns
+    -------
+    log_weights, guard
+        Both after the rows.
+    combined
+        The prediction of each row, made before its target was seen.
+    targets
+        As the weights learnt from them.
     """
     each = _each(models, X)
     rule = fixed_share(models.capacity, SWITCH if models.capacity > 1 else 0.0)
 
     def learn(state: tuple[Array, TargetGuard | None], row: tuple[Array, ...]) -> tuple[Any, tuple[Array, Array]]:
         (log_weights, guard), (mean, var, y, keep) = state, row
-        before = awake(models, rule.predict(log_weights))
-        told, after = y, guard
+        before = normalise_alive(models, rule.predict(log_weights))
+        used, after = y, guard
         if guard is not None:
             mixed = _mixture(_Each(mean[None], var[None], each.alive), before[None]).predictive
-            after, told = guard.judged(mixed.mean[0], mixed.variance[0], y)
-        densities = log_density(told[None] - mean, var[:, None], None).sum(-1)
+            after, used = guard.draw_in(mixed.mean[0], mixed.variance[0], y)
+        densities = log_density(used[None] - mean, var[:, None], None).sum(-1)
         mixture = logsumexp(jnp.where(each.alive, before + densities, -jnp.inf))
         new = rule.update(log_weights, jnp.where(each.alive, densities, mixture)), after
-        return jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, state), (before, told)
+        return jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, state), (before, used)
 
-    (log_weights, guard), (used, told) = jax.lax.scan(learn, (log_weights, guard), (each.mean, each.var, y, mask))
-    return log_weights, guard, _mixture(each, used), told
+    (log_weights, guard), (before, targets) = jax.lax.scan(
+        learn, (log_weights, guard), (each.mean, each.var, y, mask)
+    )
+    return log_weights, guard, _mixture(each, before), targets
 
 
-def first_weights(capacity: int) -> Float[Array, " j"]:
-    """Before any row."""
+def initial_weights(capacity: int) -> Float[Array, " j"]:
+    """Return the log weights of ``stream`` before any row."""
     return jnp.full(capacity, -jnp.log(capacity))
 
 
-def awake(models: LocalModels, log_weights: Float[Array, " j"]) -> Float[Array, " j"]:
-    """Of the models that are alive, normalised."""
+def normalise_alive(models: LocalModels, log_weights: Float[Array, " j"]) -> Float[Array, " j"]:
+    """Normalise the log weights over the models that are alive."""
     live = jnp.where(jnp.arange(models.capacity) < models.count, log_weights, -jnp.inf)
     return live - logsumexp(live)
 
 
 def _gaussian(mean: Float[Array, "n e"], var: Float[Array, " n"]) -> Predictive:
-    sure = jnp.zeros((len(mean), 1), mean.dtype)
-    return Predictive(sure, mean[:, None, :], jnp.broadcast_to(var[:, None, None], (len(mean), 1, mean.shape[1])))
+    log_weights = jnp.zeros((len(mean), 1), mean.dtype)
+    return Predictive(
+        log_weights, mean[:, None, :], jnp.broadcast_to(var[:, None, None], (len(mean), 1, mean.shape[1]))
+    )
 
 
 def _mixture(each: _Each, log_weights: Float[Array, "n j"]) -> Combined:

@@ -46,5 +46,5 @@ def fit(
     progress: Callable[[int, int], None] | None,
     provisional_expert: Any = None,
 ) -> FittedModel:
-    """Build the model for such rows; nothing is fitted but what all of its parts share, if anything."""
+    """Build the model for such rows; only hyperparameters that all of its parts share are fitted."""
     return FittedModel(*make_sparse(spec, rows.X, rows.y, seed=seed))

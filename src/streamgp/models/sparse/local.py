@@ -1,4 +1,4 @@
-"""Several sparse Gaussian processes side by side, in arrays with room for a stated number of them."""
+"""Several sparse Gaussian processes side by side, in arrays of a stated capacity."""
 
 from collections.abc import Mapping
 
@@ -8,43 +8,52 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from streamgp.checkpoint.encoding import register
-from streamgp.models.sparse.fitting import first_prior
-from streamgp.models.sparse.vfe import Hyper, Posterior, Site, no_site, posterior
+from streamgp.checkpoint.encoding import formerly, register
+from streamgp.models.sparse.fitting import initial_prior
+from streamgp.models.sparse.vfe import (
+    FunctionPosterior,
+    KernelHyperparameters,
+    SparsePosterior,
+    empty_posterior,
+    function_posterior,
+)
 
 
+@formerly("LocalModel", hyper="hyperparameters", site="sparse")
 @register
 class LocalModel(eqx.Module):
-    """One sparse Gaussian process and where it stands.
+    """One sparse Gaussian process and its position in the stream.
 
     Attributes
     ----------
-    hyper, site, posterior
-        What it knows; `posterior` is that of `site`, kept because every prediction needs it.
+    hyperparameters, sparse, posterior
+        What it has learnt; `posterior` follows from `sparse`, and is kept because every prediction needs it.
     centre
-        Mean of the inputs that it has learnt.
+        Mean of the inputs learnt.
     rows
-        How many these are.
+        Number of rows learnt.
     born
         The row of the stream, from 0, with which it began.
     targets
-        Of a model that keeps its rows (they are its inducing inputs then), their targets; else of no meaning.
+        Targets of the rows, for a model that keeps them as its inducing inputs; else of no meaning.
     """
 
-    hyper: Hyper
-    site: Site
-    posterior: Posterior
+    hyperparameters: KernelHyperparameters
+    sparse: SparsePosterior
+    posterior: FunctionPosterior
     centre: Float[Array, "*j d"]
     rows: Int[Array, "*j"]
     born: Int[Array, "*j"]
     targets: Float[Array, "*j m e"]
 
-    def after(self, hyper: Hyper, site: Site, centre: Array, rows: Array) -> "LocalModel":
-        """The model with a newer site."""
-        return LocalModel(hyper, site, _posterior(site), centre, rows, self.born, self.targets)
+    def after(
+        self, hyperparameters: KernelHyperparameters, sparse: SparsePosterior, centre: Array, rows: Array
+    ) -> "LocalModel":
+        """Return the model after a further batch."""
+        return LocalModel(hyperparameters, sparse, _posterior(sparse), centre, rows, self.born, self.targets)
 
 
-_posterior = jax.jit(posterior)
+_posterior = jax.jit(function_posterior)
 
 
 @register
@@ -56,27 +65,27 @@ class LocalModels(eqx.Module):
 
     @property
     def capacity(self) -> int:
-        """How many there can be."""
+        """Return the largest number of models."""
         return len(self.each.rows)
 
     def __getitem__(self, j: int) -> LocalModel:
         return _take(self.each, jnp.asarray(j))
 
     def put(self, j: int, model: LocalModel) -> "LocalModels":
-        """With `model` in place j, which may be the first free one."""
+        """Return the models with `model` at index j, which may be the first free one."""
         return LocalModels(_put(self.each, jnp.asarray(j), model), jnp.maximum(self.count, j + 1))
 
     def put_all(self, models: Mapping[int, LocalModel]) -> "LocalModels":
-        """With each of the models in its place: one copy of the arrays for all of them."""
-        places = list(models)
+        """Return the models with each of `models` at its index: one copy of the arrays for all of them."""
+        indices = list(models)
 
-        def changed(all_of_them: Array, *new: Array) -> Array:
-            copy = np.array(all_of_them)
-            copy[places] = np.stack([np.asarray(one) for one in new])
+        def change(every: Array, *new: Array) -> Array:
+            copy = np.array(every)
+            copy[indices] = np.stack([np.asarray(one) for one in new])
             return jnp.asarray(copy)
 
-        each = jax.tree.map(changed, self.each, *models.values())
-        return LocalModels(each, jnp.maximum(self.count, max(places) + 1))
+        each = jax.tree.map(change, self.each, *models.values())
+        return LocalModels(each, jnp.maximum(self.count, max(indices) + 1))
 
 
 @jax.jit
@@ -89,17 +98,23 @@ def _put(models: LocalModel, j: Int[Array, ""], model: LocalModel) -> LocalModel
     return jax.tree.map(lambda a, b: a.at[j].set(b), models, model)
 
 
-def blank(num_inducing: int, num_inputs: int, num_outputs: int) -> LocalModel:
-    """A model that knows nothing, with hyperparameters of standardised data."""
-    site = no_site(jnp.zeros((num_inducing, num_inputs)), num_outputs)
+def empty_model(num_inducing: int, num_inputs: int, num_outputs: int) -> LocalModel:
+    """Return a model before any batch, with hyperparameters of standardised data."""
+    sparse = empty_posterior(jnp.zeros((num_inducing, num_inputs)), num_outputs)
     nothing, none = jnp.zeros((num_inducing, num_outputs)), jnp.zeros((), int)
     return LocalModel(
-        first_prior(num_inputs).centre, site, posterior(site), jnp.zeros(num_inputs), none, none, nothing
+        initial_prior(num_inputs).centre,
+        sparse,
+        function_posterior(sparse),
+        jnp.zeros(num_inputs),
+        none,
+        none,
+        nothing,
     )
 
 
-def empty(capacity: int, num_inducing: int, num_inputs: int, num_outputs: int) -> LocalModels:
-    """Room for `capacity` models."""
-    one = blank(num_inducing, num_inputs, num_outputs)
+def empty_models(capacity: int, num_inducing: int, num_inputs: int, num_outputs: int) -> LocalModels:
+    """Return `capacity` models, none of them alive."""
+    one = empty_model(num_inducing, num_inputs, num_outputs)
     every = jax.tree.map(lambda a: jnp.broadcast_to(a, (capacity, *a.shape)), one)
     return LocalModels(every, jnp.zeros((), int))

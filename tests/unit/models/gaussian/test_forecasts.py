@@ -17,7 +17,8 @@ from streamgp.core import Predictive
 from streamgp.filters.dynamics import parse
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.expert import Expert
-from streamgp.models.gaussian.model import Ensemble, EnsembleState, ensemble
+from streamgp.models.gaussian.model import Ensemble, ensemble
+from streamgp.models.gaussian.state import EnsembleState
 from streamgp.weights import auto, fixed_share
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from streamgp.filters.dynamics import Dynamics, mean_reverting, static
 from streamgp.filters.engine.blockfilter import TOLERATED
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
-from streamgp.models.gaussian.single_row import RowWise
+from streamgp.models.gaussian.single_row import SingleRow
 from streamgp.numerics.linalg import nearest_semidefinite
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import BMA
@@ -57,7 +57,7 @@ def test_blocks_of_rows(num_features: int, prior_var: float):
 
 def test_single_rows():
     X, y = stream()
-    rows = RowWise(model(static()), Standardiser.empty(1), Standardiser.empty(1))
+    rows = SingleRow(model(static()), Standardiser.empty(1), Standardiser.empty(1))
     rows.load(model(static()).init(jax.random.key(0)))
     loc, std = np.empty(ROWS), np.empty(ROWS)
     for i in range(ROWS):

@@ -26,7 +26,7 @@ from streamgp.models.multikernel import (
     falling,
     squared_exponentials,
 )
-from streamgp.models.multikernel.omkr import kinds
+from streamgp.models.multikernel.omkr import group_by_kernel
 
 pytestmark = pytest.mark.slow
 
@@ -43,29 +43,29 @@ def bank():
     return draw_features(squared_exponentials(SCALES), D, 10, jax.random.key(1))
 
 
-def told(learner: Any) -> tuple[np.ndarray, Any, Any]:
+def learn(learner: Any) -> tuple[np.ndarray, Any, Any]:
     """What a learner predicts of every row, the noise that decided its draws, and its features."""
     model = MultiKernel(learner, tuple(map(str, range(N))), D)
     state = model.init(jax.random.key(2))
     _, info = model.update(state, jnp.asarray(X), jnp.asarray(Y[:, None]))
-    return np.asarray(info.predictive.loc[:, 0, 0]), learner.rows(state.learner, jnp.asarray(X), STEPS), info
+    return np.asarray(info.predictive.loc[:, 0, 0]), learner.prepare_rows(state.learner, jnp.asarray(X), STEPS), info
 
 
 @pytest.mark.parametrize(("rate", "want"), [(constant(0.2), lambda t: 0.2), (falling(0.8), lambda t: 0.8 / t**0.5)])
 def test_raker(rate, want):
-    found, Z, _ = told(Raker(bank(), LOSS, rate, penalty=0.01))
+    found, Z, _ = learn(Raker(bank(), LOSS, rate, penalty=0.01))
     assert_allclose(found, loops.raker(np.asarray(Z), Y, want, 0.01), rtol=1e-9, atol=1e-12)
 
 
 def test_weights_may_take_the_losses_after_the_step():
-    found, Z, _ = told(Raker(bank(), LOSS, constant(0.2), penalty=0.01, weights_after=True))
+    found, Z, _ = learn(Raker(bank(), LOSS, constant(0.2), penalty=0.01, weights_after=True))
     want = loops.raker(np.asarray(Z), Y, lambda t: 0.2, 0.01, after=True)
     assert_allclose(found, want, rtol=1e-9, atol=1e-12)
     assert not np.allclose(want, loops.raker(np.asarray(Z), Y, lambda t: 0.2, 0.01))
 
 
 def test_adaraker():
-    found, Z, _ = told(AdaRaker(bank(), LOSS, penalty=0.01, levels=5))
+    found, Z, _ = learn(AdaRaker(bank(), LOSS, penalty=0.01, levels=5))
     assert_allclose(found, loops.adaraker(np.asarray(Z), Y, 5, 0.01), rtol=1e-9, atol=1e-12)
 
 
@@ -75,7 +75,7 @@ def test_sfg(refine, least, greedy_after):
     graph = FeedbackGraph.of(squared_exponentials(SCALES), D, 3)
     rates = constant(0.15), constant(0.2)
     learner = SFG(bank(), graph, LOSS, *rates, penalty=0.01, refine=refine, least=least, greedy_after=greedy_after)
-    found, (_, gumbel), info = told(learner)
+    found, (_, gumbel), info = learn(learner)
     want = loops.sfg(
         np.asarray(bank()(X)),
         Y,
@@ -99,7 +99,7 @@ def test_sfg(refine, least, greedy_after):
 def test_omkl_gf(nodes, plain):
     rates = constant(0.2), constant(0.3)
     learner = OMKLGF(bank(), LOSS, *rates, nodes, 4, penalty=0.01, plain_steps=plain)
-    found, (_, gumbel, of_nodes), _ = told(learner)
+    found, (_, gumbel, of_nodes), _ = learn(learner)
     noise = np.asarray(gumbel), np.asarray(of_nodes)
     want = loops.omkl_gf(np.asarray(bank()(X)), Y, *noise, lambda t: 0.2, lambda t: 0.3, 0.01, plain)
     assert_allclose(found, want, rtol=1e-9, atol=1e-12)
@@ -108,8 +108,8 @@ def test_omkl_gf(nodes, plain):
 @pytest.mark.parametrize("capacity", [ROWS, 17])
 def test_omkr(capacity):
     kernels = (*[SquaredExponential()] * 5, *[Laplace()] * 4, *[Matern(1.5)] * 3)
-    learner = OMKR(*kinds(KernelDictionary(kernels, SCALES)), LOSS, falling(), D, capacity)
-    found, _, _ = told(learner)
+    learner = OMKR(*group_by_kernel(KernelDictionary(kernels, SCALES)), LOSS, falling(), D, capacity)
+    found, _, _ = learn(learner)
 
     def value(kernel, scale):
         return lambda r: float(kernel.value(r[None] / scale)[0])
@@ -130,8 +130,8 @@ def test_what_kernels_lose_is_unbiased():
     assert_allclose(p.sum(), 1.0, rtol=1e-12)
     q = np.asarray(learner.observed_probabilities(p, extra, nearest))
     draws = 40_000
-    _, gumbel = learner.rows(state, jnp.zeros((draws, D)), jnp.arange(draws))
-    weights = jax.vmap(lambda g: learner.ahead(state, (jnp.zeros(D), g)).weights)(gumbel)
+    _, gumbel = learner.prepare_rows(state, jnp.zeros((draws, D)), jnp.arange(draws))
+    weights = jax.vmap(lambda g: learner.predict(state, (jnp.zeros(D), g)).weights)(gumbel)
     evaluated = np.asarray(weights > 0.0)
     deviation = np.sqrt((1.0 / q - 1.0) / draws)
     z = (evaluated.mean(0) / q - 1.0) / np.where(deviation > 0, deviation, 1.0)

@@ -25,7 +25,7 @@ from streamgp.models.multikernel import (
     falling,
     squared_exponentials,
 )
-from streamgp.models.multikernel.omkr import kinds
+from streamgp.models.multikernel.omkr import group_by_kernel
 from streamgp.models.presets import MULTIKERNEL
 from streamgp.models.registry import make_spec
 
@@ -51,7 +51,7 @@ def build(name: str, loss: Any) -> MultiKernel:
         "sfg": lambda: SFG(bank, graph, loss, falling(), falling(), radius=5.0, greedy_after=6),
         "sfg-r": lambda: SFG(bank, graph, loss, falling(), falling(), radius=5.0, refine=True, least=1 / 6),
         "omkl-gf": lambda: OMKLGF(bank, loss, falling(), falling(), 2, 3),
-        "omkr": lambda: OMKR(*kinds(dictionary), loss, falling(), 2, capacity=5),
+        "omkr": lambda: OMKR(*group_by_kernel(dictionary), loss, falling(), 2, capacity=5),
     }[name]()
     return MultiKernel(learner, tuple(map(str, SCALES)), 2)
 

@@ -6,12 +6,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from streamgp.models.sparse import Batch, Hyper, Learning, LocalGPs, bound, exact_hyper
-from streamgp.models.sparse.fitting import better_start
+from streamgp.models.sparse import (
+    Batch,
+    BatchOptimiser,
+    KernelHyperparameters,
+    LocalGPs,
+    bound,
+    fit_exact_hyperparameters,
+)
+from streamgp.models.sparse.fitting import choose_start
 
 
 def one_model(num_inducing: int, batch_size: int) -> LocalGPs:
-    return LocalGPs("ovfe", 1, 1, num_inducing, batch_size, 1, 0.0, "nearest", Learning())
+    return LocalGPs("ovfe", 1, 1, num_inducing, batch_size, 1, 0.0, "nearest", BatchOptimiser())
 
 
 def line(rows: int = 200) -> tuple[np.ndarray, np.ndarray]:
@@ -34,21 +41,21 @@ def test_inducing_inputs_start_where_the_bound_is_higher():
     X, y = line()
     model = one_model(10, 20)
     one = model.update(model.init(jax.random.key(0)), X[:20], y[:20])[0].models[0]
-    old = np.asarray(one.site.inducing)
+    old = np.asarray(one.sparse.inducing)
     for rows, kept in ((slice(0, 20), True), (slice(100, 120), False)):
         batch = Batch(jnp.asarray(X[rows]), jnp.asarray(y[rows]), jnp.ones(20, bool))
-        start = better_start(jax.random.key(1), one.hyper, batch, one.site)
+        start = choose_start(jax.random.key(1), one.hyperparameters, batch, one.sparse)
         assert np.array_equal(start, old) == kept
-        assert bound(one.hyper, jnp.asarray(start), batch, one.site) >= bound(
-            one.hyper, one.site.inducing, batch, one.site
+        assert bound(one.hyperparameters, jnp.asarray(start), batch, one.sparse) >= bound(
+            one.hyperparameters, one.sparse.inducing, batch, one.sparse
         )
 
 
 def test_shared_hyperparameters_are_those_of_greatest_posterior_density():
     X, y = line(50)
-    found = exact_hyper(X, y)
+    found = fit_exact_hyperparameters(X, y)
 
-    def density(hyper: Hyper) -> float:
+    def density(hyper: KernelHyperparameters) -> float:
         K = float(hyper.variance) * np.exp(-0.5 * np.square((X - X.T) / float(hyper.lengthscales[0])))
         K = K + float(hyper.noise_var) * np.eye(50)
         logs = np.log([float(hyper.lengthscales[0]), float(hyper.variance), float(hyper.noise_var) / 0.1])

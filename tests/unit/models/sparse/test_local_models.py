@@ -11,7 +11,14 @@ from numpy.testing import assert_allclose
 
 from streamgp.conformance import check_online_model
 from streamgp.models.options import COMBINATIONS
-from streamgp.models.sparse import Hyper, Learning, LocalGPs, combining, relative_change, splitting
+from streamgp.models.sparse import (
+    BatchOptimiser,
+    KernelHyperparameters,
+    LocalGPs,
+    combining,
+    relative_change,
+    splitting,
+)
 from streamgp.models.sparse.local import LocalModels
 
 pytestmark = pytest.mark.slow
@@ -22,8 +29,8 @@ jax.monitoring.register_event_duration_secs_listener(
 )
 
 
-def shared(inputs: int = 1, noise_var: float = 0.05) -> Hyper:
-    return Hyper(jnp.ones(inputs), jnp.ones(()), noise_var * jnp.ones(()))
+def shared(inputs: int = 1, noise_var: float = 0.05) -> KernelHyperparameters:
+    return KernelHyperparameters(jnp.ones(inputs), jnp.ones(()), noise_var * jnp.ones(()))
 
 
 def build(method: str = "wgpr", **changes: Any) -> LocalGPs:
@@ -35,8 +42,8 @@ def build(method: str = "wgpr", **changes: Any) -> LocalGPs:
         "max_models": 1 if method == "ovfe" else 6,
         "threshold": 5.0 if method == "wgpr" else 0.5,
         "combination": "nearest" if method in ("ovfe", "wgpr") else "distance",
-        "learning": Learning(steps=8),
-        "hyper": shared() if method == "lgpr" else None,
+        "optimiser": BatchOptimiser(steps=8),
+        "hyperparameters": shared() if method == "lgpr" else None,
     }
     return LocalGPs(method=method, **{**settings, **changes})
 
@@ -56,8 +63,10 @@ def test_they_keep_the_contract(method):
     X = rng.normal(size=(13, 2))
     y = np.stack([np.sin(X[:, 0]), X[:, 1]], 1)
     two = shared(2) if method == "lgpr" else None
-    model = build(method, num_inputs=2, num_outputs=2, num_inducing=4, batch_size=4, max_models=3, hyper=two)
-    model = replace(model, learning=Learning(steps=3), max_models=1 if method == "ovfe" else 3)
+    model = build(
+        method, num_inputs=2, num_outputs=2, num_inducing=4, batch_size=4, max_models=3, hyperparameters=two
+    )
+    model = replace(model, optimiser=BatchOptimiser(steps=3), max_models=1 if method == "ovfe" else 3)
     if stream:
         model = replace(model, combination="stream", threshold=0.0)
     check_online_model(model, X, y, np.arange(13.0) if method == "wgpr" else None)
@@ -71,7 +80,9 @@ def test_a_change_of_regime_makes_a_second_model_and_only_that():
     assert int(state.models.each.born[1]) == 100
     assert info.weights[-1].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
     assert_allclose(np.asarray(state.models.each.rows[:2]).sum(), 200)
-    assert 2 * float(state.models.each.hyper.variance[0]) < float(state.models.each.hyper.variance[1])
+    assert 2 * float(state.models.each.hyperparameters.variance[0]) < float(
+        state.models.each.hyperparameters.variance[1]
+    )
 
 
 def test_thresholds_at_both_ends_make_one_model_and_one_of_every_batch():
@@ -89,12 +100,12 @@ def test_change_has_no_units_and_is_about_one_where_nothing_changes():
     for scale in (1.0, 50.0):
         batch = splitting.Batch(jnp.asarray(X), jnp.asarray(scale * y), jnp.ones(20, bool))
         models = build().init(jax.random.key(0)).models
-        new = Learning(0).begin(  # hyperparameters as the batch's own scale has them
+        new = BatchOptimiser(0).begin(  # hyperparameters as the batch's own scale has them
             jax.random.key(1), batch, models[0], 0
         )
         assert new is not None
         again = splitting.Batch(jnp.asarray(X[::-1] + 0.05), jnp.asarray(scale * np.sin(X[::-1] + 0.05)), batch.mask)
-        updated = Learning(0).learn(jax.random.key(2), new, again)
+        updated = BatchOptimiser(0).learn(jax.random.key(2), new, again)
         assert updated is not None
         found.append(float(relative_change(new, updated, new, again.X)))
     assert_allclose(found[0], found[1], rtol=1e-3)
@@ -106,19 +117,19 @@ def test_a_candidate_whose_update_breaks_is_none_and_nothing_else_changes(monkey
     model = build(threshold=0.0)
     state, _ = model.update(model.init(jax.random.key(0)), X, y)
     assert int(state.models.count) == 3
-    learn = Learning.learn
+    learn = BatchOptimiser.learn
     whole = replace(model, threshold=np.inf)
     expected, _ = whole.update(state, X[:20], y[:20])
     chosen = int(np.argmax(np.asarray(expected.models.each.rows) - np.asarray(state.models.each.rows)))
     broken: list[int] = []
 
-    def fails(self: Learning, key: Any, candidate: Any, batch: Any) -> Any:
+    def fails(self: BatchOptimiser, key: Any, candidate: Any, batch: Any) -> Any:
         if int(candidate.born) == 20 * chosen:
             broken.append(chosen)
             return None
         return learn(self, key, candidate, batch)
 
-    monkeypatch.setattr(Learning, "learn", fails)
+    monkeypatch.setattr(BatchOptimiser, "learn", fails)
     after, info = whole.update(state, X[:20], y[:20])
     assert broken == [chosen]
     assert np.isfinite(np.asarray(info.predictive.mean)).all()
@@ -126,10 +137,10 @@ def test_a_candidate_whose_update_breaks_is_none_and_nothing_else_changes(monkey
     same = [all(np.array_equal(a[j], b[j]) for a, b in zip(before, now, strict=True)) for j in range(3)]
     assert same[chosen]
     assert sum(same) == 2  # one other took the batch
-    monkeypatch.setattr(Learning, "learn", lambda *_: None)
+    monkeypatch.setattr(BatchOptimiser, "learn", lambda *_: None)
     none, _ = whole.update(state, X[:20], y[:20])
     assert int(none.models.count) == 4  # no candidate at all: a new model
-    monkeypatch.setattr(Learning, "begin", lambda *_: None)
+    monkeypatch.setattr(BatchOptimiser, "begin", lambda *_: None)
     lost, info = whole.update(state, X[:20], y[:20])
     assert int(lost.models.count) == 3
     assert np.isfinite(np.asarray(info.predictive.variance)).all()
@@ -141,7 +152,7 @@ def test_local_models_that_keep_their_rows_are_exact_and_let_the_oldest_go():
     y = np.sin(2.0 * X)
     model = build("lgpr", num_inducing=30, threshold=0.0)
     state, _ = model.update(model.init(jax.random.key(0)), X, y)
-    kept = np.sort(np.asarray(state.models.each.site.inducing[0, :, 0]))
+    kept = np.sort(np.asarray(state.models.each.sparse.inducing[0, :, 0]))
     assert_allclose(kept, np.sort(X[10:, 0]))
     X_new = rng.uniform(-1.0, 1.0, (7, 1))
     got = model.predict(state, X_new)
@@ -162,15 +173,18 @@ def several() -> tuple[LocalGPs, Any]:
 def each(state: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means and variances of the models alive, one by one."""
     found = [state.models[j] for j in range(int(state.models.count))]
-    means = [np.asarray(m.posterior.mean(m.hyper, jnp.asarray(X)))[:, 0] for m in found]
-    spreads = [np.asarray(m.posterior.variance(m.hyper, jnp.asarray(X)) + m.hyper.noise_var) for m in found]
+    means = [np.asarray(m.posterior.mean(m.hyperparameters, jnp.asarray(X)))[:, 0] for m in found]
+    spreads = [
+        np.asarray(m.posterior.variance(m.hyperparameters, jnp.asarray(X)) + m.hyperparameters.noise_var)
+        for m in found
+    ]
     return np.array(means), np.array(spreads)
 
 
 def test_the_nearest_model_owns_the_nearest_inducing_input(several):
     model, state = several
     X = np.linspace(-1.0, 21.0, 9)[:, None]
-    distance = np.abs(np.asarray(state.models.each.site.inducing)[:6, :, 0][..., None] - X[:, 0]).min(axis=1)
+    distance = np.abs(np.asarray(state.models.each.sparse.inducing)[:6, :, 0][..., None] - X[:, 0]).min(axis=1)
     owner = distance.argmin(axis=0)
     mean, var = each(state, X)
     got = model.predict(state, X)
@@ -182,7 +196,7 @@ def test_a_product_of_experts_weighs_precisions_by_nats(several):
     model, state = several
     X = np.linspace(0.0, 20.0, 9)[:, None]
     mean, var = each(state, X)
-    hyper = state.models.each.hyper
+    hyper = state.models.each.hyperparameters
     prior = np.asarray(hyper.variance + hyper.noise_var)[:6, None]
     nats = 0.5 * np.log(prior / var) + 1e-12
     strength = nats / nats.sum(axis=0)
@@ -197,7 +211,7 @@ def test_the_five_nearest_centres_weigh_by_the_kernel(several):
     X = np.linspace(0.0, 20.0, 9)[:, None]
     mean, _ = each(state, X)
     models = state.models.each
-    scaled = (X - np.asarray(models.centre)[:6, 0]) / np.asarray(models.hyper.lengthscales)[:6, 0]
+    scaled = (X - np.asarray(models.centre)[:6, 0]) / np.asarray(models.hyperparameters.lengthscales)[:6, 0]
     kernel = np.exp(-0.5 * scaled**2)
     kernel[np.arange(9), kernel.argmin(axis=1)] = 0.0  # of six models
     got = replace(model, combination="distance").predict(state, X)
@@ -215,10 +229,10 @@ def test_weights_by_past_predictions_are_those_of_fixed_share_by_hand(several):
         after = weights * density[:, t] / (weights @ density[:, t])
         weights = (1.0 - combining.SWITCH) * after + combining.SWITCH * (1.0 - after) / 5.0
     models = LocalModels(state.models.each, state.models.count)
-    log_weights, _, told, _ = combining.learn_weights(
-        models, jnp.asarray(X), jnp.asarray(y), jnp.ones(60, bool), combining.first_weights(6)
+    log_weights, _, mixed, _ = combining.learn_weights(
+        models, jnp.asarray(X), jnp.asarray(y), jnp.ones(60, bool), combining.initial_weights(6)
     )
-    assert_allclose(told.weights, used, rtol=1e-6, atol=1e-9)
+    assert_allclose(mixed.weights, used, rtol=1e-6, atol=1e-9)
     assert_allclose(np.exp(log_weights), weights, rtol=1e-6)
 
 
@@ -269,7 +283,7 @@ HOSTILE = {
 @pytest.mark.parametrize("method", ["ovfe", "wgpr", "solar-gp", "lgpr"])
 def test_hostile_streams_give_numbers(method, kind):
     two = shared(2, 1e-3) if method == "lgpr" else None
-    model = build(method, num_inputs=2, hyper=two)
+    model = build(method, num_inputs=2, hyperparameters=two)
     for seed in range(5):
         X, y = HOSTILE[kind](np.random.default_rng(seed))
         state, info = model.update(model.init(jax.random.key(seed)), X, y[:, None])

@@ -9,9 +9,9 @@ import pytest
 from jaxtyping import config
 from numpy.testing import assert_allclose, assert_array_equal
 
-from streamgp.bandits import TimeVaryingOptimizer, acquisition, surrogate
+from streamgp.bandits import TimeVaryingOptimizer, acquisition, ensemble_surrogate
 from streamgp.bandits.history import History
-from streamgp.bandits.trust import FAR, drawn_in, judge, limits, one_step_ahead
+from streamgp.bandits.outliers import LIMIT, clip_outliers, compute_limits, mark_outliers, predict_one_step_ahead
 
 pytestmark = pytest.mark.slow
 
@@ -29,10 +29,10 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def light_ensemble(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(surrogate, "LENGTHSCALES", (0.1, 0.3))
-    monkeypatch.setattr(surrogate, "DYNAMICS", ("static", "revert 0.95"))
-    monkeypatch.setattr(surrogate, "NOISE_VARS", (1e-3, 1e-1))
-    monkeypatch.setattr(surrogate, "_TERMS", 20)
+    monkeypatch.setattr(ensemble_surrogate, "LENGTHSCALES", (0.1, 0.3))
+    monkeypatch.setattr(ensemble_surrogate, "DYNAMICS", ("static", "revert 0.95"))
+    monkeypatch.setattr(ensemble_surrogate, "NOISE_VARS", (1e-3, 1e-1))
+    monkeypatch.setattr(ensemble_surrogate, "_TERMS", 20)
 
 
 def play(opt: TimeVaryingOptimizer, reward: Rewards, steps: int, seed: int = 0) -> np.ndarray:
@@ -115,7 +115,7 @@ def test_another_scale_is_accepted():
     assert opt.trials["flagged"][-30:].sum() <= 2
 
 
-def test_what_is_flagged_is_told_and_kept_as_it_was():
+def test_what_is_flagged_is_reported_and_kept_as_it_was():
     def reward(x: np.ndarray, t: int, rng: np.random.Generator) -> float:
         return {20: 1e6, 25: -1e3}.get(t, float(np.sin(4.0 * x[0])) + 0.1 * rng.normal())
 
@@ -176,7 +176,7 @@ def test_predicted_errors_are_those_of_a_loop():
     K = 1.7 * np.exp(-0.5 * np.square((U[:, None] - U[None]) / 0.3).sum(axis=2))
     noise = rng.uniform(0.1, 0.3, 25)
     for mean in (None, 2.5):
-        errors, variances = one_step_ahead(K, noise, y, mean)
+        errors, variances = predict_one_step_ahead(K, noise, y, mean)
         for i in range(10, 25):
             A = np.linalg.inv(K[:i, :i] + np.diag(noise[:i]))
             ones, k = np.ones(i), K[:i, i]
@@ -192,18 +192,18 @@ def test_predicted_errors_are_those_of_a_loop():
 def test_a_doubt_falls_with_the_square_and_the_limit_grows_with_usual_errors():
     history = History.empty(1)
     for i in range(30):
-        history = history.advanced(float(i)).with_rows(np.array([[i / 30.0]]), np.array([0.0]), False, 100)
-    errors = np.where(np.arange(30) == 25, 3.0 * FAR, 0.5)
-    marked = judge(history, np.arange(30), lambda _: (errors, np.full(30, 4.0)))
+        history = history.advance(float(i)).append(np.array([[i / 30.0]]), np.array([0.0]), False, 100)
+    errors = np.where(np.arange(30) == 25, 3.0 * LIMIT, 0.5)
+    marked = mark_outliers(history, np.arange(30), lambda _: (errors, np.full(30, 4.0)))
     wanted = np.zeros(30)
     wanted[25] = 4.0 * (1.5**2 - 1.0)
-    assert_allclose(marked.doubt, wanted)
-    assert not np.any(history.doubt)
-    assert_allclose(limits(np.zeros(5)), FAR)
-    assert_allclose(limits(np.full(40, 3.0))[-1], FAR * 3.0 / 0.6745)
+    assert_allclose(marked.added_noise, wanted)
+    assert not np.any(history.added_noise)
+    assert_allclose(compute_limits(np.zeros(5)), LIMIT)
+    assert_allclose(compute_limits(np.full(40, 3.0))[-1], LIMIT * 3.0 / 0.6745)
     y = np.array([1.0, 2.0, 3.0, 1e9])
-    assert_allclose(drawn_in(y), [1.0, 2.0, 3.0, 2.5 + 10.0 / 0.6745])
-    assert_array_equal(drawn_in(np.array([0.0, 0.0, 0.0, 7.0])), [0.0, 0.0, 0.0, 7.0])
+    assert_allclose(clip_outliers(y), [1.0, 2.0, 3.0, 2.5 + 10.0 / 0.6745])
+    assert_array_equal(clip_outliers(np.array([0.0, 0.0, 0.0, 7.0])), [0.0, 0.0, 0.0, 7.0])
 
 
 def test_absurd_answers_are_not_believed():

@@ -1,4 +1,4 @@
-"""Reading what users tell: one trial or many, checked before anything is changed."""
+"""Reading of reported trials: one or many, checked before anything is changed."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from streamgp.data.cells import LARGEST
 
 
 def is_one_point(space: Box | Candidates, x: Any) -> bool:
-    """Whether this is a point of the space, and not a sequence of them; which point is for `encode` to judge."""
+    """Return whether this is a point of the space, and not a sequence of them; `encode` checks which point."""
     if isinstance(space, Candidates) and space.labels is not None:
         return not isinstance(x, list | np.ndarray)
     if isinstance(space, Box) and space.names is not None:
@@ -20,7 +20,7 @@ def is_one_point(space: Box | Candidates, x: Any) -> bool:
 
 
 def as_rewards(y: Any, n: int, name: str) -> Float[np.ndarray, " n"]:
-    """n numbers, not finite where there is none.
+    """Convert to n numbers, non-finite where there is none.
 
     Raises
     ------
@@ -32,11 +32,11 @@ def as_rewards(y: Any, n: int, name: str) -> Float[np.ndarray, " n"]:
     except (TypeError, ValueError):
         raise ValueError(f"{name}: expected {n} numbers, got {y!r}") from None
     if y is None or rewards.size != n or rewards.ndim > 2:
-        raise ValueError(f"{name}: expected {n} numbers, one per point, got {_shape(y)}")
+        raise ValueError(f"{name}: expected {n} numbers, one per point, got {_describe_shape(y)}")
     if (np.isfinite(rewards) & (np.abs(rewards) > LARGEST)).any():
         raise ValueError(f"{name}: expected numbers of at most {LARGEST:g}, or NaN, got {rewards.tolist()}")
     return rewards.reshape(-1)
 
 
-def _shape(y: Any) -> str:
+def _describe_shape(y: Any) -> str:
     return "None" if y is None else f"shape {np.shape(y)}"

@@ -10,7 +10,7 @@ from jaxtyping import config
 from numpy.testing import assert_allclose, assert_array_equal
 
 from streamgp import checkpoint
-from streamgp.bandits import Candidates, Integer, TimeVaryingOptimizer, acquisition, optimizer, surrogate
+from streamgp.bandits import Candidates, Integer, TimeVaryingOptimizer, acquisition, ensemble_surrogate, optimizer
 from streamgp.bandits.clock import Clock
 from streamgp.checkpoint import encoding as serialise
 
@@ -23,10 +23,10 @@ BOX = [(-3.0, 3.0)] * 2
 def light(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     config.update("jaxtyping_disable", True)
     monkeypatch.setattr(acquisition, "POINTS", 64)
-    monkeypatch.setattr(surrogate, "LENGTHSCALES", (0.3,))
-    monkeypatch.setattr(surrogate, "DYNAMICS", ("static", "revert 0.95"))
-    monkeypatch.setattr(surrogate, "NOISE_VARS", (1e-2,))
-    monkeypatch.setattr(surrogate, "_FREQUENCIES", 24)
+    monkeypatch.setattr(ensemble_surrogate, "LENGTHSCALES", (0.3,))
+    monkeypatch.setattr(ensemble_surrogate, "DYNAMICS", ("static", "revert 0.95"))
+    monkeypatch.setattr(ensemble_surrogate, "NOISE_VARS", (1e-2,))
+    monkeypatch.setattr(ensemble_surrogate, "_FREQUENCIES", 24)
     yield
     config.update("jaxtyping_disable", False)
 
@@ -112,7 +112,7 @@ def test_what_is_out_is_taken_to_come_as_expected():
         opt.tell(opt.ask(), reward(opt.ask(), t))
     one, two = opt.ask(), opt.ask(another=True)
     believed = new("gp-ucb", hyperparameters={"lengthscales": 0.3, "variance": 4.0, "noise_var": 0.01, "mean": 0.0})
-    believed._history, believed._settings = opt._history, opt._settings
+    believed._unit.history, believed._unit.settings = opt._unit.history, opt._unit.settings
     expected = opt.predict([one])[0][0]
     believed.tell(one, expected)
     mean, std = believed.predict([two, one])
@@ -120,7 +120,7 @@ def test_what_is_out_is_taken_to_come_as_expected():
     means, stds = believed.predict(grid)
     assert mean[0] + 2.0 * std[0] > np.max(means + 2.0 * stds) - 0.05
     assert_array_equal(opt.predict(grid)[0].shape, means.shape)
-    assert len(opt._history.y) == 8  # nothing was learnt from what was expected
+    assert len(opt._unit.history.y) == 8  # nothing was learnt from what was expected
 
 
 def test_side_by_side_from_the_first_and_at_a_corner():
@@ -136,7 +136,7 @@ def test_side_by_side_from_the_first_and_at_a_corner():
 
 
 def test_too_many_out_are_refused(monkeypatch):
-    monkeypatch.setattr(optimizer, "MOST_OUT", 3)
+    monkeypatch.setattr(optimizer, "MAX_PENDING", 3)
     opt = new()
     points = [opt.ask(another=True) for _ in range(3)]
     with pytest.raises(ValueError, match=r"^ask: expected at most 3 points out at once, got one more"):
@@ -199,10 +199,10 @@ def test_a_unit_that_is_given_counts():
 
 
 def test_a_clock_counts_by_the_median_gap():
-    clock, passed = Clock().moved(1000.0, first=True)
+    clock, passed = Clock().advance(1000.0, first=True)
     found = [passed]
     for time in (1010.0, 1010.0, 1020.0, 1060.0, None, 1070.0):
-        clock, passed = clock.moved(time, first=False)
+        clock, passed = clock.advance(time, first=False)
         found.append(passed)
     assert_allclose(found, [1.0, 1.0, 0.0, 1.0, 4.0, 1.0, 0.0])
     assert clock.last == 1070.0
@@ -246,12 +246,12 @@ def test_what_was_saved_before_there_was_any_of_it_goes_on(tmp_path, monkeypatch
     old = new(robust=False, time_unit=1.0)
     for t in range(12):
         old.tell(old.ask(), reward(old.ask(), t), 1.0 + 0.5 * t)
-    names, lacking = serialise._field_names, {"surprise", "beyond", "doubt", "robust", "time_unit"}
+    names, lacking = serialise._field_names, {"z_scores", "outlying", "added_noise", "robust", "time_unit"}
     with monkeypatch.context() as patch:
         patch.setattr(serialise, "_field_names", lambda cls: tuple(n for n in names(cls) if n not in lacking))
         old.save(tmp_path)
     tree, meta = checkpoint.load(tmp_path)
-    assert len(tree["history"].doubt) == 0
+    assert len(tree["history"].added_noise) == 0
     checkpoint.save(tmp_path, {n: part for n, part in tree.items() if n not in ("out", "again", "clock")}, meta)
     again = TimeVaryingOptimizer.load(tmp_path)
     for t in range(12, 16):

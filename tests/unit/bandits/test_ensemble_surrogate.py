@@ -10,7 +10,7 @@ from jaxtyping import config
 from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles.ensemble_loop import weigh
-from streamgp.bandits.surrogate import DYNAMICS, LENGTHSCALES, NOISE_VARS, SETTLED, Surrogate
+from streamgp.bandits.ensemble_surrogate import DYNAMICS, LENGTHSCALES, NOISE_VARS, SCALE_ROWS, EnsembleSurrogate
 from streamgp.bases import HilbertSpace
 
 GRID = np.linspace(0.0, 1.0, 41)[:, None]
@@ -39,9 +39,9 @@ def moving(n: int, seed: int = 0, pace: float = 0.02, most: int = 9) -> Rows:
     return Rows(U, y, times)
 
 
-def learnt(rows: Rows) -> Surrogate:
+def learnt(rows: Rows) -> EnsembleSurrogate:
     """What knows these rows: those of one time came at once."""
-    model = Surrogate(np.arange(rows.U.shape[1]), 0)
+    model = EnsembleSurrogate(np.arange(rows.U.shape[1]), 0)
     ends = np.append(np.flatnonzero(np.diff(rows.times)) + 1, len(rows.y))
     for begin, end in zip([0, *ends], ends, strict=False):
         model.learn(rows.U[begin:end], rows.y[begin:end], float(rows.times[begin]))
@@ -102,7 +102,7 @@ def test_it_is_a_mixture_of_gaussian_processes(n):
 
 
 def test_the_first_reward_is_the_mean_of_all():
-    model = Surrogate(np.array([0]), 0)
+    model = EnsembleSurrogate(np.array([0]), 0)
     model.learn(np.array([[0.3]]), np.array([-7.0]), 12.0)
     mean, std = model.at(np.array([[0.3], [0.9]]), 12.0)
     assert_allclose(mean[0], -7.0, rtol=1e-12)
@@ -110,7 +110,7 @@ def test_the_first_reward_is_the_mean_of_all():
 
 
 def test_nothing_is_known_of_what_is_unknown():
-    model = Surrogate(np.array([0]), 0)
+    model = EnsembleSurrogate(np.array([0]), 0)
     model.learn(np.zeros((0, 1)), np.zeros(0), 3.0)
     mean, std = model.at(GRID, 1.0)
     assert_array_equal(mean, np.zeros(41))
@@ -124,7 +124,7 @@ def test_nothing_is_known_of_what_is_unknown():
 
 def test_several_parameters_share_a_kernel():
     U = np.random.default_rng(1).uniform(size=(30, 3))
-    model = Surrogate(np.array([0, 1, 1]), 4)._model
+    model = EnsembleSurrogate(np.array([0, 1, 1]), 4)._model
     bases = {}
     for group in model.groups:
         for i in range(len(group.basis.lengthscale)):
@@ -177,11 +177,11 @@ def test_weights_go_to_the_pace_at_which_the_function_moves():
 
 def test_the_state_does_not_grow_once_it_has_settled():
     rows = moving(420)
-    model, sizes = Surrogate(np.array([0]), 0), []
+    model, sizes = EnsembleSurrogate(np.array([0]), 0), []
     for begin in range(0, 420, 42):
         model.learn(rows.U[begin : begin + 42], rows.y[begin : begin + 42], float(begin))
         leaves = jax.tree.leaves(model.to_tree())
         sizes.append([np.size(leaf) for leaf in leaves])
-    at = SETTLED // 42
+    at = SCALE_ROWS // 42
     assert all(size == sizes[at] for size in sizes[at:])
     assert sum(sizes[at - 1]) > sum(sizes[at])  # up to there the rows were kept as well

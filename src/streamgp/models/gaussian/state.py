@@ -1,0 +1,61 @@
+"""The state of an ensemble for numbers: beliefs, weights, noise, pending forecasts."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+from jaxtyping import Float
+
+from streamgp.checkpoint.encoding import formerly, register
+from streamgp.core import AnyArray
+from streamgp.filters.engine import sharding
+from streamgp.filters.engine.sharding import Sharded
+from streamgp.filters.noise import NoiseState
+from streamgp.models.gaussian.delayed_feedback import PendingForecasts, ScoringState
+
+
+@formerly("EnsembleState", waiting="pending")
+@register
+class EnsembleState(eqx.Module):
+    """Belief of every filter (of each group a `FilterState`, or a `Sharded`), weights, clock, level of the noise.
+
+    `pending` holds the forecasts whose targets have not come yet, where the ensemble forecasts several rows ahead;
+    `levels` the counts of `streamgp.core.recalibration`, where the ensemble is recalibrated.
+    """
+
+    filters: tuple[Any, ...]
+    weights: Any
+    last_time: Float[AnyArray, ""]
+    noise: NoiseState | None = None
+    pending: PendingForecasts | None = None
+    levels: Float[AnyArray, "e j"] | None = None
+
+    @property
+    def horizon(self) -> int:
+        """Return how many rows ahead forecasts are; 0 where each row is predicted from its own inputs."""
+        return 0 if self.pending is None else self.pending.horizon
+
+    @property
+    def scoring(self) -> ScoringState:
+        """Return all that learns from targets besides the filters."""
+        return ScoringState(self.weights, self.noise, self.pending, self.levels)
+
+    @classmethod
+    def of(cls, filters: Sequence[Any], scoring: ScoringState, last_time: AnyArray) -> "EnsembleState":
+        """Join the beliefs of the filters and the rest of a state."""
+        weights, noise, pending, levels = scoring
+        return cls(tuple(filters), weights, last_time, noise, pending, levels)
+
+    def shard(self, devices: Sequence[Any]) -> "EnsembleState":
+        """Return the same state with the experts spread over JAX's `devices`: `update` and `predict` then run there.
+
+        With `jax.devices()` after `jax.distributed.initialize` these are the devices of all hosts; each process then
+        makes the same calls with the same rows. A checkpoint holds the gathered state.
+        """
+        return replace(self, filters=sharding.shard(self.filters, devices))
+
+    def unsharded(self) -> "EnsembleState":
+        """Return the same state with the beliefs of all experts in the memory of this process."""
+        filters = tuple(b.unsharded() if isinstance(b, Sharded) else b for b in self.filters)
+        return replace(self, filters=filters)
