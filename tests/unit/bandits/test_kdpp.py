@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from streamgp.bandits import kdpp
 from streamgp.bandits.kdpp import SwapChain, distinct, probabilities, sample
-from streamgp.numerics.pivoted_cholesky import Greedy, greedy
+from streamgp.numerics.pivoted_cholesky import PivotedCholesky, pivoted_cholesky
 
 Subset = tuple[int, ...]
 
@@ -60,8 +60,10 @@ def distance(counts: Counter[Subset], exact: dict[Subset, float]) -> float:
     return 0.5 * sum(abs(counts[S] / counts.total() - p) for S, p in exact.items())
 
 
-def greedy_of(K: np.ndarray, k: int, tolerance: float = 1e-12, rng: np.random.Generator | None = None) -> Greedy:
-    return greedy(lambda i: K[:, i], np.diag(K), k, tolerance=tolerance, rng=rng)
+def greedy_of(
+    K: np.ndarray, k: int, tolerance: float = 1e-12, rng: np.random.Generator | None = None
+) -> PivotedCholesky:
+    return pivoted_cholesky(lambda i: K[:, i], np.diag(K), k, tolerance=tolerance, rng=rng)
 
 
 @pytest.mark.slow
@@ -200,7 +202,7 @@ def test_greedy_asks_for_the_columns_of_its_points_only():
         asked.append(i)
         return np.exp(-np.abs(x - x[i]))
 
-    found = greedy(column, np.ones(len(x)), 6, tolerance=1e-6)
+    found = pivoted_cholesky(column, np.ones(len(x)), 6, tolerance=1e-6)
     assert found.chosen.tolist() == asked
     assert len(asked) == 6
 
@@ -312,7 +314,7 @@ def test_errors_say_what_came():
             with pytest.raises(ValueError, match=message):
                 call()
     with pytest.raises(ValueError, match=r"kernel_column\(3\): expected finite numbers, got inf in row 0; "):
-        greedy(lambda i: np.array([np.inf, 1.0, 1.0, 1.0]), np.diag(K), 2, tolerance=0.0)
+        pivoted_cholesky(lambda i: np.array([np.inf, 1.0, 1.0, 1.0]), np.diag(K), 2, tolerance=0.0)
     with pytest.raises(ValueError, match=r"diagonal: expected variances from 0 up, got -1\.0 in row 1; "):
         greedy_of(np.diag([1.0, -1.0]), 1)
     with pytest.raises(ValueError, match="tolerance: expected a number from 0 to inf, got -1"):
