@@ -69,7 +69,7 @@ def fake_labels(
     """A run of `task` over the named classes or grades."""
     told, y = told_labels(rows, len(names), sharpness)
     kind = "numeric" if names[0].isdigit() else "text"
-    labels = ClassNames.found(names, kind, ordered=task == "ordinal")
+    labels = ClassNames.from_first_rows(names, kind, ordered=task == "ordinal")
     parts = [(Told(told[i : i + 500]), y[i : i + 500]) for i in range(0, rows, 500)]
     return fake(out, task, labels, parts, warmup)
 

@@ -21,8 +21,8 @@ from streamgp.filters.dynamics import random_walk, static
 from streamgp.numerics.standardise import Standardiser
 from streamgp_papers import doebe
 from streamgp_papers.bank import Member
-from streamgp_papers.datasets import load
-from streamgp_papers.labels import LOGISTIC, LabelScorer, stream_labels
+from streamgp_papers.classification_stream import LOGISTIC, ClassificationScorer, stream_classes
+from streamgp_papers.data_files import load
 from streamgp_papers.mixing import Mix
 from streamgp_papers.stream import score
 
@@ -54,7 +54,9 @@ def main(data: Annotated[Path, typer.Option(help="Directory of Parquet files.")]
                     members.append(Member(f"{name} {q:g}", len(members) // len(WALKS), 0, q > 0.0))
         mixes = [Mix(one, (one,)) for one in dict.fromkeys(member.family for member in members)]
         after = slice(doebe.WARMUP, None)
-        found = score(stream_labels(experts, inputs[after], y[after]), members, mixes, LabelScorer)["models"]
+        found = score(stream_classes(experts, inputs[after], y[after]), members, mixes, ClassificationScorer)[
+            "models"
+        ]
     lines = [f"| experts | v | {' | '.join(f'q = {q:g}' for q in WALKS)} |", "|---|---|" + "---|" * len(WALKS)]
     for name, each in variances.items():
         errors = " | ".join(f"{found[f'{name} {q:g}']['error']:.1f}%" for q in WALKS)

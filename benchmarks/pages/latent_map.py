@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from sklearn.decomposition import PCA
 
 from benchmarks.common.paths import IMAGES
-from streamgp_papers.datasets import load
-from streamgp_papers.embeddings import Embedded, Images, embedded
+from streamgp_papers.data_files import load
+from streamgp_papers.embeddings import Embedded, Images, embed
 
 PICTURE = IMAGES / "latent.png"
 SEED = 0
@@ -59,12 +59,12 @@ def main() -> None:
     X, labels = load("usps", Path(sys.argv[1]), seed=SEED, keep_constant=True)
     some = Images(X, labels, round(0.1 * len(X)), SEED)
     with jax.enable_x64(True):
-        whole = embedded(some)
-        places = whole.places[:, whole.learner.leading]
+        whole = embed(some)
+        places = whole.coordinates[:, whole.learner.leading]
         figure, axes = plt.subplots(2, 2, figsize=(9.2, 9.0), layout="constrained")
         scatter(axes[0, 0], some, PCA(2).fit_transform(X), "principal components")
         scatter(axes[0, 1], some, places, "StreamingGPLVM")
-        scatter(axes[1, 0], some, whole.places[np.arange(len(X)), whole.chosen], "the paper's rule")
+        scatter(axes[1, 0], some, whole.coordinates[np.arange(len(X)), whole.chosen], "the paper's rule")
         digits(axes[1, 1], whole, places)
     axes[0, 0].legend(markerscale=5, fontsize=9, frameon=False)
     figure.savefig(PICTURE, dpi=110)

@@ -18,7 +18,7 @@ from matplotlib.colors import LogNorm
 
 from benchmarks.common.paths import IMAGES
 from streamgp.models.sparse.combining import combine_nearest
-from streamgp_papers.local import Split, learnt, model, tracks
+from streamgp_papers.local import Split, learn, make_model, read_tracks
 
 PICTURE = IMAGES / "local.png"
 SEED = 3  # of five, that in which wgpr has its median error
@@ -26,8 +26,8 @@ SEED = 3  # of five, that in which wgpr has its median error
 
 def errors(rows: Split, method: str) -> tuple[np.ndarray, np.ndarray]:
     """Return absolute errors (n,) at the rows to test on, in metres, and the model that predicted each."""
-    one = model(method, 2)
-    state, _ = learnt(one, rows, SEED)
+    one = make_model(method, 2)
+    state, _ = learn(one, rows, SEED)
     made = one.predict(state, rows.X_test)
     owner = np.asarray(combine_nearest(state.models, jax.numpy.asarray(rows.X_test)).weights).argmax(axis=1)
     return np.abs(rows.mean + rows.scale * np.asarray(made.mean)[:, 0] - rows.y_test), owner
@@ -48,7 +48,7 @@ def panel_of(rows: Split) -> Callable[..., PathCollection]:
 def main() -> None:
     """Learn and draw."""
     with jax.enable_x64(True):
-        rows = tracks("bathymetry_celt", SEED, Path(sys.argv[1]), None)
+        rows = read_tracks("bathymetry_celt", SEED, Path(sys.argv[1]), None)
         several, owner = errors(rows, "wgpr")
         one, _ = errors(rows, "ovfe")
     figure, axes = plt.subplots(1, 4, figsize=(13, 3.6), layout="constrained", sharex=True, sharey=True)

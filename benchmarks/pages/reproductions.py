@@ -16,7 +16,7 @@ from benchmarks.common.paths import DOCS, RESULTS_DIR
 from streamgp_papers.catalogue import REPRODUCTIONS
 from streamgp_papers.datasets import DATASETS
 from streamgp_papers.kinds import Reproduction, Shown
-from streamgp_papers.tables import Outcome, claims_table, figures_table, scores_table
+from streamgp_papers.tables import ReproductionResult, claims_table, figures_table, scores_table
 
 RESULTS = RESULTS_DIR / "reproductions"
 PAGE = DOCS / "reproduction.md"
@@ -25,7 +25,7 @@ LATENT = DOCS / "latent.md"
 KEPT = ("of", "rows", "inputs", "models")
 
 
-def outcome(reproduction: Reproduction, stored: dict) -> Outcome:
+def collect_runs(reproduction: Reproduction, stored: dict) -> ReproductionResult:
     """Return what the kept runs show: as many trials as every data set has."""
     runs = stored["runs"]
     sets = list(dict.fromkeys(key.rsplit(" ", 1)[0] for key in runs))
@@ -33,7 +33,7 @@ def outcome(reproduction: Reproduction, stored: dict) -> Outcome:
         Shown(name, use.data) for use in reproduction.uses for name in (use.data, *use.stand_ins) if name in sets
     ]
     trials = min(sum(key.rsplit(" ", 1)[0] == name for key in runs) for name in sets)
-    return Outcome(reproduction, shown, (), runs, trials, stored["rows"])
+    return ReproductionResult(reproduction, shown, (), runs, trials, stored["rows"])
 
 
 def markdown(table: Table) -> str:
@@ -43,7 +43,7 @@ def markdown(table: Table) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def leak_table(found: Outcome) -> str:
+def leak_table(found: ReproductionResult) -> str:
     """Show how far E-DOEBE is ahead of the best single family, with honest weights and with the leak (medians)."""
     lines = ["| data | best single family | E-DOEBE's lead | with the leak |", "|---|---|---|---|"]
     for data in dict.fromkeys(one.data for one in found.shown):
@@ -55,7 +55,7 @@ def leak_table(found: Outcome) -> str:
     return "\n".join(lines)
 
 
-def local_table(found: Outcome) -> str:
+def local_table(found: ReproductionResult) -> str:
     """Return median RMSE of every model on every data set, and how many local models there were."""
     sets = list(dict.fromkeys(one.data for one in found.shown))
     names = [DATASETS[data].title for data in sets]
@@ -71,7 +71,7 @@ def local_table(found: Outcome) -> str:
     return "\n".join(lines)
 
 
-def latent_table(found: Outcome) -> str:
+def latent_table(found: ReproductionResult) -> str:
     """Return median error of every method on every data set, and how long it took."""
     sets = list(dict.fromkeys(one.data for one in found.shown))
     names = [f"{DATASETS[data].title}, {found.of(data)[0]['rows']:,} rows" for data in sets]
@@ -88,7 +88,7 @@ def latent_table(found: Outcome) -> str:
     return "\n".join(lines)
 
 
-def _page_of(name: str, reproduction: Reproduction, found: Outcome) -> str:
+def _page_of(name: str, reproduction: Reproduction, found: ReproductionResult) -> str:
     """Return what docs/reproduction.md shows of one reproduction."""
     trials = "1 trial" if found.trials == 1 else f"{found.trials} trials"
     rows = "all rows" if found.rows is None else f"the first {found.rows:,} rows"
@@ -111,7 +111,7 @@ def pages() -> dict[Path, str]:
         path = RESULTS / f"{name}.json"
         if not path.exists():
             continue
-        found = outcome(reproduction, json.loads(path.read_text()))
+        found = collect_runs(reproduction, json.loads(path.read_text()))
         parts[name] = _page_of(name, reproduction, found)
         if name == "wgpr-tables":
             others[LOCAL] = with_tables(LOCAL, {name: local_table(found)})

@@ -20,8 +20,8 @@ from rich import print_json
 from benchmarks.common.measure import in_fresh_process, in_turn, installed, memory_mb, spread
 from streamgp.latent import LatentEnsemble, LatentLearner, LatentSpec
 from streamgp.latent.neighbours import Neighbours
-from streamgp_papers.datasets import is_at_hand, load
-from streamgp_papers.embeddings import Images, embedded
+from streamgp_papers.data_files import is_available, load
+from streamgp_papers.embeddings import Images, embed
 
 ROWS, ENTRIES = 70_000, 784
 WARMUP = 500
@@ -34,7 +34,7 @@ INDUCING, STEPS = 100, 1_000
 def images(directory: Path | None) -> np.ndarray:
     """Return rows (70,000, 784), with something of the 10,000 images in each repetition that was never seen."""
     rng = np.random.default_rng(0)
-    if directory is not None and is_at_hand("mnist-t10k", directory):
+    if directory is not None and is_available("mnist-t10k", directory):
         X, _ = load("mnist-t10k", directory, keep_constant=True)
         some = np.concatenate([X] * -(-ROWS // len(X)))[:ROWS]
         return some + 0.05 * X.std() * rng.normal(size=some.shape)
@@ -124,7 +124,7 @@ def variational(data: str, directory: Path) -> dict[str, Any]:
     some = Images(X, labels, len(X) // 10, 0)
     began = time.process_time()  # of the processor: these runs take so long that others come between
     with jax.enable_x64(True):
-        ours = embedded(some)
+        ours = embed(some)
     our_seconds = time.process_time() - began
     np.random.seed(0)  # noqa: NPY002, the package has no generator of its own
     centred = X - X.mean(axis=0)
@@ -134,7 +134,7 @@ def variational(data: str, directory: Path) -> dict[str, Any]:
     seconds = time.process_time() - began
     return {
         "rows": len(X),
-        "ours": {"error": some.error(ours.places[:, ours.learner.leading]), "seconds": our_seconds},
+        "ours": {"error": some.error(ours.coordinates[:, ours.learner.leading]), "seconds": our_seconds},
         "variational": {"error": some.error(np.asarray(model.X.mean)), "seconds": seconds},
         "times_as_long": seconds / our_seconds,
     }

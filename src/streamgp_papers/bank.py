@@ -29,18 +29,18 @@ Q = 1e-3  # the random walk's variance per row, absolute, in both papers
 
 @dataclass(frozen=True)
 class Family:
-    """Experts of one kind.
+    """Experts with bases of one kind.
 
     Attributes
     ----------
     name
-        What tables call it.
+        Its name in tables.
     basis
         A name of `streamgp.bases.BASES`.
     features
         F to aim for.
     starts
-        Where the fits set out: lengthscales, as multiples of each input's range; of polynomials, orders.
+        The starts of the fits: lengthscales, as multiples of each input's range; of polynomials, orders.
     plain
         The starts are lengthscales in standard deviations of the inputs instead.
     fixed
@@ -50,7 +50,7 @@ class Family:
     best
         Only the start of the best evidence is kept.
     moving
-        Which copies there are: static, random walk, or both.
+        The copies of each expert: static, random walk, or both.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Family:
 
 
 class Member(NamedTuple):
-    """What is known of an expert: its family, the number of its basis, which draw of a start it is, if it moves."""
+    """The origin of an expert: its family, the number of its basis, its number among a start's draws, if it moves."""
 
     family: str
     basis: int
@@ -74,7 +74,7 @@ class Member(NamedTuple):
 
 
 class Likelihood(NamedTuple):
-    """How experts for targets of one kind are made: their fit, the draws around it, and the expert itself."""
+    """The making of experts for targets of one kind: the fit, the draws around it, and the expert itself."""
 
     fit: Callable[..., Any]
     draws: Callable[..., list]
@@ -88,8 +88,8 @@ def _expert(fit: Fit, dynamics: Dynamics) -> Expert:
 GAUSSIAN = Likelihood(fit_basis, laplace_samples, _expert)
 
 
-class Stretch(NamedTuple):
-    """Rows after the warm-up, all standardised by it: targets (n,), and what each expert expected of them (n, K)."""
+class ExpertPredictions(NamedTuple):
+    """A batch of targets (n,), standardised by the warm-up, and each expert's means and variances of them (n, K)."""
 
     y: np.ndarray
     loc: np.ndarray
@@ -97,7 +97,7 @@ class Stretch(NamedTuple):
 
 
 def _basis(family: Family, X: np.ndarray, start: float, key: jax.Array) -> tuple[Basis, tuple[str, ...]]:
-    """A basis at its start, and which of its hyperparameters to fit."""
+    """Make a basis at its start, and choose the hyperparameters to fit."""
     if family.basis == "polynomial":
         return Polynomial(X.shape[1], int(start)), ()
     basis = BASES[family.basis].from_data(X, num_features=family.features, start=start, key=key)
@@ -110,22 +110,22 @@ def _basis(family: Family, X: np.ndarray, start: float, key: jax.Array) -> tuple
 def fit_family(
     family: Family, X: np.ndarray, y: np.ndarray, seed: int, likelihood: Likelihood = GAUSSIAN
 ) -> list[list[Any]]:
-    """Of every start, the optimum and the draws around it; `X` and `y` are the warm-up, `y` as the likelihood has it.
+    """Fit from every start; return the optimum of each and the draws around it.
 
-    A Gaussian has standardised targets (n, 1).
+    `X` and `y` are the warm-up, `y` in the form of the likelihood: a Gaussian has standardised targets (n, 1).
     """
     rows, targets = jnp.asarray(X), jnp.asarray(y)
-    jobs = []
+    starts = []
     with one_blas_thread():
         for number, start in enumerate(family.starts):
             key = jax.random.fold_in(jax.random.key(seed), number)
             basis, trainable = _basis(family, X, start, key)
-            jobs.append((likelihood.fit(basis, rows, targets, start, trainable), basis, trainable, key))
+            starts.append((likelihood.fit(basis, rows, targets, start, trainable), basis, trainable, key))
         if family.best:
-            jobs = [max(jobs, key=lambda job: job[0].log_evidence)]
-        found = [[fit] for fit, *_ in jobs]
+            starts = [max(starts, key=lambda start: start[0].log_evidence)]
+        found = [[fit] for fit, *_ in starts]
         if family.samples > 1:
-            for fits, (fit, basis, trainable, key) in zip(found, jobs, strict=True):
+            for fits, (fit, basis, trainable, key) in zip(found, starts, strict=True):
                 draws = jax.random.fold_in(key, 1)
                 fits += likelihood.draws(fit, basis, trainable, rows, targets, family.samples - 1, draws)
         return found
@@ -134,7 +134,7 @@ def fit_family(
 def fit_experts(
     families: Sequence[Family], X: np.ndarray, y: np.ndarray, seed: int, likelihood: Likelihood = GAUSSIAN
 ) -> tuple[list[Any], list[Member]]:
-    """The experts of all families, fitted to warm-up rows, `y` as the likelihood has it."""
+    """Make the experts of all families, fitted to warm-up rows, `y` in the form of the likelihood."""
     experts, members = [], []
     for family in families:
         for fits in fit_family(family, X, y, seed, likelihood):
@@ -147,21 +147,24 @@ def fit_experts(
     return experts, members
 
 
-def stream(experts: Sequence[Expert], X: np.ndarray, y: np.ndarray) -> Iterator[Stretch]:
-    """What the experts, from their priors on, expect of each row (n, D) before they see its target `y` (n, 1)."""
+def stream(experts: Sequence[Expert], X: np.ndarray, y: np.ndarray) -> Iterator[ExpertPredictions]:
+    """Stream the rows (n, D) and targets `y` (n, 1) through the experts, from their priors on.
+
+    Yield each expert's prediction of every row before its target.
+    """
     model = ensemble(experts, BMA())
     state = model.init(jax.random.key(0))
     for rows, size in split_batches(len(X)):
         n = rows.stop - rows.start
         padding = ((0, size - n), (0, 0))
         mask = jnp.asarray(np.arange(size) < n)
-        piece, targets = (jnp.asarray(np.pad(a[rows], padding)) for a in (X, y))
-        state, info = model.update(state, piece, targets, mask)
+        inputs, targets = (jnp.asarray(np.pad(a[rows], padding)) for a in (X, y))
+        state, info = model.update(state, inputs, targets, mask)
         loc, var = (np.asarray(a)[:n, :, 0] for a in (info.predictive.loc, info.predictive.var))
-        yield Stretch(y[rows, 0], loc, var)
+        yield ExpertPredictions(y[rows, 0], loc, var)
 
 
-def standardised(X: np.ndarray, y: np.ndarray, warmup: int) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and targets (n, 1) in units of the warm-up's standard deviations, clipped at +-1000."""
+def standardise(X: np.ndarray, y: np.ndarray, warmup: int) -> tuple[np.ndarray, np.ndarray]:
+    """Standardise inputs and targets (n, 1) by the warm-up, clipped at +-1000 standard deviations."""
     targets = y[:, None]
     return tuple(Standardiser.empty(a.shape[1]).update(a[:warmup]).transform(a) for a in (X, targets))  # type: ignore[return-value]

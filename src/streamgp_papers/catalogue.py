@@ -8,7 +8,8 @@ from rich.console import Console
 
 from streamgp.app.outputs import RunError
 from streamgp_papers import classification, doebe, gplvm, iegp, sfg, sparq, wgpr
-from streamgp_papers.datasets import DATASETS, is_at_hand
+from streamgp_papers.data_files import is_available
+from streamgp_papers.datasets import DATASETS
 from streamgp_papers.kinds import Reproduction
 
 REPRODUCTIONS: dict[str, Reproduction] = {
@@ -40,12 +41,12 @@ REPRODUCTIONS: dict[str, Reproduction] = {
 
 
 def find(name: str) -> Reproduction:
-    """A reproduction by its name.
+    """Find a reproduction by its name.
 
     Raises
     ------
     RunError
-        If there is none of this name; the message says which there are.
+        If there is none of this name; the message lists all names.
     """
     if name in REPRODUCTIONS:
         return REPRODUCTIONS[name]
@@ -55,15 +56,15 @@ def find(name: str) -> Reproduction:
 
 
 def print_list(reproductions: Mapping[str, Reproduction], directory: Path | None, console: Console) -> None:
-    """What there is, and which data of it are at hand."""
+    """Print the reproductions, and which of their data are available."""
     for name, one in reproductions.items():
         data = dict.fromkeys(each for use in one.uses for each in (use.data, *use.stand_ins))
-        marked = [each if is_at_hand(each, directory) else f"({each})" for each in data]
+        marked = [each if is_available(each, directory) else f"({each})" for each in data]
         seeds = "1 trial" if one.trials == 1 else f"{one.trials} trials"
         console.print(f"[bold]{name}[/bold]  {one.source}; {seeds}, the paper {one.paper_trials}", highlight=False)
         console.print(f"  {one.shows}\n  Data: {', '.join(marked)}", highlight=False, markup=False)
     console.print(
-        "\nData in brackets are not at hand. Files for --data DIR, the target in the column y, labels in label:"
+        "\nData in brackets are not available. Files for --data DIR, the target in the column y, labels in label:"
     )
     files = [f"{data.file}: {data.title}. {data.origin}" for data in DATASETS.values() if data.file]
     console.print(*files, sep="\n", highlight=False, markup=False)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from streamgp_papers.datasets import DATASETS
-from streamgp_papers.tables import Outcome
+from streamgp_papers.tables import ReproductionResult
 
 # Paul Tol's muted scheme ("Colour schemes", 2021), as in the report of a run.
 _COLOURS = (
@@ -19,12 +19,12 @@ _DASHES = ("-", "--")
 _VARIANTS = ("-", ":", "--", "-.", (0, (5, 1, 1, 1, 1, 1)))
 
 
-def draw(outcome: Outcome, stem: Path) -> list[Path]:
-    """Write the charts of every data set as ``<stem>-<data>-<kind>.png``; returns their names."""
+def draw(result: ReproductionResult, stem: Path) -> list[Path]:
+    """Write the charts of every data set as ``<stem>-<data>-<kind>.png``; return their names."""
     files = []
-    for data in dict.fromkeys(one.data for one in outcome.shown):
-        runs = outcome.of(data)
-        for kind in outcome.reproduction.pictures:
+    for data in dict.fromkeys(one.data for one in result.shown):
+        runs = result.of(data)
+        for kind in result.reproduction.pictures:
             if kind not in runs[0]:
                 continue
             file = stem.with_name(f"{stem.name}-{data}-{kind.replace('_', '-')}.png")
@@ -35,7 +35,7 @@ def draw(outcome: Outcome, stem: Path) -> list[Path]:
 
 
 def _curves(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
-    """Scores over the rows so far: mean over the trials, and one standard deviation to both sides."""
+    """Draw the scores over the rows so far: mean over the trials, and one standard deviation to both sides."""
     figure = Figure(figsize=(11, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2)
     for ax, score in ((left, "nmse"), (right, "pll")):
@@ -47,16 +47,16 @@ def _curves(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
     left.set_ylim(top=min(left.get_ylim()[1], 3.0))  # far worse than the mean of the targets is off the chart
     left.set_ylabel("nMSE of the rows so far")
     right.set_ylabel("mean log density of the rows so far")
-    # The first rows of a bad model would leave no room for the rest.
+    # The first rows of a bad model would hide the others.
     ends = [[v for v in run["curves"][model]["pll"] if v is not None] for run in runs for model in run["curves"]]
-    if ends := [end for end in ends if end]:  # of models that did not go to pieces at once
+    if ends := [end for end in ends if end]:  # of models that were finite for a time
         top, last = max(max(end) for end in ends), [end[-1] for end in ends]
         right.set_ylim(max(min(min(end) for end in ends), min(min(last), top - 3.0) - 0.5, top - 12.0), top + 0.2)
     return _finish(figure, left, title)
 
 
 def _errors(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
-    """Error rates over the rows so far: mean over the trials, and one standard deviation to both sides."""
+    """Draw the error rates over the rows so far: mean over the trials, and one standard deviation to both sides."""
     figure = Figure(figsize=(9, 4.4), layout="constrained")
     ax = figure.subplots()
     _lines(ax, {model: [run["errors"][model] for run in runs] for model in runs[0]["errors"]}, "error")
@@ -67,7 +67,7 @@ def _errors(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
 
 
 def _moving_weight(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
-    """The weight of the moving experts along the stream."""
+    """Draw the weight of the moving experts by row."""
     figure = Figure(figsize=(9, 3.8), layout="constrained")
     ax = figure.subplots()
     _lines(ax, {model: [run["moving_weight"][model] for run in runs] for model in runs[0]["moving_weight"]}, "weight")
@@ -78,7 +78,7 @@ def _moving_weight(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
 
 
 def _lines(ax: Axes, curves: Mapping[str, Sequence[Mapping[str, Any]]], score: str) -> None:
-    """One line for each model, with a band where there are several trials."""
+    """Draw one line for each model, with a band where there are several trials."""
     for i, (model, each) in enumerate(curves.items()):
         values = np.array([[np.nan if v is None else v for v in curve[score]] for curve in each], dtype=float)
         rows, mean, std = each[0]["rows"], values.mean(0), values.std(0)
@@ -99,7 +99,7 @@ def _finish(figure: Figure, ax: Axes, title: str) -> Figure:
 
 
 def _regret(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
-    """Regret, or regret per row, by the length of the stream."""
+    """Draw regret, or regret per row, by the length of the stream."""
     figure = Figure(figsize=(9, 3.8), layout="constrained")
     ax = figure.subplots()
     _lines(ax, {model: [run["regret"][model] for run in runs] for model in runs[0]["regret"]}, "regret")
@@ -115,9 +115,10 @@ def _regret(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
 
 
 def _dynamic_regret(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
-    """Average regret by step, a chart for each beta; what goes with none of them is in all.
+    """Draw average regret by step, a chart for each beta; curves without a beta are in all charts.
 
-    A colour for each method, a dash for each of its variants; bands, of one standard deviation, only of the first.
+    Each method has a colour, and each of its variants a dash. Bands of one standard deviation are drawn for the first
+    variant only.
     """
     names = list(runs[0]["dynamic_regret"])
     betas = list(dict.fromkeys(name.rsplit(", ", 1)[1] for name in names if ", beta " in name))
@@ -149,7 +150,7 @@ def _dynamic_regret(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
 
 
 def _bands(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
-    """A regression on a few rows: the function, the mean and its 95% bands; of the first trial."""
+    """Draw a regression on a few rows: the function, the mean and its 95% bands; of the first trial."""
     figure = Figure(figsize=(9, 3.8), layout="constrained")
     ax, one = figure.subplots(), runs[0]["bands"]
     ax.fill_between(

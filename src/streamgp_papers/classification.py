@@ -1,16 +1,16 @@
-"""The papers' experiments with labels: Lu et al. (2022), 7.2; Waxman and Djuric (2024), App. A."""
+"""The papers' experiments with classification: Lu et al. (2022), 7.2; Waxman and Djuric (2024), App. A."""
 
 from streamgp.models.presets import IE_GP_DICTIONARY
 from streamgp_papers.bank import Family
+from streamgp_papers.classification_baselines import BATCH, DEFAULT, GROUPS, MIN_PROBABILITY, NAMES, SSGP
+from streamgp_papers.classification_stream import run_classification
 from streamgp_papers.doebe import DELTA, HSGP, LINEAR, RBF, RFF, WARMUP
 from streamgp_papers.doebe import PAPER as DOEBE_PAPER
 from streamgp_papers.iegp import PAPER as IE_GP_PAPER
 from streamgp_papers.kinds import Claim, Reproduction, Use
-from streamgp_papers.labels import run_labels
 from streamgp_papers.mixing import Mix
-from streamgp_papers.rivals import BATCH, DEFAULT, GROUPS, LEAST_PROBABILITY, NAMES, SSGP
 
-ALIKE = 1.0  # percent
+TOLERANCE = 1.0  # percent
 SWITCH = 1e-3
 METRICS = ("error", "log_loss", "error_all", "log_loss_all")
 SCORES_NOTE = (
@@ -28,7 +28,7 @@ _DICTIONARY = Family("dictionary", "fourier", _FEATURES, IE_GP_DICTIONARY, plain
 _STATIC = ("IE-GP", "SIE-GP")
 _MOVING = ("DIE-GP", "DSIE-GP")
 _ALL_IE_GP = ("banana", "musk", "ionosphere")
-_RIVALS = tuple(name for name in NAMES if name != DEFAULT)
+_BASELINES = tuple(name for name in NAMES if name != DEFAULT)
 _PAPERS = ("AdaRaker", SSGP)
 _ON_FEATURES = tuple(name for name in NAMES if name.endswith("features"))
 IE_GP = Reproduction(
@@ -36,7 +36,7 @@ IE_GP = Reproduction(
     source=f"{IE_GP_PAPER}, 7.2, Figs. 5 and 6",
     shows="Labels by an ensemble over a dictionary of lengthscales, 30 features each, beside other online learners.",
     uses=tuple(map(Use, _ALL_IE_GP)),
-    work=run_labels,
+    work=run_classification,
     settings={
         "warmup": _SHARE,
         "families": (_DICTIONARY,),
@@ -46,20 +46,20 @@ IE_GP = Reproduction(
             Mix("DIE-GP", moving=True),
             Mix("DSIE-GP", moving=True, switch=SWITCH),
         ),
-        "rivals": GROUPS,
+        "rivals": GROUPS,  # the baselines; named as in stored runs
     },
     metrics=(*METRICS, "seconds"),
     claims=(
         *(
-            Claim(f"(S)IE-GP errs least {among}", data, "error", _STATIC, rivals)
+            Claim(f"(S)IE-GP errs least {among}", data, "error", _STATIC, baselines)
             for data in ("banana", "musk")
-            for among, rivals in (("of what has its features", _ON_FEATURES), ("of all", _RIVALS))
+            for among, baselines in (("of what has its features", _ON_FEATURES), ("of all", _BASELINES))
         ),
         *(Claim("(S)IE-GP errs least of the paper's own", d, "error", _STATIC, _PAPERS) for d in ("banana", "musk")),
         Claim("SSGP errs less", "ionosphere", "error", (SSGP,), _STATIC),
-        *(Claim("SIE-GP errs as IE-GP does", data, "error", _STATIC, within=ALIKE) for data in _ALL_IE_GP),
+        *(Claim("SIE-GP errs as IE-GP does", data, "error", _STATIC, within=TOLERANCE) for data in _ALL_IE_GP),
         *(
-            Claim("DIE-GP errs as IE-GP does", data, "error", ("IE-GP", "DIE-GP"), within=ALIKE)
+            Claim("DIE-GP errs as IE-GP does", data, "error", ("IE-GP", "DIE-GP"), within=TOLERANCE)
             for data in _ALL_IE_GP
         ),
     ),
@@ -74,17 +74,17 @@ IE_GP = Reproduction(
         "are the warm-up of all, as of its SSGP, and the rows after them are scored. Banana and Ionosphere are "
         "in the order of their files; Musk, which stands there class by class, is shuffled by the seed.",
         SCORES_NOTE,
-        "The paper's own rivals are AdaRaker, here with the dictionary and 15 frequencies of each kernel, and the "
+        "The paper's own baselines are AdaRaker, here with the dictionary and 15 frequencies of each kernel, and the "
         "streaming sparse GP of Bui et al. (SSGP): a lengthscale for each input, 30 inducing inputs, 100 optimiser "
         "steps on the warm-up and 30 on each batch of 40 after it. Ours is one of numbers: it has labels as -1 and "
         "1, and their probability from the normal distribution (Rasmussen and Williams 2006, 6.5). The paper shows "
         "curves and prints no figures, and no number of runs.",
-        "Rivals learn all rows, those of the warm-up too, each predicted first. river's LogisticRegression and "
+        "Baselines learn all rows, those of the warm-up too, each predicted first. river's LogisticRegression and "
         f"scikit-learn's SGDClassifier (log_loss, partial_fit of {BATCH} rows at a time) have their defaults, "
         "and run on the standardised inputs and on the random features of each of the eleven experts, scaled to "
         "mean square one: 'best features' is the copy with the least log loss so far, 'mixed features' the "
         "copies weighed by theirs. river's adaptive random forest has its defaults, and the inputs. "
-        f"Probabilities of rivals are kept {LEAST_PROBABILITY:g} away from 0 and 1.",
+        f"Probabilities of baselines are kept {MIN_PROBABILITY:g} away from 0 and 1.",
         f"{DEFAULT} is this library's default, no model of the paper, with the same rows for its warm-up, which "
         "it predicts too.",
         "seconds are of processor time, all cores together and compilation included, on a machine that had "
@@ -118,7 +118,7 @@ DOEBE = Reproduction(
     source=f"{DOEBE_PAPER}, App. A, Figs. 5 and 7",
     shows="Labels by three families of bases, static and moving, on rows in random order and from left to right.",
     uses=(Use(_SHUFFLED), Use(_SORTED)),
-    work=run_labels,
+    work=run_classification,
     settings={
         "warmup": WARMUP,
         "families": _FAMILIES,
@@ -135,7 +135,7 @@ DOEBE = Reproduction(
             (
                 Claim("an error under 11%", _SHUFFLED, "error", (*_named("OE", *_THREE), *_DYNAMIC), beats=11.0),
                 Claim("static beat moving", _SHUFFLED, "error", _named("OE", *_THREE), _named("DOE", *_THREE)),
-                Claim("RBF networks do well", _SHUFFLED, "error", ("OE-RBF", "OE-RFF"), within=ALIKE),
+                Claim("RBF networks do well", _SHUFFLED, "error", ("OE-RBF", "OE-RFF"), within=TOLERANCE),
                 Claim("HSGPs do not", _SHUFFLED, "error", (*_either(RFF), *_either(RBF)), _either(HSGP)),
             ),
         ),
@@ -146,7 +146,7 @@ DOEBE = Reproduction(
                 Claim("... over all rows", _SORTED, "error_all", _DYNAMIC, beats=10.0),
                 Claim("moving beat static", _SORTED, "error", _named("DOE", *_THREE), _named("OE", *_THREE)),
                 Claim("RBF networks do poorly", _SORTED, "error", _either(RFF), _either(RBF)),
-                Claim("DOE-HSGP is competitive", _SORTED, "error", ("DOE-HSGP", "DOE-RFF"), within=ALIKE),
+                Claim("DOE-HSGP is competitive", _SORTED, "error", ("DOE-HSGP", "DOE-RFF"), within=TOLERANCE),
             ),
         ),
     ),

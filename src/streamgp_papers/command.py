@@ -1,4 +1,4 @@
-"""`streamgp reproduce` itself; what is heavy is imported when it runs."""
+"""The command `streamgp reproduce`; slow modules are imported when it runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +8,7 @@ import typer
 from streamgp.app.console import names, sentences
 
 if TYPE_CHECKING:
-    from streamgp_papers.tables import Outcome
+    from streamgp_papers.tables import ReproductionResult
 
 
 def reproduce(
@@ -38,14 +38,14 @@ def reproduce(
         from streamgp.app.compilation import keep_compiled_programs
         from streamgp.app.outputs import RunError
         from streamgp_papers.catalogue import REPRODUCTIONS, find, print_list
-        from streamgp_papers.datasets import where_from
-        from streamgp_papers.kinds import choose_data, make_jobs
-        from streamgp_papers.runner import Results, cores_at_hand, run_all
-        from streamgp_papers.tables import Outcome, print_outcome
+        from streamgp_papers.data_files import describe_source
+        from streamgp_papers.kinds import choose_data, plan_trials
+        from streamgp_papers.runner import ResultsFile, available_cores, run_all
+        from streamgp_papers.tables import ReproductionResult, print_result
 
         console = Console()
         if not console.is_terminal:
-            console.width = 160  # a file has room for the tables
+            console.width = 160  # wide enough for the tables
         if show_list or name is None:
             print_list(REPRODUCTIONS, data, console)
             return
@@ -54,28 +54,28 @@ def reproduce(
         reproduction = find(name)
         shown, missing = choose_data(reproduction, data, names(sets))
         if not shown:
-            files = "; ".join(where_from(one) for one in missing)
+            files = "; ".join(describe_source(one) for one in missing)
             raise RunError(
                 f"{name}: expected in the directory of --data at least one of these files, found none: {files}"
             )
         trials = trials or reproduction.trials
         path = out or Path("reproductions") / f"{name}.json"
-        results = Results(path, {"reproduction": name, "rows": rows})
+        results = ResultsFile(path, {"reproduction": name, "rows": rows})
         keep_compiled_programs()
         run_all(
-            make_jobs(reproduction, shown, data, trials, rows), results, jobs or max(1, len(cores_at_hand()) // 2)
+            plan_trials(reproduction, shown, data, trials, rows), results, jobs or max(1, len(available_cores()) // 2)
         )
-        outcome = Outcome(reproduction, shown, missing, results.runs, trials, rows)
-        print_outcome(outcome, console)
+        result = ReproductionResult(reproduction, shown, missing, results.runs, trials, rows)
+        print_result(result, console)
         typer.echo(f"runs: {path}")
-        _draw(outcome, path)
+        _draw(result, path)
 
 
-def _draw(outcome: "Outcome", path: Path) -> None:
+def _draw(result: "ReproductionResult", path: Path) -> None:
     try:
         from streamgp_papers.charts import draw
     except ImportError:
         typer.echo("no charts: they need matplotlib, which `pip install 'streamgp[plots]'` brings", err=True)
         return
-    for file in draw(outcome, path.with_suffix("")):
+    for file in draw(result, path.with_suffix("")):
         typer.echo(f"chart: {file}")

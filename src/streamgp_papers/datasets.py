@@ -1,20 +1,12 @@
-"""The data sets of the papers: which file each is, what is in it and where it comes from."""
+"""The data sets of the papers: the file of each, its contents and its origin."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
-import jax
-import numpy as np
-import polars as pl
 from sklearn.datasets import make_friedman1, make_friedman2
 
-from streamgp.app.outputs import RunError
-from streamgp.bases import HilbertSpace
-
-Stream = tuple[np.ndarray, np.ndarray]
+from streamgp_papers.generated import STATIC_ROWS, Stream, constructed, friedman
 
 UCI_DATASETS = "github.com/treforevans/uci_datasets"
 UCI = "UCI Machine Learning Repository (archive.ics.uci.edu)"
@@ -34,24 +26,24 @@ class DataSet:
     Attributes
     ----------
     title
-        What the paper, or its users, call it.
+        Its name in the paper, or among its users.
     rows, inputs
         Its size, in the paper where the paper uses it.
     origin
-        Who made it, and where to get it; of generated data, how.
+        Its authors and its address; of generated data, the recipe.
+    file
+        Its Parquet file in the data directory; empty where the rows are generated.
     drop
         Columns of the file that are neither input nor target.
-    file
-        Its Parquet file in the data directory; empty where they are generated.
+    note
+        The difference from the paper's data, if there is one.
+    generate
+        A function that makes so many rows; None where the run itself makes them.
     target
         The column of the file that holds the target.
-    note
-        In what it differs from the paper's.
-    generate
-        Makes so many rows; None where the run itself does.
     order
         Of the rows: as in the file, ``"shuffled"`` by the run's seed, or ``"sorted"`` by the first input.
-    labels
+    max_label
         The greatest label whose rows are kept; None where all are.
     """
 
@@ -65,27 +57,7 @@ class DataSet:
     generate: Callable[[int], Stream] | None = None
     target: str = "y"
     order: str = ""
-    labels: int | None = None
-
-
-def _friedman(make: Callable[..., Stream], noise: float, rows: int) -> Stream:
-    return make(n_samples=rows, noise=noise, random_state=0)
-
-
-STANDING_ROWS = 2_000  # of the constructed stream, after which its rule starts to walk
-
-
-def _constructed(rows: int) -> Stream:
-    """A function of additive Hilbert-space features whose weights stand still, and then walk (q = 1e-3 v)."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1.0, 1.0, (rows, 2))
-    with jax.enable_x64(True):
-        basis = HilbertSpace.from_data(X, num_features=20, start=0.25, key=jax.random.key(0))
-        features = np.asarray(basis(X))
-    steps = np.sqrt(1e-3) * rng.normal(size=features.shape)
-    steps[:STANDING_ROWS] = 0.0
-    weights = rng.normal(size=features.shape[1]) + np.cumsum(steps, axis=0)
-    return X, np.sum(features * weights, axis=1) + 0.1 * rng.normal(size=rows)
+    max_label: int | None = None
 
 
 def _uci(name: str, rows: int, inputs: int) -> DataSet:
@@ -101,21 +73,21 @@ DATASETS: dict[str, DataSet] = {
         40_000,
         10,
         "generated: Friedman (1991) by scikit-learn, noise 0.1, seed 0",
-        generate=partial(_friedman, make_friedman1, 0.1),
+        generate=partial(friedman, make_friedman1, 0.1),
     ),
     "friedman2": DataSet(
         "Friedman #2",
         40_000,
         4,
         "generated: Friedman (1991) by scikit-learn, noise 1, seed 0",
-        generate=partial(_friedman, make_friedman2, 1.0),
+        generate=partial(friedman, make_friedman2, 1.0),
     ),
     "constructed": DataSet(
         "Constructed",
         5_000,
         2,
-        f"generated: one rule for {STANDING_ROWS:,} rows, which then walks (Waxman and Djuric 2024, 5.2)",
-        generate=_constructed,
+        f"generated: one rule for {STATIC_ROWS:,} rows, which then walks (Waxman and Djuric 2024, 5.2)",
+        generate=constructed,
     ),
     "iegp-bands": DataSet("Sines, 30 rows", 30, 1, "generated: sin 2x + sin 3x, x ~ N(0, 1)"),
     "iegp-sines": DataSet("Sines", 1_600, 1, "generated: sin 2x + sin 3x, x ~ N(0, 100)"),
@@ -302,7 +274,7 @@ DATASETS: dict[str, DataSet] = {
         ("split",),
         target="label",
         order="shuffled",
-        labels=4,
+        max_label=4,
     ),
     "mnist": DataSet("MNIST", 70_000, 784, MNIST, "mnist.parquet", target="label", order="shuffled"),
     "mnist-3000": DataSet(
@@ -333,75 +305,3 @@ DATASETS: dict[str, DataSet] = {
         note="33 inputs here: the other one never changes",
     ),
 }
-
-
-def is_at_hand(name: str, directory: Path | None) -> bool:
-    """Whether a data set can be read from the directory, or needs none."""
-    file = DATASETS[name].file
-    return not file or (directory is not None and (directory / file).is_file())
-
-
-def where_from(name: str) -> str:
-    """One sentence on a data set: its file, what that is, and where it comes from."""
-    data = DATASETS[name]
-    return (
-        f"{data.file}: {data.title}, {data.rows:,} rows of {data.inputs} inputs and a target in the column "
-        f"{data.target}; from {data.origin}"
-    )
-
-
-def digest(name: str, directory: Path | None) -> str:
-    """What tells the file of a data set that is at hand from another of its name."""
-    file = DATASETS[name].file
-    if not file or directory is None:
-        return "generated"
-    with (directory / file).open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()[:12]
-
-
-def load(
-    name: str, directory: Path | None, rows: int | None = None, seed: int = 0, *, keep_constant: bool = False
-) -> Stream:
-    """Inputs (n, D) and target (n,) in the data set's order; rows with gaps and constant inputs are left out.
-
-    The first `rows` are those of that order; `seed` is that of a shuffle. With `keep_constant` inputs that never
-    change stay: they count where rows are divided by their length.
-
-    Raises
-    ------
-    RunError
-        If the file is missing; the message says what it is and where it comes from. If it is no Parquet file, has no
-        column ``y`` or others than numbers, or nothing in it changes.
-    """
-    data = DATASETS[name]
-    if data.generate is not None:
-        X, y = data.generate(data.rows)
-        return X[:rows], y[:rows]
-    if directory is None or not is_at_hand(name, directory):
-        raise RunError(f"expected a file {where_from(name)}; put it into the directory that --data names")
-    path = directory / data.file
-    try:
-        frame = pl.read_parquet(path)
-    except pl.exceptions.PolarsError as error:
-        raise RunError(f"{path}: expected a Parquet file, but: {error}") from None
-    if data.target not in frame.columns:
-        raise RunError(f"{path}: expected a target in the column {data.target}, got {', '.join(frame.columns)}")
-    frame = frame.drop(data.drop, strict=False)
-    if others := [name for name, kind in frame.schema.items() if not (kind.is_numeric() or kind == pl.Boolean)]:
-        raise RunError(f"{path}: expected numbers in every column, but not so in {', '.join(others)}; leave them out")
-    frame = frame.cast(pl.Float64).filter(pl.all_horizontal(pl.all().is_finite()))
-    if data.labels is not None:
-        frame = frame.filter(pl.col(data.target) <= data.labels)
-    if data.order == "shuffled":
-        frame = frame[np.random.default_rng(seed).permutation(len(frame))]
-    elif data.order == "sorted":
-        frame = frame.sort(next(name for name in frame.columns if name != data.target), maintain_order=True)
-    frame = frame[:rows]
-    constant = {name for name in frame.columns if frame[name].n_unique() < 2}
-    if data.target in constant or len(constant) == len(frame.columns) - 1:
-        raise RunError(
-            f"{path}: expected a target and inputs that change, got {len(frame)} rows without gaps in which "
-            f"{', '.join(sorted(constant))} {'does' if len(constant) == 1 else 'do'} not"
-        )
-    inputs = [name for name in frame.columns if name != data.target and (keep_constant or name not in constant)]
-    return frame.select(inputs).to_numpy(), frame[data.target].to_numpy()

@@ -46,7 +46,7 @@ LEAK_NOTE = (
 
 
 def _pair(family: Family) -> tuple[Mix, Mix]:
-    """The static and the moving ensemble of a family."""
+    """Make the static and the moving ensemble of a family."""
     return (
         Mix(f"OE-{family.name}", (family.name,), moving=False),
         Mix(f"DOE-{family.name}", (family.name,), moving=True),
@@ -57,9 +57,9 @@ def _pairs(*families: Family) -> tuple[Mix, ...]:
     return tuple(mix for family in families for mix in _pair(family))
 
 
-def _names(mixes: tuple[Mix, ...], *parts: str) -> tuple[str, ...]:
-    """Those with one of some endings, or starts, in their names."""
-    return tuple(mix.name for mix in mixes if mix.name.startswith(parts) or mix.name.endswith(parts))
+def _names(mixes: tuple[Mix, ...], *affixes: str) -> tuple[str, ...]:
+    """Select the names that begin or end with one of the affixes."""
+    return tuple(mix.name for mix in mixes if mix.name.startswith(affixes) or mix.name.endswith(affixes))
 
 
 def _rest(mixes: tuple[Mix, ...], some: tuple[str, ...]) -> tuple[str, ...]:
@@ -208,7 +208,7 @@ FIG4 = Reproduction(
 
 _DELTAS = (0.01, 0.05, 0.1, 0.2)
 _BY_DELTA = tuple(Mix(f"delta {delta:g}", delta=delta, leak=True) for delta in _DELTAS)
-ALIKE = 0.1
+TOLERANCE = 0.1
 DELTAS = Reproduction(
     name="doebe-delta",
     source=f"{PAPER}, App. D, Fig. 8",
@@ -218,13 +218,13 @@ DELTAS = Reproduction(
     settings={"warmup": WARMUP, "families": (HSGP, RFF, RBF), "mixes": _BY_DELTA},
     metrics=("nmse", "pll", "pll_moment", "nmse_leak", "pll_moment_leak"),
     claims=tuple(
-        Claim("delta matters little", use.data, "pll_moment", tuple(mix.name for mix in _BY_DELTA), within=ALIKE)
+        Claim("delta matters little", use.data, "pll_moment", tuple(mix.name for mix in _BY_DELTA), within=TOLERANCE)
         for use in SEVEN
     ),
     trials=1,
     paper_trials=1,
     notes=(
-        f"The paper finds the scores 'reasonably similar'; here they count as alike within {ALIKE:g} nats a row.",
+        f"The paper finds the scores 'reasonably similar'; here those within {TOLERANCE:g} nats a row are.",
         *NOTES,
         LEAK_NOTE,
     ),

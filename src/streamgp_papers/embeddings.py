@@ -1,4 +1,4 @@
-"""Runs of latent variable models and their rivals: rows become two coordinates, and neighbours there have labels."""
+"""Runs of latent variable models and baselines: rows get two coordinates, scored by the labels of neighbours."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +22,8 @@ from streamgp.latent import (
     principal_coordinates,
 )
 from streamgp.numerics.batching import concatenate
-from streamgp_papers.datasets import load
+from streamgp.precision import in_float64
+from streamgp_papers.data_files import load
 
 WARMUP_SHARES = {"mnist": 0.05, "mnist-t10k": 0.05}  # of the rows; of other data sets a tenth, as in the paper
 FIRST_ROWS = {"mnist-3000": 3_000}  # of the shuffled ones
@@ -32,31 +33,31 @@ VARIANTS: dict[str, dict[str, int]] = {
     "ten starts": {"n_starts": 10},
     "row by row": {"batch_size": 1},
 }
-ONE_BY_ONE = 6_000  # rows at most that are learnt row by row
+MAX_SINGLE_ROWS = 6_000  # of streams that are learnt row by row as well
 MISSING = 0.3
 KERNEL_VARIANCES = tuple(2.0**k for k in range(-10, 11))  # of kernel PCA
-SEARCH_ROWS = 1_000  # on which the best of them is chosen, by the labels
+SEARCH_ROWS = 1_000  # on which the best variance is chosen, by the labels
 Score = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Images:
-    """Rows (n, D) in the order of their stream, their labels (n,), how many are the warm-up's, and the seed."""
+    """Rows (n, D) in the order of their stream, their labels (n,), the length of the warm-up, and the seed."""
 
     X: np.ndarray
     labels: np.ndarray
     warmup: int
     seed: int
 
-    def error(self, places: np.ndarray) -> float:
-        """Percentage of rows whose nearest neighbour among all others has another label."""
-        return 100.0 * neighbour_error(places, self.labels)
+    def error(self, coordinates: np.ndarray) -> float:
+        """Compute the percentage of rows whose nearest neighbour among all others has another label."""
+        return 100.0 * neighbour_error(coordinates, self.labels)
 
 
 class Embedded(NamedTuple):
-    """A stream that was learnt: the learner at the end, what it said of the rows, and how long it took.
+    """A stream that was learnt: the learner at the end, the rows as it embedded them, and the seconds it took.
 
-    `warmup` has what was said of the warm-up's rows, `stream` what of the others.
+    `warmup` has the embedded rows of the warm-up, `stream` the others.
     """
 
     learner: LatentLearner
@@ -65,24 +66,24 @@ class Embedded(NamedTuple):
     seconds: float
 
     @property
-    def places(self) -> np.ndarray:
-        """Of all rows under every expert (n, k, d)."""
+    def coordinates(self) -> np.ndarray:
+        """Return the coordinates of all rows under every expert (n, k, d)."""
         return np.concatenate([self.warmup.posterior.coordinates, self.stream.posterior.coordinates])
 
     @property
     def chosen(self) -> np.ndarray:
-        """The expert of each row, by the rule of the paper (Eq. 53)."""
+        """Return the expert of each row, by the rule of the paper (Eq. 53)."""
         first = np.full(len(self.warmup.log_weights), self.best_of_warmup)
         return np.concatenate([first, np.argmax(self.stream.log_weights + self.stream.posterior.log_joint, axis=1)])
 
     @property
     def best_of_warmup(self) -> int:
-        """The expert that explains the rows of the warm-up best."""
+        """Return the expert that explains the rows of the warm-up best."""
         return int(np.argmax(self.warmup.posterior.log_joint[0]))
 
 
-def embedded(some: Images, **changes: Any) -> Embedded:
-    """The stream, learnt by the settings of the estimator but for what is changed."""
+def embed(some: Images, **changes: Any) -> Embedded:
+    """Learn the stream by the estimator's settings, some of them changed."""
     spec = replace(LatentSpec(warmup=some.warmup, seed=some.seed), **changes)
     began = time.perf_counter()
     learner = LatentLearner(spec, some.X.shape[1])
@@ -91,58 +92,59 @@ def embedded(some: Images, **changes: Any) -> Embedded:
     return Embedded(learner, warmup, concatenate(rest), time.perf_counter() - began)
 
 
-def aligned(places: np.ndarray, warmup: int, reference: int) -> np.ndarray:
-    """Places (n, k, d) of all experts, turned, stretched and moved to fit those of one on the rows of the warm-up."""
-    target = places[:warmup, reference]
-    out = np.empty_like(places)
-    for k in range(places.shape[1]):
-        source = places[:warmup, k]
+def align(coordinates: np.ndarray, warmup: int, reference: int) -> np.ndarray:
+    """Rotate, scale and shift all experts' coordinates (n, k, d) to fit those of one on the warm-up's rows."""
+    target = coordinates[:warmup, reference]
+    out = np.empty_like(coordinates)
+    for k in range(coordinates.shape[1]):
+        source = coordinates[:warmup, k]
         middle = source.mean(axis=0)
-        turn, fit = orthogonal_procrustes(source - middle, target - target.mean(axis=0))
-        stretch = fit / np.square(source - middle).sum()
-        out[:, k] = stretch * (places[:, k] - middle) @ turn + target.mean(axis=0)
+        rotation, fit = orthogonal_procrustes(source - middle, target - target.mean(axis=0))
+        scale = fit / np.square(source - middle).sum()
+        out[:, k] = scale * (coordinates[:, k] - middle) @ rotation + target.mean(axis=0)
     return out
 
 
-def copied(some: Images, of: Embedded) -> np.ndarray:
-    """The control: a row after the warm-up copies the leading expert's place of its nearest row before it."""
+def copy_nearest(some: Images, of: Embedded) -> np.ndarray:
+    """Copy, after the warm-up, the leading expert's coordinates of the nearest row before each row: the control."""
     k = of.learner.leading
-    places = np.concatenate([of.warmup.posterior.coordinates[:, k], np.zeros((len(some.X) - some.warmup, 2))])
+    coordinates = np.concatenate([of.warmup.posterior.coordinates[:, k], np.zeros((len(some.X) - some.warmup, 2))])
     squares = np.square(some.X).sum(axis=1)
     for first in range(some.warmup, len(some.X), 500):
         rows = slice(first, min(first + 500, len(some.X)))
         near = squares[: rows.stop] - 2.0 * some.X[rows] @ some.X[: rows.stop].T
-        for i, apart in zip(range(rows.start, rows.stop), near, strict=True):
-            places[i] = places[np.argmin(apart[:i])]
-    return places
+        for i, distance in zip(range(rows.start, rows.stop), near, strict=True):
+            coordinates[i] = coordinates[np.argmin(distance[:i])]
+    return coordinates
 
 
-def ours(some: Images) -> Iterator[tuple[str, Score]]:
-    """The ensemble on a stream, and what its output could be."""
-    whole = embedded(some)
-    places, k = whole.places, whole.learner.leading
-    rows = np.arange(len(places))
-    yield "IE-GPLVM", {"error": some.error(places[:, k]), "seconds": whole.seconds}
-    yield "the paper's rule", {"error": some.error(places[rows, whole.chosen]), "seconds": whole.seconds}
-    alike = aligned(places, some.warmup, whole.best_of_warmup)
-    yield "the paper's rule, aligned", {"error": some.error(alike[rows, whole.chosen])}
-    yield "best expert, by the labels", {"error": min(some.error(places[:, i]) for i in range(places.shape[1]))}
+def score_ensemble(some: Images) -> Iterator[tuple[str, Score]]:
+    """Score the ensemble on a stream, with several choices of its output."""
+    whole = embed(some)
+    coordinates, k = whole.coordinates, whole.learner.leading
+    rows = np.arange(len(coordinates))
+    yield "IE-GPLVM", {"error": some.error(coordinates[:, k]), "seconds": whole.seconds}
+    yield "the paper's rule", {"error": some.error(coordinates[rows, whole.chosen]), "seconds": whole.seconds}
+    aligned = align(coordinates, some.warmup, whole.best_of_warmup)
+    yield "the paper's rule, aligned", {"error": some.error(aligned[rows, whole.chosen])}
     yield (
-        "placed again at the end",
-        {"error": some.error(whole.learner.embed_rows(some.X).posterior.coordinates[:, k])},
+        "best expert, by the labels",
+        {"error": min(some.error(coordinates[:, i]) for i in range(coordinates.shape[1]))},
     )
-    yield "copy of the nearest row", {"error": some.error(copied(some, whole))}
+    again = whole.learner.embed_rows(some.X).posterior.coordinates[:, k]
+    yield "placed again at the end", {"error": some.error(again)}
+    yield "copy of the nearest row", {"error": some.error(copy_nearest(some, whole))}
     for name, changes in VARIANTS.items():
-        if changes.get("batch_size") != 1 or len(some.X) <= ONE_BY_ONE:
-            other = embedded(some, **changes)
-            yield name, {"error": some.error(other.places[:, other.learner.leading]), "seconds": other.seconds}
+        if changes.get("batch_size") != 1 or len(some.X) <= MAX_SINGLE_ROWS:
+            other = embed(some, **changes)
+            yield name, {"error": some.error(other.coordinates[:, other.learner.leading]), "seconds": other.seconds}
 
 
-def with_gaps(some: Images) -> Iterator[tuple[str, Score]]:
-    """The same rows, of which entries are missing at random; how well they are filled in, beside means."""
+def score_with_gaps(some: Images) -> Iterator[tuple[str, Score]]:
+    """Score the same rows with entries missing at random, and the imputation of these, beside means."""
     gone = np.random.default_rng([some.seed, 1]).random(some.X.shape) < MISSING
     holes = replace(some, X=np.where(gone, np.nan, some.X))
-    one = embedded(holes)
+    one = embed(holes)
     k = one.learner.leading
     later = slice(some.warmup, None)
     found = one.learner.embed_rows(holes.X[later]).posterior
@@ -152,7 +154,7 @@ def with_gaps(some: Images) -> Iterator[tuple[str, Score]]:
     yield (
         f"{MISSING:.0%} of entries missing",
         {
-            "error": some.error(one.places[:, k]),
+            "error": some.error(one.coordinates[:, k]),
             "seconds": one.seconds,
             "fill_rmse": float(np.sqrt(np.mean(np.square(missed)))),
             "coverage": float(np.mean(np.abs(missed) <= 1.96 * std)),
@@ -169,37 +171,37 @@ def with_gaps(some: Images) -> Iterator[tuple[str, Score]]:
     )
 
 
-def batch_gplvm(some: Images) -> np.ndarray:
-    """Places of all rows by a fit of all at once, with the kernel that is most probable on the warm-up's rows."""
+def embed_by_batch_gplvm(some: Images) -> np.ndarray:
+    """Embed all rows by one fit, with the kernel that is most probable on the warm-up's rows."""
     Y = some.X - some.X.mean(axis=0)
     Y /= np.sqrt(np.mean(np.square(Y)))
 
-    def fitted(lengthscale: float, rows: np.ndarray) -> Any:
+    def fit(lengthscale: float, rows: np.ndarray) -> Any:
         key = jax.random.key(some.seed)
         return fit_coordinates(lengthscale, rows, principal_coordinates(rows, 2), static(), key)
 
     few = Y[: some.warmup]
-    best = max(LENGTHSCALES, key=lambda lengthscale: fitted(lengthscale, few).log_joint)
-    return np.asarray(fitted(best, Y).coordinates)
+    best = max(LENGTHSCALES, key=lambda lengthscale: fit(lengthscale, few).log_joint)
+    return np.asarray(fit(best, Y).coordinates)
 
 
-def kernel_pca(some: Images) -> tuple[np.ndarray, float]:
-    """Places by the best variance of the kernel, by the labels of some rows, and the seconds without that search."""
+def embed_by_kernel_pca(some: Images) -> tuple[np.ndarray, float]:
+    """Embed by the kernel variance that is best for the labels of some rows, and time it without that search."""
     few = Images(some.X[:SEARCH_ROWS], some.labels[:SEARCH_ROWS], 0, 0)
     scale = np.square(some.X - some.X.mean(axis=0)).mean()
 
-    def made(variance: float) -> KernelPCA:
+    def make(variance: float) -> KernelPCA:
         return KernelPCA(
             2, kernel="rbf", gamma=0.5 / (scale * some.X.shape[1] * variance), eigen_solver="arpack", random_state=0
         )
 
-    best = min(KERNEL_VARIANCES, key=lambda variance: few.error(made(variance).fit_transform(few.X)))
+    best = min(KERNEL_VARIANCES, key=lambda variance: few.error(make(variance).fit_transform(few.X)))
     began = time.perf_counter()
-    return made(best).fit_transform(some.X), time.perf_counter() - began
+    return make(best).fit_transform(some.X), time.perf_counter() - began
 
 
-def umap_of(some: Images, rows: int | None) -> np.ndarray:
-    """UMAP as it comes (McInnes, Healy and Melville 2018), fitted on some rows; the others are transformed."""
+def embed_by_umap(some: Images, rows: int | None) -> np.ndarray:
+    """Embed by UMAP (McInnes, Healy and Melville 2018) with its defaults: fit some rows, transform the others."""
     from umap import UMAP  # pyright: ignore[reportMissingImports]
 
     model = UMAP(random_state=some.seed, n_jobs=1)
@@ -207,37 +209,37 @@ def umap_of(some: Images, rows: int | None) -> np.ndarray:
     return first if rows is None else np.concatenate([first, model.transform(some.X[rows:])])
 
 
-def rivals(some: Images, every: bool) -> Iterator[tuple[str, Score]]:
-    """Methods of others, most of them fitted on all rows; UMAP is missing where it is not installed."""
+def score_baselines(some: Images, every: bool) -> Iterator[tuple[str, Score]]:
+    """Score other methods, most of them fitted on all rows; UMAP is missing where it is not installed."""
     methods: dict[str, Callable[[], np.ndarray]] = {
         "PCA": lambda: PCA(2, random_state=some.seed).fit_transform(some.X),
         "PCA of the warm-up": lambda: PCA(2, random_state=some.seed).fit(some.X[: some.warmup]).transform(some.X),
         "IncrementalPCA": lambda: IncrementalPCA(2, batch_size=64).fit_transform(some.X),
-        "UMAP of the warm-up": lambda: umap_of(some, some.warmup),
-        "UMAP of all rows": lambda: umap_of(some, None),
+        "UMAP of the warm-up": lambda: embed_by_umap(some, some.warmup),
+        "UMAP of all rows": lambda: embed_by_umap(some, None),
     }
     if every:
-        methods["batch GPLVM"] = lambda: batch_gplvm(some)
-        places, seconds = kernel_pca(some)
-        yield "KernelPCA", {"error": some.error(places), "seconds": seconds}
+        methods["batch GPLVM"] = lambda: embed_by_batch_gplvm(some)
+        coordinates, seconds = embed_by_kernel_pca(some)
+        yield "KernelPCA", {"error": some.error(coordinates), "seconds": seconds}
     for name, method in methods.items():
         began = time.perf_counter()
         try:
-            places = method()
+            coordinates = method()
         except ImportError:
             continue
-        yield name, {"error": some.error(places), "seconds": time.perf_counter() - began}
+        yield name, {"error": some.error(coordinates), "seconds": time.perf_counter() - began}
 
 
+@in_float64
 def run(data: str, seed: int, *, directory: Path | None, rows: int | None) -> dict[str, Any]:
-    """Every method on a data set in shuffled order."""
-    most = [count for count in (rows, FIRST_ROWS.get(data)) if count is not None]
-    X, labels = load(data, directory, min(most, default=None), seed, keep_constant=True)
+    """Run every method on a data set in shuffled order."""
+    limits = [count for count in (rows, FIRST_ROWS.get(data)) if count is not None]
+    X, labels = load(data, directory, min(limits, default=None), seed, keep_constant=True)
     some = Images(X, labels, max(2, round(WARMUP_SHARES.get(data, 0.1) * len(X))), seed)
     every = data not in STREAMS_ONLY
-    with jax.enable_x64(True):
-        models = dict(ours(some))
-        if every:
-            models |= dict(with_gaps(some))
-        models |= dict(rivals(some, every))
+    models = dict(score_ensemble(some))
+    if every:
+        models |= dict(score_with_gaps(some))
+    models |= dict(score_baselines(some, every))
     return {"rows": len(X), "inputs": X.shape[1], "models": models}

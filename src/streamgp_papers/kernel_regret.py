@@ -1,4 +1,4 @@
-"""How the regret of SFG-MKL and SFG-MKL-R grows with the length of the stream (Ghari and Shen 2021, Thms. 3, 4)."""
+"""Growth of the regret of SFG-MKL and SFG-MKL-R with the length of the stream (Ghari and Shen 2021, Thms. 3, 4)."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,8 @@ from streamgp.models.multikernel import (
     squared_exponentials,
 )
 from streamgp.models.presets import SFG_MKL_DICTIONARY
-from streamgp_papers.many_kernels import FEATURES, LOSS, NEIGHBOURS, stream
+from streamgp.precision import float64
+from streamgp_papers.many_kernels import FEATURES, LOSS, NEIGHBOURS, predict_stream
 
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)
 FIT_FROM = 512
@@ -31,12 +32,12 @@ SINES, PLANE = "mkl-sines", "mkl-plane"
 
 
 def run_growth(data: str, seed: int, *, directory: Path | None, rows: int | None) -> dict[str, Any]:
-    """Regret at every length, of a stream drawn by the seed, by the name of its data; `directory` plays no part.
+    """Measure the regret at every length, on a stream drawn by the seed; `directory` is not used.
 
     Raises
     ------
     RunError
-        If fewer than three lengths are left with so few rows: no slope goes through two.
+        If fewer than three lengths are left with so few rows: a slope needs three.
     """
     lengths = [length for length in LENGTHS if rows is None or length <= rows]
     fitted = [length for length in LENGTHS if length >= FIT_FROM]
@@ -44,25 +45,27 @@ def run_growth(data: str, seed: int, *, directory: Path | None, rows: int | None
         raise RunError(f"{data}: expected at least {fitted[2]:,} rows for three lengths of the stream, got {rows}")
     lines: dict[str, list[float]] = {}
     largest = 0.0
-    with jax.enable_x64(True):
+    with float64():
         dictionary = squared_exponentials(SFG_MKL_DICTIONARY)
         bank = draw_features(dictionary, INPUTS, FEATURES, jax.random.key(seed))
         graph = FeedbackGraph.of(dictionary, INPUTS, NEIGHBOURS)
         for length in lengths:
-            X, y = growing(length, seed, plane=data == PLANE)
-            best = hindsight(bank, X, y)
+            X, y = generate(length, seed, plane=data == PLANE)
+            best = best_loss(bank, X, y)
             for name, make in LEARNERS.items():
-                loss = np.square(stream(make(bank, graph, length), X, y, seed)[0] - y)
+                loss = np.square(predict_stream(make(bank, graph, length), X, y, seed)[0] - y)
                 lines.setdefault(name, []).append(float(loss.sum() - best))
                 largest = max(largest, float(loss.max()))
-    models = {name: {"regret": values[-1], "exponent": exponent(lengths, values)} for name, values in lines.items()}
+    models = {
+        name: {"regret": values[-1], "exponent": fit_exponent(lengths, values)} for name, values in lines.items()
+    }
     curves = {name: {"rows": lengths, "regret": values} for name, values in lines.items()}
     remark = f"largest loss {largest:.2g} (seed 0)"
     return {"rows": max(lengths), "inputs": INPUTS, "models": models, "regret": curves, "remarks": [remark]}
 
 
-def growing(rows: int, seed: int, *, plane: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs with |x| <= 1 and targets in [0, 1], of one rule for all lengths: a plane, or sines."""
+def generate(rows: int, seed: int, *, plane: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Generate inputs with |x| <= 1 and targets in [0, 1], by one rule for all lengths: a plane, or sines."""
     rng = np.random.default_rng([seed, rows])
     X = rng.uniform(0.0, 1.0, (rows, INPUTS)) / np.sqrt(INPUTS)
     waves = 0.25 * np.sin(6.0 * X[:, 0]) * np.cos(5.0 * X[:, 1]) + 0.2 * X[:, 2]
@@ -70,8 +73,8 @@ def growing(rows: int, seed: int, *, plane: bool) -> tuple[np.ndarray, np.ndarra
     return X, np.clip(signal + 0.05 * rng.normal(size=rows), 0.0, 1.0)
 
 
-def hindsight(bank: FeatureBank, X: np.ndarray, y: np.ndarray) -> float:
-    """The least loss of any kernel with fixed coefficients of at most the learners' length."""
+def best_loss(bank: FeatureBank, X: np.ndarray, y: np.ndarray) -> float:
+    """Compute the least loss in hindsight, of any kernel with coefficients of at most the learners' length."""
     best = np.inf
     for kernel in range(bank.num_kernels):
         Z = np.asarray(FeatureBank(bank.frequencies[kernel : kernel + 1])(jnp.asarray(X)))[:, 0]
@@ -83,7 +86,7 @@ def hindsight(bank: FeatureBank, X: np.ndarray, y: np.ndarray) -> float:
 
 
 def _within_radius(curvature: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The minimum of c x^2 - 2 r x over |x| <= RADIUS: r / (c + m), with the least multiplier m >= 0 that suits."""
+    """Minimise c x^2 - 2 r x over |x| <= RADIUS: x = r / (c + m), with the least feasible multiplier m >= 0."""
 
     def excess(log_m: float) -> float:
         return float(np.sum(np.square(right / (curvature + np.exp(log_m))))) - RADIUS**2
@@ -95,11 +98,11 @@ def _within_radius(curvature: np.ndarray, right: np.ndarray) -> np.ndarray:
     return right / (curvature + np.exp(log_m))
 
 
-def exponent(lengths: list[int], regret: list[float]) -> float:
-    """The slope of log regret in log T."""
+def fit_exponent(lengths: list[int], regret: list[float]) -> float:
+    """Fit the slope of log regret in log T."""
     kept = [(length, value) for length, value in zip(lengths, regret, strict=True) if length >= FIT_FROM]
     if any(value <= 0.0 for _, value in kept):
-        return float("-inf")  # the learner beats whoever knows all rows, but may not change its mind
+        return float("-inf")  # the learner has less loss than any fixed coefficients
     at, values = np.log(np.array(kept)).T
     return float(np.polyfit(at, values, 1)[0])
 

@@ -1,4 +1,4 @@
-"""What a reproduction is made of."""
+"""The definition of a reproduction, and the choice of its data sets and trials."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamgp.app.outputs import RunError
-from streamgp_papers.datasets import DATASETS, digest, is_at_hand
-from streamgp_papers.runner import Job
+from streamgp_papers.data_files import compute_digest, is_available
+from streamgp_papers.datasets import DATASETS
+from streamgp_papers.runner import Trial
 from streamgp_papers.verdicts import Figure
 
 
 @dataclass(frozen=True)
 class Use:
-    """A data set of the paper, and those that are shown where it is not at hand."""
+    """A data set of the paper, and those that replace it where it is not available."""
 
     data: str
     stand_ins: tuple[str, ...] = ()
@@ -24,8 +25,9 @@ class Use:
 class Claim:
     """A statement of the paper: on a data set, the best of some models has a better score than the best of others.
 
-    With `within`, that the scores of the models `ahead` are alike instead: no further apart than this. With `beats`,
-    that the best of them is better than this number. With `always`, it is a theorem: it must hold in every trial.
+    With `within`, the statement is that the scores of the models `ahead` are no further apart than this. With
+    `beats`, it is that the best of them is better than this number. With `always`, it is a theorem and must hold in
+    every trial.
     """
 
     text: str
@@ -45,29 +47,30 @@ class Reproduction:
     Attributes
     ----------
     name
-        As it is typed.
+        Its name in the command.
     source
-        Where it is printed.
+        The paper, and the place in it.
     shows
-        What it shows, in one sentence.
+        Its content, in one sentence.
     uses
         Its data sets.
     work
         Does one run: a function of a data set, a seed, ``directory``, ``rows`` and the `settings`.
     settings
-        What else `work` is given, the same in all runs.
+        Further arguments of `work`, the same in all runs. A digest of their ``repr`` is stored with every run:
+        renaming one makes stored runs look outdated.
     metrics
         The scores to print, in this order.
     figures
-        What the paper prints, by data set, model and score.
+        The printed numbers, by data set, model and score.
     claims
-        What it says.
+        The paper's statements.
     trials, paper_trials
-        How many seeds unless the user says otherwise, and in the paper.
+        The default number of seeds, and the number in the paper.
     pictures
         Kinds of charts to draw.
     notes
-        What a reader must know, sentence by sentence.
+        Remarks for the reader, sentence by sentence.
     """
 
     name: str
@@ -86,26 +89,26 @@ class Reproduction:
 
 
 class Shown(NamedTuple):
-    """A data set that is run, and the paper's one that it stands for: itself, or one that is not at hand."""
+    """A data set that is run, and the paper's one that it stands for: itself, or one that is not available."""
 
     data: str
     stands_for: str
 
     @property
     def obstacle(self) -> str | None:
-        """Why figures on it cannot be compared with the paper's."""
+        """Return the reason why figures on it cannot be compared with the paper's, if there is one."""
         return None if self.data == self.stands_for else f"stands in for {DATASETS[self.stands_for].title}"
 
 
 def choose_data(
     reproduction: Reproduction, directory: Path | None, only: Sequence[str] | None = None
 ) -> tuple[list[Shown], list[str]]:
-    """The data sets to run, and the names of those of the paper that are not at hand.
+    """Choose the data sets to run; return them, and the names of those of the paper that are not available.
 
     Raises
     ------
     RunError
-        If `only` names a data set that has no place in this reproduction.
+        If `only` names a data set that this reproduction does not use.
     """
     known = [name for use in reproduction.uses for name in (use.data, *use.stand_ins)]
     for name in only or ():
@@ -113,23 +116,23 @@ def choose_data(
             raise RunError(f"--sets: expected some of {', '.join(dict.fromkeys(known))}, got {name!r}")
     shown, missing = [], []
     for use in reproduction.uses:
-        at_hand = is_at_hand(use.data, directory)
-        # A stand-in takes the place of what is not at hand, or is asked for by its name.
-        stand_ins = [name for name in use.stand_ins if not at_hand or name in (only or ())]
-        candidates = [use.data] * at_hand + [name for name in stand_ins if is_at_hand(name, directory)]
-        if not at_hand and (not only or {use.data, *use.stand_ins} & set(only)):
+        available = is_available(use.data, directory)
+        # A stand-in replaces a data set that is not available, or is asked for by its name.
+        stand_ins = [name for name in use.stand_ins if not available or name in (only or ())]
+        candidates = [use.data] * available + [name for name in stand_ins if is_available(name, directory)]
+        if not available and (not only or {use.data, *use.stand_ins} & set(only)):
             missing.append(use.data)
         shown += [Shown(name, use.data) for name in candidates if not only or {name, use.data} & set(only)]
     return shown, missing
 
 
-def make_jobs(
+def plan_trials(
     reproduction: Reproduction, shown: Sequence[Shown], directory: Path | None, trials: int, rows: int | None
-) -> list[Job]:
-    """The runs, seed by seed, so that an early stop leaves every data set with about as many."""
+) -> list[Trial]:
+    """List the trials, seed by seed, so that an early stop leaves every data set with about as many."""
     settings = {"directory": directory, "rows": rows, **reproduction.settings}
-    plan = hashlib.sha256(repr(reproduction.settings).encode()).hexdigest()[:12]
-    made_of = {one.data: f"{digest(one.data, directory)} {plan}" for one in shown}
+    settings_digest = hashlib.sha256(repr(reproduction.settings).encode()).hexdigest()[:12]
+    made_of = {one.data: f"{compute_digest(one.data, directory)} {settings_digest}" for one in shown}
     return [
-        Job(name, seed, reproduction.work, settings, of) for seed in range(trials) for name, of in made_of.items()
+        Trial(name, seed, reproduction.work, settings, of) for seed in range(trials) for name, of in made_of.items()
     ]

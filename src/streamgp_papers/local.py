@@ -1,4 +1,4 @@
-"""Runs of sparse and local Gaussian processes: which models on which rows, learnt in order and tested apart."""
+"""Runs of sparse and local Gaussian processes: rows learnt in order, models scored on rows held out."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,13 +24,14 @@ from streamgp.models.sparse import (
     function_posterior,
 )
 from streamgp.models.sparse.warmup import from_spec
-from streamgp_papers.datasets import load
+from streamgp.precision import in_float64
+from streamgp_papers.data_files import load
 
 BATCH = PRESETS["wgpr"].batch_size
 TEST_SHARE = 0.2
 EXACT_ROWS = 1_500
 HYPER_ROWS = 500
-STEP = 4  # of a grid's columns and rows, one in so many
+STEP = 4  # one in so many of a grid's lines and points is kept
 
 
 class Split(NamedTuple):
@@ -44,7 +45,7 @@ class Split(NamedTuple):
     scale: float
 
     def scores(self, predictive: Predictive) -> dict[str, float]:
-        """RMSE, mean log density and coverage of 95% on the rows to test, in the units of the data."""
+        """Compute RMSE, mean log density and coverage of 95% on the rows to test, in the units of the data."""
         mean = self.mean + self.scale * np.asarray(predictive.mean)[:, 0]
         std = self.scale * np.asarray(predictive.std)[:, 0]
         target = (self.y_test[:, None] - self.mean) / self.scale
@@ -58,25 +59,25 @@ class Split(NamedTuple):
 
 
 def split(X: np.ndarray, y: np.ndarray, test: np.ndarray) -> Split:
-    """Rows marked in `test` are held out; the first batch of the others sets the scale."""
+    """Hold out the rows marked in `test`, and standardise by the first batch of the others."""
     first = np.flatnonzero(~test)[:BATCH]
-    middle, spread = X[first].mean(axis=0), X[first].std(axis=0)
-    inputs = (X - middle) / np.where(spread > 0.0, spread, 1.0)
+    middle, std = X[first].mean(axis=0), X[first].std(axis=0)
+    inputs = (X - middle) / np.where(std > 0.0, std, 1.0)
     mean, scale = float(y[first].mean()), float(y[first].std()) or 1.0
     targets = (y - mean) / scale
     return Split(inputs[~test], targets[~test, None], inputs[test], y[test], mean, scale)
 
 
-def shuffled(data: str, seed: int, directory: Path | None, rows: int | None) -> Split:
-    """A table whose rows come in any order."""
+def read_shuffled(data: str, seed: int, directory: Path | None, rows: int | None) -> Split:
+    """Read a table, and shuffle its rows."""
     X, y = load(data, directory)
     order = np.random.default_rng(seed).permutation(len(X))[:rows]
     test = np.arange(len(order)) >= round((1.0 - TEST_SHARE) * len(order))
     return split(X[order], y[order], test)
 
 
-def tracks(data: str, seed: int, directory: Path | None, rows: int | None) -> Split:
-    """A map sailed over to and fro, line after line: every fourth of its lines, and of the points on them."""
+def read_tracks(data: str, seed: int, directory: Path | None, rows: int | None) -> Split:
+    """Read a map along parallel tracks in alternating direction: every fourth line, and every fourth point on it."""
     X, y = load(data, directory)
     at = np.unique(X[:, 0], return_inverse=True)[1]
     points = np.unique(X[:, 1], return_inverse=True)[1]
@@ -87,58 +88,57 @@ def tracks(data: str, seed: int, directory: Path | None, rows: int | None) -> Sp
     return split(X[order], y[order], test)
 
 
-def model(method: str, inputs: int, **changes: Any) -> LocalGPs:
-    """The preset of this name, the same in all runs but for what is changed."""
+def make_model(method: str, inputs: int, **changes: Any) -> LocalGPs:
+    """Make the preset of this name, the same in all runs except for the changes."""
     return replace(from_spec(PRESETS[method], inputs, 1, None), **changes)
 
 
-def learnt(one: LocalGPs, rows: Split, seed: int) -> tuple[Any, dict[str, float]]:
-    """The state after all rows to learn, how many models there are then, and how long it took."""
+def learn(one: LocalGPs, rows: Split, seed: int) -> tuple[Any, dict[str, float]]:
+    """Learn all rows to learn; return the state, and the number of local models, the seconds and the speed."""
     began = perf_counter()
     state, _ = one.update(one.init(jax.random.key(seed)), rows.X, rows.y)
     seconds = perf_counter() - began
     return state, {"models": int(state.models.count), "seconds": seconds, "rows_per_second": len(rows.X) / seconds}
 
 
-def combined(rows: Split, seed: int) -> Iterator[tuple[str, dict[str, float]]]:
-    """WGPR, learnt once, with each way to combine its models."""
-    one = model("wgpr", rows.X.shape[1], combination="stream")
-    state, cost = learnt(one, rows, seed)
+def score_combinations(rows: Split, seed: int) -> Iterator[tuple[str, dict[str, float]]]:
+    """Score WGPR, learnt once, with each way to combine its models."""
+    one = make_model("wgpr", rows.X.shape[1], combination="stream")
+    state, cost = learn(one, rows, seed)
     for label, combination in (("", "nearest"), (", precision", "precision"), (", stream", "stream")):
         made = replace(one, combination=combination).predict(state, rows.X_test)
         yield f"WGPR{label}", rows.scores(made) | cost
 
 
-def local_models(rows: Split, seed: int) -> Iterator[tuple[str, dict[str, float]]]:
-    """WGPR with each way to combine its models, its two ends, and the methods that it is compared with."""
-    d, everything = rows.X.shape[1], len(rows.X) // BATCH
-    yield from combined(rows, seed)
+def score_local_models(rows: Split, seed: int) -> Iterator[tuple[str, dict[str, float]]]:
+    """Score WGPR with each way to combine its models, its two extremes, and the methods that it is compared with."""
+    d, batches = rows.X.shape[1], len(rows.X) // BATCH
+    yield from score_combinations(rows, seed)
+    hyperparameters = fit_exact_hyperparameters(*sample(rows, HYPER_ROWS, seed))
     others = {
-        "OVFE": model("ovfe", d),
-        "OVFE, alpha 0.5": model("ovfe", d, optimiser=BatchOptimiser(PRESETS["ovfe"].steps, alpha=0.5)),
-        "one model a batch": model("solar-gp", d, threshold=2.0, max_models=everything, combination="nearest"),
-        "SOLAR-GP": model("solar-gp", d, max_models=everything),
-        "LGPR": model(
-            "lgpr", d, max_models=everything, hyperparameters=fit_exact_hyperparameters(*some(rows, HYPER_ROWS, seed))
-        ),
+        "OVFE": make_model("ovfe", d),
+        "OVFE, alpha 0.5": make_model("ovfe", d, optimiser=BatchOptimiser(PRESETS["ovfe"].steps, alpha=0.5)),
+        "one model a batch": make_model("solar-gp", d, threshold=2.0, max_models=batches, combination="nearest"),
+        "SOLAR-GP": make_model("solar-gp", d, max_models=batches),
+        "LGPR": make_model("lgpr", d, max_models=batches, hyperparameters=hyperparameters),
     }
     for name, each in others.items():
-        state, cost = learnt(each, rows, seed)
+        state, cost = learn(each, rows, seed)
         yield name, rows.scores(each.predict(state, rows.X_test)) | cost
 
 
-def some(rows: Split, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """So many of the rows to learn, at random."""
+def sample(rows: Split, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw `count` of the rows to learn."""
     chosen = np.random.default_rng(seed).permutation(len(rows.X))[:count]
     return rows.X[chosen], rows.y[chosen]
 
 
-def references(rows: Split, seed: int) -> Iterator[tuple[str, dict[str, float]]]:
-    """What is not local: boosted trees, an exact Gaussian process on some rows, the default ensemble, the mean."""
+def score_baselines(rows: Split, seed: int) -> Iterator[tuple[str, dict[str, float]]]:
+    """Score models that are not local: boosted trees, an exact process on some rows, the default, and the mean."""
     trees = HistGradientBoostingRegressor(random_state=seed).fit(rows.X, rows.y[:, 0])
     yield "HistGradientBoosting", _points(rows, trees.predict(rows.X_test))
-    X, y = some(rows, EXACT_ROWS, seed)
-    hyper = fit_exact_hyperparameters(*some(rows, HYPER_ROWS, seed))
+    X, y = sample(rows, EXACT_ROWS, seed)
+    hyper = fit_exact_hyperparameters(*sample(rows, HYPER_ROWS, seed))
     Z = jnp.asarray(X)
     exact = function_posterior(
         absorb(hyper, Z, Batch(Z, jnp.asarray(y), jnp.ones(len(X), bool)), empty_posterior(Z, 1))
@@ -179,47 +179,47 @@ ORDERED = ("bathymetry_celt", "elevation_rockies")
 
 
 def read(data: str, seed: int, directory: Path | None, rows: int | None) -> Split:
-    """A data set in the order of its experiment."""
-    return (tracks if data in ORDERED else shuffled)(data, seed, directory, rows)
+    """Read a data set in the order of its experiment."""
+    return (read_tracks if data in ORDERED else read_shuffled)(data, seed, directory, rows)
 
 
+@in_float64
 def run_tables(data: str, seed: int, *, directory: Path | None, rows: int | None) -> dict[str, Any]:
-    """Every model on a data set, in shuffled order or, of maps, along tracks."""
-    with jax.enable_x64(True):
-        some = read(data, seed, directory, rows)
+    """Run every model on a data set, in shuffled order or, of maps, along tracks."""
+    some = read(data, seed, directory, rows)
 
-        def entries() -> Iterator[tuple[str, dict[str, float]]]:
-            yield from local_models(some, seed)
-            yield from references(some, seed)
+    def entries() -> Iterator[tuple[str, dict[str, float]]]:
+        yield from score_local_models(some, seed)
+        yield from score_baselines(some, seed)
 
-        return _run(some, entries())
+    return _run(some, entries())
 
 
+@in_float64
 def run_models(data: str, seed: int, *, directory: Path | None, rows: int | None) -> dict[str, Any]:
-    """Error and speed by the number of models: thresholds from one model to many."""
-    with jax.enable_x64(True):
-        some = read(data, seed, directory, rows)
-        everything = len(some.X) // BATCH
+    """Measure error and speed by the number of models: thresholds from one model to many."""
+    some = read(data, seed, directory, rows)
+    batches = len(some.X) // BATCH
 
-        def entries() -> Iterator[tuple[str, dict[str, float]]]:
-            for threshold in (np.inf, 20.0, 5.0, 2.0, 1.0, 0.5):
-                one = model("wgpr", some.X.shape[1], threshold=threshold, max_models=everything)
-                state, cost = learnt(one, some, seed)
-                yield f"WGPR, threshold {threshold:g}", some.scores(one.predict(state, some.X_test)) | cost
-            for threshold in (0.01, 0.1, 0.5, 0.9, 2.0):
-                one = model("solar-gp", some.X.shape[1], threshold=threshold, max_models=everything)
-                state, cost = learnt(one, some, seed)
-                yield f"SOLAR-GP, threshold {threshold:g}", some.scores(one.predict(state, some.X_test)) | cost
+    def entries() -> Iterator[tuple[str, dict[str, float]]]:
+        for threshold in (np.inf, 20.0, 5.0, 2.0, 1.0, 0.5):
+            one = make_model("wgpr", some.X.shape[1], threshold=threshold, max_models=batches)
+            state, cost = learn(one, some, seed)
+            yield f"WGPR, threshold {threshold:g}", some.scores(one.predict(state, some.X_test)) | cost
+        for threshold in (0.01, 0.1, 0.5, 0.9, 2.0):
+            one = make_model("solar-gp", some.X.shape[1], threshold=threshold, max_models=batches)
+            state, cost = learn(one, some, seed)
+            yield f"SOLAR-GP, threshold {threshold:g}", some.scores(one.predict(state, some.X_test)) | cost
 
-        return _run(some, entries())
+    return _run(some, entries())
 
 
 TOY_ROWS, TOY_NOISE = 3_000, 0.25
 TOY_LENGTHSCALES, TOY_VARIANCES = (20.0, 6.0), (1.0, 9.0)
 
 
-def toy(seed: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """One Gaussian process on the first half of [0, 300], another on the second, with noise."""
+def generate_toy(seed: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw one Gaussian process on the first half of [0, 300] and another on the second, with noise."""
     rng = np.random.default_rng(seed)
     x = np.linspace(0.0, 300.0, rows)
     halves = np.array_split(x, 2)
@@ -232,17 +232,17 @@ def toy(seed: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
     return x[:, None], f + TOY_NOISE * rng.normal(size=rows)
 
 
+@in_float64
 def run_toy(data: str, seed: int, *, directory: Path | None, rows: int | None) -> dict[str, Any]:
-    """The line of two regimes, learnt in order and scored on its own rows at the end; `directory` plays no part."""
-    X, y = toy(seed, TOY_ROWS if rows is None else min(rows, TOY_ROWS))
-    with jax.enable_x64(True):
-        whole = split(X, y, np.zeros(len(X), bool))
-        some = whole._replace(X_test=whole.X, y_test=y)
+    """Learn the line of two regimes in order, and score on its own rows at the end; `directory` is not used."""
+    X, y = generate_toy(seed, TOY_ROWS if rows is None else min(rows, TOY_ROWS))
+    whole = split(X, y, np.zeros(len(X), bool))
+    some = whole._replace(X_test=whole.X, y_test=y)
 
-        def entries() -> Iterator[tuple[str, dict[str, float]]]:
-            yield from combined(some, seed)
-            for name, each in (("OVFE", model("ovfe", 1)), ("SOLAR-GP", model("solar-gp", 1))):
-                state, cost = learnt(each, some, seed)
-                yield name, some.scores(each.predict(state, some.X_test)) | cost
+    def entries() -> Iterator[tuple[str, dict[str, float]]]:
+        yield from score_combinations(some, seed)
+        for name, each in (("OVFE", make_model("ovfe", 1)), ("SOLAR-GP", make_model("solar-gp", 1))):
+            state, cost = learn(each, some, seed)
+            yield name, some.scores(each.predict(state, some.X_test)) | cost
 
-        return _run(some, entries()) | {"rows": len(X)}
+    return _run(some, entries()) | {"rows": len(X)}

@@ -1,4 +1,4 @@
-"""The models of a table: which experts of a bank they mix, and by which rule; their scores along the stream."""
+"""The models of a table: the experts of a bank that they mix, the weight rule, and their scores along the stream."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from streamgp.core import Predictive
 from streamgp.weights import BMA, fixed_share, scan_rule, share
 from streamgp.weights.rules import WeightRule, posterior
-from streamgp_papers.bank import Member, Stretch
+from streamgp_papers.bank import ExpertPredictions, Member
 
 SHUTDOWN = 1e-16  # a weight below it is zero for good: both papers' rule
 CURVE_POINTS, WEIGHT_POINTS = 120, 400
@@ -27,9 +27,9 @@ class Mix:
     Attributes
     ----------
     name
-        What tables call it.
+        Its name in tables.
     families
-        Those whose experts it has; all where none are named.
+        The families whose experts it has; all where none are named.
     moving
         Only the static or only the moving copies; None takes both.
     optima
@@ -54,7 +54,7 @@ class Mix:
     switch: float | None = None
 
     def chosen(self, members: Sequence[Member]) -> np.ndarray:
-        """Positions of its experts in the bank."""
+        """Return the positions of its experts in the bank."""
         return np.array(
             [
                 i
@@ -67,7 +67,7 @@ class Mix:
         )
 
     def rule(self, members: Sequence[Member]) -> WeightRule:
-        """Its rule for these experts."""
+        """Make its rule for these experts."""
         if self.switch is not None:
             return fixed_share(len(members), self.switch)
         if self.delta is None:
@@ -79,8 +79,7 @@ class Mix:
 def _weigh(
     rule: WeightRule, state: Any, log_density: Float[Array, "n k"]
 ) -> tuple[Any, Float[Array, "n k"], Float[Array, "n k"]]:
-    """The state after all rows, and of every row the log weights before and after its own target."""
-
+    """Weigh rows; return the state after them, and each row's log weights before and after its own target."""
     state, known = scan_rule(rule, state, log_density)
     before = jax.vmap(rule.predict)(known)
     return state, before, jax.vmap(posterior)(before, log_density)
@@ -109,13 +108,13 @@ class Weigher:
         self._moving_weight: list[np.ndarray] = []
 
     def add(self, log_density: Float[np.ndarray, "n k"]) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, "n k"]]:
-        """Log weights before and after each row's target, from the log density that each chosen expert gave it."""
+        """Return log weights before and after each row's target, by the log density that each expert gave it."""
         self._state, before, after = _weigh(self._rule, self._state, jnp.asarray(log_density))
         self._moving_weight.append(np.exp(np.asarray(before))[:, self._moving].sum(1))
         return np.asarray(before), np.asarray(after)
 
     def moving_weight(self) -> dict[str, Any]:
-        """The weight of the moving experts together, averaged over ten rows, and the row from which on it is zero."""
+        """Return the total weight of the moving experts, averaged over ten rows, and the row where it gets zero."""
         weight = np.concatenate(self._moving_weight)
         last = int(np.max(np.flatnonzero(weight), initial=-1))
         width = min(AVERAGED_ROWS, len(weight))
@@ -123,13 +122,13 @@ class Weigher:
         at = np.unique(np.linspace(0, len(averaged) - 1, WEIGHT_POINTS).astype(int))
         return {
             "rows": (at + width).tolist(),
-            "weight": short(averaged[at]),
+            "weight": shorten(averaged[at]),
             "zero_from": None if last == len(weight) - 1 else last + 2,
         }
 
 
 class Scorer:
-    """Scores one model of measurements along a stream.
+    """Scores one regression model along a stream.
 
     Parameters
     ----------
@@ -144,24 +143,24 @@ class Scorer:
         self._weigher = Weigher(mix, members)
         self._rows: list[np.ndarray] = []
 
-    def add(self, stretch: Stretch) -> None:
-        """Take in the next rows."""
-        loc, var = (a[:, self._weigher.chosen, None] for a in (stretch.loc, stretch.var))
-        y = stretch.y[:, None]
+    def add(self, batch: ExpertPredictions) -> None:
+        """Add the next rows."""
+        loc, var = (a[:, self._weigher.chosen, None] for a in (batch.loc, batch.var))
+        y = batch.y[:, None]
         blank = np.zeros(loc.shape[:2])
         before, after = self._weigher.add(np.asarray(Predictive(blank, loc, var).component_log_density(y)))
-        columns = [stretch.y]
+        columns = [batch.y]
         for weights in (before, after)[: 1 + self.mix.leak]:
             predictive = Predictive(weights, loc, var)
             columns += [
-                np.square(predictive.mean[:, 0] - stretch.y),
+                np.square(predictive.mean[:, 0] - batch.y),
                 predictive.log_density(y),
                 predictive.moment_log_density(y),
             ]
         self._rows.append(np.stack([np.asarray(a) for a in columns]))
 
     def scores(self) -> dict[str, float]:
-        """nMSE (over the variance of the scored targets) and mean log density, of the mixture and moment-matched."""
+        """Return nMSE (over the variance of the scored targets) and mean log densities (mixture, moment-matched)."""
         y, *scores = np.concatenate(self._rows, axis=1)
         names = ("nmse", "pll", "pll_moment", "nmse_leak", "pll_leak", "pll_moment_leak")
         values = [float(np.mean(a)) for a in scores]
@@ -170,26 +169,26 @@ class Scorer:
         return dict(zip(names, values, strict=False))
 
     def curve(self) -> dict[str, list[float]]:
-        """Scores over the rows so far, at some of them: nMSE as in the papers, over the variance of all targets."""
+        """Return scores of the rows so far, at some of them: nMSE as in the papers, by all targets' variance."""
         y, squares, density, *_ = np.concatenate(self._rows, axis=1)
         count = np.arange(1, len(y) + 1)
-        at = points(len(y))
+        at = choose_points(len(y))
         return {
             "rows": (at + 1).tolist(),
-            "nmse": short((np.cumsum(squares) / count / np.var(y))[at]),
-            "pll": short((np.cumsum(density) / count)[at]),
+            "nmse": shorten((np.cumsum(squares) / count / np.var(y))[at]),
+            "pll": shorten((np.cumsum(density) / count)[at]),
         }
 
     def moving_weight(self) -> dict[str, Any]:
-        """See `Weigher.moving_weight`."""
+        """Return the weight of the moving experts; see `Weigher.moving_weight`."""
         return self._weigher.moving_weight()
 
 
-def points(length: int) -> np.ndarray:
-    """Positions to keep of a curve, nearer together where it begins."""
+def choose_points(length: int) -> np.ndarray:
+    """Choose the positions of a curve to keep, denser where it begins."""
     return np.unique(np.geomspace(min(10, length), length, CURVE_POINTS).astype(int)) - 1
 
 
-def short(values: np.ndarray) -> list[float]:
-    """Five digits are enough for a chart."""
+def shorten(values: np.ndarray) -> list[float]:
+    """Round to five digits, which are enough for a chart."""
     return [float(f"{value:.5g}") for value in values]

@@ -10,17 +10,17 @@ from streamgp.app.outputs import RunError
 from streamgp.regret.checks import bands, static_growth, switching_growth
 
 LENGTHS = (50, 100, 200, 400, 800, 1600)
-NEAR = 0.1  # a place of the grid with a row no further away counts as near the rows
+NEAR = 0.1  # a point of the grid with a row no further away counts as near the rows
 Z95 = 1.959964  # 95% of a normal distribution lie within so many standard deviations
 
 
 def run_check(data: str, seed: int, *, directory: Path | None, rows: int | None) -> dict[str, Any]:
-    """One of the three checks, by the name of its data; `directory` plays no part.
+    """Run one of the three checks, by the name of its data; `directory` is not used.
 
     Raises
     ------
     RunError
-        If fewer than three lengths are left with so few rows: no curve goes through two.
+        If fewer than three lengths are left with so few rows: a curve needs three.
     """
     if data == "iegp-bands":
         return _bands(seed)
@@ -31,7 +31,7 @@ def run_check(data: str, seed: int, *, directory: Path | None, rows: int | None)
 
 
 def _bands(seed: int) -> dict[str, Any]:
-    """Fig. 9: how wide the bands are, and whether they hold the function."""
+    """Reproduce Fig. 9: the width of the bands, and their coverage of the function."""
     b = bands(seed)
     near = np.abs(b.grid[:, None] - b.x[None, :]).min(axis=1) <= NEAR
     half = Z95 * b.std
@@ -53,7 +53,7 @@ def _bands(seed: int) -> dict[str, Any]:
 
 
 def _static(seed: int, lengths: Sequence[int]) -> dict[str, Any]:
-    """Fig. 10: static regret of IE-GP as the stream grows, and which law fits it."""
+    """Reproduce Fig. 10: static regret of IE-GP as the stream grows, and the misfit of two laws."""
     points = static_growth(seed, lengths, dense_rows=max(lengths))
     to_kernel, to_basis = [point.to_kernel for point in points], [point.to_basis for point in points]
     models: dict[str, dict[str, float | None]] = {
@@ -73,7 +73,7 @@ def _static(seed: int, lengths: Sequence[int]) -> dict[str, Any]:
 
 
 def _switching(seed: int, lengths: Sequence[int]) -> dict[str, Any]:
-    """Fig. 11: average switching regret, a stream for each length."""
+    """Reproduce Fig. 11: average switching regret, a stream for each length."""
     points = switching_growth(seed, lengths)
     lines = {
         "SIE-GP against kernels": [point.to_kernel / point.rows for point in points],
@@ -87,7 +87,7 @@ def _switching(seed: int, lengths: Sequence[int]) -> dict[str, Any]:
 
 
 def _misfit(at: Sequence[float] | np.ndarray, values: Sequence[float | None]) -> float:
-    """Root mean squared distance of the values from the best straight line in `at`."""
+    """Compute the root mean squared distance of the values from the best straight line in `at`."""
     y = np.array(values, dtype=float)
     design = np.stack([np.ones(len(y)), np.asarray(at, dtype=float)], axis=1)
     return float(np.sqrt(np.mean(np.square(y - design @ np.linalg.lstsq(design, y, rcond=None)[0]))))

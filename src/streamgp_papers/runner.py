@@ -1,4 +1,4 @@
-"""The runs of a reproduction: side by side in processes, each kept in a JSON file as soon as it is there."""
+"""Runner of trials: side by side in processes, each result kept in a JSON file as soon as it is done."""
 
 import json
 import multiprocessing
@@ -18,14 +18,15 @@ from streamgp.app.compilation import keep_compiled_programs
 from streamgp.app.outputs import RunError, write_aside
 from streamgp.progress import progress_bar
 
-Runs = Generator[tuple["Job", dict[str, Any]], None, None]
+Runs = Generator[tuple["Trial", dict[str, Any]], None, None]
 
 
 @dataclass(frozen=True)
-class Job:
-    """One run: a function of a data set and a seed; it and its settings go to the process that does it.
+class Trial:
+    """One run of a reproduction: a function of a data set and a seed, with its settings.
 
-    What it is made `of`, data and settings, is kept with it, so that it never passes for a run of others.
+    All of it goes to the process that does the run. A digest `of` its data and settings is stored with the result, so
+    that the result is never taken for that of other data or settings.
     """
 
     data: str
@@ -36,23 +37,23 @@ class Job:
 
     @property
     def key(self) -> str:
-        """Its name in the file of results."""
+        """Return its name in the file of results."""
         return f"{self.data} {self.seed}"
 
     def run(self) -> dict[str, Any]:
-        """What there is to tell of the run, fit for JSON."""
+        """Do the trial, and return its results, fit for JSON."""
         return self.work(self.data, self.seed, **self.settings)
 
 
-class Results:
-    """The runs so far, in a file that is whole at any moment.
+class ResultsFile:
+    """The results of trials so far, in a file that is complete at any moment.
 
     Parameters
     ----------
     path
-        The JSON file. Runs that it holds already are not done again.
+        The JSON file. Trials that it holds already are not done again.
     about
-        What all runs have in common. A file of other runs is refused.
+        The properties that all trials share. A file of others is refused.
 
     Raises
     ------
@@ -83,8 +84,8 @@ class Results:
                 )
         return runs
 
-    def make_room(self) -> None:
-        """Make the directory of the file; better that this fails now than after the first run.
+    def make_directory(self) -> None:
+        """Make the directory of the file, so that a failure comes before the first trial and not after it.
 
         Raises
         ------
@@ -96,48 +97,48 @@ class Results:
         if not os.access(folder, os.W_OK):
             raise RunError(f"--out: expected a directory that can be written to, got {folder}; name another --out")
 
-    def check(self, jobs: Sequence[Job]) -> None:
-        """Raise RunError if a run that is held already was made of something else than the job of its name."""
-        for job in jobs:
-            if job.key in self.runs and self.runs[job.key].get("of", "") != job.of:
+    def check(self, trials: Sequence[Trial]) -> None:
+        """Raise RunError if a stored result was made of other data or settings than the trial of its name."""
+        for trial in trials:
+            if trial.key in self.runs and self.runs[trial.key].get("of", "") != trial.of:
                 raise RunError(
-                    f"{self.path}: its run '{job.key}' was made of other data, or with other settings; name another "
-                    f"--out, or delete the file"
+                    f"{self.path}: its run '{trial.key}' was made of other data, or with other settings; name "
+                    f"another --out, or delete the file"
                 )
 
-    def add(self, job: Job, run: dict[str, Any]) -> None:
-        """Keep a run: after this the file has it, with null for numbers that are not finite: JSON has none."""
-        self.runs[job.key] = json.loads(
-            json.dumps(run | ({"of": job.of} if job.of else {})), parse_constant=lambda _: None
+    def add(self, trial: Trial, run: dict[str, Any]) -> None:
+        """Store the result of a trial in the file, with null for numbers that are not finite, which JSON lacks."""
+        self.runs[trial.key] = json.loads(
+            json.dumps(run | ({"of": trial.of} if trial.of else {})), parse_constant=lambda _: None
         )
         write_aside(self.path, (json.dumps(self.about | {"runs": self.runs}) + "\n").encode())
 
 
-def run_all(jobs: Sequence[Job], results: Results, processes: int) -> None:
-    """Do the jobs that the results lack, `processes` at a time, with a progress bar on a terminal.
+def run_all(trials: Sequence[Trial], results: ResultsFile, processes: int) -> None:
+    """Do the trials that the results lack, `processes` at a time, with a progress bar on a terminal.
 
-    With one process the work is done in this one. If it is interrupted, or a job fails, the file has what was done.
+    With one process the work is done in this one. If it is interrupted, or a trial fails, the file has those done.
     """
-    results.check(jobs)
-    todo = [job for job in jobs if job.key not in results.runs]
+    results.check(trials)
+    todo = [trial for trial in trials if trial.key not in results.runs]
     if todo:
-        results.make_room()
-    done = len(jobs) - len(todo)
-    with progress_bar("runs", len(jobs)) as bar:
+        results.make_directory()
+    done = len(trials) - len(todo)
+    with progress_bar("runs", len(trials)) as bar:
         bar.at(done)
         with closing(_one_by_one(todo) if processes == 1 else _side_by_side(todo, processes)) as runs:
-            for job, run in runs:
-                results.add(job, run)
+            for trial, run in runs:
+                results.add(trial, run)
                 done += 1
-                bar.at(done, f"{done} of {len(jobs)} runs, last {job.key}")
+                bar.at(done, f"{done} of {len(trials)} runs, last {trial.key}")
 
 
-def _one_by_one(jobs: Sequence[Job]) -> Runs:
-    for job in jobs:
-        yield job, job.run()
+def _one_by_one(trials: Sequence[Trial]) -> Runs:
+    for trial in trials:
+        yield trial, trial.run()
 
 
-def _side_by_side(jobs: Sequence[Job], processes: int) -> Runs:
+def _side_by_side(trials: Sequence[Trial], processes: int) -> Runs:
     # Not forked: JAX has threads, and they would not survive it.
     context = multiprocessing.get_context("spawn")
     shares = context.SimpleQueue()
@@ -145,7 +146,7 @@ def _side_by_side(jobs: Sequence[Job], processes: int) -> Runs:
         shares.put(cores)
     pool = ProcessPoolExecutor(processes, context, _start_worker, (shares,))
     try:
-        futures = {pool.submit(job.run): job for job in jobs}
+        futures = {pool.submit(trial.run): trial for trial in trials}
         for future in as_completed(futures):
             yield futures[future], future.result()
         pool.shutdown()
@@ -156,23 +157,23 @@ def _side_by_side(jobs: Sequence[Job], processes: int) -> Runs:
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         for worker in multiprocessing.active_children():
-            worker.terminate()  # else the run in hand would be finished first
+            worker.terminate()  # else the trial in progress would be finished first
         raise
 
 
-def cores_at_hand() -> list[int]:
-    """The numbers of the cores that this process may use."""
+def available_cores() -> list[int]:
+    """Return the numbers of the cores that this process may use."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [*range(os.cpu_count() or 1)]
 
 
 def share_cores(processes: int) -> list[list[int]]:
-    """Which cores each process is to use: threads of several processes on one core would wait for each other."""
-    cores = cores_at_hand()
+    """Assign cores to each process: threads of several processes on one core would wait for each other."""
+    cores = available_cores()
     return [cores[i::processes] or [cores[i % len(cores)]] for i in range(processes)]
 
 
 def _start_worker(shares: "SimpleQueue[list[int]]") -> None:
-    """At the start of a process: its own cores; at Ctrl-C it waits for its parent to end it."""
+    """Start a process on its own cores; at Ctrl-C it waits for its parent to end it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, shares.get())

@@ -2,7 +2,7 @@
 
 from streamgp_papers.kernel_regret import EXPONENT_REFINED, EXPONENT_SFG, PLANE, SINES, run_growth
 from streamgp_papers.kinds import Claim, Reproduction, Use
-from streamgp_papers.many_kernels import MOST_EXPANDED, run_many_kernels
+from streamgp_papers.many_kernels import MAX_EXPANDED_ROWS, run_many_kernels
 from streamgp_papers.verdicts import Figure
 
 PAPER = "Ghari and Shen (2021)"
@@ -65,12 +65,13 @@ TABLES = Reproduction(
         "paper says, but what comes near its figures. It was found by search, and says what the authors' runs may "
         "have done, no more.",
         "The rows of Airfoil, Concrete and Naval are in an order in which each is like the one before, so repeating "
-        "the last target is a rival; shuffled streams have no such order.",
+        "the last target is a strong baseline; shuffled streams have no such order.",
         "OMKL-GF's own paper (Ghari and Shen 2020) divides the loss of a kernel by the probability that it was "
-        "evaluated; whether for the gradient steps too is not settled here: its authors' script does so for the "
+        "evaluated; whether for the gradient steps too is left open here: its authors' script does so for the "
         "weights alone ('plain steps'). Neither gives the figures of this paper.",
         "OMKR, which draws nothing, and the models with causal scaling are run once, on the first of the shuffled "
-        f"streams; OMKR, whose time grows with the square of the rows, on no more than {MOST_EXPANDED:,} of those.",
+        "streams; OMKR, whose time grows with the square of the rows, on no more than "
+        f"{MAX_EXPANDED_ROWS:,} of those.",
         "'Bayesian, same scaling' is an ensemble of ten Gaussian processes on five of the kernels, none of them "
         "fitted, with noise variances of 1e-3 and 1e-2.",
         "The paper's seconds on its laptop (Intel i7-10510U; Airfoil, Concrete, Naval, Wine): "
@@ -105,7 +106,7 @@ REGRET = Reproduction(
         "is the slope of log regret in log T over lengths from 512 on.",
         "Theorem 3: eta = T^-1/2, xi = T^-1/4 (the paper prints T^1/4), no greedy phase. Theorem 4: eta = xi = "
         "T^-1/2 and a constant beta = 1/N. Both assume losses in [0, 1] and bounded coefficients: targets lie in "
-        "[0, 1], and coefficients are projected to |theta| <= 1, which bounds losses by 4; the largest met is said.",
+        "[0, 1], and coefficients are projected to |theta| <= 1, which bounds losses by 4; the largest is printed.",
         "Theorems bound from above, for all T: an exponent below theirs does not contradict them, and one above on "
         "so few rows neither. Raker, whose regret is O(T^1/2) by the same argument, is beside them for that.",
     ),

@@ -55,8 +55,8 @@ SYNTHETIC = Reproduction(
         _HYPER,
         _BETAS,
         "The paper's figures are read as multiples of T, two of them being printed without it; its beta is that of "
-        "the theorem, its B is not said. SparQ's side queries: 6 log t past inputs by a determinantal point process "
-        "(greedy start, 50 swaps), answered with the noise of an observation.",
+        "the theorem, its B is not stated. SparQ's side queries: 6 log t past inputs by a determinantal point "
+        "process (greedy start, 50 swaps), answered with the noise of an observation.",
         _YARDSTICKS,
         "Average regret comes down to a floor and not to zero: a choice is made from what was known one step ago. "
         "Points chosen at random cost 1.35 a step, so that figures above that are those of methods that have learnt "
@@ -106,7 +106,7 @@ BEYOND = Reproduction(
         "spaced ones, or at the method's own greatest upper bounds one after the other, kept by the method's own "
         "rule. TV- and W-GP-UCB then keep the newest 400 observations, GP-UCB 1,000.",
         "'grid', 'domain', 'random', 'maximisers' after SparQ-GP-UCB: where its side queries are, in place of past "
-        "inputs. 'reuse': answers stay and age. '8 a step': that many on average, asked where they tell most.",
+        "inputs. 'reuse': answers stay and age. '8 a step': that many on average, where they inform most.",
         _HYPER,
         _BETAS,
         _YARDSTICKS,

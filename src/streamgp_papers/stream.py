@@ -4,25 +4,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from streamgp.app.outputs import RunError
 from streamgp.models.multikernel import SquaredLoss
-from streamgp_papers.bank import Family, Member, Stretch, fit_experts, standardised, stream
-from streamgp_papers.datasets import load
+from streamgp.precision import in_float64
+from streamgp_papers.bank import ExpertPredictions, Family, Member, fit_experts, standardise, stream
+from streamgp_papers.baselines import adaraker, ssgp
+from streamgp_papers.data_files import load
 from streamgp_papers.mixing import Mix, Scorer
-from streamgp_papers.peers import adaraker, ssgp
 
 
 def score(
-    stretches: Iterator[Any], members: Sequence[Member], mixes: Sequence[Mix], scorer: Callable[..., Any] = Scorer
+    batches: Iterator[Any], members: Sequence[Member], mixes: Sequence[Mix], scorer: Callable[..., Any] = Scorer
 ) -> dict[str, Any]:
-    """Scores, learning curves and weights of the moving experts, by the name of the model."""
+    """Score batches of predictions; return scores, learning curves and weights of moving experts by model."""
     scorers = [scorer(mix, members) for mix in mixes]
-    for stretch in stretches:
+    for batch in batches:
         for each in scorers:
-            each.add(stretch)
+            each.add(batch)
     both = len({member.moving for member in members}) == 2
     return {
         "models": {each.mix.name: each.scores() for each in scorers},
@@ -33,12 +33,13 @@ def score(
     }
 
 
-def _alone(name: str, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> dict[str, Any]:
-    """Scores of what is no mixture: targets (n,), means and variances (n, 1)."""
-    stretch = Stretch(y, np.asarray(mean), np.asarray(variance))
-    return score(iter([stretch]), (Member(name, 0, 0, False),), (Mix(name),), Scorer)
+def _score_single(name: str, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> dict[str, Any]:
+    """Score a model that is no mixture: targets (n,), means and variances (n, 1)."""
+    batch = ExpertPredictions(y, np.asarray(mean), np.asarray(variance))
+    return score(iter([batch]), (Member(name, 0, 0, False),), (Mix(name),), Scorer)
 
 
+@in_float64
 def run_stream(
     data: str,
     seed: int,
@@ -64,17 +65,16 @@ def run_stream(
     if len(y) < warmup + 2:
         hint = "" if rows is None else "; give more --rows"
         raise RunError(f"{data}: expected more than the {warmup} rows of the warm-up, got {len(y)}{hint}")
-    with jax.enable_x64(True):
-        inputs, targets = standardised(X, y, warmup)
-        experts, members = fit_experts(families, inputs[:warmup], targets[:warmup], seed)
-        result = score(stream(experts, inputs[warmup:], targets[warmup:]), members, mixes)
-        if ssgp_sizes:
-            said = {
-                "SSGP": ssgp(inputs, targets, seed, warmup=warmup, **ssgp_sizes),
-                "AdaRaker": adaraker(inputs, targets, seed, features, SquaredLoss(1)),
-            }
-            for name, each in said.items():
-                alone = _alone(name, targets[warmup:, 0], np.asarray(each.mean)[warmup:], each.variance[warmup:])
-                for kind in ("models", "curves"):
-                    result[kind] |= alone[kind]
+    inputs, targets = standardise(X, y, warmup)
+    experts, members = fit_experts(families, inputs[:warmup], targets[:warmup], seed)
+    result = score(stream(experts, inputs[warmup:], targets[warmup:]), members, mixes)
+    if ssgp_sizes:
+        baselines = {
+            "SSGP": ssgp(inputs, targets, seed, warmup=warmup, **ssgp_sizes),
+            "AdaRaker": adaraker(inputs, targets, seed, features, SquaredLoss(1)),
+        }
+        for name, each in baselines.items():
+            single = _score_single(name, targets[warmup:, 0], np.asarray(each.mean)[warmup:], each.variance[warmup:])
+            for kind in ("models", "curves"):
+                result[kind] |= single[kind]
     return {"rows": len(y), "inputs": X.shape[1], "experts": len(members), **result}

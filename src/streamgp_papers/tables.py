@@ -1,4 +1,4 @@
-"""What a reproduction prints: our scores, the paper's figures beside ours, and what became of its statements."""
+"""The printed tables of a reproduction: our scores, the paper's figures beside ours, and its statements."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from streamgp_papers.datasets import DATASETS, where_from
+from streamgp_papers.data_files import describe_source
+from streamgp_papers.datasets import DATASETS
 from streamgp_papers.kinds import Claim, Reproduction, Shown
 from streamgp_papers.verdicts import (
     BETTER,
@@ -18,19 +19,19 @@ from streamgp_papers.verdicts import (
     RULES,
     WORSE,
     Verdict,
-    gains,
+    assess_claim,
+    assess_figure,
+    assess_similarity,
+    compute_gains,
     higher_is_better,
-    judge_claim,
-    judge_figure,
-    judge_likeness,
-    spread,
+    std_over_trials,
 )
 
 _COLOURS = {REPRODUCED: "green", BETTER: "green", WORSE: "red", NOT_REPRODUCED: "red", NOT_COMPARABLE: "dim"}
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReproductionResult:
     """A reproduction with its runs.
 
     Attributes
@@ -38,7 +39,7 @@ class Outcome:
     shown
         The data sets that were run.
     missing
-        Data sets of the paper that are not at hand.
+        Data sets of the paper that are not available.
     runs
         By "data seed", as in the file.
     trials, rows
@@ -53,22 +54,22 @@ class Outcome:
     rows: int | None
 
     def of(self, data: str) -> list[Mapping[str, Any]]:
-        """The runs of a data set, by seed."""
+        """Return the runs of a data set, by seed."""
         return [self.runs[f"{data} {seed}"] for seed in range(self.trials)]
 
     def models(self, data: str) -> list[str]:
-        """The models that every trial has: a package of some may have been missing."""
+        """List the models that every trial has: a package of some may have been missing."""
         first, *rest = self.of(data)
         return [model for model in first["models"] if all(model in run["models"] for run in rest)]
 
     def values(self, data: str, model: str, metric: str) -> np.ndarray:
-        """A score of each trial; infinite where a model went to pieces."""
+        """Return the score of each trial; infinite where it was not finite."""
         found = [run["models"][model][metric] for run in self.of(data)]
         bad = -np.inf if higher_is_better(metric) else np.inf
         return np.array([bad if value is None else value for value in found], dtype=float)
 
     def obstacle(self, one: Shown) -> str | None:
-        """Why figures on a data set cannot be compared with the paper's."""
+        """Return the reason why figures on a data set cannot be compared with the paper's, if there is one."""
         whole = DATASETS[one.data].rows
         if self.rows is not None and self.rows < whole:
             return one.obstacle or f"first {self.rows:,} rows only"
@@ -76,22 +77,22 @@ class Outcome:
         return one.obstacle or (f"{found:,} rows, the paper's have {whole:,}" if found != whole else None)
 
     def on(self, data: str) -> Iterator[Shown]:
-        """What was run for a data set of the paper."""
+        """Iterate over the data sets that were run for one of the paper."""
         return (one for one in self.shown if one.stands_for == data)
 
 
-def print_outcome(outcome: Outcome, console: Console) -> None:
-    """All tables of a reproduction, and the sentences that go with them."""
-    reproduction = outcome.reproduction
+def print_result(result: ReproductionResult, console: Console) -> None:
+    """Print all tables of a reproduction, and its notes."""
+    reproduction = result.reproduction
     console.print(f"[bold]{reproduction.name}[/bold]: {reproduction.source}. {reproduction.shows}")
-    many = "1 trial" if outcome.trials == 1 else f"{outcome.trials} trials"
-    console.print(f"{many} (the paper: {reproduction.paper_trials}), {_rows(outcome.rows)}.", highlight=False)
-    console.print(scores_table(outcome))
+    many = "1 trial" if result.trials == 1 else f"{result.trials} trials"
+    console.print(f"{many} (the paper: {reproduction.paper_trials}), {_rows(result.rows)}.", highlight=False)
+    console.print(scores_table(result))
     if reproduction.figures:
-        console.print(figures_table(outcome))
+        console.print(figures_table(result))
     if reproduction.claims:
-        console.print(claims_table(outcome))
-    for sentence in (*RULES, *reproduction.notes, *_about_data(outcome)):
+        console.print(claims_table(result))
+    for sentence in (*RULES, *reproduction.notes, *_about_data(result)):
         console.print(f"- {sentence}", highlight=False, markup=False)
 
 
@@ -99,21 +100,21 @@ def _rows(rows: int | None) -> str:
     return "all rows" if rows is None else f"the first {rows:,} rows of each data set"
 
 
-def _about_data(outcome: Outcome) -> Iterator[str]:
-    for one in dict.fromkeys(outcome.shown):
+def _about_data(result: ReproductionResult) -> Iterator[str]:
+    for one in dict.fromkeys(result.shown):
         if one.obstacle:
             yield f"{DATASETS[one.data].title} {one.obstacle}: {DATASETS[one.data].origin}."
         elif DATASETS[one.data].note:
             yield f"{DATASETS[one.data].title}: {DATASETS[one.data].note}."
-        if "moving_weight" in outcome.reproduction.pictures:
-            for model, weight in outcome.of(one.data)[0]["moving_weight"].items():
+        if "moving_weight" in result.reproduction.pictures:
+            for model, weight in result.of(one.data)[0]["moving_weight"].items():
                 if weight["zero_from"] is not None:
                     yield (
                         f"{DATASETS[one.data].title}: under {model} the moving experts have weight zero for good "
                         f"from row {weight['zero_from']:,} after the warm-up on."
                     )
-        yield from (f"{DATASETS[one.data].title}: {remark}" for remark in outcome.of(one.data)[0].get("remarks", ()))
-    yield from (f"Not at hand: {where_from(name)}." for name in outcome.missing)
+        yield from (f"{DATASETS[one.data].title}: {remark}" for remark in result.of(one.data)[0].get("remarks", ()))
+    yield from (f"Not available: {describe_source(name)}." for name in result.missing)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -123,18 +124,18 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def scores_table(outcome: Outcome) -> Table:
-    """Median and range of every score, the best of each data set in bold."""
-    metrics = outcome.reproduction.metrics
-    kind = ", median (range)" if outcome.trials > 1 else ""
+def scores_table(result: ReproductionResult) -> Table:
+    """Tabulate median and range of every score, the best of each data set in bold."""
+    metrics = result.reproduction.metrics
+    kind = ", median (range)" if result.trials > 1 else ""
     table = _table(f"Our scores{kind}", "data", "rows", "model", *metrics)
-    for data in dict.fromkeys(one.data for one in outcome.shown):
-        first = outcome.of(data)[0]
-        models = outcome.models(data)
+    for data in dict.fromkeys(one.data for one in result.shown):
+        first = result.of(data)[0]
+        models = result.models(data)
         columns = []
         for metric in metrics:
             given = [model for model in models if metric in first["models"][model]]
-            values = {model: outcome.values(data, model, metric) for model in given}
+            values = {model: result.values(data, model, metric) for model in given}
             medians = {model: float(np.median(values[model])) for model in given}
             best = (max if higher_is_better(metric) else min)(medians.values(), default=0.0)
             columns.append(
@@ -153,48 +154,48 @@ def scores_table(outcome: Outcome) -> Table:
     return table
 
 
-def figures_table(outcome: Outcome) -> Table:
-    """The paper's figures, ours, and the verdicts."""
+def figures_table(result: ReproductionResult) -> Table:
+    """Tabulate the paper's figures, ours, and the verdicts."""
     table = _table("Beside the paper", "data", "model", "score", "paper", "ours", "verdict", "why")
-    for (data, model, metric), figure in outcome.reproduction.figures.items():
-        for one in outcome.on(data):
-            ours = outcome.values(one.data, model, metric)
-            verdict = judge_figure(metric, ours.tolist(), figure, outcome.obstacle(one))
-            pair = _mean(figure.value, figure.std), _mean(float(ours.mean()), spread(ours.tolist()))
+    for (data, model, metric), figure in result.reproduction.figures.items():
+        for one in result.on(data):
+            ours = result.values(one.data, model, metric)
+            verdict = assess_figure(metric, ours.tolist(), figure, result.obstacle(one))
+            pair = _mean(figure.value, figure.std), _mean(float(ours.mean()), std_over_trials(ours.tolist()))
             table.add_row(DATASETS[one.data].title, model, metric, *pair, *_words(verdict))
     return table
 
 
-def claims_table(outcome: Outcome) -> Table:
-    """The paper's statements, by how much they hold, and the verdicts."""
+def claims_table(result: ReproductionResult) -> Table:
+    """Tabulate the paper's statements, the gains by which they hold, and the verdicts."""
     table = _table("What the paper says", "statement", "data", "score", "gain", "verdict", "why")
-    for claim in outcome.reproduction.claims:
-        for one in outcome.on(claim.data):
-            gain, verdict = judge(outcome, claim, one)
+    for claim in result.reproduction.claims:
+        for one in result.on(claim.data):
+            gain, verdict = assess(result, claim, one)
             table.add_row(claim.text, DATASETS[one.data].title, claim.metric, gain, *_words(verdict))
     return table
 
 
-def judge(outcome: Outcome, claim: Claim, one: Shown) -> tuple[str, Verdict]:
-    """By how much a statement holds on a data set, in words, and the verdict."""
-    there = outcome.models(one.data)
-    first, second = ([model for model in models if model in there] for models in (claim.ahead, claim.behind))
+def assess(result: ReproductionResult, claim: Claim, one: Shown) -> tuple[str, Verdict]:
+    """Assess a statement on a data set; return the gain by which it holds, in words, and the verdict."""
+    present = result.models(one.data)
+    first, second = ([model for model in models if model in present] for models in (claim.ahead, claim.behind))
     if not first or (claim.behind and not second):
         return "", Verdict(NOT_COMPARABLE, "no run has its models")
-    values = {model: outcome.values(one.data, model, claim.metric).tolist() for model in (*first, *second)}
+    values = {model: result.values(one.data, model, claim.metric).tolist() for model in (*first, *second)}
     medians = {model: float(np.median(each)) for model, each in values.items()}
     if claim.within is not None:
-        return "", judge_likeness([*medians.values()], claim.within, outcome.obstacle(one))
+        return "", assess_similarity([*medians.values()], claim.within, result.obstacle(one))
     best = max if higher_is_better(claim.metric) else min
     ahead = best(first, key=lambda model: medians[model])
     if claim.beats is None:
         behind = best(second, key=lambda model: medians[model])
     else:
         behind = f"{claim.beats:g}"
-        values[behind] = [claim.beats] * outcome.trials
-    gain = gains(claim.metric, values[ahead], values[behind])
+        values[behind] = [claim.beats] * result.trials
+    gain = compute_gains(claim.metric, values[ahead], values[behind])
     words = f"{ahead} over {behind}: {_signed(float(np.median(gain)))}"
-    return words, judge_claim(gain, outcome.obstacle(one), claim.always)
+    return words, assess_claim(gain, result.obstacle(one), claim.always)
 
 
 def _words(verdict: Verdict) -> tuple[str, str]:
@@ -212,7 +213,7 @@ def _mean(value: float, std: float) -> str:
 
 
 def _number(value: float) -> str:
-    """Three decimals, or three digits of what is smaller or greater."""
+    """Write a number with three decimals, or with three digits if it is very small or large."""
     return f"{value:.3f}" if 0.01 <= abs(value) < 100 or value == 0 else f"{value:.3g}"
 
 

@@ -1,4 +1,4 @@
-"""Whether a figure or a statement of a paper holds for our runs: functions of numbers, by a rule that is printed."""
+"""Verdicts: whether a figure or a statement of a paper holds for our runs, by rules that are printed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from scipy.stats import wilcoxon
 REPRODUCED, BETTER, WORSE, NOT_COMPARABLE = "reproduced", "better", "worse", "not comparable"
 NOT_REPRODUCED, UNDECIDED = "not reproduced", "undecided"
 
-LEAST_TOLERANCE = 0.02  # nats a row; of a score that is no log density, a share of the paper's figure
+MIN_TOLERANCE = 0.02  # nats a row; of a score that is no log density, a share of the paper's figure
 TESTED_FROM = 5  # trials: with fewer, the signed-rank test cannot reach its level
 LEVEL = 0.05
 RULES = (
     f"A figure is reproduced where our mean lies within two standard deviations of the paper's (that of its trials "
-    f"and the standard error of our mean together, at least {LEAST_TOLERANCE:g} nats of a log density or "
-    f"{LEAST_TOLERANCE:.0%} of another score); else it is better or worse.",
+    f"and the standard error of our mean together, at least {MIN_TOLERANCE:g} nats of a log density or "
+    f"{MIN_TOLERANCE:.0%} of another score); else it is better or worse.",
     f"A statement is reproduced where a one-sided Wilcoxon signed-rank test over the seeds finds for it at "
     f"{LEVEL:.0%}, not reproduced where it finds for the opposite, else undecided; with fewer than {TESTED_FROM} "
     f"trials all of them must agree. A lemma must hold in every trial.",
@@ -25,7 +25,7 @@ RULES = (
 
 
 class Verdict(NamedTuple):
-    """One of the words above, and the reason."""
+    """A verdict in one of the words above, and the reason."""
 
     word: str
     why: str
@@ -40,38 +40,41 @@ class Figure:
 
 
 def higher_is_better(metric: str) -> bool:
-    """Log densities are; errors and regrets are not."""
+    """Check whether higher scores are better: so are log densities, but not errors and regrets."""
     return metric.startswith("pll")
 
 
-def spread(values: Sequence[float]) -> float:
-    """Standard deviation over the trials; zero where a model went to pieces, and no mean is left."""
+def std_over_trials(values: Sequence[float]) -> float:
+    """Compute the standard deviation over the trials; zero where a score is not finite."""
     return float(np.std(values)) if np.isfinite(values).all() and np.ptp(values) else 0.0
 
 
-def judge_figure(metric: str, ours: Sequence[float], paper: Figure, obstacle: str | None) -> Verdict:
-    """Our figures, one for each trial, against the paper's; `obstacle` says why they could not be compared."""
+def assess_figure(metric: str, ours: Sequence[float], paper: Figure, obstacle: str | None) -> Verdict:
+    """Assess our figures, one for each trial, against the paper's; `obstacle` is why they cannot be compared."""
     if obstacle:
         return Verdict(NOT_COMPARABLE, obstacle)
     difference = float(np.mean(ours)) - paper.value
     unit = 1.0 if higher_is_better(metric) else abs(paper.value)
-    error = spread(ours) / np.sqrt(len(ours))  # of our mean
-    tolerance = max(2.0 * float(np.hypot(error, paper.std)), LEAST_TOLERANCE * unit)
+    error = std_over_trials(ours) / np.sqrt(len(ours))  # of our mean
+    tolerance = max(2.0 * float(np.hypot(error, paper.std)), MIN_TOLERANCE * unit)
     why = f"{difference:+.3g}, tolerance {tolerance:.2g}"
     if abs(difference) <= tolerance:
         return Verdict(REPRODUCED, why)
     return Verdict(BETTER if (difference > 0) == higher_is_better(metric) else WORSE, why)
 
 
-def gains(metric: str, ahead: Sequence[float], behind: Sequence[float]) -> np.ndarray:
-    """By how much the first is better, seed by seed."""
+def compute_gains(metric: str, ahead: Sequence[float], behind: Sequence[float]) -> np.ndarray:
+    """Compute by how much the first is better, seed by seed."""
     one, other = np.asarray(ahead), np.asarray(behind)
-    apart = np.subtract(one, other, out=np.zeros(len(one)), where=one != other)  # both may be infinite
-    return apart if higher_is_better(metric) else -apart
+    difference = np.subtract(one, other, out=np.zeros(len(one)), where=one != other)  # both may be infinite
+    return difference if higher_is_better(metric) else -difference
 
 
-def judge_claim(gain: np.ndarray, obstacle: str | None, always: bool = False) -> Verdict:
-    """A statement that one model is better than another (with `always`: in every trial), from its `gain` in each."""
+def assess_claim(gain: np.ndarray, obstacle: str | None, always: bool = False) -> Verdict:
+    """Assess a statement that one model is better than another, from its `gain` in each trial.
+
+    With `always` it must be better, or as good, in every trial.
+    """
     if always:
         why = f"in {np.sum(gain >= 0)} of {len(gain)} {'trial' if len(gain) == 1 else 'trials'}"
         holds = bool((gain >= 0).all())
@@ -92,8 +95,8 @@ def judge_claim(gain: np.ndarray, obstacle: str | None, always: bool = False) ->
     return Verdict(REPRODUCED if holds else NOT_REPRODUCED if fails else UNDECIDED, why)
 
 
-def judge_likeness(values: Sequence[float], within: float, obstacle: str | None) -> Verdict:
-    """A statement that scores are alike, from one score of each model: they span no more than `within`."""
+def assess_similarity(values: Sequence[float], within: float, obstacle: str | None) -> Verdict:
+    """Assess a statement that scores are close, from one score of each model: they span no more than `within`."""
     span = float(np.ptp(values))
     word = REPRODUCED if span <= within else NOT_REPRODUCED
     why = f"they span {span:.3g}, at most {within:g}"

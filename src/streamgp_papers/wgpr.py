@@ -43,7 +43,7 @@ TOY = Reproduction(
     paper_trials=1,
     pictures=(),
     notes=(
-        "The paper's processes are not said. Here: lengthscale 20 and variance 1 up to 150, lengthscale 6 and "
+        "The paper's processes are not stated. Here: lengthscale 20 and variance 1 up to 150, lengthscale 6 and "
         "variance 9 from there, noise of standard deviation 0.25, 3,000 rows in order, scored at the end on the same "
         "rows.",
         _SETTINGS,

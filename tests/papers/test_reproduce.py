@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from streamgp.app.cli import app
-from streamgp_papers import catalogue, doebe, rivals
+from streamgp_papers import catalogue, classification_baselines, doebe
 from streamgp_papers.bank import Family
 from streamgp_papers.datasets import DATASETS
 from streamgp_papers.kinds import choose_data
@@ -90,8 +90,8 @@ def test_a_table_from_data_to_verdicts_and_again_without_work(
     assert len(stand_in) == 8
     assert "1 trial (the paper: 100), all rows" in result.stdout
     flat = " ".join(result.stdout.split())
-    assert "Not at hand: sarcos.parquet: SARCOS, 44,484 rows of 21 inputs" in flat
-    assert "Not at hand: cadata.parquet" in flat
+    assert "Not available: sarcos.parquet: SARCOS, 44,484 rows of 21 inputs" in flat
+    assert "Not available: cadata.parquet" in flat
     charts = sorted(path.name for path in out.parent.glob("*.png"))
     kinds = ("curves", "moving-weight")
     assert charts == [f"table-{one}-{kind}.png" for one in ("elevators", "sarcos_inv_test") for kind in kinds]
@@ -160,7 +160,7 @@ def test_without_matplotlib_there_are_tables_and_no_charts(
     assert not list(tmp_path.glob("*.png"))
 
 
-def test_the_list_has_all_names_and_marks_what_is_not_at_hand(data: Path):
+def test_the_list_has_all_names_and_marks_what_is_not_available(data: Path):
     result = invoke("--list", "--data", data)
     assert result.exit_code == 0, result.output
     assert re.findall(r"^((?:doebe|ie-gp|sfg-mkl|sparq|wgpr)-\S+) ", result.stdout, re.MULTILINE) == NAMES.split()
@@ -193,7 +193,7 @@ def test_what_cannot_be_run_is_one_sentence(words: tuple[str, ...], expected: st
     assert result.stderr.startswith("streamgp: ")
 
 
-def test_the_papers_own_data_are_taken_where_they_are_at_hand(data: Path):
+def test_the_papers_own_data_are_taken_where_they_are_available(data: Path):
     shown, missing = choose_data(doebe.TABLE3, data)
     assert [(one.data, one.stands_for) for one in shown] == [
         ("elevators", "elevators"),
@@ -215,7 +215,7 @@ def test_the_claims_and_figures_are_about_models_and_data_that_there_are():
     for name, one in catalogue.REPRODUCTIONS.items():
         data = {use.data for use in one.uses}
         models = {mix.name for mix in one.settings.get("mixes", ())}
-        models |= {*rivals.NAMES} if "rivals" in one.settings else set()
+        models |= {*classification_baselines.NAMES} if "rivals" in one.settings else set()
         models |= {"SSGP", "AdaRaker"} if "ssgp_sizes" in one.settings else set()
         for claim in one.claims:
             assert claim.data in data, (name, claim)

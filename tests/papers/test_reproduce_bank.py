@@ -13,8 +13,9 @@ from streamgp.app.outputs import RunError
 from streamgp.models.registry import make_spec
 from streamgp.stream.learner import StreamLearner
 from streamgp_papers import doebe
-from streamgp_papers.bank import Family, Member, Stretch, fit_experts, fit_family, standardised, stream
-from streamgp_papers.datasets import DATASETS, load
+from streamgp_papers.bank import ExpertPredictions, Family, Member, fit_experts, fit_family, standardise, stream
+from streamgp_papers.data_files import load
+from streamgp_papers.datasets import DATASETS
 from streamgp_papers.mixing import Mix, Scorer
 from streamgp_papers.stream import run_stream
 
@@ -27,7 +28,7 @@ Y = 40.0 + 7.0 * np.sin(X[:, 0]) + X[:, 1] + RNG.normal(size=160)
 
 
 def warmup_rows() -> tuple[np.ndarray, np.ndarray]:
-    inputs, targets = standardised(X, Y, WARMUP)
+    inputs, targets = standardise(X, Y, WARMUP)
     return inputs[:WARMUP], targets[:WARMUP]
 
 
@@ -38,7 +39,7 @@ def test_a_bank_predicts_as_the_librarys_own_learner_from_the_prior(moving: bool
     learner = StreamLearner(spec, num_inputs=2, warmup=WARMUP)
     infos = list(learner.learn(X, Y[:, None]))
     expected = np.concatenate([np.asarray(info.predictive.log_density(y)) for info, y in _with_targets(infos)])
-    inputs, targets = standardised(X, Y, WARMUP)
+    inputs, targets = standardise(X, Y, WARMUP)
     family = Family("Linear", "linear", starts=(1.0,), moving=(moving,))
     experts, members = fit_experts([family], inputs[:WARMUP], targets[:WARMUP], 0)
     scorer = Scorer(Mix("linear"), members)
@@ -86,15 +87,15 @@ def test_draws_surround_the_optimum_and_share_its_frequencies():
 MEMBERS = [Member("A", 0, 0, False), Member("A", 0, 0, True), Member("B", 1, 1, False), Member("B", 1, 1, True)]
 
 
-def stretch(n: int = 90, seed: int = 0) -> Stretch:
+def stretch(n: int = 90, seed: int = 0) -> ExpertPredictions:
     rng = np.random.default_rng(seed)
-    return Stretch(rng.normal(size=n), rng.normal(size=(n, 4)), rng.uniform(0.2, 2.0, (n, 4)))
+    return ExpertPredictions(rng.normal(size=n), rng.normal(size=(n, 4)), rng.uniform(0.2, 2.0, (n, 4)))
 
 
-def scored(mix: Mix, rows: Stretch, cut: int) -> Scorer:
+def scored(mix: Mix, rows: ExpertPredictions, cut: int) -> Scorer:
     scorer = Scorer(mix, MEMBERS)
     for part in (slice(0, cut), slice(cut, None)):
-        scorer.add(Stretch(*(a[part] for a in rows)))
+        scorer.add(ExpertPredictions(*(a[part] for a in rows)))
     return scorer
 
 
@@ -129,7 +130,7 @@ def test_bayes_rule_drops_for_good_what_falls_below_the_threshold():
     loc = np.zeros((n, 4))
     loc[:drop, [1, 3]] = 2.0  # two nats a row against the moving experts, until they are the only good ones
     loc[drop:, [0, 2]] = 2.0
-    rows = Stretch(y + 1e-3 * np.arange(n), loc, np.ones((n, 4)))
+    rows = ExpertPredictions(y + 1e-3 * np.arange(n), loc, np.ones((n, 4)))
     assert scored(Mix("BMA"), rows, 10).moving_weight()["zero_from"] == 1 + 1 + int(np.log(1e16) / 2)
     never = scored(Mix("no threshold", shutdown=0.0), rows, 10).moving_weight()
     assert never["zero_from"] is None
@@ -160,7 +161,7 @@ def test_a_curve_ends_at_the_score_and_a_weight_is_averaged_over_ten_rows():
     moving = np.exp(logsumexp(log_weights[:, [1, 3]], axis=1) - logsumexp(log_weights, axis=1))
     np.testing.assert_allclose(weight["weight"][0], moving[:10].mean(), rtol=1e-4)
     np.testing.assert_allclose(weight["weight"][-1], moving[-10:].mean(), rtol=1e-4)
-    few = scored(Mix("some", shutdown=0.0), Stretch(*(a[:4] for a in rows)), 4).moving_weight()
+    few = scored(Mix("some", shutdown=0.0), ExpertPredictions(*(a[:4] for a in rows)), 4).moving_weight()
     assert few["rows"] == [4]
     np.testing.assert_allclose(few["weight"], moving[:4].mean(), rtol=1e-4)
 

@@ -1,4 +1,4 @@
-"""The experiment of Lu et al. with latent variable models: what is scored, controls, rivals, and what a run tells."""
+"""The experiment of Lu et al. with latent variable models: scores, controls, baselines, and a run's results."""
 
 import sys
 from pathlib import Path
@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 from streamgp.evaluation.neighbours import neighbour_error
 from streamgp.latent import EmbeddedRows, LatentPosterior
 from streamgp_papers import embeddings, gplvm
-from streamgp_papers.datasets import load
-from streamgp_papers.embeddings import Embedded, Images, aligned, copied
+from streamgp_papers.data_files import load
+from streamgp_papers.embeddings import Embedded, Images, align, copy_nearest
 
 pytestmark = pytest.mark.papers
 
@@ -34,7 +34,7 @@ def test_alignment_finds_turns_stretches_and_moves():
     other = 3.0 * places @ turn + [1.0, -2.0]
     both = np.stack([places, other], axis=1)
     for reference, expected in ((0, places), (1, other)):
-        assert_allclose(aligned(both, 12, reference), np.stack([expected, expected], axis=1), atol=1e-9)
+        assert_allclose(align(both, 12, reference), np.stack([expected, expected], axis=1), atol=1e-9)
 
 
 def said(places: np.ndarray, log_joint: np.ndarray, log_weights: np.ndarray) -> EmbeddedRows:
@@ -61,7 +61,7 @@ def test_the_control_copies_the_nearest_row_before():
     expected = [*known[:, 1]]
     for i in range(10, 40):
         expected.append(expected[int(np.argmin(np.square(X[:i] - X[i]).sum(axis=1)))])
-    assert_allclose(copied(Images(X, np.zeros(40), 10, 0), whole), expected)
+    assert_allclose(copy_nearest(Images(X, np.zeros(40), 10, 0), whole), expected)
 
 
 def rows(n: int = 120) -> tuple[np.ndarray, np.ndarray]:

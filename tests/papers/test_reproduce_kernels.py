@@ -24,7 +24,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_a_run_tells_of_every_learner(directory, monkeypatch):
-    monkeypatch.setattr(many_kernels, "_causal", lambda *args: {"default": {"mse": 1.0, "seconds": 1.0}})
+    monkeypatch.setattr(many_kernels, "_score_causal", lambda *args: {"default": {"mse": 1.0, "seconds": 1.0}})
     run = many_kernels.run_many_kernels("airfoil-file", 0, directory=directory, rows=60)
     assert (run["rows"], run["inputs"]) == (60, 4)  # the constant input counts
     printed = {model for _, model, _ in sfg.TABLES.figures}
@@ -43,7 +43,7 @@ def test_hindsight_is_the_best_of_all_coefficients_of_a_length():
     bank = FeatureBank(jax.numpy.asarray(rng.normal(size=(3, 2, 2)) * [[[0.5]], [[2.0]], [[6.0]]]))
     X = rng.uniform(size=(40, 2))
     y = np.sin(5.0 * X[:, 0]) * 2.0  # more than a length of 1 can follow
-    found = kernel_regret.hindsight(bank, X, y)
+    found = kernel_regret.best_loss(bank, X, y)
     Z = np.asarray(bank(X))
 
     def best(kernel: int) -> float:
@@ -58,8 +58,8 @@ def test_hindsight_is_the_best_of_all_coefficients_of_a_length():
 
 def test_the_exponent_is_that_of_a_power():
     lengths = [256, 512, 1024, 2048]
-    assert kernel_regret.exponent(lengths, [9.0, *(3.0 * n**0.7 for n in lengths[1:])]) == pytest.approx(0.7)
-    assert kernel_regret.exponent(lengths, [1.0, -2.0, 3.0, 4.0]) == float("-inf")
+    assert kernel_regret.fit_exponent(lengths, [9.0, *(3.0 * n**0.7 for n in lengths[1:])]) == pytest.approx(0.7)
+    assert kernel_regret.fit_exponent(lengths, [1.0, -2.0, 3.0, 4.0]) == float("-inf")
 
 
 def test_growth_needs_three_lengths(monkeypatch):

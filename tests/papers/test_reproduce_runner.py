@@ -12,7 +12,7 @@ import pytest
 from reproduce_work import first_quick, quick
 from streamgp.app.outputs import RunError
 from streamgp_papers import runner
-from streamgp_papers.runner import Job, Results, run_all, share_cores
+from streamgp_papers.runner import ResultsFile, Trial, run_all, share_cores
 from streamgp_papers.verdicts import (
     BETTER,
     NOT_COMPARABLE,
@@ -21,10 +21,10 @@ from streamgp_papers.verdicts import (
     UNDECIDED,
     WORSE,
     Figure,
-    gains,
-    judge_claim,
-    judge_figure,
-    judge_likeness,
+    assess_claim,
+    assess_figure,
+    assess_similarity,
+    compute_gains,
 )
 
 pytestmark = pytest.mark.papers
@@ -32,8 +32,8 @@ pytestmark = pytest.mark.papers
 ABOUT = {"reproduction": "some-table", "rows": None}
 
 
-def jobs(work: Any = quick, trials: int = 4, **settings: Any) -> list[Job]:
-    return [Job("set", seed, work, settings) for seed in range(trials)]
+def some_trials(work: Any = quick, trials: int = 4, **settings: Any) -> list[Trial]:
+    return [Trial("set", seed, work, settings) for seed in range(trials)]
 
 
 # Runs
@@ -47,7 +47,7 @@ def test_every_run_is_in_the_file_before_the_next_one_starts(tmp_path: Path):
         before.append(len(json.loads(path.read_text())["runs"]) if path.exists() else 0)
         return {"seed": seed}
 
-    run_all(jobs(work), Results(path, ABOUT), 1)
+    run_all(some_trials(work), ResultsFile(path, ABOUT), 1)
     assert before == [0, 1, 2, 3]
     held = json.loads(path.read_text())
     assert held["reproduction"] == "some-table"
@@ -65,29 +65,31 @@ def test_an_interrupted_reproduction_goes_on_where_it_stopped(tmp_path: Path):
         return {"seed": seed}
 
     with pytest.raises(KeyboardInterrupt):
-        run_all(jobs(work), Results(path, ABOUT), 1)
+        run_all(some_trials(work), ResultsFile(path, ABOUT), 1)
     assert list(json.loads(path.read_text())["runs"]) == ["set 0", "set 1"]
     done.append(-1)
-    results = Results(path, ABOUT)
-    run_all(jobs(work), results, 1)
+    results = ResultsFile(path, ABOUT)
+    run_all(some_trials(work), results, 1)
     assert done == [0, 1, -1, 2, 3]
     assert json.loads(path.read_text())["runs"] == results.runs == {f"set {i}": {"seed": i} for i in range(4)}
 
 
 def test_more_trials_keep_those_there_are(tmp_path: Path):
     path = tmp_path / "runs.json"
-    run_all(jobs(trials=2), Results(path, ABOUT), 1)
-    results = Results(path, ABOUT)
-    run_all(jobs(lambda data, seed: {"late": seed}), results, 1)
+    run_all(some_trials(trials=2), ResultsFile(path, ABOUT), 1)
+    results = ResultsFile(path, ABOUT)
+    run_all(some_trials(lambda data, seed: {"late": seed}), results, 1)
     assert [*results.runs.values()] == [*(quick("set", seed) for seed in range(2)), {"late": 2}, {"late": 3}]
 
 
 def test_runs_of_other_data_or_settings_are_refused(tmp_path: Path):
     path = tmp_path / "runs.json"
-    run_all([Job("set", 0, quick, of="these data")], Results(path, ABOUT), 1)
+    run_all([Trial("set", 0, quick, of="these data")], ResultsFile(path, ABOUT), 1)
     before = path.read_bytes()
     with pytest.raises(RunError, match="'set 0' was made of other data, or with other settings"):
-        run_all([Job("set", 0, quick, of="others"), Job("set", 1, quick, of="others")], Results(path, ABOUT), 1)
+        run_all(
+            [Trial("set", 0, quick, of="others"), Trial("set", 1, quick, of="others")], ResultsFile(path, ABOUT), 1
+        )
     assert path.read_bytes() == before
 
 
@@ -107,13 +109,13 @@ def test_a_file_of_something_else_is_refused_and_stays(tmp_path: Path, content: 
     path = tmp_path / "runs.json"
     path.write_text(content)
     with pytest.raises(RunError, match=expected):
-        Results(path, ABOUT)
+        ResultsFile(path, ABOUT)
     assert path.read_text() == content
 
 
 def test_numbers_that_are_not_finite_are_null_in_the_file_and_out_of_it(tmp_path: Path):
-    results = Results(tmp_path / "runs.json", ABOUT)
-    run_all([Job("set", 0, lambda *_: {"pll": -np.inf, "curve": [np.nan, 1.0]})], results, 1)
+    results = ResultsFile(tmp_path / "runs.json", ABOUT)
+    run_all([Trial("set", 0, lambda *_: {"pll": -np.inf, "curve": [np.nan, 1.0]})], results, 1)
     held = json.loads(results.path.read_text(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     assert held["runs"] == results.runs == {"set 0": {"pll": None, "curve": [None, 1.0]}}
 
@@ -124,21 +126,21 @@ def test_a_place_that_cannot_be_written_to_is_found_before_any_work(tmp_path: Pa
 
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file"):
-        run_all([Job("set", 0, work)], Results(tmp_path / "file" / "runs.json", ABOUT), 1)
+        run_all([Trial("set", 0, work)], ResultsFile(tmp_path / "file" / "runs.json", ABOUT), 1)
     monkeypatch.setattr("os.access", lambda *_: False)
     with pytest.raises(RunError, match="--out: expected a directory that can be written to"):
-        run_all([Job("set", 0, work)], Results(tmp_path / "runs.json", ABOUT), 1)
+        run_all([Trial("set", 0, work)], ResultsFile(tmp_path / "runs.json", ABOUT), 1)
 
 
 def test_processes_side_by_side_give_the_same_runs(tmp_path: Path):
-    results = Results(tmp_path / "runs.json", ABOUT)
-    run_all(jobs(), results, 2)
+    results = ResultsFile(tmp_path / "runs.json", ABOUT)
+    run_all(some_trials(), results, 2)
     assert results.runs == {f"set {seed}": quick("set", seed) for seed in range(4)}
     assert not multiprocessing.active_children()
 
 
 def test_an_interrupt_ends_the_processes_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    results = Results(tmp_path / "runs.json", ABOUT)
+    results = ResultsFile(tmp_path / "runs.json", ABOUT)
     add = results.add
 
     def add_and_stop(key: str, run: dict[str, Any]) -> None:
@@ -147,7 +149,7 @@ def test_an_interrupt_ends_the_processes_at_once(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(results, "add", add_and_stop)
     with pytest.raises(KeyboardInterrupt):
-        run_all(jobs(first_quick, folder=tmp_path), results, 2)
+        run_all(some_trials(first_quick, folder=tmp_path), results, 2)
     assert list(json.loads(results.path.read_text())["runs"]) == ["set 0"]
     deadline = time.monotonic() + 20
     while multiprocessing.active_children() and time.monotonic() < deadline:
@@ -156,7 +158,7 @@ def test_an_interrupt_ends_the_processes_at_once(tmp_path: Path, monkeypatch: py
 
 
 def test_processes_share_the_cores(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(runner, "cores_at_hand", lambda: [0, 1, 4, 5, 6])
+    monkeypatch.setattr(runner, "available_cores", lambda: [0, 1, 4, 5, 6])
     assert share_cores(2) == [[0, 4, 6], [1, 5]]
     assert share_cores(7) == [[0], [1], [4], [5], [6], [0], [1]]
 
@@ -179,12 +181,12 @@ def test_processes_share_the_cores(monkeypatch: pytest.MonkeyPatch):
         ("pll", [-np.inf], Figure(-0.5), WORSE),
     ],
 )
-def test_a_figure_is_judged_by_both_errors_and_a_least_tolerance(
+def test_a_figure_is_assessed_by_both_errors_and_a_tolerance(
     metric: str, ours: list[float], paper: Figure, word: str
 ):
-    assert judge_figure(metric, ours, paper, None).word == word
-    assert judge_figure(metric, ours, paper, "because").word == NOT_COMPARABLE
-    assert judge_figure(metric, ours, paper, "because").why == "because"
+    assert assess_figure(metric, ours, paper, None).word == word
+    assert assess_figure(metric, ours, paper, "because").word == NOT_COMPARABLE
+    assert assess_figure(metric, ours, paper, "because").why == "because"
 
 
 @pytest.mark.parametrize(
@@ -200,25 +202,25 @@ def test_a_figure_is_judged_by_both_errors_and_a_least_tolerance(
         ([0.0] * 10, UNDECIDED),
     ],
 )
-def test_a_statement_is_judged_by_a_signed_rank_test(gain: list[float], word: str):
-    assert judge_claim(np.array(gain), None).word == word
-    assert judge_claim(np.array(gain), "because").word == NOT_COMPARABLE
+def test_a_statement_is_assessed_by_a_signed_rank_test(gain: list[float], word: str):
+    assert assess_claim(np.array(gain), None).word == word
+    assert assess_claim(np.array(gain), "because").word == NOT_COMPARABLE
 
 
 def test_a_theorem_must_hold_in_every_trial():
     gain = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 0.0, -0.1])
-    assert judge_claim(gain, None).word == REPRODUCED
-    assert judge_claim(gain, None, always=True) == (NOT_REPRODUCED, "in 9 of 10 trials")
-    assert judge_claim(gain[:-1], None, always=True) == (REPRODUCED, "in 9 of 9 trials")
-    assert judge_claim(gain, "because", always=True) == (NOT_COMPARABLE, "because; here: no, in 9 of 10 trials")
+    assert assess_claim(gain, None).word == REPRODUCED
+    assert assess_claim(gain, None, always=True) == (NOT_REPRODUCED, "in 9 of 10 trials")
+    assert assess_claim(gain[:-1], None, always=True) == (REPRODUCED, "in 9 of 9 trials")
+    assert assess_claim(gain, "because", always=True) == (NOT_COMPARABLE, "because; here: no, in 9 of 10 trials")
 
 
 def test_a_gain_has_the_sign_of_what_is_better():
-    np.testing.assert_array_equal(gains("pll", [1.0, 2.0], [0.0, 3.0]), [1.0, -1.0])
-    np.testing.assert_array_equal(gains("nmse", [1.0, 2.0], [0.0, 3.0]), [-1.0, 1.0])
+    np.testing.assert_array_equal(compute_gains("pll", [1.0, 2.0], [0.0, 3.0]), [1.0, -1.0])
+    np.testing.assert_array_equal(compute_gains("nmse", [1.0, 2.0], [0.0, 3.0]), [-1.0, 1.0])
 
 
 def test_scores_are_alike_within_a_span():
-    assert judge_likeness([0.5, 0.55, 0.6], 0.1001, None).word == REPRODUCED
-    assert judge_likeness([0.5, 0.55, 0.6], 0.0999, None).word == NOT_REPRODUCED
-    assert judge_likeness([0.5, 0.55, 0.6], 0.2, "because").word == NOT_COMPARABLE
+    assert assess_similarity([0.5, 0.55, 0.6], 0.1001, None).word == REPRODUCED
+    assert assess_similarity([0.5, 0.55, 0.6], 0.0999, None).word == NOT_REPRODUCED
+    assert assess_similarity([0.5, 0.55, 0.6], 0.2, "because").word == NOT_COMPARABLE

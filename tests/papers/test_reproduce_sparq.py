@@ -29,17 +29,17 @@ def test_a_run_tells_of_every_method_and_of_what_needs_none():
 
 def test_scores_are_those_of_the_definition():
     regret = np.array([2.0, *np.full(399, 1.0)])
-    found = moving.scores(Played(regret, np.array([3.0, np.nan, 5.0])))
+    found = moving.compute_scores(Played(regret, np.array([3.0, np.nan, 5.0])))
     assert found["regret"] == pytest.approx(401.0 / 400.0)
     assert found["exponent"] == pytest.approx(np.log(401.0 / 101.0) / np.log(4.0))
     assert found["per_evaluation"] == pytest.approx((401.0 + 8.0) / 402.0)
     root = np.diff(np.sqrt(np.arange(401.0)))
-    assert moving.scores(Played(root, np.zeros(0)))["exponent"] == pytest.approx(0.5)
-    assert set(moving.scores(Played(np.array([1.0, np.nan]), np.zeros(0)))) == {"regret"}
+    assert moving.compute_scores(Played(root, np.zeros(0)))["exponent"] == pytest.approx(0.5)
+    assert set(moving.compute_scores(Played(np.array([1.0, np.nan]), np.zeros(0)))) == {"regret"}
 
 
 def test_a_curve_is_the_average_of_the_steps_with_a_reading():
-    line = moving.curve(np.array([1.0, np.nan, 3.0, 5.0]))
+    line = moving.average_regret(np.array([1.0, np.nan, 3.0, 5.0]))
     assert line["rows"] == [1, 2, 3, 4]
     assert line["regret"] == pytest.approx([1.0, 1.0, 2.0, 3.0])
 
@@ -51,7 +51,7 @@ def test_yardsticks_on_a_function_known_by_heart():
     f = np.array(
         [np.exp(-0.05 * (x - 5 * np.sin(0.1 * t)) ** 2) + 0.5 * np.cos(0.2 * x) + 1.5 for t in range(1, steps + 1)]
     )
-    found = moving.yardsticks(problem, steps, 0)
+    found = moving.play_references(problem, steps, 0)
     best = f.max(axis=1)
     fixed = (best[:, None] - f).mean(axis=0).min()
     assert found["best fixed point"].regret.mean() == pytest.approx(fixed)
@@ -71,7 +71,7 @@ def test_stations_are_read_day_by_day_or_station_by_station(tmp_path: Path, by_d
     where = np.tile(places, (2, 1)) if by_day else np.repeat(places, 2, axis=0)
     frame = pl.DataFrame({"x0": where[:, 0], "x1": where[:, 1], "y": table.ravel()})
     frame.with_columns(pl.col("y").fill_nan(None)).write_parquet(tmp_path / "ny_ozone.parquet")
-    problem = moving.stations("ny-ozone", tmp_path)
+    problem = moving.load_stations("ny-ozone", tmp_path)
     np.testing.assert_array_equal(problem.places, places)
     np.testing.assert_array_equal(problem.readings, readings)
     assert problem.best(1) == 20.0
@@ -79,17 +79,17 @@ def test_stations_are_read_day_by_day_or_station_by_station(tmp_path: Path, by_d
     assert run["rows"] == 6
     frame[:-1].write_parquet(tmp_path / "ny_ozone.parquet")
     with pytest.raises(RunError, match="as many days of every station, got 1 to 2"):
-        moving.stations("ny-ozone", tmp_path)
+        moving.load_stations("ny-ozone", tmp_path)
     with pytest.raises(RunError, match=r"expected a file midwest_ozone.parquet: .*--data"):
-        moving.stations("midwest-ozone", tmp_path)
+        moving.load_stations("midwest-ozone", tmp_path)
 
 
 def test_the_entries_of_a_table_have_names_of_their_own():
     for entries in (
         moving.paper_entries(),
         moving.fairness_entries(),
-        moving.everywhere("2"),
-        moving.new_optimum(),
+        moving.extended_entries("2"),
+        moving.new_optimum_entries(),
     ):
         names = [one.name for one in entries]
         assert len(set(names)) == len(names)

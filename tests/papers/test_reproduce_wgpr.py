@@ -41,7 +41,7 @@ def test_the_first_batch_to_learn_sets_the_scale_and_no_other_row_does():
 def test_tables_are_shuffled_by_the_seed_and_a_fifth_is_held_out(tmp_path):
     X = np.arange(300.0)[:, None]
     write(tmp_path, "abalone", X, 2.0 * X[:, 0])
-    one, same, other = (local.shuffled("abalone", seed, tmp_path, None) for seed in (1, 1, 2))
+    one, same, other = (local.read_shuffled("abalone", seed, tmp_path, None) for seed in (1, 1, 2))
     assert (len(one.X), len(one.X_test)) == (240, 60)
     assert np.array_equal(one.X, same.X)
     assert not np.array_equal(one.X, other.X)
@@ -53,7 +53,7 @@ def test_maps_are_sailed_line_after_line_to_and_fro(tmp_path):
     side = np.arange(40.0)
     X = np.stack(np.meshgrid(side, side, indexing="ij"), -1).reshape(-1, 2)
     write(tmp_path, "bathymetry_celt", X, X[:, 0] + 100.0 * X[:, 1])
-    one = local.tracks("bathymetry_celt", 0, tmp_path, None)
+    one = local.read_tracks("bathymetry_celt", 0, tmp_path, None)
     y = one.mean + one.scale * one.y[:, 0]
     line, place = np.round(y % 100.0), np.round(y // 100.0)
     assert set(line) == set(np.arange(0.0, 40.0, 4.0))
@@ -77,7 +77,7 @@ def test_scores_are_in_the_units_of_the_data():
 
 
 def test_the_line_has_two_regimes_of_the_stated_size():
-    pairs = [local.toy(seed, 600) for seed in range(40)]
+    pairs = [local.generate_toy(seed, 600) for seed in range(40)]
     X, y = pairs[0][0], np.array([y for _, y in pairs])
     assert X[[0, -1], 0].tolist() == [0.0, 300.0]
     noise_var = local.TOY_NOISE**2

@@ -38,7 +38,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stream(tmp_path_factory.mktemp("data") / "kinds.csv")
 
 
-def run_labels(data: Path, out: Path | None = None, **changes) -> Outcome:
+def run_classification(data: Path, out: Path | None = None, **changes) -> Outcome:
     options = {"targets": ["kind"], "warmup": WARMUP, "chunk": 50} | changes
     return run_stream(RunSettings(str(data), spec=make_spec("linear"), out=out, **options))
 
@@ -82,13 +82,13 @@ def test_predictions_and_scores(data: Path, finished: tuple[Path, dict]) -> None
 
 
 def test_a_resumed_run_is_that_which_goes_through(data: Path, tmp_path: Path) -> None:
-    run_labels(data, tmp_path / "out", max_rows=WARMUP + 150)
-    resumed = run_labels(data, tmp_path / "out", resume=True)
-    same_as_unbroken(data, tmp_path, resumed, run_labels)
+    run_classification(data, tmp_path / "out", max_rows=WARMUP + 150)
+    resumed = run_classification(data, tmp_path / "out", resume=True)
+    same_as_unbroken(data, tmp_path, resumed, run_classification)
 
 
 def test_chunks_do_not_matter(data: Path, finished: tuple[Path, dict], tmp_path: Path) -> None:
-    cut = run_labels(data, tmp_path / "out", chunk=7)
+    cut = run_classification(data, tmp_path / "out", chunk=7)
     found, whole = timeless(cut.metrics), timeless(finished[1])
     for name in ("error_rate", "log_loss", "brier", "ece", "balanced_error"):
         assert found[name] == pytest.approx(whole[name], rel=1e-9), name
@@ -98,6 +98,6 @@ def test_chunks_do_not_matter(data: Path, finished: tuple[Path, dict], tmp_path:
 
 
 def test_another_task_cannot_go_on(data: Path, tmp_path: Path) -> None:
-    run_labels(data, tmp_path / "out", max_rows=100)
+    run_classification(data, tmp_path / "out", max_rows=100)
     with pytest.raises(ValueError, match="the stored schema has task classification, got count"):
-        run_labels(data, tmp_path / "out", resume=True, task="count")
+        run_classification(data, tmp_path / "out", resume=True, task="count")

@@ -235,7 +235,7 @@ class EmbedRun:
     def _label_is_a_number(self) -> bool:
         """Return whether the labels are numbers of so many values that neighbours need not have the same."""
         values = {label for label in self.labels if label}
-        return len(values) > MAX_CLASSES and np.isfinite(cells.numbers(sorted(values))).all().item()
+        return len(values) > MAX_CLASSES and np.isfinite(cells.to_numbers(sorted(values))).all().item()
 
     def _warnings(self) -> list[str]:
         warnings = [f"column '{name}' was left out: {why}" for name, why in self.table.dropped.items()]

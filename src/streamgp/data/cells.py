@@ -16,7 +16,7 @@ LARGEST = 1e100  # a number that is larger has no square, and is no measurement
 _DATE = r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ].*)?"
 _CLOCK = r"\d{1,2}:\d{2}(:\d{2}.*)?"
 _DATE_OR_CLOCK = re.compile(f"{_DATE}|{_CLOCK}")
-_TRUTH = {"true": 1.0, "false": 0.0}
+_BOOLEANS = {"true": 1.0, "false": 0.0}
 _WORDS = ("na", "n/a", "#n/a", "null", "none")  # for a number that is missing, as other programs write it
 _DECIMAL_COMMA = re.compile(r"\s*([+-]?\d+),(\d+(?:[eE][+-]?\d+)?)\s*")
 _THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d+)?\s*")
@@ -26,30 +26,30 @@ COMMAS = 0.1  # share of cells with commas from which on a column is one of such
 
 
 def is_missing(cell: Cell) -> bool:
-    """Tell an empty cell, a JSON null and NaN in any spelling."""
+    """Check whether a cell is empty, a JSON null or NaN in any spelling."""
     if isinstance(cell, str):
         return cell.strip().lower() in ("", "nan")
     return cell is None or (isinstance(cell, float) and math.isnan(cell))
 
 
 def is_missing_number(cell: Cell) -> bool:
-    """Tell a missing cell, and the words that stand for one, such as NA and null."""
+    """Check whether a cell is missing, or a word that stands for a missing number, such as NA and null."""
     return is_missing(cell) or (isinstance(cell, str) and cell.strip().lower() in _WORDS)
 
 
-def text(cell: Cell) -> str:
+def to_text(cell: Cell) -> str:
     """Write the cell as the name of a level; a missing cell is the empty text."""
     return "" if cell is None else str(cell).strip()
 
 
-def with_point(cell: Cell) -> Cell:
+def replace_decimal_comma(cell: Cell) -> Cell:
     """Write a number with a decimal comma with a point; leave all else as it is."""
     if isinstance(cell, str) and (found := _DECIMAL_COMMA.fullmatch(cell)):
         return f"{found[1]}.{found[2]}"
     return cell
 
 
-def number_with_commas(column: Column) -> str | None:
+def find_number_with_commas(column: Column) -> str | None:
     """Return a cell of a column of numbers with commas, as decimal marks or between thousands; None of others."""
     if isinstance(column, np.ndarray):
         return None
@@ -60,21 +60,21 @@ def number_with_commas(column: Column) -> str | None:
         if isinstance(cell, str) and (_DECIMAL_COMMA.fullmatch(cell) or _THOUSANDS.fullmatch(cell))
     ]
     share = len(with_commas) / max(len(present), 1)
-    numeric = share >= COMMAS and len(with_commas) + np.isfinite(numbers(present)).sum() == len(present)
+    numeric = share >= COMMAS and len(with_commas) + np.isfinite(to_numbers(present)).sum() == len(present)
     return with_commas[0] if numeric else None
 
 
-def is_truth(cell: Cell) -> bool:
-    """Tell the words true and false."""
-    return text(cell).lower() in _TRUTH
+def is_boolean(cell: Cell) -> bool:
+    """Check whether a cell is one of the words true and false."""
+    return to_text(cell).lower() in _BOOLEANS
 
 
 def looks_like_date(cell: Cell) -> bool:
-    """Tell text shaped like a date, a date with a time, or a time of day."""
-    return _DATE_OR_CLOCK.fullmatch(text(cell)) is not None
+    """Check whether a cell is shaped like a date, a date with a time, or a time of day."""
+    return _DATE_OR_CLOCK.fullmatch(to_text(cell)) is not None
 
 
-def numbers(column: Column) -> Float64[np.ndarray, " n"]:
+def to_numbers(column: Column) -> Float64[np.ndarray, " n"]:
     """Convert the column to floats, NaN where a cell is missing or is not a number."""
     if isinstance(column, np.ndarray):
         return column
@@ -98,12 +98,12 @@ def _number(cell: Cell) -> float:
         return math.inf
 
 
-def truths(column: Column) -> Float64[np.ndarray, " n"]:
+def to_booleans(column: Column) -> Float64[np.ndarray, " n"]:
     """Convert the column to 1 for true, 0 for false (in any case) and NaN for all else."""
-    return np.array([_TRUTH.get(text(cell).lower(), math.nan) for cell in column], dtype=np.float64)
+    return np.array([_BOOLEANS.get(to_text(cell).lower(), math.nan) for cell in column], dtype=np.float64)
 
 
-def seconds(column: Column) -> Float64[np.ndarray, " n"]:
+def to_seconds(column: Column) -> Float64[np.ndarray, " n"]:
     """Convert dates and datetimes, as ISO 8601 or digits such as 20240131, to seconds since 1970.
 
     All else is NaN. Times without a zone are in UTC.
@@ -112,7 +112,7 @@ def seconds(column: Column) -> Float64[np.ndarray, " n"]:
 
 
 def are_compact_dates(column: Column) -> bool:
-    """Tell a column of numbers that are all dates: YYYYMMDD, with or without hours, minutes and seconds after it."""
+    """Check whether a column's numbers are all dates: YYYYMMDD, or with hours, minutes and seconds after it."""
     digits = [_digits(cell) for cell in column if not is_missing(cell)]
     return bool(digits) and all(_COMPACT_DATE.fullmatch(each) and math.isfinite(_seconds(each)) for each in digits)
 
@@ -120,7 +120,7 @@ def are_compact_dates(column: Column) -> bool:
 def _digits(cell: Cell) -> str:
     """Write a whole number without a decimal point, however the cell has it; other cells as text."""
     whole = isinstance(cell, int | float) and math.isfinite(cell) and float(cell).is_integer()
-    return f"{cell:.0f}" if whole else text(cell).removesuffix(".0")
+    return f"{cell:.0f}" if whole else to_text(cell).removesuffix(".0")
 
 
 def _seconds(cell: Cell) -> float:
@@ -135,12 +135,12 @@ def _seconds(cell: Cell) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def iso(moment: float) -> str:
-    """Write out a time of `seconds`, in UTC."""
+def format_time(moment: float) -> str:
+    """Write out a time of `to_seconds`, in UTC."""
     return datetime.fromtimestamp(moment, UTC).isoformat()
 
 
-def show(cell: object) -> str:
+def format_cell(cell: object) -> str:
     """Write the cell for an error message: quoted and cut to a readable length."""
     if cell is None or (isinstance(cell, str) and not cell.strip()):
         return "an empty cell"

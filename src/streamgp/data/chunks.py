@@ -42,7 +42,7 @@ def encode(block: Block, schema: Schema, impute: bool = False) -> tuple[Chunk, d
     X = [np.empty((block.size, 0))]  # remains so for a stream that is predicted from its own past alone
     X += [_features(feature, block.columns[feature.name], gaps) for feature in schema.features]
     if schema.exposure is not None:
-        X.append(labels.exposures(schema.exposure, block.columns[schema.exposure], faults)[:, None])
+        X.append(labels.to_log_exposures(schema.exposure, block.columns[schema.exposure], faults)[:, None])
     times = None
     if schema.task == "regression":
         gaps = {} if impute else faults
@@ -52,9 +52,9 @@ def encode(block: Block, schema: Schema, impute: bool = False) -> tuple[Chunk, d
     if schema.task != "regression":
         name, gaps = schema.targets[0], dict(faults) if impute else faults
         if schema.labels is None:
-            y = [labels.counts(name, block.columns[name], gaps)]
+            y = [labels.to_counts(name, block.columns[name], gaps)]
         else:
-            codes, known = schema.labels.codes(name, block.columns[name], gaps)
+            codes, known = schema.labels.to_codes(name, block.columns[name], gaps)
             y, schema = [codes], replace(schema, labels=known)
     rows = np.arange(block.first_row, block.first_row + block.size, dtype=np.int64)
     inputs, targets = np.concatenate(X, axis=1), np.stack(y, axis=1)
@@ -90,23 +90,23 @@ def _features(feature: Feature, column: Column, faults: dict[int, str]) -> Float
     """Encode one feature as columns of X; add bad cells to `faults`."""
     if feature.kind == "categorical":
         index = {level: i for i, level in enumerate(feature.levels)}
-        found = np.array([index.get(cells.text(cell), -1) for cell in column])
+        found = np.array([index.get(cells.to_text(cell), -1) for cell in column])
         return (found[:, None] == np.arange(len(index))).astype(np.float64)
     if feature.kind == "boolean":
-        values = cells.truths(column)
+        values = cells.to_booleans(column)
         _note(values, column, faults, f"column '{feature.name}': expected true or false")
         return values[:, None]
     return _numbers(feature.name, column, faults, what="column")[:, None]
 
 
 def _numbers(name: str, column: Column, faults: dict[int, str], what: str) -> Float64[np.ndarray, " n"]:
-    values = cells.numbers(column)
+    values = cells.to_numbers(column)
     _note(values, column, faults, f"{what} '{name}': expected a finite number")
     return values
 
 
 def _times(name: str, is_text: bool, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
-    values = cells.seconds(column) if is_text else cells.numbers(column)
+    values = cells.to_seconds(column) if is_text else cells.to_numbers(column)
     expected = "an ISO 8601 date or datetime" if is_text else "a finite number"
     _note(values, column, faults, f"time column '{name}': expected {expected}")
     return values
@@ -116,4 +116,4 @@ def _note(values: np.ndarray, column: Column, faults: dict[int, str], expected: 
     """Record the fault of each cell whose value is not finite or too large, unless its row is bad already."""
     for i in np.flatnonzero(~(np.abs(values) <= cells.LARGEST)).tolist():
         limit = f" of at most {cells.LARGEST:g}" if np.isfinite(values[i]) else ""
-        faults.setdefault(i, f"{expected}{limit}, got {cells.show(column[i])}")
+        faults.setdefault(i, f"{expected}{limit}, got {cells.format_cell(column[i])}")

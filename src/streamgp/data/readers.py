@@ -301,7 +301,7 @@ class RowReader:
             self._last_time = encoded.times[-1]
             if len(back):
                 i = back[0]
-                write = cells.iso if self.schema.time_is_text else str
+                write = cells.format_time if self.schema.time_is_text else str
                 error = DataError(
                     f"{self.name}: {block.where(int(encoded.rows[i] - block.first_row))}, "
                     f"time column '{self.schema.time}': expected times that never decrease, "

@@ -247,16 +247,16 @@ def _infer_feature(name: str, column: Column) -> Feature | str:
     if not present:
         return "it is entirely empty"
     given = [cell for cell in present if not cells.is_missing_number(cell)]
-    if given and not np.isnan(cells.numbers(given)).any():
+    if given and not np.isnan(cells.to_numbers(given)).any():
         return Feature(name, "numeric")
-    if commas := cells.number_with_commas(column):
+    if commas := cells.find_number_with_commas(column):
         return f"its numbers are written with commas, such as '{commas}': {POINT}"
-    share = 1.0 - np.isnan(cells.numbers(present)).mean()
-    if all(map(cells.is_truth, present)):
+    share = 1.0 - np.isnan(cells.to_numbers(present)).mean()
+    if all(map(cells.is_boolean, present)):
         return Feature(name, "boolean")
     if all(map(cells.looks_like_date, present)):
         return "it looks like a date or time"
-    levels = tuple(dict.fromkeys(map(cells.text, column)))
+    levels = tuple(dict.fromkeys(map(cells.to_text, column)))
     # Mostly numbers that hardly repeat: a numeric column with a few bad cells, to be reported as such.
     if share > 0.5 and len(levels) > min(MAX_LEVELS, len(present) / 2):
         return Feature(name, "numeric")
@@ -271,11 +271,11 @@ def _time_is_text(file: str, name: str, column: Column) -> bool:
     if isinstance(column, np.ndarray):
         return False
     present = [cell for cell in column if not cells.is_missing(cell)]
-    count = np.isfinite(cells.numbers(present)).sum()
+    count = np.isfinite(cells.to_numbers(present)).sum()
     if count > len(present) / 2:
         return False
-    if not np.isfinite(cells.seconds(present)).any():
-        got = cells.show(present[0] if present else None)
+    if not np.isfinite(cells.to_seconds(present)).any():
+        got = cells.format_cell(present[0] if present else None)
         raise DataError(
             f"{file}: expected numbers or ISO 8601 dates in the time column '{name}', got {got}; "
             f"write times as numbers, as 2024-01-31T12:00:00 or as 20240131."
@@ -286,5 +286,5 @@ def _time_is_text(file: str, name: str, column: Column) -> bool:
 def _is_constant(feature: Feature, column: Column) -> bool:
     if feature.kind == "categorical":
         return len(feature.levels) == 1
-    values = cells.truths(column) if feature.kind == "boolean" else cells.numbers(column)
+    values = cells.to_booleans(column) if feature.kind == "boolean" else cells.to_numbers(column)
     return len(np.unique(values[np.isfinite(values)])) == 1

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import polars as pl
 
-from streamgp.data.cells import Cell, Column, show, with_point
+from streamgp.data.cells import Cell, Column, format_cell, replace_decimal_comma
 from streamgp.data.lines import Lines, Readable
 from streamgp.data.schema import DataError
 
@@ -220,7 +220,7 @@ class CsvSource:
         by_name = dict(zip(self.columns, cells, strict=True))
         columns: dict[str, Column] = {name: by_name[name] for name in selected}
         if self._decimal_commas:
-            columns = {name: [with_point(cell) for cell in column] for name, column in columns.items()}
+            columns = {name: [replace_decimal_comma(cell) for cell in column] for name, column in columns.items()}
         block = Block(columns, self.next_row, len(records), faults, lines)
         self.next_row += len(records)
         return block
@@ -278,10 +278,10 @@ class JsonSource:
             try:
                 record = json.loads(line)
             except (ValueError, RecursionError) as error:
-                faults[len(records)] = f"expected a JSON object, got {show(line.strip())} ({error})"
+                faults[len(records)] = f"expected a JSON object, got {format_cell(line.strip())} ({error})"
                 record = {}
             if not isinstance(record, dict):
-                faults[len(records)] = f"expected a JSON object, got {show(line.strip())}"
+                faults[len(records)] = f"expected a JSON object, got {format_cell(line.strip())}"
                 record = {}
             records.append(record)
             lines.append(self._lines.number)

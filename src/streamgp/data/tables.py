@@ -159,13 +159,15 @@ class Table:
     def _numbers(self, name: str, block: Block, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
         """Convert a column, with NaN for missing cells; record the cells that are no numbers."""
         column = block.columns[name]
-        values = cells.truths(column) if self._kinds[name] == "boolean" else cells.numbers(column)
+        values = cells.to_booleans(column) if self._kinds[name] == "boolean" else cells.to_numbers(column)
         for i in np.flatnonzero(~(np.abs(values) <= cells.LARGEST)).tolist():
             if self._missing == "impute":
                 continue
             if not cells.is_missing(column[i]):
                 expected = "true or false" if self._kinds[name] == "boolean" else "a finite number"
-                faults.setdefault(i, f"column '{name}': expected {expected} or nothing, got {cells.show(column[i])}")
+                faults.setdefault(
+                    i, f"column '{name}': expected {expected} or nothing, got {cells.format_cell(column[i])}"
+                )
         return np.where(np.abs(values) <= cells.LARGEST, values, np.nan)
 
 
@@ -173,4 +175,4 @@ def _labels(column: Column) -> list[str]:
     """Write the cells as text; whole numbers without a decimal point."""
     if isinstance(column, np.ndarray):
         return ["" if np.isnan(value) else f"{value:.15g}" for value in column]
-    return ["" if cells.is_missing(cell) else cells.text(cell) for cell in column]
+    return ["" if cells.is_missing(cell) else cells.to_text(cell) for cell in column]

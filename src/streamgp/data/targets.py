@@ -7,7 +7,7 @@ import numpy as np
 
 from streamgp.data import cells
 from streamgp.data.cells import Column
-from streamgp.data.labels import MAX_CLASSES, ClassNames, Kind, names_of
+from streamgp.data.labels import MAX_CLASSES, ClassNames, Kind, to_names
 from streamgp.data.schema import POINT, DataError
 from streamgp.data.sources import Block
 
@@ -67,10 +67,10 @@ def infer_target(
     for each in targets:
         _check_commas(file, head, each, columns[each])
     if task == "auto" and len(targets) == 1:
-        numbers = cells.numbers(column)
+        numbers = cells.to_numbers(column)
         present = [cell for cell in column if not cells.is_missing(cell)]
         given = [cell for cell in present if not cells.is_missing_number(cell)]
-        if given and np.isfinite(cells.numbers(given)).all():  # words for missing numbers are no labels
+        if given and np.isfinite(cells.to_numbers(given)).all():  # words for missing numbers are no labels
             present = given
         if (
             present
@@ -106,7 +106,7 @@ def _classes(file: str, head: Block, name: str, column: Column) -> ClassNames:
     """Return the labels of the first rows, sorted."""
     present = [cell for cell in column if not cells.is_missing(cell)]
     if not present:
-        raise _unlike(file, head, name, "labels", "name a column with labels")
+        raise _wrong_target(file, head, name, "labels", "name a column with labels")
     labels = _labels(column, _kind(present))
     if len(labels.names) > MAX_CLASSES:
         raise DataError(
@@ -120,14 +120,14 @@ def _grades(file: str, head: Block, name: str, column: Column, grades: Sequence[
     if grades is not None:
         each = [grade.strip() for grade in grades]
         kind = _kind(each)
-        named = [text for text in names_of(each, "numeric" if kind == "numeric" else "text") if text]
+        named = [text for text in to_names(each, "numeric" if kind == "numeric" else "text") if text]
         if len(set(named)) < max(2, len(each)):
             raise DataError(f"{file}: expected two or more different grades, got {', '.join(grades)} (--grades).")
-        return ClassNames.found(named, "numeric" if kind == "numeric" else "text", ordered=True)
+        return ClassNames.from_first_rows(named, "numeric" if kind == "numeric" else "text", ordered=True)
     present = [cell for cell in column if not cells.is_missing(cell)]
-    if not present or np.isfinite(cells.numbers(present)).sum() <= len(present) / 2:
-        raise _unlike(file, head, name, "numbers as grades", "name all grades in order (--grades low,mid,high)")
-    labels = _labels([cell for cell in present if np.isfinite(cells.numbers([cell])[0])], "numeric", ordered=True)
+    if not present or np.isfinite(cells.to_numbers(present)).sum() <= len(present) / 2:
+        raise _wrong_target(file, head, name, "numbers as grades", "name all grades in order (--grades low,mid,high)")
+    labels = _labels([cell for cell in present if np.isfinite(cells.to_numbers([cell])[0])], "numeric", ordered=True)
     if not 2 <= len(labels.names) <= MAX_CLASSES:
         raise DataError(
             f"{file}: target column '{name}': expected 2 to {MAX_CLASSES} different grades, got {len(labels.names)} "
@@ -137,24 +137,24 @@ def _grades(file: str, head: Block, name: str, column: Column, grades: Sequence[
 
 
 def _labels(column: Column, kind: Kind, ordered: bool = False) -> ClassNames:
-    names = {name for name in names_of(column, kind) if name is not None}
-    return ClassNames.found(sorted(names, key=float if kind == "numeric" else None), kind, ordered)
+    names = {name for name in to_names(column, kind) if name is not None}
+    return ClassNames.from_first_rows(sorted(names, key=float if kind == "numeric" else None), kind, ordered)
 
 
 def _kind(present: Sequence[cells.Cell]) -> Kind:
     given = [cell for cell in present if not cells.is_missing_number(cell)]
-    if given and np.isfinite(cells.numbers(given)).all():
+    if given and np.isfinite(cells.to_numbers(given)).all():
         return "numeric"
-    return "boolean" if all(map(cells.is_truth, present)) else "text"
+    return "boolean" if all(map(cells.is_boolean, present)) else "text"
 
 
 def _check_numbers(file: str, head: Block, name: str, column: Column, what: str) -> None:
-    if np.isnan(cells.numbers(column)).all():
-        raise _unlike(file, head, name, what, "choose a numeric target, or --task classification for labels")
+    if np.isnan(cells.to_numbers(column)).all():
+        raise _wrong_target(file, head, name, what, "choose a numeric target, or --task classification for labels")
 
 
 def _check_commas(file: str, head: Block, name: str, column: Column) -> None:
-    if commas := cells.number_with_commas(column):
+    if commas := cells.find_number_with_commas(column):
         first = next(i for i, cell in enumerate(head.columns[name]) if cell == commas)
         raise DataError(
             f"{file}: {head.where(first)}, target column '{name}': expected numbers with a point as decimal mark, "
@@ -162,9 +162,9 @@ def _check_commas(file: str, head: Block, name: str, column: Column) -> None:
         )
 
 
-def _unlike(file: str, head: Block, name: str, what: str, advice: str) -> DataError:
+def _wrong_target(file: str, head: Block, name: str, what: str, advice: str) -> DataError:
     """Return the error of a target that is not what it should be, naming its first present cell."""
     cells_of = head.columns[name]
     first = next((i for i, cell in enumerate(cells_of) if not cells.is_missing(cell)), 0)
-    got = cells.show(cells_of[first])
+    got = cells.format_cell(cells_of[first])
     return DataError(f"{file}: {head.where(first)}, target column '{name}': expected {what}, got {got}; {advice}.")

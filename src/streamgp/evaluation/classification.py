@@ -208,7 +208,7 @@ class ClassificationMetrics:
         np.add.at(self._bins, bins, np.stack([np.ones(len(y)), confidence, predicted == y], axis=1))
         return last, frequencies
 
-    def pass_over(self, scores: ClassificationScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
+    def add_unlabelled(self, scores: ClassificationScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
         """Count rows whose target is missing, which are not scored; return the baselines' predictions of them."""
         rows = len(scores.y)
         self.rows += rows

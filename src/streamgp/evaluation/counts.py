@@ -216,7 +216,7 @@ class CountMetrics:
         self._covered += _covered(scores.pit_below[score], scores.pit[score]).sum(axis=0)
         return baselines[:, :1], baselines[:, 1:]
 
-    def pass_over(self, scores: CountScores) -> tuple[Column, Column]:
+    def add_unlabelled(self, scores: CountScores) -> tuple[Column, Column]:
         """Count rows whose target is missing, which are not scored; return the baselines' predictions of them."""
         rows = len(scores.y)
         self.rows += rows

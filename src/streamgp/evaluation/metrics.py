@@ -204,7 +204,7 @@ class RegressionMetrics:
         self._pll_moment += float(np.sum(scores.moment_log_density[score]))
         return persistence, running
 
-    def pass_over(self, scores: RegressionScores) -> tuple[np.ndarray, np.ndarray]:
+    def add_unlabelled(self, scores: RegressionScores) -> tuple[np.ndarray, np.ndarray]:
         """Count rows whose target is missing, which are not scored; return the baselines' predictions of them."""
         rows = len(scores.y)
         self.rows += rows

@@ -116,7 +116,7 @@ class OrdinalMetrics:
         self._repeated_sums += [np.sum(off > 0), off.sum(), off.sum()]
         return last, frequencies
 
-    def pass_over(self, scores: OrdinalScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
+    def add_unlabelled(self, scores: OrdinalScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
         """Count rows whose target is missing, which are not scored; return the baselines' predictions of them."""
         rows = len(scores.y)
         self.rows += rows

@@ -81,7 +81,7 @@ def prequential(
 
 def _find_flagged(learner: StreamLearner, info: Info, n: int) -> np.ndarray | None:
     """Mark the rows that were set aside as outliers; None for models that set none aside."""
-    if not learner.spec.robust or learner.spec.task != "regression":
+    if not learner.settings.task.flags_outliers:
         return None
     return np.zeros(n, bool) if info.flagged is None else np.asarray(info.flagged)
 
@@ -98,7 +98,7 @@ def _score_batch(
         return scores, metrics.add(scores, *marks)
     # The learner never mixes rows with a target and rows without one in a batch.
     scores: Any = _drop_target_scores(metrics.score(predictive, np.zeros_like(y), *exposed), y)
-    return scores, metrics.pass_over(scores)
+    return scores, metrics.add_unlabelled(scores)
 
 
 # The fields of scores that depend on the target.

@@ -1,4 +1,4 @@
-"""The reproductions with labels: experts and mixtures against plain loops, rivals, the order of rows, the tables."""
+"""Reproductions of classification: experts and mixtures against plain loops, baselines, order of rows, tables."""
 
 import json
 import sys
@@ -20,15 +20,16 @@ from streamgp.app.outputs import RunError
 from streamgp.bases import BASES
 from streamgp.fitting.laplace_evidence import LaplaceFit, laplace_log_evidence
 from streamgp.likelihoods import Logistic
-from streamgp_papers import catalogue, classification, rivals
+from streamgp_papers import catalogue, classification, classification_baselines
 from streamgp_papers.bank import Family, fit_experts, fit_family
-from streamgp_papers.datasets import DATASETS, load
+from streamgp_papers.classification_baselines import NAMES, ClassificationData, predict
+from streamgp_papers.classification_stream import LOGISTIC, ClassificationScorer, stream_classes
+from streamgp_papers.data_files import load
+from streamgp_papers.datasets import DATASETS
 from streamgp_papers.kinds import Claim, Shown
-from streamgp_papers.labels import LOGISTIC, LabelScorer, stream_labels
 from streamgp_papers.mixing import Mix
-from streamgp_papers.rivals import NAMES, Rows, predict
 from streamgp_papers.stream import score
-from streamgp_papers.tables import Outcome, judge
+from streamgp_papers.tables import ReproductionResult, assess
 from streamgp_papers.verdicts import NOT_COMPARABLE, REPRODUCED, UNDECIDED
 
 pytestmark = pytest.mark.papers
@@ -76,7 +77,7 @@ def test_experts_and_their_mixtures_are_those_of_plain_loops():
         ],
         axis=1,
     )
-    result = score(stream_labels(experts, X, Y), members, MIXES, LabelScorer)
+    result = score(stream_classes(experts, X, Y), members, MIXES, ClassificationScorer)
     for mix in MIXES:
         chosen = each[:, 1::2] if mix.moving else each[:, ::2]
         switch = mix.switch or 0.0
@@ -125,21 +126,21 @@ def test_the_centres_of_a_network_are_perturbed():
     assert not np.array_equal(*moved)
 
 
-# Rivals
+# Baselines
 
 
-def rows_of(y: np.ndarray) -> Rows:
-    return Rows(X, X, [X[:, :1], np.tanh(X)], y, WARMUP, 0)
+def rows_of(y: np.ndarray) -> ClassificationData:
+    return ClassificationData(X, X, [X[:, :1], np.tanh(X)], y, WARMUP, 0)
 
 
-def test_no_rival_has_seen_the_label_that_it_predicts():
-    groups = [group for group in rivals.GROUPS if group != rivals.DEFAULT]
+def test_no_baseline_has_seen_the_label_that_it_predicts():
+    groups = [group for group in classification_baselines.GROUPS if group != classification_baselines.DEFAULT]
     pytest.importorskip("river")
     at = 40  # where a batch begins
     other = np.concatenate([Y[:at], 1.0 - Y[at:]])
     (one, none), (changed, _) = (predict(groups, rows_of(y)) for y in (Y, other))
     assert none == []
-    assert [*one] == [name for name in NAMES if name != rivals.DEFAULT]
+    assert [*one] == [name for name in NAMES if name != classification_baselines.DEFAULT]
     for name, forecast in one.items():
         np.testing.assert_array_equal(forecast.predicted[: at + 1], changed[name].predicted[: at + 1], err_msg=name)
         assert (forecast.predicted[at + 1 :] != changed[name].predicted[at + 1 :]).any(), name
@@ -159,7 +160,7 @@ def test_a_missing_package_is_a_sentence(monkeypatch: pytest.MonkeyPatch):
 def test_copies_are_chosen_and_weighed_by_what_they_said_before():
     said = np.random.default_rng(1).uniform(0.05, 0.95, (ROWS, 2))
     copies = iter([Y, *said.T])
-    run = rivals._linear("some", lambda features, y, seed: next(copies))
+    run = classification_baselines._linear("some", lambda features, y, seed: next(copies))
     found = dict(run(rows_of(Y)))
     of_label = np.where(Y[:, None] == 1, said, 1.0 - said)
     best, mixture = [], []
@@ -207,7 +208,7 @@ def invoke(*words: object) -> tuple[int, str]:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The experiment of Lu et al. with four features, two lengthscales and naive rivals, on a small table."""
+    """The experiment of Lu et al. with four features, two lengthscales and naive baselines, on a small table."""
     settings = {"warmup": WARMUP / ROWS, "families": (SMALL,), "mixes": MIXES, "rivals": ("naive",)}
     one = replace(classification.IE_GP, settings=settings)
     monkeypatch.setitem(catalogue.REPRODUCTIONS, "ie-gp-classification", one)
@@ -232,7 +233,7 @@ def test_an_experiment_from_data_to_verdicts(small: Path):
     word = "reproduced" if gain > 0 else "not reproduced" if gain < 0 else "undecided"
     assert "(S)IE-GP errs least of all │ Banana │ error │" in said
     assert f"│ {word} │" in said.split("(S)IE-GP errs least of all")[1][:120]
-    assert "Not at hand: musk2.parquet: Musk, 6,598 rows of 166 inputs and a target in the column label" in said
+    assert "Not available: musk2.parquet: Musk, 6,598 rows of 166 inputs and a target in the column label" in said
     assert (small / "out" / "labels-banana-errors.png").exists()
 
 
@@ -243,15 +244,15 @@ def test_statements_about_a_number_and_about_models_that_are_missing():
     }
     runs["banana 1"]["models"]["late"] = {"error": 1.0}  # its package came later
     shown = Shown("banana", "banana")
-    outcome = Outcome(classification.IE_GP, [shown], [], runs, 3, None)
-    assert outcome.models("banana") == ["here", "there"]
+    result = ReproductionResult(classification.IE_GP, [shown], [], runs, 3, None)
+    assert result.models("banana") == ["here", "there"]
     under = Claim("", "banana", "error", ("here", "late"), beats=10.0)
-    assert judge(outcome, under, shown) == ("here over 10: +0.500", (REPRODUCED, "3 of 3 trials, no test"))
-    assert judge(outcome, replace(under, beats=9.0), shown)[1].word == UNDECIDED
+    assert assess(result, under, shown) == ("here over 10: +0.500", (REPRODUCED, "3 of 3 trials, no test"))
+    assert assess(result, replace(under, beats=9.0), shown)[1].word == UNDECIDED
     best = Claim("", "banana", "error", ("here",), ("there", "late"))
-    assert judge(outcome, best, shown)[0] == "here over there: +2.500"
+    assert assess(result, best, shown)[0] == "here over there: +2.500"
     none = Claim("", "banana", "error", ("here",), ("late",))
-    assert judge(outcome, none, shown) == ("", (NOT_COMPARABLE, "no run has its models"))
+    assert assess(result, none, shown) == ("", (NOT_COMPARABLE, "no run has its models"))
 
 
 def test_other_labels_and_too_few_rows_are_one_sentence(small: Path):

@@ -1,6 +1,6 @@
-"""The papers' experts for labels of two classes, logistic and fitted by Laplace's evidence; the errors of mixtures.
+"""The papers' experts for two classes, logistic and fitted by Laplace's evidence, and the errors of their mixtures.
 
-What `streamgp_papers.bank` and `streamgp_papers.stream` are to measurements.
+`streamgp_papers.bank` and `streamgp_papers.stream` do the same for regression.
 """
 
 import time
@@ -27,26 +27,27 @@ from streamgp.likelihoods import Logistic
 from streamgp.models.generalised.model import GeneralisedExpert, generalised_ensemble
 from streamgp.numerics.batching import split_batches
 from streamgp.numerics.standardise import Standardiser
+from streamgp.precision import float64
 from streamgp.weights import BMA
 from streamgp_papers.bank import Family, Likelihood, Member, fit_experts
-from streamgp_papers.datasets import load
-from streamgp_papers.mixing import Mix, Weigher, points, short
-from streamgp_papers.rivals import Rows, predict
+from streamgp_papers.classification_baselines import ClassificationData, predict
+from streamgp_papers.data_files import load
+from streamgp_papers.mixing import Mix, Weigher, choose_points, shorten
 from streamgp_papers.stream import score
 
-MAX_DIRECTIONS = 20  # so many hyperparameters have a Hessian; the centres of a network are perturbed
-_STEP = 1e-3  # of the differences that it is made of
+MAX_DIRECTIONS = 20  # of a Hessian; with more hyperparameters, as the centres of a network, all are perturbed
+_STEP = 1e-3  # of the differences that the Hessian is made of
 
 
-class Labelled(NamedTuple):
-    """Rows with their labels (n,), and the log probability that each expert gave them, (n, K)."""
+class ExpertProbabilities(NamedTuple):
+    """A batch of labels (n,), and the log probability that each expert gave them, (n, K)."""
 
     y: np.ndarray
     log_probability: np.ndarray
 
 
 def _likelihood() -> Logistic:
-    """As the papers have it: without an intercept."""
+    """Make the papers' likelihood, which has no intercept."""
     return Logistic(jnp.asarray(0.0))
 
 
@@ -66,7 +67,7 @@ def _hyperparameters(basis: Basis, prior_var: Any, trainable: tuple[str, ...]) -
 def _slope(
     flat: Float[Array, " p"], basis: Basis, trainable: tuple[str, ...], X: Float[Array, "n d"], y: Float[Array, " n"]
 ) -> Float[Array, " p"]:
-    """Gradient of the negative log evidence."""
+    """Compute the gradient of the negative log evidence."""
     unravel = ravel_pytree(_hyperparameters(basis, 1.0, trainable))[1]
 
     def negative(flat: Array) -> Array:
@@ -87,7 +88,7 @@ def _draws(
     count: int,
     key: Key[Array, ""],
 ) -> list[LaplaceFit]:
-    """Draw as `laplace_samples` does, with Laplace's evidence, whose Hessian is one of differences."""
+    """Draw as `laplace_samples` does, with Laplace's evidence, whose Hessian is by finite differences."""
     optimum, unravel = ravel_pytree(_hyperparameters(fit.basis, fit.prior_var, trainable))
     bounds = {"basis": limits(basis, trainable), "log_prior_var": np.asarray(PRIOR_BOUNDS)}
     low, high = np.concatenate([b.reshape(-1, 2) for b in jax.tree.leaves(bounds)]).T
@@ -112,29 +113,34 @@ def _draws(
 LOGISTIC = Likelihood(_fit, _draws, _expert)
 
 
-def stream_labels(experts: Sequence[GeneralisedExpert], X: np.ndarray, y: np.ndarray) -> Iterator[Labelled]:
-    """What the experts, from their priors on, say of each row (n, D) before they see its label `y` (n,)."""
+def stream_classes(
+    experts: Sequence[GeneralisedExpert], X: np.ndarray, y: np.ndarray
+) -> Iterator[ExpertProbabilities]:
+    """Stream the rows (n, D) and labels `y` (n,) through the experts, from their priors on.
+
+    Yield each expert's log probability of every label before the expert learns it.
+    """
     model = generalised_ensemble(experts, BMA())
     state = model.init(jax.random.key(0))
     for rows, size in split_batches(len(X)):
         n = rows.stop - rows.start
         mask = jnp.asarray(np.arange(size) < n)
-        piece = jnp.asarray(np.pad(X[rows], ((0, size - n), (0, 0))))
+        inputs = jnp.asarray(np.pad(X[rows], ((0, size - n), (0, 0))))
         labels = jnp.asarray(np.pad(y[rows], (0, size - n)))[:, None]
-        state, info = model.update(state, piece, labels, mask)
-        yield Labelled(y[rows], np.asarray(info.predictive.component_log_density(labels))[:n])
+        state, info = model.update(state, inputs, labels, mask)
+        yield ExpertProbabilities(y[rows], np.asarray(info.predictive.component_log_density(labels))[:n])
 
 
-def label_scores(right: np.ndarray, log_probability: np.ndarray | None) -> dict[str, float]:
-    """Error rate in percent and, where there are probabilities, mean negative log probability of the labels."""
+def classification_scores(right: np.ndarray, log_probability: np.ndarray | None) -> dict[str, float]:
+    """Compute the error rate in percent and, with probabilities, the mean negative log probability of the labels."""
     scores = {"error": 100.0 * float(np.mean(~right))}
     if log_probability is not None:
         scores["log_loss"] = -float(np.mean(log_probability))
     return scores
 
 
-class LabelScorer:
-    """Scores one model of labels along a stream; see `streamgp_papers.mixing.Scorer`."""
+class ClassificationScorer:
+    """Scores one classifier along a stream; see `streamgp_papers.mixing.Scorer`."""
 
     def __init__(self, mix: Mix, members: Sequence[Member]) -> None:
         self.mix = mix
@@ -142,38 +148,38 @@ class LabelScorer:
         self._y: list[np.ndarray] = []
         self._log_probability: list[np.ndarray] = []
 
-    def add(self, stretch: Labelled) -> None:
-        """Take in the next rows."""
-        each = stretch.log_probability[:, self._weigher.chosen]
+    def add(self, batch: ExpertProbabilities) -> None:
+        """Add the next rows."""
+        each = batch.log_probability[:, self._weigher.chosen]
         before, _ = self._weigher.add(each)
-        self._y.append(stretch.y)
+        self._y.append(batch.y)
         self._log_probability.append(np.asarray(logsumexp(before + each, axis=1)))
 
     def _rows(self) -> tuple[np.ndarray, np.ndarray]:
         y, log_probability = np.concatenate(self._y), np.concatenate(self._log_probability)
-        # A half is a forecast of class 0: none other is so likely as to be met by chance.
+        # A half predicts class 0; no other probability is likely to occur by chance.
         return np.where(y == 1, log_probability > np.log(0.5), log_probability >= np.log(0.5)), log_probability
 
     def scores(self) -> dict[str, float]:
-        """Error rate in percent, and mean negative log probability of the labels."""
-        return label_scores(*self._rows())
+        """Return the error rate in percent, and the mean negative log probability of the labels."""
+        return classification_scores(*self._rows())
 
     def curve(self) -> dict[str, list[float]]:
-        """Scores of the rows so far, at some of them."""
+        """Return the scores of the rows so far, at some of them."""
         right, log_probability = self._rows()
-        count, at = np.arange(1, len(right) + 1), points(len(right))
+        count, at = np.arange(1, len(right) + 1), choose_points(len(right))
         return {
             "rows": (at + 1).tolist(),
-            "error": short((100.0 * np.cumsum(~right) / count)[at]),
-            "log_loss": short((-np.cumsum(log_probability) / count)[at]),
+            "error": shorten((100.0 * np.cumsum(~right) / count)[at]),
+            "log_loss": shorten((-np.cumsum(log_probability) / count)[at]),
         }
 
     def moving_weight(self) -> dict[str, Any]:
-        """See `Weigher.moving_weight`."""
+        """Return the weight of the moving experts; see `Weigher.moving_weight`."""
         return self._weigher.moving_weight()
 
 
-def run_labels(
+def run_classification(
     data: str,
     seed: int,
     *,
@@ -184,16 +190,18 @@ def run_labels(
     mixes: Sequence[Mix],
     rivals: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Fit the families on the first rows of a data set, and score the models and their rivals.
+    """Fit the families on the first rows of a data set, and score the models and their baselines.
 
-    Every score is there twice: over the rows after the warm-up, to which the experts come from their priors, and,
+    Every score is computed twice: over the rows after the warm-up, on which the experts start from their priors, and,
     ending in ``_all``, over all rows, which the experts learn from the first one on (with hyperparameters of the
-    warm-up). Rivals learn all rows.
+    warm-up). Baselines learn all rows.
 
     Parameters
     ----------
     warmup
         Its rows or, below one, its share of the rows.
+    rivals
+        Groups of baselines, from `streamgp_papers.classification_baselines.GROUPS`; named as in stored runs.
 
     Raises
     ------
@@ -211,22 +219,24 @@ def run_labels(
         raise RunError(f"{data}: expected more than the {first} rows of the warm-up, at least 2, got {len(y)}{hint}")
     inputs = Standardiser.empty(X.shape[1]).update(X[:first]).transform(X)
     began = time.process_time()
-    with jax.enable_x64(True):
+    with float64():
         experts, members = fit_experts(families, inputs[:first], y[:first], seed, LOGISTIC)
-        result = score(stream_labels(experts, inputs[first:], y[first:]), members, mixes, LabelScorer)
+        result = score(stream_classes(experts, inputs[first:], y[first:]), members, mixes, ClassificationScorer)
         seconds = time.process_time() - began
-        from_first = score(stream_labels(experts, inputs, y), members, mixes, LabelScorer)["models"]
+        from_first = score(stream_classes(experts, inputs, y), members, mixes, ClassificationScorer)["models"]
         static = [expert.basis for expert, member in zip(experts, members, strict=True) if not member.moving]
-        # Of mean square one, as stochastic gradients like them.
+        # Of mean square one, which suits stochastic gradients.
         features = [np.asarray(basis(jnp.asarray(inputs))) * np.sqrt(basis.num_features) for basis in static]
     models, errors = result["models"], result.pop("curves")
     for name, scores in models.items():
         scores |= {f"{metric}_all": value for metric, value in from_first[name].items()} | {"seconds": seconds}
-    forecasts, remarks = predict(rivals, Rows(X, inputs, features, y, first, seed))
+    forecasts, remarks = predict(rivals, ClassificationData(X, inputs, features, y, first, seed))
     for name, forecast in forecasts.items():
         right, log_probability = forecast.predicted == y, forecast.log_probability
-        after = label_scores(right[first:], None if log_probability is None else log_probability[first:])
-        everything = {f"{metric}_all": value for metric, value in label_scores(right, log_probability).items()}
+        after = classification_scores(right[first:], None if log_probability is None else log_probability[first:])
+        everything = {
+            f"{metric}_all": value for metric, value in classification_scores(right, log_probability).items()
+        }
         models[name] = after | everything | {"seconds": forecast.seconds}
     return {
         "rows": len(y),

@@ -1,4 +1,4 @@
-"""Other learners of labels on the same rows: every row is predicted, then learnt.
+"""Other online classifiers on the same rows: every row is predicted, then learnt.
 
 Those of `river` are missing where it is not installed.
 """
@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.special import softmax
@@ -18,15 +17,16 @@ from streamgp.evaluation.classification import ClassCounts
 from streamgp.likelihoods import Categorical
 from streamgp.models.multikernel import LogisticLoss
 from streamgp.models.registry import make_spec
+from streamgp.precision import float64
 from streamgp.stream.learner import StreamLearner
-from streamgp_papers.peers import adaraker, ssgp
+from streamgp_papers.baselines import adaraker, ssgp
 
 BATCH = 10  # rows of scikit-learn's partial_fit, all predicted before any of them is learnt
-LEAST_PROBABILITY = 1e-6  # what a rival that was certain of another label is taken to have said
+MIN_PROBABILITY = 1e-6  # that a baseline which was certain of another label is taken to have given
 
 
-class Rows(NamedTuple):
-    """All rows of a data set, inputs (n, D) raw and standardised by the warm-up, and the labels (n,), 0 or 1.
+class ClassificationData(NamedTuple):
+    """All rows of a data set: inputs (n, D) raw and standardised by the warm-up, and the labels (n,), 0 or 1.
 
     `features` has the random features (n, F) of each expert of the dictionary.
     """
@@ -40,7 +40,7 @@ class Rows(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """Of all rows, the label that was predicted and the log probability of the one that came, if there was one."""
+    """For all rows, the predicted label and the log probability of the true one, if the method has probabilities."""
 
     predicted: np.ndarray
     log_probability: np.ndarray | None
@@ -52,14 +52,14 @@ Forecasts = Iterator[tuple[str, Forecast]]
 
 
 def _river_logistic(X: np.ndarray, y: np.ndarray, seed: int) -> Probability:
-    """river's LogisticRegression (stochastic gradient) as it comes."""
+    """Predict by river's LogisticRegression (stochastic gradient) with its defaults."""
     from river.linear_model import LogisticRegression  # pyright: ignore[reportMissingImports]
 
     return _river(LogisticRegression(), X, y)
 
 
 def _river_forest(X: np.ndarray, y: np.ndarray, seed: int) -> Probability:
-    """river's adaptive random forest as it comes (Gomes et al. 2017)."""
+    """Predict by river's adaptive random forest (Gomes et al. 2017) with its defaults."""
     from river.forest import ARFClassifier  # pyright: ignore[reportMissingImports]
 
     return _river(ARFClassifier(seed=seed), X, y)
@@ -69,15 +69,15 @@ def _river(model: Any, X: np.ndarray, y: np.ndarray) -> Probability:
     probability = np.empty(len(y))
     for i, (values, label) in enumerate(zip(X.tolist(), (y == 1).tolist(), strict=True)):
         row = dict(enumerate(values))
-        said = model.predict_proba_one(row)
-        total = sum(said.values())
-        probability[i] = said.get(True, 0.0) / total if total > 0.0 else 0.5
+        predicted = model.predict_proba_one(row)
+        total = sum(predicted.values())
+        probability[i] = predicted.get(True, 0.0) / total if total > 0.0 else 0.5
         model.learn_one(row, label)
     return probability
 
 
 def _sgd(X: np.ndarray, y: np.ndarray, seed: int) -> Probability:
-    """scikit-learn's SGDClassifier with the logistic loss, otherwise as it comes, a few rows at a time."""
+    """Predict by scikit-learn's SGDClassifier with the logistic loss and otherwise its defaults, in small batches."""
     model = SGDClassifier(loss="log_loss", random_state=seed)
     probability = np.full(len(y), 0.5)
     for start in range(0, len(y), BATCH):
@@ -88,10 +88,10 @@ def _sgd(X: np.ndarray, y: np.ndarray, seed: int) -> Probability:
     return probability
 
 
-def _linear(name: str, learn: Callable[..., Probability]) -> Callable[[Rows], Forecasts]:
-    """A linear learner on the inputs, and on the features of all experts: its best copy so far, and their mixture."""
+def _linear(name: str, learn: Callable[..., Probability]) -> Callable[[ClassificationData], Forecasts]:
+    """Make a run of a linear learner on the inputs and on each expert's features: best copy so far, and mixture."""
 
-    def run(rows: Rows) -> Forecasts:
+    def run(rows: ClassificationData) -> Forecasts:
         began = time.process_time()
         probability = learn(rows.inputs, rows.y, rows.seed)
         yield f"{name}, inputs", _forecast(probability, rows.y, time.process_time() - began)
@@ -109,32 +109,32 @@ def _linear(name: str, learn: Callable[..., Probability]) -> Callable[[Rows], Fo
     return run
 
 
-def _forest(rows: Rows) -> Forecasts:
+def _forest(rows: ClassificationData) -> Forecasts:
     began = time.process_time()
     probability = _river_forest(rows.inputs, rows.y, rows.seed)
     yield FOREST, _forecast(probability, rows.y, time.process_time() - began)
 
 
-def _adaraker(rows: Rows) -> Forecasts:
+def _adaraker(rows: ClassificationData) -> Forecasts:
     began = time.process_time()
-    with jax.enable_x64(True):
+    with float64():
         loss = LogisticLoss(Categorical(2, jnp.zeros(2)))
-        said: Any = adaraker(rows.inputs, rows.y[:, None], rows.seed, rows.features[0].shape[1], loss)
-        probability = np.asarray(said.probabilities())[:, 1]
+        predictive: Any = adaraker(rows.inputs, rows.y[:, None], rows.seed, rows.features[0].shape[1], loss)
+        probability = np.asarray(predictive.probabilities())[:, 1]
     yield "AdaRaker", _forecast(probability, rows.y, time.process_time() - began)
 
 
-def _ssgp(rows: Rows) -> Forecasts:
-    """Labels as the numbers -1 and 1 (Rasmussen and Williams 2006, 6.5): the process is one of numbers."""
+def _ssgp(rows: ClassificationData) -> Forecasts:
+    """Predict by SSGP, a regression: labels are the numbers -1 and 1 (Rasmussen and Williams 2006, 6.5)."""
     began = time.process_time()
-    with jax.enable_x64(True):
+    with float64():
         targets = 2.0 * rows.y[:, None] - 1.0
-        said = ssgp(rows.inputs, targets, rows.seed, warmup=rows.warmup, num_inducing=30, batch_size=40)
-        probability = norm.cdf(np.asarray(said.mean)[:, 0] / np.asarray(said.std)[:, 0])
+        predictive = ssgp(rows.inputs, targets, rows.seed, warmup=rows.warmup, num_inducing=30, batch_size=40)
+        probability = norm.cdf(np.asarray(predictive.mean)[:, 0] / np.asarray(predictive.std)[:, 0])
     yield SSGP, _forecast(probability, rows.y, time.process_time() - began)
 
 
-def _naive(rows: Rows) -> Forecasts:
+def _naive(rows: ClassificationData) -> Forecasts:
     began = time.process_time()
     last, frequencies = ClassCounts(2).add(rows.y.astype(np.int64), 2)
     seconds = time.process_time() - began
@@ -142,18 +142,18 @@ def _naive(rows: Rows) -> Forecasts:
     yield "class frequencies", _forecast(frequencies[:, 1], rows.y, seconds)
 
 
-def _default(rows: Rows) -> Forecasts:
-    """What a user of this library has without any choice; it standardises by itself."""
+def _default(rows: ClassificationData) -> Forecasts:
+    """Predict by the library's default, which standardises by itself."""
     began = time.process_time()
     spec = make_spec("default", task="classification")
     learner = StreamLearner(spec, num_inputs=rows.raw.shape[1], warmup=rows.warmup, seed=rows.seed, num_classes=2)
-    said: list[Any] = [info.predictive for info in learner.learn(rows.raw, rows.y[:, None])]
-    probability = np.concatenate([np.asarray(each.probabilities())[:, 1] for each in said])
+    predicted: list[Any] = [info.predictive for info in learner.learn(rows.raw, rows.y[:, None])]
+    probability = np.concatenate([np.asarray(each.probabilities())[:, 1] for each in predicted])
     yield DEFAULT, _forecast(probability, rows.y, time.process_time() - began)
 
 
 def _log_probability(probability: np.ndarray, y: np.ndarray) -> np.ndarray:
-    kept = np.clip(probability, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
+    kept = np.clip(probability, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
     return np.log(np.where(y == 1, kept, 1.0 - kept))
 
 
@@ -165,7 +165,7 @@ DEFAULT = "StreamingGPClassifier"
 FOREST = "river adaptive random forest"
 SSGP = "SSGP of labels as numbers"
 _LINEAR = {"river logistic": _river_logistic, "scikit-learn SGD": _sgd}
-_GROUPS: dict[str, Callable[[Rows], Forecasts]] = {
+_GROUPS: dict[str, Callable[[ClassificationData], Forecasts]] = {
     DEFAULT: _default,
     **{name: _linear(name, learn) for name, learn in _LINEAR.items()},
     FOREST: _forest,
@@ -185,8 +185,8 @@ NAMES = (  # of the models of all groups
 )
 
 
-def predict(groups: Sequence[str], rows: Rows) -> tuple[dict[str, Forecast], list[str]]:
-    """Forecasts by the name of the model, and sentences about those that are missing."""
+def predict(groups: Sequence[str], rows: ClassificationData) -> tuple[dict[str, Forecast], list[str]]:
+    """Return forecasts by the name of the model, and sentences about the groups that are missing."""
     found: dict[str, Forecast] = {}
     remarks = []
     for group in groups:

@@ -1,4 +1,4 @@
-"""The rivals of Lu, Karanikolas and Giannakis (2022): AdaRaker, and the streaming sparse Gaussian process (SSGP)."""
+"""The baselines of Lu, Karanikolas and Giannakis (2022): AdaRaker, and a streaming sparse Gaussian process (SSGP)."""
 
 import jax
 import jax.numpy as jnp
@@ -23,25 +23,26 @@ from streamgp.numerics.batching import concatenate, split_batches
 def adaraker(
     X: np.ndarray, y: np.ndarray, seed: int, num_features: int, loss: SquaredLoss | LogisticLoss
 ) -> AnyPredictive:
-    """What AdaRaker (Shen, Chen and Giannakis 2019) says of each row (n, D) before its target (n, 1), from row 0 on.
+    """Predict each row (n, D) before its target (n, 1) by AdaRaker (Shen, Chen and Giannakis 2019), from row 0 on.
 
     It has the dictionary of the experts, and as many random features of each kernel.
     """
     bank = draw_features(squared_exponentials(IE_GP_DICTIONARY), X.shape[1], num_features, jax.random.key(seed))
     model = MultiKernel(AdaRaker(bank, loss, radius=RADIUS), ("",) * len(IE_GP_DICTIONARY), X.shape[1])
-    state, said = model.init(jax.random.key(seed)), []
+    state, predicted = model.init(jax.random.key(seed)), []
     for rows, size in split_batches(len(X)):
         n = rows.stop - rows.start
         filled, targets = (jnp.asarray(np.pad(a[rows], ((0, size - n), (0, 0)))) for a in (X, y))
         state, info = model.update(state, filled, targets, jnp.asarray(np.arange(size) < n))
-        said.append(jax.tree.map(lambda a, n=n: np.asarray(a)[:n], info.predictive))
-    return concatenate(said)
+        predicted.append(jax.tree.map(lambda a, n=n: np.asarray(a)[:n], info.predictive))
+    return concatenate(predicted)
 
 
 def ssgp(X: np.ndarray, y: np.ndarray, seed: int, *, warmup: int, num_inducing: int, batch_size: int) -> Predictive:
-    """What the streaming variational process of Bui, Nguyen and Turner (2017) says of each row before its batch.
+    """Predict each row before its batch by the streaming variational process of Bui, Nguyen and Turner (2017).
 
-    It begins with all rows of the warm-up as one batch. They are predicted by one that begins with the first rows.
+    It begins with all rows of the warm-up as one batch. These are predicted by another one, which begins with the
+    first `batch_size` rows.
     """
     blank_model = empty_model(num_inducing, X.shape[1], 1)
     key = jax.random.key(seed)
@@ -49,8 +50,8 @@ def ssgp(X: np.ndarray, y: np.ndarray, seed: int, *, warmup: int, num_inducing: 
     model: LocalModel | None = None
 
     def batch(rows: slice) -> Batch:
-        some, targets = jnp.asarray(X[rows]), jnp.asarray(y[rows])
-        return Batch(some, targets, jnp.ones(len(some), bool))
+        inputs, targets = jnp.asarray(X[rows]), jnp.asarray(y[rows])
+        return Batch(inputs, targets, jnp.ones(len(inputs), bool))
 
     for first in (*range(0, warmup, batch_size), *range(warmup, len(X), batch_size)):
         rows = slice(first, min(first + batch_size, warmup if first < warmup else len(X)))
@@ -58,14 +59,13 @@ def ssgp(X: np.ndarray, y: np.ndarray, seed: int, *, warmup: int, num_inducing: 
         if first == warmup:
             model = BatchOptimiser(EXACT_STEPS).begin(now, batch(slice(0, warmup)), blank_model, 0) or model
         if model is not None:
-            mean, spread = _marginals(model, jnp.asarray(X[rows]))
-            loc[rows], var[rows] = mean, spread
-        if rows.stop - first == batch_size:  # what is left over at an end is predicted, not learnt
-            some = batch(rows)
+            loc[rows], var[rows] = _marginals(model, jnp.asarray(X[rows]))
+        if rows.stop - first == batch_size:  # an incomplete batch is predicted, not learnt
+            whole = batch(rows)
             learnt = (
-                BatchOptimiser().begin(now, some, blank_model, first)
+                BatchOptimiser().begin(now, whole, blank_model, first)
                 if model is None
-                else BatchOptimiser().learn(now, model, some)
+                else BatchOptimiser().learn(now, model, whole)
             )
             model = learnt or model
     return Predictive(np.zeros((len(X), 1)), loc[:, None, None], var[:, None, None])
@@ -73,7 +73,7 @@ def ssgp(X: np.ndarray, y: np.ndarray, seed: int, *, warmup: int, num_inducing: 
 
 @jax.jit
 def _marginals(model: LocalModel, X: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Means and variances of the targets."""
+    """Compute means and variances of the targets."""
     return model.posterior.mean(model.hyperparameters, X)[:, 0], model.posterior.variance(
         model.hyperparameters, X
     ) + model.hyperparameters.noise_var

@@ -1,12 +1,12 @@
-"""The rivals of Lu et al.: what they say of a row comes before its target, and is of some use."""
+"""The baselines of Lu et al.: each row is predicted before its target is seen, and better than by chance."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from streamgp.models.multikernel import SquaredLoss
-from streamgp_papers.peers import adaraker, ssgp
-from streamgp_papers.rivals import SSGP, Rows, predict
+from streamgp_papers.baselines import adaraker, ssgp
+from streamgp_papers.classification_baselines import SSGP, ClassificationData, predict
 
 pytestmark = pytest.mark.papers
 
@@ -20,10 +20,10 @@ def some(rows: int = 230) -> tuple[np.ndarray, np.ndarray]:
 def test_ssgp_says_nothing_that_it_cannot_know():
     X, y = some()
     sizes = {"warmup": 100, "num_inducing": 15, "batch_size": 30}
-    said = ssgp(X, y, 0, **sizes)
-    mean = np.asarray(said.mean)[:, 0]
+    predicted = ssgp(X, y, 0, **sizes)
+    mean = np.asarray(predicted.mean)[:, 0]
     assert_allclose(mean[:30], 0.0)
-    assert_allclose(np.asarray(said.variance)[:30], 1.0)
+    assert_allclose(np.asarray(predicted.variance)[:30], 1.0)
     assert np.mean(np.square(mean - y[:, 0])[100:]) < 0.1
     for row, batch in ((29, 30), (99, 100), (150, 160), (229, 230)):
         changed = y.copy()
@@ -44,15 +44,15 @@ def test_adaraker_says_nothing_that_it_cannot_know():
 
 
 @pytest.mark.parametrize("name", ["AdaRaker", SSGP])
-def test_labels_are_told_with_probabilities(name):
+def test_classes_are_predicted_with_probabilities(name):
     X, y = some()
     labels = (y[:, 0] > 0.0).astype(float)
     features = [np.zeros((len(X), 20))] * 11
-    found, remarks = predict([name], Rows(X, X, features, labels, 100, 0))
+    found, remarks = predict([name], ClassificationData(X, X, features, labels, 100, 0))
     assert not remarks
-    said = found[name].log_probability
-    assert said is not None
+    predicted = found[name].log_probability
+    assert predicted is not None
     right = found[name].predicted == labels
-    # What was said to be likelier than not came.
-    assert np.array_equal(right, said > np.log(0.5)) or np.any(said == np.log(0.5))
-    assert said[100:].mean() > np.log(0.5)
+    # What was predicted to be likelier than not came.
+    assert np.array_equal(right, predicted > np.log(0.5)) or np.any(predicted == np.log(0.5))
+    assert predicted[100:].mean() > np.log(0.5)
