@@ -91,7 +91,7 @@ class StreamModel(eqx.Module):
 
     @property
     def batch_sizes(self) -> tuple[int, ...]:
-        """Rows of the padded batches that reach the model after the warm-up."""
+        """Return the rows of the padded batches that reach the model after the warm-up."""
         return BATCH_SIZES
 
     @abstractmethod
