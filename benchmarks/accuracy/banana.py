@@ -16,7 +16,7 @@ from jax import numpy as jnp
 
 from benchmarks.common.markdown import put
 from benchmarks.common.paths import DOCS
-from streamgp.bases import FAMILIES
+from streamgp.bases import BASES
 from streamgp.filters.dynamics import random_walk, static
 from streamgp.numerics.standardise import Standardiser
 from streamgp_papers import doebe
@@ -45,7 +45,7 @@ def main(data: Annotated[Path, typer.Option(help="Directory of Parquet files.")]
         ):
             for number, start in enumerate(family.starts):
                 key = jax.random.fold_in(jax.random.key(0), number)
-                basis = FAMILIES[family.basis].from_data(seen, num_features=family.features, start=start, key=key)
+                basis = BASES[family.basis].from_data(seen, num_features=family.features, start=start, key=key)
                 fit = LOGISTIC.fit(basis, rows, labels, start, tuple(basis.trainable))
                 variances.setdefault(name, []).append(fit.prior_var)
                 for q in WALKS:

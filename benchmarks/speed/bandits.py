@@ -17,7 +17,7 @@ from benchmarks.common.paths import RESULTS_DIR
 from streamgp.bandits import TimeVaryingOptimizer
 from streamgp.bandits.kdpp import SwapChain
 from streamgp.bandits.problems import MovingBump, play
-from streamgp.numerics.pivoted_cholesky import greedy
+from streamgp.numerics.pivoted_cholesky import pivoted_cholesky
 
 RESULTS = RESULTS_DIR / "bandits.json"
 KNOWN = {"lengthscales": 0.059, "variance": 0.248, "noise_var": 0.01, "mean": 1.548}
@@ -59,7 +59,7 @@ def run_swaps() -> dict[str, float]:
     """Return microseconds of a swap proposal of a chain, and of a fresh determinant (38 of 200 points)."""
     x = np.linspace(-50.0, 50.0, 200)
     K = np.exp(-0.5 * np.square((x[:, None] - x) / 5.0))
-    chosen = greedy(lambda i: K[:, i], np.ones(200), 38, tolerance=1e-6).chosen
+    chosen = pivoted_cholesky(lambda i: K[:, i], np.ones(200), 38, tolerance=1e-6).chosen
     chain = SwapChain(K, chosen, 1e-6)
     outside = np.setdiff1d(np.arange(200), chosen)
     jittered = K + 1e-6 * np.eye(200)

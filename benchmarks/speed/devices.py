@@ -39,14 +39,14 @@ def on_devices(runs: int = RUNS) -> dict[str, dict[str, Spread]]:
 def _measure(features: int, runs: int) -> dict[str, Spread]:
     X, y = (jnp.asarray(a) for a in rows(PIECE))
     model = ensemble(fourier_experts(BASES, features), BMA())
-    plain = model.init(jax.random.key(0)).gathered()
+    plain = model.init(jax.random.key(0)).unsharded()
     devices = jax.devices()
     ways: dict[str, Any] = {
         "one program": partial(model._update_compiled, plain, X, y, jnp.ones(PIECE, bool), None),
         **({"the CPU's threads": partial(model.update, plain, X, y)} if jax.default_backend() == "cpu" else {}),
     }
     for n in [2**i for i in range(len(devices).bit_length())]:
-        ways[f"{n} device{'s' * (n > 1)}"] = partial(model.update, plain.spread(devices[:n]), X, y)
+        ways[f"{n} device{'s' * (n > 1)}"] = partial(model.update, plain.shard(devices[:n]), X, y)
     densities = [np.asarray(way()[1].predictive.log_density(y)) for way in ways.values()]
     for density in densities:
         np.testing.assert_allclose(density, densities[0], rtol=1e-8)  # wherever it ran

@@ -16,7 +16,7 @@ from rich import print_json
 from benchmarks.common.measure import RUNS, in_turn, ratio, spread
 from benchmarks.common.workload import expert, rows, stream
 from benchmarks.speed.filters import per_row
-from streamgp.bases import FAMILIES
+from streamgp.bases import BASES
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.weights import share
@@ -30,7 +30,7 @@ def edoebe() -> tuple[Ensemble, list[Expert]]:
     experts, groups = [], []
     for family in ("fourier", "hilbert"):
         for i, start in enumerate((0.3, 1.0, 3.0)):
-            basis = FAMILIES[family].from_data(X, num_features=FEATURES, start=start, key=jax.random.key(i))
+            basis = BASES[family].from_data(X, num_features=FEATURES, start=start, key=jax.random.key(i))
             groups += [len(groups) // 2] * 2
             experts += [expert(basis, q) for q in (0.0, 1e-3)]
     return ensemble(experts, share(groups, 0.05)), experts

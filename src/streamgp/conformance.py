@@ -34,7 +34,7 @@ class Subject:
     other: Float[Array, "n e"]
 
     def start(self) -> Any:
-        """A fresh state."""
+        """Return a fresh state."""
         return self.model.init(self.key)
 
     def _clock(self, rows: slice) -> Float[Array, " n"] | None:
@@ -50,7 +50,7 @@ class Subject:
 
     @property
     def half(self) -> tuple[slice, slice]:
-        """The first rows and the others."""
+        """Return the first rows and the others."""
         n = len(self.X) // 2
         return slice(0, n), slice(n, len(self.X))
 
@@ -111,7 +111,7 @@ def check_online_model(
 
 
 def predictions_are_distributions(s: Subject) -> None:
-    """Shapes (n, K), (n, K, E); weights sum to one; variances are positive; all of a live component is finite."""
+    """Check shapes (n, K), (n, K, E), that weights sum to one, variances are positive and live components finite."""
     state = s.start()
     first, rest = s.half
     state, info = s.learn(state, first)
@@ -119,8 +119,8 @@ def predictions_are_distributions(s: Subject) -> None:
         n, e = s.y[first if what == "update" else rest].shape
         k = p.log_weights.shape[-1]
         # Gaussians and t's of the targets, or Gaussians of latent values.
-        spread, tail = (p.var, (e,)) if isinstance(p, Predictive) else (p.cov, (p.loc.shape[-1],))
-        shapes = (p.log_weights.shape, p.loc.shape, spread.shape)
+        variance, tail = (p.var, (e,)) if isinstance(p, Predictive) else (p.cov, (p.loc.shape[-1],))
+        shapes = (p.log_weights.shape, p.loc.shape, variance.shape)
         expected = ((n, k), (n, k, *tail), (n, k, *tail * (1 if isinstance(p, Predictive) else 2)))
         assert shapes == expected, (
             f"{what}: expected log_weights, loc and variances of shapes {expected}, got {shapes}"
@@ -131,16 +131,16 @@ def predictions_are_distributions(s: Subject) -> None:
             f"subtract logsumexp from the log weights"
         )
         live = np.isfinite(p.log_weights)
-        variances = np.asarray(spread) if isinstance(p, Predictive) else np.diagonal(spread, axis1=-2, axis2=-1)
+        variances = np.asarray(variance) if isinstance(p, Predictive) else np.diagonal(variance, axis1=-2, axis2=-1)
         # Latent values may be certain: the noise of the target is in the likelihood.
         positive = variances[live] > 0 if isinstance(p, Predictive) else variances[live] >= 0
         assert positive.all(), f"{what}: a variance is not positive; it must hold the noise of the target"
         assert np.isfinite(np.asarray(p.loc)[live]).all(), f"{what}: a mean is not finite"
-        assert np.isfinite(np.asarray(spread)[live]).all(), f"{what}: a variance is not finite"
+        assert np.isfinite(np.asarray(variance)[live]).all(), f"{what}: a variance is not finite"
 
 
 def predict_is_pure(s: Subject) -> None:
-    """The same state predicts the same, and is not changed by it."""
+    """Check that the same state predicts the same, and is not changed by it."""
     first, rest = s.half
     state, _ = s.learn(s.start(), first)
     before = _snapshot(state)
@@ -150,7 +150,7 @@ def predict_is_pure(s: Subject) -> None:
 
 
 def states_are_values(s: Subject) -> None:
-    """An update leaves the state that it was given alone, and depends on nothing else: clones are independent."""
+    """Check that an update leaves the state that it was given alone, and depends on nothing else."""
     first, rest = s.half
     state, _ = s.learn(s.start(), first)
     before = _snapshot(state)
@@ -165,7 +165,7 @@ def states_are_values(s: Subject) -> None:
 
 
 def targets_come_after(s: Subject) -> None:
-    """The prediction of a row knows no target of its own or of later rows."""
+    """Check that the prediction of a row knows no target of its own or of later rows."""
     first, _ = s.half
     state, _ = s.learn(s.start(), first)
     everything = slice(0, len(s.X))
@@ -183,7 +183,7 @@ def targets_come_after(s: Subject) -> None:
 
 
 def predict_agrees_with_update(s: Subject) -> None:
-    """What `predict` says of the next row is what `update` passes through on its way."""
+    """Check that `predict` says of the next row what `update` passes through on its way."""
     first, rest = s.half
     for state, rows in ((s.start(), first), (s.learn(s.start(), first)[0], rest)):
         _, info = s.learn(state, rows)
@@ -191,12 +191,12 @@ def predict_agrees_with_update(s: Subject) -> None:
             _rows(s.predict(state, rows), slice(0, 1)),
             _rows(info.predictive, slice(0, 1)),
             s.rtol,
-            "predict and update give different predictions of the first row of a chunk",
+            "predict and update give different predictions of the first row of a batch",
         )
 
 
 def rows_are_predicted_one_by_one(s: Subject) -> None:
-    """`predict` treats every row as the next one: a batch is its rows."""
+    """Check that `predict` treats every row as the next one: a batch is its rows."""
     first, rest = s.half
     state, _ = s.learn(s.start(), first)
     batch = s.predict(state, rest)
@@ -210,13 +210,13 @@ def rows_are_predicted_one_by_one(s: Subject) -> None:
 
 
 def one_by_one_is_all_at_once(s: Subject) -> None:
-    """The size of the chunks in which rows arrive changes no number."""
+    """Check that the size of the batches in which rows arrive changes no number."""
     state, info = s.learn(s.start(), slice(0, len(s.X)))
-    single, parts = s.start(), []
+    single, predictions = s.start(), []
     for i in range(len(s.X)):
         single, one = s.learn(single, slice(i, i + 1))
-        parts.append(one.predictive)
-    joined = jax.tree.map(lambda *a: np.concatenate(a), *parts)
+        predictions.append(one.predictive)
+    joined = jax.tree.map(lambda *a: np.concatenate(a), *predictions)
     message = "update: rows one at a time and all at once give different "
     _expect_close(joined, info.predictive, s.rtol, message + "predictions")
     every = slice(0, len(s.X))
@@ -224,14 +224,14 @@ def one_by_one_is_all_at_once(s: Subject) -> None:
 
 
 def masked_rows_cost_nothing(s: Subject) -> None:
-    """Rows left out, whatever they hold, are as if they had never been there; time does not pass on them."""
+    """Check that rows left out, whatever they hold, are as if they had never been there; no time passes on them."""
     n, (first, rest) = len(s.X), s.half
     want, info = s.learn(s.start(), slice(0, n))
-    spread = np.sort(np.r_[0, np.arange(n), first.stop, n - 1])  # row 0, one in the middle and the last come twice
-    keep = np.r_[True, spread[1:] != spread[:-1]]
+    repeated = np.sort(np.r_[0, np.arange(n), first.stop, n - 1])  # row 0, one in the middle and the last come twice
+    keep = np.r_[True, repeated[1:] != repeated[:-1]]
     keep[:2] = keep[1::-1]  # of the first pair it is the first that is left out
-    X, y = (jnp.where(jnp.asarray(keep)[:, None], a[spread], jnp.nan) for a in (s.X, s.y))
-    times = None if s.times is None else s.times[spread]
+    X, y = (jnp.where(jnp.asarray(keep)[:, None], a[repeated], jnp.nan) for a in (s.X, s.y))
+    times = None if s.times is None else s.times[repeated]
     got, masked = s.model.update(s.start(), X, y, jnp.asarray(keep), times)
     message = "update: rows left out by the mask changed "
     _expect_close(_rows(masked.predictive, keep), info.predictive, s.rtol, message + "the predictions of others")
@@ -239,7 +239,7 @@ def masked_rows_cost_nothing(s: Subject) -> None:
 
 
 def saved_and_loaded_is_unbroken(s: Subject) -> None:
-    """A state that has been to the disk goes on to the same numbers, bit for bit."""
+    """Check that a state that has been to the disk goes on to the same numbers, bit for bit."""
     first, rest = s.half
     state, _ = s.learn(s.start(), first)
     with tempfile.TemporaryDirectory() as directory:
@@ -255,7 +255,7 @@ def saved_and_loaded_is_unbroken(s: Subject) -> None:
 
 
 def memory_is_bounded(s: Subject) -> None:
-    """The state keeps the shapes and dtypes that it was born with."""
+    """Check that the state keeps the shapes and dtypes that it started with."""
     state = s.start()
     born = _signature(state)
     for rows in (*s.half, slice(0, 1), slice(0, len(s.X))):
@@ -284,7 +284,7 @@ def _rows(predictive: AnyPredictive, rows: Any) -> AnyPredictive:
 
 
 def _quantities(p: AnyPredictive) -> dict[str, np.ndarray]:
-    """What a user can see: a component that is switched off may predict anything."""
+    """Return what a user can see: a component that is switched off may predict anything."""
     if isinstance(p, Predictive):
         return {"weights": np.asarray(p.weights), "mean": np.asarray(p.mean), "variance": np.asarray(p.variance)}
     live = np.isfinite(p.log_weights)
@@ -305,7 +305,7 @@ def _expect_equal(got: AnyPredictive, want: AnyPredictive, message: str) -> None
 
 
 def _snapshot(state: Any) -> tuple[Any, dict[str, np.ndarray]]:
-    """A copy of everything in a state."""
+    """Return a copy of everything in a state."""
     node, arrays = encode(state)
     return node, {name: np.array(a) for name, a in arrays.items()}
 

@@ -27,14 +27,14 @@ class Kernel(ABC):
 
     @abstractmethod
     def value(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
-        """k at a difference of inputs that is already divided by the lengthscales."""
+        """Return k at a difference of inputs that is already divided by the lengthscales."""
 
     @abstractmethod
     def _frequencies(self, uniform: Float[np.ndarray, "n _"], dim: int) -> Float[np.ndarray, "n {dim}"]:
         """Map points of the open unit cube to the spectral law, coordinate by coordinate."""
 
     def _num_uniforms(self, dim: int) -> int:
-        """How many uniform coordinates `_frequencies` reads."""
+        """Return how many uniform coordinates `_frequencies` reads."""
         return dim
 
     def sample_frequencies(
@@ -82,20 +82,20 @@ class Kernel(ABC):
 
 
 class SpectralKernel(Kernel):
-    """A kernel whose spectral density is at hand in every dimension, as Hilbert-space features need."""
+    """A kernel whose spectral density is known in every dimension, as Hilbert-space features need."""
 
     @abstractmethod
     def sqrt_spectral_density(
         self, w: Float[AnyArray, "*#batch d"], lengthscale: Float[AnyArray, "*#batch d"]
     ) -> Float[AnyArray, "..."]:
-        """Square root of S(w) = integral of k(r / lengthscale) exp(-i w'r) over r in R^d.
+        """Return the square root of S(w) = integral of k(r / lengthscale) exp(-i w'r) over r in R^d.
 
         Written without a root of an underflowed S, so that gradients stay finite at any frequency.
         """
 
     @abstractmethod
     def slope(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
-        """The derivative of `value` by the squared distance |r|^2: all gradients of a rotation-invariant kernel."""
+        """Return the derivative of `value` by |r|^2: it gives all gradients of a rotation-invariant kernel."""
 
 
 @register
@@ -106,15 +106,18 @@ class SquaredExponential(SpectralKernel):
     rotation_invariant: ClassVar[bool] = True
 
     def value(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
+        """Return exp(-|r|^2 / 2)."""
         xp = namespace(difference)
         return xp.exp(-0.5 * xp.square(difference).sum(-1))
 
     def slope(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
+        """Return -k / 2."""
         return -0.5 * self.value(difference)
 
     def sqrt_spectral_density(
         self, w: Float[AnyArray, "*#batch d"], lengthscale: Float[AnyArray, "*#batch d"]
     ) -> Float[AnyArray, "..."]:
+        """Return the square root of a Gaussian, as the exponential of half the exponent."""
         xp = namespace(w, lengthscale)
         half_exponent = -0.25 * xp.square(lengthscale * w).sum(-1)
         return xp.exp(half_exponent) * xp.sqrt((2.0 * pi) ** 0.5 * lengthscale).prod(-1)
@@ -148,6 +151,7 @@ class Matern(SpectralKernel):
             raise ValueError(f"nu: expected 0.5, 1.5 or 2.5, got {self.nu}; pass one of these.")
 
     def value(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
+        """Return a polynomial in the scaled distance times its exponential decay."""
         xp = namespace(difference)
         squared = xp.square(difference).sum(-1)
         # The root has no finite slope at zero, so neither branch of `where` may take it there.
@@ -157,6 +161,7 @@ class Matern(SpectralKernel):
         return polynomial * xp.exp(-r)
 
     def slope(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
+        """Return the derivative by |r|^2; raise ValueError for nu = 1/2, which has none at zero."""
         if self.nu == 0.5:
             raise ValueError("nu: expected 1.5 or 2.5 for a kernel with gradients, got 0.5: it has none at zero.")
         xp = namespace(difference)
@@ -167,6 +172,7 @@ class Matern(SpectralKernel):
     def sqrt_spectral_density(
         self, w: Float[AnyArray, "*#batch d"], lengthscale: Float[AnyArray, "*#batch d"]
     ) -> Float[AnyArray, "..."]:
+        """Return the square root of a multivariate t's density, up to a factor."""
         # S(w) = S(0) (1 + |l w|^2 / (2 nu))^-(nu + d/2) prod l (Rasmussen and Williams 2006, Eq. 4.15).
         xp, d, nu = namespace(w, lengthscale), w.shape[-1], self.nu
         log_at_zero = 0.5 * d * log(2.0 * pi / nu) + lgamma(nu + 0.5 * d) - lgamma(nu)
@@ -192,6 +198,7 @@ class Laplace(Kernel):
     rotation_invariant: ClassVar[bool] = False
 
     def value(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
+        """Return exp(-sum_d |r_d|)."""
         xp = namespace(difference)
         return xp.exp(-xp.abs(difference).sum(-1))
 
@@ -207,6 +214,7 @@ class Cauchy(Kernel):
     rotation_invariant: ClassVar[bool] = False
 
     def value(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
+        """Return prod_d 1 / (1 + r_d^2), through logarithms."""
         xp = namespace(difference)
         return xp.exp(-xp.log1p(xp.square(difference)).sum(-1))
 
@@ -220,7 +228,7 @@ def _inside(uniform: np.ndarray) -> np.ndarray:
 
 
 def _orthogonal_directions(rng: np.random.Generator, n: int, dim: int) -> np.ndarray:
-    """Rows are unit vectors, uniform on the sphere and orthogonal within each block of `dim`."""
+    """Draw unit vectors as rows, uniform on the sphere and orthogonal within each block of `dim`."""
     blocks = -(-n // dim)
     q, r = np.linalg.qr(rng.standard_normal((blocks, dim, dim)))
     # With the diagonal of R made positive, Q follows the Haar law (Mezzadri 2007).

@@ -1,4 +1,4 @@
-"""A progress bar on standard error for work of more than two seconds; none where nobody is looking."""
+"""A progress bar on standard error for work of more than two seconds; none without a terminal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ class Bar:
 
 @contextmanager
 def progress_bar(description: str, total: float | None, enabled: bool = True) -> Iterator[Bar]:
-    """A bar for the body of a ``with`` statement."""
+    """Show a bar during the body of a ``with`` statement."""
     console = Console(stderr=True)
     if not enabled or not console.is_terminal:
         yield Bar(None, description, total)

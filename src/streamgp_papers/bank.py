@@ -13,13 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from streamgp.bases import FAMILIES, Basis, Polynomial
+from streamgp.bases import BASES, Basis, Polynomial
 from streamgp.filters.dynamics import Dynamics, random_walk, static
 from streamgp.fitting.gaussian_evidence import Fit, fit_basis
 from streamgp.fitting.hyperparameter_samples import laplace_samples
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import ensemble
-from streamgp.numerics.batching import pieces
+from streamgp.numerics.batching import split_batches
 from streamgp.numerics.standardise import Standardiser
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.weights import BMA
@@ -36,7 +36,7 @@ class Family:
     name
         Its name in tables.
     basis
-        A name of `streamgp.bases.FAMILIES`.
+        A name of `streamgp.bases.BASES`.
     features
         F to aim for.
     starts
@@ -100,7 +100,7 @@ def _basis(family: Family, X: np.ndarray, start: float, key: jax.Array) -> tuple
     """Make a basis at its start, and choose the hyperparameters to fit."""
     if family.basis == "polynomial":
         return Polynomial(X.shape[1], int(start)), ()
-    basis = FAMILIES[family.basis].from_data(X, num_features=family.features, start=start, key=key)
+    basis = BASES[family.basis].from_data(X, num_features=family.features, start=start, key=key)
     if family.plain:
         plain = jnp.full(X.shape[1], start)
         basis = eqx.tree_at(lambda b: b.lengthscale, basis, plain)  # type: ignore[attr-defined]
@@ -154,7 +154,7 @@ def stream(experts: Sequence[Expert], X: np.ndarray, y: np.ndarray) -> Iterator[
     """
     model = ensemble(experts, BMA())
     state = model.init(jax.random.key(0))
-    for rows, size in pieces(len(X)):
+    for rows, size in split_batches(len(X)):
         n = rows.stop - rows.start
         padding = ((0, size - n), (0, 0))
         mask = jnp.asarray(np.arange(size) < n)

@@ -17,7 +17,7 @@ from streamgp.models.multikernel import (
 from streamgp.models.multikernel.warmup import RADIUS
 from streamgp.models.presets import IE_GP_DICTIONARY
 from streamgp.models.sparse import EXACT_STEPS, Batch, BatchOptimiser, LocalModel, empty_model
-from streamgp.numerics.batching import joined, pieces
+from streamgp.numerics.batching import concatenate, split_batches
 
 
 def adaraker(
@@ -30,12 +30,12 @@ def adaraker(
     bank = draw_features(squared_exponentials(IE_GP_DICTIONARY), X.shape[1], num_features, jax.random.key(seed))
     model = MultiKernel(AdaRaker(bank, loss, radius=RADIUS), ("",) * len(IE_GP_DICTIONARY), X.shape[1])
     state, predicted = model.init(jax.random.key(seed)), []
-    for rows, size in pieces(len(X)):
+    for rows, size in split_batches(len(X)):
         n = rows.stop - rows.start
         filled, targets = (jnp.asarray(np.pad(a[rows], ((0, size - n), (0, 0)))) for a in (X, y))
         state, info = model.update(state, filled, targets, jnp.asarray(np.arange(size) < n))
         predicted.append(jax.tree.map(lambda a, n=n: np.asarray(a)[:n], info.predictive))
-    return joined(predicted)
+    return concatenate(predicted)
 
 
 def ssgp(X: np.ndarray, y: np.ndarray, seed: int, *, warmup: int, num_inducing: int, batch_size: int) -> Predictive:

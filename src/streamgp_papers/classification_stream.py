@@ -25,7 +25,7 @@ from streamgp.fitting.hyperparameters import PRIOR_BOUNDS, constrain, limits, un
 from streamgp.fitting.laplace_evidence import LaplaceFit, fit_likelihood, laplace_log_evidence
 from streamgp.likelihoods import Logistic
 from streamgp.models.generalised.model import GeneralisedExpert, generalised_ensemble
-from streamgp.numerics.batching import pieces
+from streamgp.numerics.batching import split_batches
 from streamgp.numerics.standardise import Standardiser
 from streamgp.precision import float64
 from streamgp.weights import BMA
@@ -122,7 +122,7 @@ def stream_classes(
     """
     model = generalised_ensemble(experts, BMA())
     state = model.init(jax.random.key(0))
-    for rows, size in pieces(len(X)):
+    for rows, size in split_batches(len(X)):
         n = rows.stop - rows.start
         mask = jnp.asarray(np.arange(size) < n)
         inputs = jnp.asarray(np.pad(X[rows], ((0, size - n), (0, 0))))

@@ -21,7 +21,7 @@ from streamgp.latent import (
     fit_coordinates,
     principal_coordinates,
 )
-from streamgp.numerics.batching import joined
+from streamgp.numerics.batching import concatenate
 from streamgp.precision import in_float64
 from streamgp_papers.data_files import load
 
@@ -89,7 +89,7 @@ def embed(some: Images, **changes: Any) -> Embedded:
     learner = LatentLearner(spec, some.X.shape[1])
     warmup, *rest = learner.learn(some.X)
     learner.flush()
-    return Embedded(learner, warmup, joined(rest), time.perf_counter() - began)
+    return Embedded(learner, warmup, concatenate(rest), time.perf_counter() - began)
 
 
 def align(coordinates: np.ndarray, warmup: int, reference: int) -> np.ndarray:

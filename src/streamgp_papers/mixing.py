@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from streamgp.core import Predictive
-from streamgp.weights import BMA, along, fixed_share, share
+from streamgp.weights import BMA, fixed_share, scan_rule, share
 from streamgp.weights.rules import WeightRule, posterior
 from streamgp_papers.bank import ExpertPredictions, Member
 
@@ -80,7 +80,7 @@ def _weigh(
     rule: WeightRule, state: Any, log_density: Float[Array, "n k"]
 ) -> tuple[Any, Float[Array, "n k"], Float[Array, "n k"]]:
     """Weigh rows; return the state after them, and each row's log weights before and after its own target."""
-    state, known = along(rule, state, log_density)
+    state, known = scan_rule(rule, state, log_density)
     before = jax.vmap(rule.predict)(known)
     return state, before, jax.vmap(posterior)(before, log_density)
 

@@ -1,6 +1,7 @@
 """The shape of the package: which module may import which, and what importing it does to a process."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -56,3 +57,47 @@ assert not jax.config.jax_enable_x64, "importing streamgp switches float64 on fo
 """
     result = run_python(code, ROOT, ROOT / "src")
     assert result.returncode == 0, result.stderr
+
+
+SOURCE = ROOT / "src" / "streamgp"
+# What words a kind of target, or reads it from a file, and the estimator of each kind.
+NAMES_TASKS = ("stream/tasks.py", "models/", "data/", "app/", "estimators/classifier.py", "estimators/counts.py")
+NAMES_TASKS += ("estimators/ordinal.py", "likelihoods/from_targets.py")
+# Optimisation and regret are of ensembles, which they build themselves.
+BUILDS_ENSEMBLES = ("bandits/", "regret/")
+
+
+def lines_with(pattern: str, *but: str) -> list[str]:
+    """Return the lines of the package that hold a pattern, outside the paths that begin with one of `but`."""
+    found = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE).as_posix()
+        if not name.startswith(but):
+            rows = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+            found += [f"{name}:{i}: {row.strip()}" for i, row in rows if re.search(pattern, row)]
+    return found
+
+
+def test_no_family_is_named_outside_its_package():
+    families = "gaussian|generalised|multikernel|sparse"
+    assert not lines_with(rf"streamgp\.models\.({families})", "models/", "stream/tasks.py", *BUILDS_ENSEMBLES)
+    assert not lines_with(rf"[\"']({families})[\"']", "models/")
+
+
+def test_no_task_is_named_outside_what_words_it():
+    assert not lines_with(r"[\"'](regression|classification|ordinal)[\"']", *NAMES_TASKS)
+    assert not lines_with(r"task\b.*[\"']count[\"']", *NAMES_TASKS)
+
+
+def test_float64_has_one_door():
+    assert not lines_with(r"enable_x64|jax_enable_x64", "precision.py", "checkpoint/encoding.py")
+
+
+def test_files_are_short_and_the_root_has_few():
+    long = {
+        path.relative_to(ROOT).as_posix(): count
+        for path in (ROOT / "src").rglob("*.py")
+        if (count := len(path.read_text(encoding="utf-8").splitlines())) > 350
+    }
+    assert not long
+    assert len(list(SOURCE.glob("*.py"))) <= 6

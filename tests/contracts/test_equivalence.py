@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 from oracles.ensemble_loop import Weights, e_doebe_matrix, joint_log_density, weigh
 from oracles.loop_filter import Run, loop_filter
-from streamgp.bases import FAMILIES, UserFunction
+from streamgp.bases import BASES, UserFunction
 from streamgp.checkpoint import load, save
 from streamgp.filters.dynamics import parse
 from streamgp.models.expert import Expert
@@ -27,7 +27,7 @@ ROWS = 1100
 SOME = 135  # enough for a row at a time, which takes long: experts are shut down, blocks of 64 rows begin and end
 PRIOR_VAR, NOISE_VAR = 1.3, 0.05
 DYNAMICS = {"static": (1.0, 0.0), "walk 0.001": (1.0, 1e-3), "revert 0.99": (0.99, 1.0 - 0.99**2)}
-NUM_BASES = len(FAMILIES) + 1
+NUM_BASES = len(BASES) + 1
 K = NUM_BASES * len(DYNAMICS)
 Q = np.random.default_rng(9).dirichlet(np.full(K, 0.3), K).T
 ORACLES: dict[str, dict[str, Any]] = {
@@ -96,7 +96,7 @@ def model(kind: str) -> Ensemble:
     warm_up, y = rows.X[rows.mask][:50], rows.y[rows.mask][:50]
     key = jax.random.key(0)
     settings = {"num_features": 9, "start": 0.7, "key": key, "y": y}
-    bases = [cls.from_data(warm_up, **settings).precomputed() for cls in FAMILIES.values()]
+    bases = [cls.from_data(warm_up, **settings).precomputed() for cls in BASES.values()]
     bases.append(UserFunction(jnp.sin, 2))
     experts = [
         Expert(basis, jnp.asarray(PRIOR_VAR), jnp.asarray(NOISE_VAR), parse(name))

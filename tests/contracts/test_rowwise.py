@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from test_equivalence import ORACLES, ROWS, SOME, beliefs, close, model, oracle, stream, weighed
 
 from streamgp import StreamingGPRegressor
-from streamgp.bases import FAMILIES, UserFunction
+from streamgp.bases import BASES, UserFunction
 from streamgp.filters.dynamics import parse
 from streamgp.filters.engine.rowfilter import PENDING
 from streamgp.models.expert import Expert
@@ -158,8 +158,7 @@ def test_groups_of_equal_shape_keep_their_places_in_the_stack():
     X, y = rng.normal(size=(70, 2)), rng.normal(size=(70, 1))
     build = {"num_features": 4, "start": 1.0}
     bases = [
-        FAMILIES[name].from_data(X, key=jax.random.key(i), **build)
-        for i, name in enumerate(["fourier", "hilbert"] * 2)
+        BASES[name].from_data(X, key=jax.random.key(i), **build) for i, name in enumerate(["fourier", "hilbert"] * 2)
     ]
     bases += [UserFunction(lambda x: jnp.concatenate([x, x**2], axis=1), 2)]
     experts = [

@@ -14,14 +14,14 @@ from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blockfilter import update_blocks
 from streamgp.filters.engine.rowfilter import RowFilter
 from streamgp.filters.guard import Guard
-from streamgp.filters.kalman import Noise, prior_state, update_block
+from streamgp.filters.kalman import ExpertVariances, prior_state, update_block
 from streamgp.models.gaussian.delayed_feedback import drop_non_finite, fill_missing_density
 
 pytestmark = pytest.mark.slow
 
 N, F = 60, 5
 DYNAMICS = Dynamics(np.array([[1.0, 1.0, 0.99]]), np.array([[0.0, 0.01, 1.0 - 0.99**2]]))
-NOISE = Noise(np.full((1, 3), 2.0), np.full((1, 3), 0.01))
+NOISE = ExpertVariances(np.full((1, 3), 2.0), np.full((1, 3), 0.01))
 
 
 def glitchy(E: int = 1):
@@ -123,11 +123,11 @@ def test_the_row_filter_and_the_compiled_one_are_the_same():
         np.testing.assert_allclose(ahead.loc[0, :, 0], loc[:, i, 0], rtol=1e-7, atol=1e-9)
         np.testing.assert_allclose(ahead.var[0], var[:, i], rtol=1e-7)
         np.testing.assert_array_equal(rows.learn(ahead, y[i])[0], found[:, i])
-    np.testing.assert_allclose(rows.settle().cov, state.cov, rtol=1e-7, atol=1e-11)
+    np.testing.assert_allclose(rows.flush().cov, state.cov, rtol=1e-7, atol=1e-11)
     arrays = [jnp.asarray(a) for a in (Phi, Phi @ Phi.T, y, np.ones(N, bool), np.arange(1.0, N + 1))]
     for r in range(3):
         dynamics = Dynamics(jnp.asarray(DYNAMICS.decay[0, r]), jnp.asarray(DYNAMICS.diffusion[0, r]))
-        noise = Noise(jnp.asarray(2.0), jnp.asarray(0.01))
+        noise = ExpertVariances(jnp.asarray(2.0), jnp.asarray(0.01))
         new, told = update_block(prior_state(F, 1, noise.prior_var, guarded=True), *arrays, dynamics, noise)
         np.testing.assert_array_equal(told.is_outlier, found[r])
         np.testing.assert_allclose(told.loc, loc[r], rtol=1e-7, atol=1e-9)

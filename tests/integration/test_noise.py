@@ -182,7 +182,7 @@ def test_errors_of_zero_for_ever_leave_a_variance():
     state, nothing, one = kinds.init(1, 1), np.zeros((1, 1)), np.ones((1, 1))
     for _ in range(5_000):
         state = kinds.update(state, nothing, one, np.ones(()))
-    _, var, dof = kinds.ahead(NoiseState(*(a[None] for a in state)), nothing[None], one[None], np.ones(1))
+    _, var, dof = kinds.predict(NoiseState(*(a[None] for a in state)), nothing[None], one[None], np.ones(1))
     assert (np.asarray(var) > 1e-13).all()
     assert (np.asarray(var) < 1e-11).all()
     np.testing.assert_allclose(dof, [[5.0, 10.0]])
@@ -193,7 +193,7 @@ def test_the_share_of_an_error_that_is_left_fades_with_time():
     state = kinds.update(kinds.init(1, 1), np.full((1, 1), 2.0), np.ones((1, 1)), np.ones(()))
     gaps = np.array([0.0, 1.0, 3.0])
     states = NoiseState(*(np.stack([a] * 3) for a in state))
-    loc, _, _ = kinds.ahead(states, np.full((3, 1, 1), 10.0), np.ones((3, 1, 1)), gaps)
+    loc, _, _ = kinds.predict(states, np.full((3, 1, 1), 10.0), np.ones((3, 1, 1)), gaps)
     np.testing.assert_allclose(loc[:, 0, 0], 10.0 + 2.0 * 0.5**gaps)
     np.testing.assert_allclose(loc[:, 1, 0], 10.0)
 

@@ -19,7 +19,7 @@ SHARES = [np.eye(6)[3], np.array([0.05, 0.1, 0.25, 0.4, 0.12, 0.08]), RNG.dirich
 
 def by_words(v, u):
     """G(u) within the edges, from SciPy."""
-    return sum(share * stats.norm.cdf(stats.norm.ppf(u) / s) for share, s in zip(v, r.SPREADS, strict=True))
+    return sum(share * stats.norm.cdf(stats.norm.ppf(u) / s) for share, s in zip(v, r.STD_FACTORS, strict=True))
 
 
 @pytest.mark.parametrize("v", SHARES)
@@ -86,7 +86,7 @@ def test_density_quantiles_scores_and_spread_are_of_the_recalibrated_distributio
 def test_the_shares_are_found():
     """Levels drawn from a map are levels at which it puts as much."""
     rng = np.random.default_rng(1)
-    z = rng.choice(r.SPREADS, size=4_000, p=SHARES[1]) * rng.normal(size=4_000)
+    z = rng.choice(r.STD_FACTORS, size=4_000, p=SHARES[1]) * rng.normal(size=4_000)
     counts, told = r.start(1), []
     for u in stats.norm.cdf(z):
         told.append(float(r.below(r.shares(counts), np.array([u]))[0]))

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from streamgp.app.cli import app
 from streamgp.app.outputs import RunError
-from streamgp.bases import FAMILIES
+from streamgp.bases import BASES
 from streamgp.fitting.laplace_evidence import LaplaceFit, laplace_log_evidence
 from streamgp.likelihoods import Logistic
 from streamgp_papers import catalogue, classification, classification_baselines
@@ -117,7 +117,7 @@ def test_draws_surround_the_optimum_as_wide_as_the_evidence_says():
 
 
 def test_the_centres_of_a_network_are_perturbed():
-    basis = FAMILIES["rbf-optimised"].from_data(X, num_features=12, start=1.0, key=jax.random.key(0))
+    basis = BASES["rbf-optimised"].from_data(X, num_features=12, start=1.0, key=jax.random.key(0))
     fit = LaplaceFit(basis, 1.0, Logistic(jnp.asarray(0.0)), 0.0, 0.0, 1.0, 0)
     rows, labels = jnp.asarray(X), jnp.asarray(Y)
     draws = LOGISTIC.draws(fit, basis, tuple(basis.trainable), rows, labels, 2, jax.random.key(1))

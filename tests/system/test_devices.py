@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from spread_stream import CHUNK, CHUNKS, DYNAMICS, learn, model, rows
+from sharded_stream import CHUNK, CHUNKS, DYNAMICS, learn, model, rows
 from streamgp import StreamingGPRegressor
 from streamgp.bases import Linear
 from streamgp.checkpoint import load
@@ -68,7 +68,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     directories, processes = {}, {}
     for kind, (devices, arguments) in kinds.items():
         directories[kind] = tmp_path_factory.mktemp("run")
-        command = [sys.executable, "-W", "error", str(TESTS / "spread_stream.py"), str(directories[kind]), *arguments]
+        command = [
+            sys.executable,
+            "-W",
+            "error",
+            str(TESTS / "sharded_stream.py"),
+            str(directories[kind]),
+            *arguments,
+        ]
         flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
         environment = os.environ | {"XLA_FLAGS": flags}
         processes[kind] = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
@@ -96,17 +103,17 @@ def test_a_checkpoint_knows_nothing_of_devices(kind, runs, want):
 
 
 def test_one_device_is_the_same_path(want):
-    close(learn(model(), started().spread(jax.devices()[:1])), want)
+    close(learn(model(), started().shard(jax.devices()[:1])), want)
 
 
 def test_no_devices_are_refused():
     with pytest.raises(ValueError, match="expected at least one device, got none"):
-        started().spread([])
+        started().shard([])
 
 
-def test_inside_a_transformation_a_spread_state_is_gathered(want):
+def test_inside_a_transformation_a_sharded_state_is_gathered(want):
     X, y, mask, times = (jnp.asarray(a[:CHUNK]) for a in rows())
-    spread = started().spread(jax.devices()[:1])
+    spread = started().shard(jax.devices()[:1])
     ens = model()
     state, info = jax.jit(lambda state, *rows: ens.update(state, *rows))(spread, X, y, mask, times)
     assert type(state.filters[0]) is FilterState
@@ -134,7 +141,7 @@ def test_experts_side_by_side_as_on_a_gpu_give_the_numbers_of_one_after_the_othe
 @pytest.mark.parametrize(("sizes", "devices", "most"), [((1, 1, 1, 1), 2, 2), ((5, 3, 4), 4, 3), ((1,), 3, 1)])
 def test_every_device_gets_its_share(sizes, devices, most):
     taken = np.zeros(devices, int)
-    for places, G in zip(sharding._places([(G, 2, 4, 4) for G in sizes], devices), sizes, strict=True):
+    for places, G in zip(sharding._assign_slots([(G, 2, 4, 4) for G in sizes], devices), sizes, strict=True):
         slots = -(-G // devices)  # of each device
         assert len(set(places)) == G
         np.add.at(taken, np.asarray(places) // slots, 1)
@@ -151,9 +158,9 @@ def test_an_expert_without_weight_learns_all_the_same_if_it_may_get_some():
     late = ensemble(experts, markov(Q), num_outputs=2, log_prior=np.array([0.0, -np.inf, -np.inf]))
     want, _ = ens.update(ens.init(jax.random.key(0)), X, y)
     state = late.init(jax.random.key(0))
-    for start in (state, state.spread(jax.devices()[:1])):
+    for start in (state, state.shard(jax.devices()[:1])):
         got, _ = late.update(start, X, y)
-        np.testing.assert_allclose(got.gathered().filters[0].mean, want.filters[0].mean, rtol=1e-9)
+        np.testing.assert_allclose(got.unsharded().filters[0].mean, want.filters[0].mean, rtol=1e-9)
 
 
 def test_a_regressor_goes_on_with_its_experts_on_other_devices(tmp_path):
@@ -164,7 +171,7 @@ def test_a_regressor_goes_on_with_its_experts_on_other_devices(tmp_path):
     there = deepcopy(here)
     regressors = [there, here]
     state = there._learner.state
-    there._learner.state = replace(state, model_state=state.model_state.spread(jax.devices()[:1]))
+    there._learner.state = replace(state, model_state=state.model_state.shard(jax.devices()[:1]))
     for each in regressors:
         each.partial_fit(X[50:100], y[50:100])
     assert not isinstance(there._learner.state.model_state.filters[0], FilterState)

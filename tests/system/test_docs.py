@@ -7,7 +7,9 @@ from unittest.mock import patch
 
 import pytest
 
-from streamgp.bases import FAMILIES
+from streamgp.bases import BASES
+from streamgp.models import families
+from streamgp.models.presets import PRESETS
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +43,8 @@ def test_blocks_run(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file = tmp_path / document.with_suffix(".py").name
     file.write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    with patch.dict(FAMILIES):  # "add a basis" registers one
+    monkeypatch.setattr(families, "FAMILIES", families.FAMILIES)  # what is registered there ends with the test
+    with patch.dict(BASES), patch.dict(PRESETS):
         names = runpy.run_path(str(file))
         for name, value in names.items():
             if name.startswith("test_"):

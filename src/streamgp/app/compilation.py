@@ -8,7 +8,7 @@ import jax
 
 
 def cache_directory() -> Path:
-    """Where compiled programs are kept: under $XDG_CACHE_HOME, or ~/.cache."""
+    """Return where compiled programs are kept: under $XDG_CACHE_HOME, or ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "streamgp" / "compiled"
 

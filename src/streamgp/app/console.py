@@ -9,7 +9,7 @@ import typer
 
 @contextmanager
 def sentences() -> Iterator[None]:
-    """Errors that are the user's to mend become one sentence and a non-zero exit; those of the program do not."""
+    """Turn errors that are the user's to mend into one sentence and a non-zero exit; those of the program pass."""
     from streamgp.app.outputs import RunError
     from streamgp.checkpoint import CheckpointError
     from streamgp.data import DataError
@@ -31,5 +31,5 @@ def fail(message: str, code: int = 1) -> NoReturn:
 
 
 def names(text: str | None) -> list[str] | None:
-    """The names in a list with commas."""
+    """Return the names in a list with commas."""
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]

@@ -26,7 +26,7 @@ class Fingerprint:
 
     @property
     def digest(self) -> str:
-        """Of the rows so far."""
+        """Return the hash of the rows so far."""
         return self._hash.hexdigest()
 
 

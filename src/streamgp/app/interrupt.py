@@ -11,7 +11,7 @@ _IMPORTS = "<frozen importlib."  # where the frames of an import come from
 
 
 def end_imports_at_once() -> None:
-    """From now on Ctrl-C ends the process where modules are being imported, and is as ever elsewhere.
+    """Let Ctrl-C end the process where modules are being imported, from now on; elsewhere it is as ever.
 
     Half an import cannot be undone, and some packages report the exception and go on without it.
     """
@@ -61,7 +61,7 @@ class Interrupt:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """A body that may be left at any moment, such as waiting for the next rows of a live stream."""
+        """Allow a body to be left at any moment, such as waiting for the next rows of a live stream."""
         self._waiting = True
         try:
             self.check()

@@ -103,7 +103,7 @@ class LiveRun:
         self.skipped_rows = self.reader.skipped_rows  # those after the last good row too
 
     def _chunks(self) -> Iterator[Chunk]:
-        """Chunks that are learnt in one go, cut at the same rows wherever an earlier run may have stopped."""
+        """Yield chunks that are learnt in one go, cut at the same rows wherever an earlier run may have stopped."""
         while True:
             at, warmup = self.metrics.rows, self.learner.warmup
             since = at - warmup if at >= warmup else at
@@ -142,12 +142,12 @@ class LiveRun:
             self.clock.stream += perf_counter() - began
 
     def _fitting(self, bar: Bar, done: int, todo: int) -> None:
-        """Between two fits of the warm-up, which take long; the learner forgets a stretch that ends in an error."""
+        """Check for a signal between two fits of the warm-up; the learner forgets a batch that ends in an error."""
         self.interrupt.check()
         bar.at(self._progress(), f"warm-up: fitting experts, {done} of {todo}")
 
     def _check_targets(self) -> None:
-        """After the warm-up a target must have moved, or its scale is unknown: only noise that adapts finds it."""
+        """Check that a target has moved in the warm-up, or its scale is unknown: only noise that adapts finds it."""
         if self.learner.warm and not parse_noise(self.learner.spec.noise).adapt:
             for name, value in zip(self.settings.targets, self.learner.constant_targets, strict=True):
                 if value is not None:
@@ -159,7 +159,7 @@ class LiveRun:
                     )
 
     def _progress(self) -> float:
-        """How far the stream has come, in the units of the bar's total."""
+        """Return how far the stream has come, in the units of the bar's total."""
         if self.settings.max_rows or self.reader.total_rows is not None:
             return self.next_row
         return self.reader.bytes_read or self.metrics.rows
@@ -216,7 +216,7 @@ class LiveRun:
 
 
 def _by_target(schema: Schema, scores: dict[str, Any]) -> dict[str, Any]:
-    """The scores of every target of numbers or counts, by its name."""
+    """Return the scores of every target of numbers or counts, by its name."""
     if schema.labels is not None:
         return {}
     own = ("nmse", "rmse", "mae", "unflagged", "crps", "coverage", "naive")

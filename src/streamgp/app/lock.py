@@ -49,7 +49,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 def _hold(path: Path) -> int:
-    """The descriptor of the file, locked, with the number of this process in it."""
+    """Return the descriptor of the file, locked, with the number of this process in it."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:

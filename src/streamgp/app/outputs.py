@@ -57,7 +57,7 @@ def _put_in_place(aside: Path, path: Path) -> None:
 
 
 def encode_json(content: Any) -> str:
-    """Indented JSON with a line break at its end; a number that is not finite becomes null."""
+    """Return indented JSON with a line break at its end; a number that is not finite becomes null."""
     plain = json.loads(json.dumps(content), parse_constant=lambda _: None)
     return json.dumps(plain, indent=2) + "\n"
 
@@ -68,7 +68,7 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def keep_weights(number: np.ndarray) -> np.ndarray:
-    """Whether the weights of a row are kept, by its number among the scored rows, counted from 0.
+    """Return whether the weights of a row are kept, by its number among the scored rows, counted from 0.
 
     Hundreds of experts would fill a disk: of the first 10,000 rows all are kept, then every 10th up to 100,000, every
     100th up to a million, and so on. The number alone decides, so that any chunks, and a resumed run, keep the same.
@@ -78,7 +78,7 @@ def keep_weights(number: np.ndarray) -> np.ndarray:
 
 
 def _series(name: str, column: np.ndarray) -> pl.Series:
-    """A column of a part; one of names is text even where all are missing."""
+    """Return a column of a part; one of names is text even where all are missing."""
     if column.dtype == object:
         return pl.Series(name, column.tolist(), dtype=pl.String)
     return pl.Series(name, column)
@@ -109,22 +109,22 @@ class RunDirectory:
 
     @property
     def has_checkpoint(self) -> bool:
-        """Whether there is a checkpoint to go on from; a run may have ended before its first was complete."""
+        """Return whether there is a checkpoint to go on from; a run may have ended before its first was complete."""
         return (self.checkpoint / checkpoint.MANIFEST).exists()
 
     @property
     def holds_results(self) -> bool:
-        """Whether a run has finished here, and none has begun since."""
+        """Return whether a run has finished here, and none has begun since."""
         return (self.directory / "predictions.parquet").exists() and not self._parts.exists()
 
     @property
     def holds_a_run(self) -> bool:
-        """Whether the directory has results of an earlier run."""
+        """Return whether the directory has results of an earlier run."""
         files = (self.directory / "predictions.parquet", self.checkpoint)
         return any(path.exists() for path in files) or any(self._parts.glob("*.parquet"))
 
     def start(self) -> None:
-        """An empty directory for a new run; results of an earlier one are removed."""
+        """Empty the directory for a new run; results of an earlier one are removed."""
         with self._writing():
             self._parts.mkdir(parents=True, exist_ok=True)
             # Renamed first: half a checkpoint would look like a damaged one.
@@ -157,7 +157,7 @@ class RunDirectory:
         self.position = self._began = position
 
     def _reopen(self) -> None:
-        """After a finished run: its whole tables are the first parts of the next, and stay until that ends."""
+        """Take the whole tables of a finished run as the first parts of the next; they stay until that ends."""
         aside = self.directory / ".parts.new"
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir()

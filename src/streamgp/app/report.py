@@ -7,8 +7,9 @@ from typing import Any
 import streamgp
 from streamgp.app import territory, weighing, wording
 from streamgp.app.outputs import RULE, WEIGHTS_KEPT, write_aside
-from streamgp.app.pages import labels, numbers
+from streamgp.app.pages import classification, regression
 from streamgp.app.pages.stream import mean_weights, must_exist, scan, span_of
+from streamgp.app.palette import PALETTE
 from streamgp.filters.noise import CONSTANT
 
 _RUN = ("model", "data", "rows", "warmup", "scored_rows", "seconds", "rows_per_second", "experts", "naive")
@@ -39,7 +40,7 @@ def write_report(directory: Path) -> Path:
     except ImportError as error:
         raise ImportError('The report needs matplotlib and jinja2: pip install "streamgp[plots]".') from error
     metrics = _read_metrics(directory / "metrics.json")
-    page_of = labels if metrics["task"] in labels.SCORES else numbers
+    page_of = classification if metrics["task"] in classification.SCORES else regression
     columns, optional = page_of.columns(metrics)
     predictions = scan(directory / "predictions.parquet", columns, optional=("time", *optional))
     span = figures.Rows(*span_of(predictions, metrics["warmup"]))
@@ -53,7 +54,7 @@ def write_report(directory: Path) -> Path:
         page_of.TEMPLATE,
         m=metrics,
         version=streamgp.__version__,
-        palette=figures.PALETTE,
+        palette=PALETTE,
         headline=wording.headline(metrics),
         rivals=wording.rivals(metrics),
         last_value=wording.last_value(metrics),
@@ -69,7 +70,7 @@ def write_report(directory: Path) -> Path:
 
 
 def _read_metrics(path: Path) -> dict[str, Any]:
-    """The run's metrics, with every non-finite number as None and the optional keys filled in."""
+    """Return the run's metrics, with every non-finite number as None and the optional keys filled in."""
     must_exist(path)
     try:
         raw = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda _: None)
@@ -77,7 +78,7 @@ def _read_metrics(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: expected the JSON of a run, but {error}; use `streamgp run` again.") from error
     experts = raw.get("experts") if isinstance(raw, dict) else None
     task = raw.get("task", "regression") if isinstance(raw, dict) else "regression"
-    wanted = [(raw, (*_RUN, *(labels.SCORES | numbers.SCORES)[task]))] + [
+    wanted = [(raw, (*_RUN, *(classification.SCORES | regression.SCORES)[task]))] + [
         (expert, _EXPERT) for expert in experts or []
     ]
     missing = [key for entry, keys in wanted for key in keys if not (isinstance(entry, dict) and key in entry)]

@@ -68,7 +68,7 @@ def _run(settings: RunSettings, directory: RunDirectory | None) -> Outcome:
 
 
 def _open(settings: RunSettings, stored: dict[str, Any] | None = None) -> RowReader:
-    """The rows from the first one on: those of before are compared with what the run has learnt."""
+    """Open the rows from the first one on: those of before are compared with what the run has learnt."""
     most = settings.max_rows
     return open_rows(
         settings.data,
@@ -102,7 +102,7 @@ def _for_task(settings: RunSettings, task: str) -> RunSettings:
 
 
 def _warmup_for(settings: RunSettings) -> int:
-    """`default_warmup` of the file's rows; those of standard input are not known beforehand."""
+    """Return `default_warmup` of the file's rows; those of standard input are not known beforehand."""
     if settings.data == "-":
         return DEFAULT_WARMUP
     peek = replace(
@@ -125,7 +125,7 @@ def _load(directory: RunDirectory) -> dict[str, Any]:
 
 
 def _checked(settings: RunSettings, tree: dict[str, Any]) -> RunSettings:
-    """The options for the task of a stored run, if they are the same as then."""
+    """Return the settings for the task of a stored run, if they are the same as then."""
     settings = _for_task(settings, Schema.from_json(tree["schema"]).task)
     given = settings.config
     # An option that is younger than the checkpoint had its default then.

@@ -99,7 +99,7 @@ def _number_table(metrics: dict[str, Any], task: str) -> Table:
 
 
 def _label_table(metrics: dict[str, Any], task: str) -> Table:
-    """The scores of labels or grades; a rival has those that make sense of it."""
+    """Return the scores of labels or grades; a rival has those that make sense of it."""
     table = Table(box=box.SIMPLE, title=metrics["data"], title_justify="left", collapse_padding=True)
     columns = _LABEL_SCORES[task]
     for name in ("", *columns.values()):

@@ -30,7 +30,7 @@ _METRICS = {
 
 
 def new_metrics(schema: Schema, warmup: int, horizon: int) -> Metrics:
-    """The scores of a stream whose columns are those of `schema`, before its first row."""
+    """Return the scores of a stream whose columns are those of `schema`, before its first row."""
     if schema.labels is not None:
         kind = OrdinalMetrics if schema.labels.ordered else ClassificationMetrics
         return kind(schema.labels.names, warmup, horizon)
@@ -40,7 +40,7 @@ def new_metrics(schema: Schema, warmup: int, horizon: int) -> Metrics:
 
 
 def new_bands(schema: Schema, level: float | None, warmup: int, horizon: int) -> Conformal | None:
-    """Conformal bands of this level, if there is one, before the first row.
+    """Return conformal bands of this level, if there is one, before the first row.
 
     Raises
     ------
@@ -55,12 +55,12 @@ def new_bands(schema: Schema, level: float | None, warmup: int, horizon: int) ->
 
 
 def restored_metrics(task: str, tree: Mapping[str, Any]) -> Metrics:
-    """The scores that a checkpoint holds."""
+    """Return the scores that a checkpoint holds."""
     return _METRICS[task].from_tree(tree)
 
 
 def columns(part: ScoredRows, targets: Sequence[str], labels: ClassNames | None = None) -> dict[str, np.ndarray]:
-    """The columns of ``predictions.parquet`` that are about targets and their predictions."""
+    """Return the columns of ``predictions.parquet`` that are about targets and their predictions."""
     scores = part.scores
     if labels is None:
         assert isinstance(scores, RegressionScores | CountScores)
@@ -106,7 +106,7 @@ def _of_numbers(
 
 
 def notes(schema: Schema, metrics: Metrics) -> list[str]:
-    """What the user should know of the task."""
+    """Return what the user should know of the task."""
     said = [schema.note] if schema.note else []
     if isinstance(metrics, ClassificationMetrics) and schema.labels is not None:
         new = metrics.classes[schema.labels.first :]

@@ -8,7 +8,7 @@ from streamgp.app import wording
 
 
 def render(template: str, **content: object) -> bytes:
-    """A page from its template."""
+    """Render a page from its template."""
     page = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: (files("streamgp.app") / "templates" / name).read_text("utf-8")),
         autoescape=True,

@@ -10,7 +10,7 @@ LISTED = 12  # models in the table before the fold
 
 
 def local_models(maps: Any, metrics: dict[str, Any]) -> dict[str, Any]:
-    """The table of local models and the map of their inducing inputs; both empty for any other model.
+    """Return the table of local models and the map of their inducing inputs; both empty for any other model.
 
     Parameters
     ----------
@@ -37,6 +37,6 @@ def local_models(maps: Any, metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def _place(centre: list[float], names: list[str]) -> str:
-    """The middle of the inputs that a model has learnt; of many inputs the first three."""
+    """Return the middle of the inputs that a model has learnt; of many inputs the first three."""
     shown = [f"{name} {wording.number(value)}" for name, value in zip(names, centre, strict=False)]
     return ", ".join(shown[:3]) + (", ..." if len(shown) > 3 else "")

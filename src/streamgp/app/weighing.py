@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from streamgp.app.outputs import RULE
+from streamgp.app.palette import EXPERTS_SHOWN
 
 SHARED = ("basis", "dynamics", "noise")  # what many experts are added up by
 MATTERS = 0.001  # experts of a smaller mean weight are left out of the table, but for the first ones
@@ -21,7 +22,7 @@ class Member(NamedTuple):
 
 
 def experts(figures: Any, bins: pl.DataFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
-    """The table of experts and the charts of their weights: one by expert, or where they are many by what they share.
+    """Return the table of experts and the charts of their weights: by expert, or if many by what they share.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ def experts(figures: Any, bins: pl.DataFrame, metrics: dict[str, Any], span: Any
         "first": ordered[:FIRST],
         "folded": ordered[FIRST:],
         "left_out": 0,
-        "by_expert": len(table) <= figures.EXPERTS_SHOWN or bool(metrics["models"]),
+        "by_expert": len(table) <= EXPERTS_SHOWN or bool(metrics["models"]),
         "kinds": {what: list(dict.fromkeys(e[what] for e in table)) for what in SHARED},
         "weight_charts": [],
         "matters": MATTERS,
@@ -54,7 +55,7 @@ def experts(figures: Any, bins: pl.DataFrame, metrics: dict[str, Any], span: Any
     if context["by_expert"] and len(table) > 1:
         ranked = sorted(table, key=lambda e: -e["mean"])
         for i, expert in enumerate(ranked):
-            expert["colour"] = f"expert{i}" if i < figures.EXPERTS_SHOWN else "others"
+            expert["colour"] = f"expert{i}" if i < EXPERTS_SHOWN else "others"
         members = [Member(e["name"], [e["name"]], e["weight"] or 0.0) for e in ranked]
         context["weight_charts"] = [_chart(figures, bins, members, "experts", span)]
     elif not context["by_expert"]:
@@ -67,7 +68,7 @@ def experts(figures: Any, bins: pl.DataFrame, metrics: dict[str, Any], span: Any
 
 
 def rules(figures: Any, bins: pl.DataFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
-    """The chart of how much each weight rule counted; none where a single one weighed the experts."""
+    """Return the chart of how much each weight rule counted; none where a single one weighed the experts."""
     if not metrics["rules"] or not len(bins):
         return {"rules_chart": None}
     members = [Member(rule["name"], [RULE + rule["name"]], rule["weight"]) for rule in metrics["rules"]]
@@ -80,7 +81,7 @@ def _group(table: list[dict[str, Any]], what: str, kind: str) -> Member:
 
 
 def _means(bins: pl.DataFrame) -> dict[str, float]:
-    """Mean of every column over the rows that the bins stand for."""
+    """Return the mean of every column over the rows that the bins stand for."""
     rows = bins["rows"].to_numpy()
     return {name: float(bins[name].to_numpy() @ rows) / int(rows.sum()) for name in bins.columns}
 
@@ -88,10 +89,10 @@ def _means(bins: pl.DataFrame) -> dict[str, float]:
 def _chart(
     figures: Any, bins: pl.DataFrame, members: Sequence[Member], of: str, span: Any, height: int = 270
 ) -> dict[str, Any]:
-    """Areas in the order of the members; where there are too many, those of least mean add up to a grey one."""
+    """Draw areas in the order of the members; where there are too many, those of least mean share a grey one."""
     areas = bins.select("row", "rows", *(pl.sum_horizontal(m.columns).alias(m.name) for m in members))
     means = _means(areas)
-    largest = sorted((m.name for m in members), key=lambda name: -means[name])[: figures.EXPERTS_SHOWN]
+    largest = sorted((m.name for m in members), key=lambda name: -means[name])[:EXPERTS_SHOWN]
     legend = [
         {"name": m.name, "colour": f"expert{i}", "mean": means[m.name], "weight": m.weight}
         for i, m in enumerate(m for m in members if m.name in largest)

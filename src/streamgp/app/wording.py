@@ -6,7 +6,7 @@ from typing import Any
 
 
 def headline(metrics: dict[str, Any]) -> str:
-    """The result in one or two sentences that need no statistics."""
+    """Return the result in one or two sentences that need no statistics."""
     if not metrics["scored_rows"]:
         rows = plural(metrics["rows"], "row")
         return f"Nothing to score yet: {rows} came, and the warm-up takes {metrics['warmup']:,}."
@@ -38,7 +38,7 @@ def headline(metrics: dict[str, Any]) -> str:
 
 
 def _without_flagged(metrics: dict[str, Any]) -> str:
-    """What the first score is without the rows that were set aside; nothing where that says the same."""
+    """Return what the first score is without the rows that were set aside; nothing where that says the same."""
     others = _unflagged(metrics)
     if others is None:
         return ""
@@ -47,7 +47,7 @@ def _without_flagged(metrics: dict[str, Any]) -> str:
 
 
 def _unflagged(metrics: dict[str, Any]) -> dict[str, Any] | None:
-    """The scores of the rows that were not set aside, where the others decide those of all rows."""
+    """Return the scores of the rows that were not set aside, where the others decide those of all rows."""
     others = metrics.get("unflagged")
     if not others or others["nmse"] is None or metrics["nmse"] is None or metrics["nmse"] < 1.1 * others["nmse"]:
         return None
@@ -55,7 +55,7 @@ def _unflagged(metrics: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:
-    """A verdict on each naive rival that could be scored; none on a target that never changed."""
+    """Return a verdict on each naive rival that could be scored; none on a target that never changed."""
     if metrics.get("task") in ("classification", "ordinal"):
         return _label_rivals(metrics)
     if metrics["nmse"] is None:
@@ -94,7 +94,7 @@ def rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _label_rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:
-    """Verdicts on the last label again and on the frequencies: which are right more often, and whose odds are better.
+    """Return verdicts on the last label again and on the frequencies: who is right more often, whose odds are better.
 
     Of grades the first is judged by how far off it is, and the second by the whole distribution.
     """
@@ -132,7 +132,7 @@ FEW = 100  # rows that tell nothing yet
 
 
 def off_bands(coverage: dict[str, float | None], rows: int) -> list[dict[str, Any]]:
-    """The bands that hold clearly more or fewer targets than they promise; none, where all can be trusted.
+    """Return the bands that hold clearly more or fewer targets than they promise; none, where all can be trusted.
 
     Chance alone moves the shares of few rows; of many, a few points are too little to matter.
     """
@@ -148,7 +148,7 @@ def off_bands(coverage: dict[str, float | None], rows: int) -> list[dict[str, An
 
 
 def told_bands(off: list[dict[str, Any]]) -> str:
-    """Which bands are off, and which way."""
+    """Return which bands are off, and which way."""
     each = [
         f"the {band['level']}% band held {'only ' if band['narrow'] else ''}{share(band['held'])} of the targets and "
         f"is too {'narrow' if band['narrow'] else 'wide'}"
@@ -158,19 +158,19 @@ def told_bands(off: list[dict[str, Any]]) -> str:
 
 
 def last_value(metrics: dict[str, Any]) -> str:
-    """What persistence repeats."""
+    """Return what persistence repeats."""
     ahead = metrics.get("horizon") or 1
     return "the last value" if ahead == 1 else f"the value of {ahead:,} rows before"
 
 
 def _explained_of(scores: dict[str, Any]) -> str:
-    """Share of the variance of a further target that was explained."""
+    """Return the share of the variance of a further target that was explained."""
     nmse = scores["nmse"]
     return "nothing" if nmse is None or nmse >= 1 else _explained(nmse)
 
 
 def _explained(nmse: float) -> str:
-    """Share of variance explained, with as many decimals as keep it below 100%."""
+    """Return the share of variance explained, with as many decimals as keep it below 100%."""
     share = 100 * (1 - nmse)
     if share < 1:
         return "less than 1%"
@@ -179,7 +179,7 @@ def _explained(nmse: float) -> str:
 
 
 def number(value: float | int | None, digits: int = 4) -> str:
-    """A number with `digits` significant digits; a dash where there is none."""
+    """Return a number with `digits` significant digits; a dash where there is none."""
     if value is None:
         return "–"
     size = abs(value)
@@ -197,17 +197,17 @@ def number(value: float | int | None, digits: int = 4) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """A counted noun, ``1 row`` or ``1,000 rows``."""
+    """Return a counted noun, ``1 row`` or ``1,000 rows``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def share(value: float | int | None) -> str:
-    """A share as a percentage with one decimal; a dash where there is none."""
+    """Return a share as a percentage with one decimal; a dash where there is none."""
     return "–" if value is None else f"{100 * value:.1f}%"
 
 
 def clock(value: float) -> str:
-    """A time stamp as a date where it can only be seconds since 1970, else as the number it is."""
+    """Return a time stamp as a date where it can only be seconds since 1970, else as the number it is."""
     if 1e8 <= value < 1e10:
         return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M")
     return f"{value:g}"

@@ -22,7 +22,7 @@ from streamgp.bases.base import Basis
 from streamgp.filters.dynamics import parse
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
-from streamgp.numerics.batching import pieces
+from streamgp.numerics.batching import split_batches
 from streamgp.numerics.standardise import Standardiser
 from streamgp.precision import in_float64
 from streamgp.weights import share
@@ -112,7 +112,7 @@ class EnsembleSurrogate:
     @in_float64
     def _update(self, state: Any, scale: Standardiser, U: np.ndarray, y: np.ndarray, times: np.ndarray) -> Any:
         z = scale.transform(y[:, None])
-        for rows, size in pieces(len(y), _LEARN_SIZES):
+        for rows, size in split_batches(len(y), _LEARN_SIZES):
             mask = np.arange(size) < rows.stop - rows.start
             padded = [_pad(values[rows], size) for values in (_centre(U), z, times)]
             X, targets, when = (jnp.asarray(values) for values in padded)

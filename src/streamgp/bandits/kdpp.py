@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import solve_triangular
 
-from streamgp.numerics.pivoted_cholesky import check_all, check_range, greedy
+from streamgp.numerics.pivoted_cholesky import check_all, check_range, pivoted_cholesky
 
 
 class SwapChain:
@@ -89,7 +89,7 @@ def sample(
     check_range("steps", steps)
     check_range("jitter", jitter)
     tolerance = max(jitter, len(K) * float(np.finfo(np.float64).eps))
-    start = greedy(lambda i: K[:, i], np.diagonal(K), k, tolerance=tolerance, rng=rng).chosen
+    start = pivoted_cholesky(lambda i: K[:, i], np.diagonal(K), k, tolerance=tolerance, rng=rng).chosen
     outside = np.setdiff1d(np.arange(len(K)), start).tolist()
     if not len(start) or not outside:
         return np.sort(start)

@@ -19,7 +19,7 @@ from streamgp.bandits.regression import Hyperparameters, Posterior, gram
 from streamgp.bandits.space import Box, Candidates
 from streamgp.checkpoint.encoding import register
 from streamgp.kernels import SpectralKernel
-from streamgp.numerics.pivoted_cholesky import greedy
+from streamgp.numerics.pivoted_cholesky import pivoted_cholesky
 
 Rule = Literal["past", "domain", "grid", "random", "maximisers"]
 RULES = get_args(Rule)
@@ -132,7 +132,7 @@ def choose_past_inputs(
     def column(i: int) -> Float[np.ndarray, " n"]:
         return gram(kernel, hyper, locations, locations[i : i + 1])[:, 0]
 
-    return locations[greedy(column, diagonal, n, tolerance=_RANK, rng=rng).chosen]
+    return locations[pivoted_cholesky(column, diagonal, n, tolerance=_RANK, rng=rng).chosen]
 
 
 def choose_most_informative(
@@ -141,7 +141,7 @@ def choose_most_informative(
     """Choose n points, each the most informative given those before it and all observations; also return the nats."""
     column = _noisy_columns(points, posterior, noise_var)
     variances = np.square(posterior.at(points)[1])
-    found = greedy(column, variances + noise_var, min(n, len(points)), tolerance=0.0, rng=rng)
+    found = pivoted_cholesky(column, variances + noise_var, min(n, len(points)), tolerance=0.0, rng=rng)
     left = np.maximum(found.variances - noise_var, 0.0)
     return points[found.chosen], 0.5 * np.log1p(left / noise_var)
 

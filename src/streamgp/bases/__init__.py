@@ -1,18 +1,18 @@
 """Basis expansions phi(x): what an expert can be linear in."""
 
+from streamgp.bases.active_dims import ActiveDims
 from streamgp.bases.base import Basis
 from streamgp.bases.concatenation import Concatenation
 from streamgp.bases.explicit import Linear, Polynomial, UserFunction
 from streamgp.bases.fourier import Fourier, OptimisedFourier
 from streamgp.bases.hilbert import HilbertSpace, HilbertSpaceProduct
 from streamgp.bases.intercept import Intercept
-from streamgp.bases.leading import LeadingInputs
 from streamgp.bases.nystrom import Nystrom
 from streamgp.bases.radial import OptimisedRadialBasis, RadialBasis
 from streamgp.bases.spline import Spline
 from streamgp.bases.trees import Trees
 
-FAMILIES: dict[str, type[Basis]] = {
+BASES: dict[str, type[Basis]] = {
     "linear": Linear,
     "fourier": Fourier,
     "hilbert": HilbertSpace,
@@ -29,14 +29,14 @@ FAMILIES: dict[str, type[Basis]] = {
 """The bases that can be built from warm-up rows alone, by the names that users type."""
 
 __all__ = [
-    "FAMILIES",
+    "BASES",
+    "ActiveDims",
     "Basis",
     "Concatenation",
     "Fourier",
     "HilbertSpace",
     "HilbertSpaceProduct",
     "Intercept",
-    "LeadingInputs",
     "Linear",
     "Nystrom",
     "OptimisedFourier",

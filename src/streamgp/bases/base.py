@@ -31,16 +31,16 @@ class Basis(eqx.Module):
 
     @property
     def num_features(self) -> int:
-        """F, the length of phi(x)."""
+        """Return F, the length of phi(x)."""
         raise NotImplementedError
 
     @property
     def num_inputs(self) -> int:
-        """D, the length of x."""
+        """Return D, the length of x."""
         raise NotImplementedError
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
-        """The design matrix: one row phi(x)' for each row of `X`.
+        """Return the design matrix: one row phi(x)' for each row of `X`.
 
         In NumPy if both `X` and the hyperparameters are NumPy's, else in JAX. Hyperparameters with leading axes
         (a stack of bases) give a design matrix for each; a basis without hyperparameters gives a single one.
@@ -48,11 +48,11 @@ class Basis(eqx.Module):
         raise NotImplementedError
 
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
-        """True for rows outside the region that the basis was built for (nowhere, by default)."""
+        """Flag rows outside the region that the basis was built for (nowhere, by default)."""
         return namespace(X).zeros(X.shape[0], bool)
 
     def precomputed(self) -> "Basis":
-        """The same basis with what its hyperparameters alone decide worked out once, for use on a stream.
+        """Return the same basis with all that follows from its hyperparameters alone computed, for use on a stream.
 
         A fit returns such a basis. Its hyperparameters must not be replaced any more.
         """
@@ -79,11 +79,11 @@ class Basis(eqx.Module):
 
 
 def numpy_generator(key: Key[Array, ""]) -> np.random.Generator:
-    """A NumPy generator seeded by a JAX key, for the draws that are made once, when a basis is built."""
+    """Return a NumPy generator seeded by a JAX key, for draws that are made once, when a basis is built."""
     return np.random.default_rng(np.asarray(jax.random.key_data(key)))
 
 
 def input_ranges(X: Any) -> np.ndarray:
-    """Range (max - min) of each column of `X`; 1 for a constant column, which has no scale of its own."""
+    """Return the range (max - min) of each column of `X`; 1 for a constant column, which has no scale of its own."""
     ranges = np.ptp(X, axis=0)
     return np.where(ranges > 0, ranges, 1.0)

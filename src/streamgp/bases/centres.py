@@ -13,7 +13,7 @@ from streamgp.core import AnyArray, namespace
 
 
 def k_means(X: Any, num_centres: int, key: Key[Array, ""]) -> Float[Array, "f d"]:
-    """`num_centres` centres of the rows `X`, or one for each distinct row if those are fewer."""
+    """Find `num_centres` centres of the rows `X`, or one for each distinct row if those are fewer."""
     clusters = min(num_centres, len(np.unique(X, axis=0)))
     seed = int(numpy_generator(key).integers(2**32, dtype=np.uint32))
     with threadpool_limits(1, user_api="openmp"):  # sums over rows would be rounded as the threads cut them
@@ -23,7 +23,7 @@ def k_means(X: Any, num_centres: int, key: Key[Array, ""]) -> Float[Array, "f d"
 def bumps(
     X: Float[AnyArray, "*any n d"], centres: Float[AnyArray, "*stack f d"], lengthscale: Float[AnyArray, "*stack d"]
 ) -> Float[AnyArray, "*stack n f"]:
-    """exp(-sum_d ((x_d - c_jd) / l_d)^2 / 2) for each row x and centre c_j."""
+    """Compute exp(-sum_d ((x_d - c_jd) / l_d)^2 / 2) for each row x and centre c_j."""
     # Distances by one matrix product; about the mean centre, so that an offset costs no digits.
     middle, lengthscale = centres.mean(-2)[..., None, :], lengthscale[..., None, :]
     x, c = (X - middle) / lengthscale, (centres - middle) / lengthscale

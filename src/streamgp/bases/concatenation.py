@@ -43,37 +43,41 @@ class Concatenation(Basis):
 
     @property
     def num_features(self) -> int:
+        """Return the sum of the parts' numbers of features."""
         return sum(part.num_features for part in self.parts)
 
     @property
     def num_inputs(self) -> int:
+        """Return D, which all parts share."""
         return self.parts[0].num_inputs
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        """Place the parts' features side by side, each times its scale."""
         each = [self.scales[..., g, None, None] * part(X) for g, part in enumerate(self.parts)]
         return namespace(*each).concatenate(each, axis=-1)
 
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
-        """True for rows outside the region of any part."""
+        """Flag rows outside the region of any part."""
         return reduce(or_, (part.outside(X) for part in self.parts))
 
     def precomputed(self) -> "Concatenation":
+        """Return the same with every part precomputed."""
         return Concatenation(tuple(part.precomputed() for part in self.parts), self.scales)
 
     @classmethod
     def of(cls, parts: Sequence[Basis], prior_vars: Sequence[float]) -> "Concatenation":
-        """Parts that have been fitted one by one, each with its share of the prior variance that it had alone."""
+        """Join parts that have been fitted one by one, each with its share of the prior variance it had alone."""
         return cls(tuple(parts), jnp.sqrt(jnp.asarray(prior_vars) / len(parts)))
 
     @classmethod
     def from_data(
         cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None
     ) -> "Concatenation":
-        """Linear, Fourier and Nystrom parts in equal shares; the last two with half of `num_features` each."""
+        """Build linear, Fourier and Nystrom parts in equal shares; the last two with half of `num_features` each."""
         settings: dict[str, Any] = {"num_features": max(1, num_features // 2), "start": start, "y": y}
         keys = jax.random.split(key, 3)
-        families = (Linear, Fourier, Nystrom)
-        parts = [family.from_data(X, key=k, **settings) for family, k in zip(families, keys, strict=True)]
+        bases = (Linear, Fourier, Nystrom)
+        parts = [basis.from_data(X, key=k, **settings) for basis, k in zip(bases, keys, strict=True)]
         return cls.of(parts, [1.0] * len(parts))
 
 

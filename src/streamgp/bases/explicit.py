@@ -25,19 +25,22 @@ class Linear(Basis):
 
     @property
     def num_features(self) -> int:
+        """Return D + 1: the inputs and the intercept."""
         return self.inputs + 1
 
     @property
     def num_inputs(self) -> int:
+        """Return D."""
         return self.inputs
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        """Place a constant before the inputs."""
         xp = namespace(X)
         return xp.concatenate([xp.ones_like(X[:, :1]), X], axis=1)
 
     @classmethod
     def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None) -> "Linear":
-        """The data give only the number of inputs; `num_features` and `start` play no part."""
+        """Build it from the number of inputs alone; `num_features` and `start` play no part."""
         return cls(X.shape[1])
 
 
@@ -70,13 +73,16 @@ class Polynomial(Basis):
 
     @property
     def num_features(self) -> int:
+        """Return 1 + order D: the powers of each input and one constant."""
         return 1 + self.order * self.inputs
 
     @property
     def num_inputs(self) -> int:
+        """Return D."""
         return self.inputs
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        """Place a constant before the powers of the inputs, power by power."""
         xp = namespace(X)
         return xp.concatenate([xp.ones_like(X[:, :1]), *(X**p for p in range(1, self.order + 1))], axis=1)
 
@@ -84,7 +90,7 @@ class Polynomial(Basis):
     def from_data(
         cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None, order: int = 3
     ) -> "Polynomial":
-        """The data give only the number of inputs; `num_features` and `start` play no part."""
+        """Build it from the number of inputs alone; `num_features` and `start` play no part."""
         return cls(X.shape[1], order)
 
 
@@ -124,13 +130,16 @@ class UserFunction(Basis):
 
     @property
     def num_features(self) -> int:
+        """Return F, found by tracing `function` on one row."""
         return self._output_shape(1)[1]
 
     @property
     def num_inputs(self) -> int:
+        """Return D, as it was given."""
         return self.inputs
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        """Apply `function`; compiled and converted back where `X` is NumPy's."""
         # The function is JAX's: compiled once, and its result handed back as what `X` is.
         if namespace(X) is np:
             return np.asarray(_compiled(self.function, X))
@@ -140,7 +149,7 @@ class UserFunction(Basis):
     def from_data(
         cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None
     ) -> "UserFunction":
-        """Always raises: data do not say which function is meant.
+        """Raise TypeError always: data do not say which function is meant.
 
         Raises
         ------

@@ -46,13 +46,16 @@ class Fourier(Basis):
 
     @property
     def num_features(self) -> int:
+        """Return 2m: a sine and a cosine for each frequency."""
         return 2 * self.frequencies.shape[-2]
 
     @property
     def num_inputs(self) -> int:
+        """Return D, the length of each frequency."""
         return self.frequencies.shape[-1]
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        """Return all sines, then all cosines."""
         per_unit = self.frequencies / self.lengthscale[..., None, :]
         pairs = sine_and_cosine(X @ per_unit.swapaxes(-1, -2))
         return namespace(*pairs).concatenate(pairs, axis=-1) / sqrt(self.frequencies.shape[-2])

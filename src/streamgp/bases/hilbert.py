@@ -33,10 +33,11 @@ class _Box(Basis):
 
     @property
     def num_inputs(self) -> int:
+        """Return D, one lengthscale for each input."""
         return self.lengthscale.shape[-1]
 
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
-        """True for rows with a coordinate beyond its edge."""
+        """Flag rows with a coordinate beyond its edge."""
         edge = self.edge[..., None, :]
         return namespace(X, edge).any(abs(X) > edge, axis=-1)
 
@@ -75,9 +76,11 @@ class HilbertSpace(_Box):
 
     @property
     def num_features(self) -> int:
+        """Return M D: the terms of each input side by side."""
         return self.num_inputs * self.terms
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        """Weigh each input's eigenfunctions by its own one-dimensional spectral density."""
         # The last axis makes every frequency a point of a one-dimensional spectrum.
         frequencies = _frequencies(self.box, self.terms)
         weight = self.kernel.sqrt_spectral_density(frequencies[..., None], self.lengthscale[..., None, None])
@@ -95,7 +98,7 @@ class HilbertSpace(_Box):
         y: Any = None,
         kernel: SpectralKernel = _SQUARED_EXPONENTIAL,
     ) -> "HilbertSpace":
-        """M = max(2, num_features // D) terms for each input, in a box of 1.5 times its largest magnitude.
+        """Take M = max(2, num_features // D) terms for each input, in a box of 1.5 times its largest magnitude.
 
         Two terms are the fewest that can tell left from right, so many inputs may give more than
         `num_features` features. `key` plays no part; see `Basis.from_data` for the other parameters.
@@ -121,9 +124,11 @@ class HilbertSpaceProduct(_Box):
 
     @property
     def num_features(self) -> int:
+        """Return M^D: one feature for each combination of terms."""
         return self.terms**self.num_inputs
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        """Weigh products of eigenfunctions by the joint spectral density."""
         frequencies = _frequencies(self.box, self.terms)
         sines = _sines(X, frequencies, self.box, self.edge)
         xp = namespace(sines)
@@ -143,7 +148,7 @@ class HilbertSpaceProduct(_Box):
         y: Any = None,
         kernel: SpectralKernel = _SQUARED_EXPONENTIAL,
     ) -> "HilbertSpaceProduct":
-        """M = max(2, floor(num_features^(1/D))) terms for each input, in the box of `HilbertSpace.from_data`.
+        """Take M = max(2, floor(num_features^(1/D))) terms for each input, in the box of `HilbertSpace.from_data`.
 
         Raises
         ------
@@ -162,7 +167,7 @@ class HilbertSpaceProduct(_Box):
 
 
 def _frequencies(box: Float[AnyArray, "*stack d"], terms: int) -> Float[AnyArray, "*stack d m"]:
-    """Square roots of the Laplacian's eigenvalues along each input: pi k / (2 L_d), k = 1..M."""
+    """Return square roots of the Laplacian's eigenvalues along each input: pi k / (2 L_d), k = 1..M."""
     return pi * np.arange(1, terms + 1, dtype=box.dtype)[None] / (2.0 * box[..., None])
 
 
@@ -172,7 +177,7 @@ def _sines(
     box: Float[AnyArray, "*stack d"],
     edge: Float[AnyArray, "*stack d"],
 ) -> Float[AnyArray, "*stack n d m"]:
-    """Eigenfunctions along each input: sin(pi k (x + L) / (2 L)) / sqrt(L), of unit norm on [-L, L]."""
+    """Evaluate the eigenfunctions along each input: sin(pi k (x + L) / (2 L)) / sqrt(L), of unit norm on [-L, L]."""
     box, edge = box[..., None, :], edge[..., None, :]
     xp = namespace(X, edge)
     angle = (xp.clip(X, -edge, edge) + box)[..., None] * frequencies[..., None, :, :]
@@ -180,7 +185,7 @@ def _sines(
 
 
 def _around(X: Any, start: float) -> tuple[Array, Array, Array]:
-    """Lengthscales, box and edge for warm-up rows `X`; a constant column gets a box of at least 1.5."""
+    """Return lengthscales, box and edge for warm-up rows `X`; a constant column gets a box of at least 1.5."""
     largest = np.abs(X).max(axis=0)
     largest = np.where(np.ptp(X, axis=0) > 0, largest, np.maximum(largest, 1.0))
     lengthscale = start * input_ranges(X)

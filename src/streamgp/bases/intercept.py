@@ -26,6 +26,7 @@ class Intercept(Basis):
 
     @property
     def trainable(self) -> Mapping[str, Literal["positive", "real"]]:  # type: ignore[override]
+        """Return the fields that may be trained: those of psi."""
         return self.basis.trainable
 
     def __getattr__(self, name: str) -> Any:
@@ -36,21 +37,25 @@ class Intercept(Basis):
 
     @property
     def num_features(self) -> int:
+        """Return one more than psi has."""
         return self.basis.num_features + 1
 
     @property
     def num_inputs(self) -> int:
+        """Return D of psi."""
         return self.basis.num_inputs
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        """Place a constant after the features of psi."""
         features = self.basis(X)
         np_or_jnp = namespace(features)
         ones = np_or_jnp.ones((*features.shape[:-1], 1), features.dtype)
         return np_or_jnp.concatenate([features, ones], axis=-1)
 
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
-        """True for rows outside the region of `basis`."""
+        """Flag rows outside the region of `basis`."""
         return self.basis.outside(X)
 
     def precomputed(self) -> "Intercept":
+        """Return the same with psi precomputed."""
         return Intercept(self.basis.precomputed())

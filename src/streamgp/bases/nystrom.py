@@ -19,7 +19,7 @@ from streamgp.numerics.linalg import add_diagonal, cholesky, solve_lower
 # Variance of a little independent noise in the centres' values. To factorise, linalg's n eps would do, but then
 # features of long lengthscales carry errors of 1e-9: a row alone would differ by that from the same row in a block.
 NUGGET = 1e-6
-LEAST_VARIANCE = 0.5  # of the prior's 1, that a row of the region must keep
+MIN_VARIANCE = 0.5  # of the prior's 1, that a row of the region must keep
 
 
 @register
@@ -57,35 +57,38 @@ class Nystrom(Basis):
 
     @property
     def num_features(self) -> int:
+        """Return F, the number of centres."""
         return self.centres.shape[-2]
 
     @property
     def num_inputs(self) -> int:
+        """Return D, the length of each centre."""
         return self.centres.shape[-1]
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        """Multiply the kernel with the centres by L^-1, which is computed here unless it is stored."""
         whitening = _whitening(self.centres, self.lengthscale) if self.whitening is None else self.whitening
         return bumps(X, self.centres, self.lengthscale) @ whitening.swapaxes(-1, -2)
 
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
-        """True for rows so far from all centres that less than half of the prior variance is left."""
+        """Flag rows so far from all centres that less than half of the prior variance is left."""
         Phi = self(X)
-        return namespace(Phi).square(Phi).sum(-1) < LEAST_VARIANCE
+        return namespace(Phi).square(Phi).sum(-1) < MIN_VARIANCE
 
     def precomputed(self) -> "Nystrom":
-        """With L^-1 at hand: a call then costs one product with it instead of a factorisation."""
+        """Return the same with L^-1 stored: a call then costs one product with it instead of a factorisation."""
         return replace(self, whitening=_whitening(self.centres, self.lengthscale))
 
     @classmethod
     def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None) -> "Nystrom":
-        """Centres by k-means on `X`: `num_features`, or one for each distinct row if those are fewer."""
+        """Find centres by k-means on `X`: `num_features`, or one for each distinct row if those are fewer."""
         return cls(k_means(X, num_features, key), jnp.asarray(start * input_ranges(X)))
 
 
 def _whitening(
     centres: Float[AnyArray, "*stack f d"], lengthscale: Float[AnyArray, "*stack d"]
 ) -> Float[AnyArray, "*stack f f"]:
-    """L^-1, the inverse of K_zz's Cholesky factor."""
+    """Return L^-1, the inverse of K_zz's Cholesky factor."""
     inverse = _inverse_factor(jnp.asarray(centres), jnp.asarray(lengthscale))
     return np.asarray(inverse) if namespace(centres, lengthscale) is np else inverse
 

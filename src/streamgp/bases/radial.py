@@ -41,20 +41,23 @@ class RadialBasis(Basis):
 
     @property
     def num_features(self) -> int:
+        """Return F, the number of centres."""
         return self.centres.shape[-2]
 
     @property
     def num_inputs(self) -> int:
+        """Return D, the length of each centre."""
         return self.centres.shape[-1]
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        """Return the bump of every centre."""
         return bumps(X, self.centres, self.lengthscale)
 
     @classmethod
     def from_data(
         cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None
     ) -> "RadialBasis":
-        """Centres by k-means on `X`: `num_features`, or one for each distinct row if those are fewer."""
+        """Find centres by k-means on `X`: `num_features`, or one for each distinct row if those are fewer."""
         return cls(k_means(X, num_features, key), jnp.asarray(start * input_ranges(X)))
 
 

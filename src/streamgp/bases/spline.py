@@ -31,24 +31,27 @@ class Spline(Basis):
 
     @property
     def num_features(self) -> int:
+        """Return D (K - 4): the splines of each input side by side."""
         return self.num_inputs * (self.knots.shape[-1] - _DEGREE - 1)
 
     @property
     def num_inputs(self) -> int:
+        """Return D, one sequence of knots for each input."""
         return self.knots.shape[-2]
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        """Evaluate each input's splines, side by side."""
         each = _cubic(X, self.knots[..., None, :, :])
         return each.reshape(*each.shape[:-2], self.num_features)
 
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
-        """True for rows with a coordinate before its first knot or after its last."""
+        """Flag rows with a coordinate before its first knot or after its last."""
         knots = self.knots[..., None, :, :]
         return namespace(X, knots).any((knots[..., 0] > X) | (knots[..., -1] < X), axis=-1)
 
     @classmethod
     def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None) -> "Spline":
-        """max(4, num_features // D) splines for each input, even knots over its warm-up range.
+        """Build max(4, num_features // D) splines for each input, with even knots over its warm-up range.
 
         Four is the fewest that a cubic can have, so many inputs may give more than `num_features` features. A
         constant column gets a range of one around its value.
@@ -61,7 +64,7 @@ class Spline(Basis):
 
 
 def _cubic(x: Float[AnyArray, "n d"], knots: Float[AnyArray, "*stack 1 d k"]) -> Float[AnyArray, "*stack n d f"]:
-    """Values at `x` of all cubic B-splines on each input's `knots`, by the Cox-de Boor recursion."""
+    """Evaluate all cubic B-splines on each input's `knots` at `x`, by the Cox-de Boor recursion."""
     xp, last = namespace(x, knots), knots.shape[-1] - _DEGREE - 2
     x = xp.clip(x, knots[..., 0], knots[..., -1])[..., None]
     # The last interval is closed on the right, so that the last knot belongs to the range.

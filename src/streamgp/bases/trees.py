@@ -1,4 +1,4 @@
-"""Leaves of boosted trees as features: piecewise constant functions whose pieces were found in the warm-up."""
+"""Leaves of boosted trees as features: piecewise constant functions, found in the warm-up."""
 
 from typing import Any, ClassVar
 
@@ -52,13 +52,16 @@ class Trees(Basis):
 
     @property
     def num_features(self) -> int:
+        """Return 8 T, a feature for each leaf."""
         return self.threshold.shape[-2] * LEAVES
 
     @property
     def num_inputs(self) -> int:
+        """Return D, as the trees were fitted to."""
         return self.inputs
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        """Flag the leaf of each tree that a row falls into, by the lowest bit that all splits leave."""
         xp = namespace(X, self.threshold)
         right = xp.asarray(X.T)[self.feature] > self.threshold[..., None]
         left_over = xp.bitwise_and.reduce(xp.where(right, self.remaining[..., None], -1), axis=-2)
@@ -69,7 +72,7 @@ class Trees(Basis):
 
     @classmethod
     def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None) -> "Trees":
-        """max(1, num_features // 8) trees of at most 8 leaves, fitted to `y`; `start` plays no part.
+        """Fit max(1, num_features // 8) trees of at most 8 leaves to `y`; `start` plays no part.
 
         With several targets they are fitted to the first principal component of the targets, the combination that
         varies most. Features of leaves that a tree lacks are zero.
@@ -94,7 +97,7 @@ class Trees(Basis):
 
 
 def look_up(booster: HistGradientBoostingRegressor) -> Trees:
-    """The leaves of a fitted `booster` whose trees have at most 8 of them, and no missing or categorical inputs."""
+    """Return the leaves of a fitted `booster`: at most 8 in each tree, no missing or categorical inputs."""
     # Nodes come parents before children and left before right; scikit-learn has no public name for them.
     trees = [_splits(predictor.nodes) for (predictor,) in booster._predictors]
     feature, threshold, remaining = (jnp.asarray(np.stack(part)) for part in zip(*trees, strict=True))
@@ -102,7 +105,7 @@ def look_up(booster: HistGradientBoostingRegressor) -> Trees:
 
 
 def _splits(nodes: np.ndarray) -> tuple[Int[np.ndarray, " s"], Float[np.ndarray, " s"], Int[np.ndarray, " s"]]:
-    """Feature, threshold and remaining leaves of a tree's splits, filled up with splits that send nothing right."""
+    """Return feature, threshold and remaining leaves of a tree's splits, padded with splits that never go right."""
     feature, remaining = np.zeros((2, _SPLITS), np.int32)
     threshold = np.full(_SPLITS, np.inf)
     splits = np.flatnonzero(nodes["is_leaf"] == 0)

@@ -7,7 +7,7 @@ from streamgp.core import AnyArray, namespace
 
 
 def sine_and_cosine(angle: Float[AnyArray, "*n"]) -> tuple[Float[AnyArray, "*n"], Float[AnyArray, "*n"]]:
-    """Both, to within a few units of the last place of one."""
+    """Compute both, to within a few units of the last place of one."""
     if (xp := namespace(angle)) is not np:
         return xp.sin(angle), xp.cos(angle)
     # NumPy's float64 tangent runs in vector registers where its sine does not: both from the half angle's
@@ -21,7 +21,7 @@ def sine_and_cosine(angle: Float[AnyArray, "*n"]) -> tuple[Float[AnyArray, "*n"]
 
 
 def sine(angle: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
-    """The sine alone, see `sine_and_cosine`."""
+    """Compute the sine alone, see `sine_and_cosine`."""
     if (xp := namespace(angle)) is not np:
         return xp.sin(angle)
     t = np.tan(0.5 * angle)

@@ -132,7 +132,7 @@ def load(
 
 
 def load_of(directory: str | Path, cls: type) -> dict[str, Any]:
-    """The tree of a checkpoint that `save` wrote with the name of this class as the ``kind`` in its `meta`.
+    """Return the tree of a checkpoint that `save` wrote with the name of this class as the ``kind`` in its `meta`.
 
     Raises
     ------
@@ -239,7 +239,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def _seal(document: dict[str, Any]) -> bytes:
-    """The one spelling of a document in bytes, with the SHA-256 of its spelling without it as last entry."""
+    """Return the one spelling of a document in bytes, with the SHA-256 of the rest as its last entry."""
     checksum = _sha256(_spell(document))
     return _spell({**document, "checksum": checksum})
 

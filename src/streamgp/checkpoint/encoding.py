@@ -231,7 +231,7 @@ def _field_names(cls: type) -> tuple[str, ...]:
 
 
 def _defaults(cls: type) -> dict[str, Any]:
-    """What a field is where an older checkpoint lacks it."""
+    """Return the values of fields that an older checkpoint lacks."""
     if issubclass(cls, tuple):
         return dict(getattr(cls, "_field_defaults"))  # noqa: B009 (as above)
     missing, fields = dataclasses.MISSING, dataclasses.fields(cls)
@@ -240,7 +240,7 @@ def _defaults(cls: type) -> dict[str, Any]:
 
 
 def _build(name: str, fields: Mapping[str, Any]) -> Any:
-    """An instance with these fields, set as a tree-unflatten sets them: its constructor does not run."""
+    """Build an instance with these fields, set as a tree-unflatten sets them: its constructor does not run."""
     cls = registry.get(_former_names.get(name, name))
     if cls is None:
         raise CheckpointError(
@@ -269,7 +269,7 @@ def _build(name: str, fields: Mapping[str, Any]) -> Any:
 
 
 def _split_array(value: Any) -> tuple[str, np.ndarray]:
-    """What sort of array this is, beyond dtype and shape, and its numbers."""
+    """Return what sort of array this is, beyond dtype and shape, and its numbers."""
     if isinstance(value, np.generic):
         return "numpy-scalar", np.asarray(value)
     if isinstance(value, np.ndarray):
@@ -282,7 +282,7 @@ def _split_array(value: Any) -> tuple[str, np.ndarray]:
 
 
 def _join_array(kind: str, value: np.ndarray) -> Any:
-    """The inverse of `_split_array`."""
+    """Invert `_split_array`."""
     match kind.split(":"):
         case ["numpy-scalar"]:
             return value[()]
@@ -304,7 +304,7 @@ def _join_array(kind: str, value: np.ndarray) -> Any:
 
 
 def _storable(array: np.ndarray, path: str) -> tuple[np.ndarray, str]:
-    """The array as safetensors takes it (C order, a dtype it knows), and the name of its own dtype."""
+    """Return the array as safetensors takes it (C order, a dtype it knows), and the name of its own dtype."""
     dtype = array.dtype
     if dtype in _NATIVE:
         return np.asarray(array, order="C"), dtype.name
@@ -318,7 +318,7 @@ def _storable(array: np.ndarray, path: str) -> tuple[np.ndarray, str]:
 
 
 def _restored(name: str, arrays: Mapping[str, np.ndarray], dtype: np.dtype, shape: tuple[Any, ...]) -> np.ndarray:
-    """The inverse of `_storable`: the array `name`, checked against its description; the caller owns it."""
+    """Invert `_storable`: return the array `name`, checked against its description; the caller owns it."""
     if name not in arrays:
         raise CheckpointError(f"the array {name} is missing from its arrays file; use another copy.")
     stored = arrays[name]

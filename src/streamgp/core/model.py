@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.numerics.arrays import AnyArray
-from streamgp.numerics.batching import PIECES
+from streamgp.numerics.batching import BATCH_SIZES
 from streamgp.numerics.standardise import Standardiser
 
 
@@ -29,7 +29,7 @@ class Info(NamedTuple):
         Of each row, how much each expert counted, where the prediction is no mixture with a component for each.
     flagged
         True where a row was an outlier to most of the weight, and hardly learnt. None for a model that has no guard.
-    sick
+    non_finite
         Of each row and filter, whether its numbers were not finite, so that it was left out. None if not looked for.
     """
 
@@ -38,7 +38,7 @@ class Info(NamedTuple):
     rules: Float[AnyArray, "n r"] | None = None
     weights: Float[AnyArray, "n w"] | None = None
     flagged: Bool[AnyArray, " n"] | None = None
-    sick: Bool[AnyArray, "n f"] | None = None
+    non_finite: Bool[AnyArray, "n f"] | None = None
 
 
 @runtime_checkable
@@ -87,12 +87,12 @@ class StreamModel(eqx.Module):
     # Whether rows are learnt whose inputs are far outside all that was seen.
     learns_far_inputs: ClassVar[bool] = True
     # Rows of the padded batches that reach the model while the warm-up lasts.
-    warmup_batch_sizes: ClassVar[tuple[int, ...]] = PIECES
+    warmup_batch_sizes: ClassVar[tuple[int, ...]] = BATCH_SIZES
 
     @property
     def batch_sizes(self) -> tuple[int, ...]:
         """Rows of the padded batches that reach the model after the warm-up."""
-        return PIECES
+        return BATCH_SIZES
 
     @abstractmethod
     def init(self, key: Key[Array, ""], horizon: int = 0) -> Any:

@@ -11,13 +11,15 @@ from jaxtyping import Array, Float, Key
 from streamgp.core import recalibration
 from streamgp.numerics import mixtures, student_t
 from streamgp.numerics.arrays import AnyArray, namespace
+from streamgp.numerics.crps import mixture_crps
+from streamgp.numerics.quantiles import mixture_quantiles
 
 
 def trimmed(weights: Float[AnyArray, "*n k"], trim: float) -> Float[AnyArray, "*n k"]:
-    """Weights less `trim` over their number, those that had no more at zero; they sum to one again.
+    """Return weights less `trim` over their number, those that had no more at zero; they sum to one again.
 
     Every expert keeps some weight, lest it be lost for good. In a mean over hundreds of experts those remainders let
-    the worst of them speak. What they say does not depend on rounding, since the weights move steadily.
+    the worst of them count. The result does not depend on rounding, since the weights move steadily.
     """
     if trim == 0.0:
         return weights
@@ -56,64 +58,64 @@ class Predictive(eqx.Module):
 
     @property
     def weights(self) -> Float[AnyArray, "n k"]:
-        """Mixture weights; rows sum to one."""
+        """Return the mixture weights; rows sum to one."""
         return namespace(self.log_weights).exp(self.log_weights)
 
     @property
     def mean(self) -> Float[AnyArray, "n e"]:
-        """Mean of the mixture, without components of next to no weight where `trim` says so."""
+        """Return the mean of the mixture, without components of next to no weight where `trim` says so."""
         return (trimmed(self.weights, self.trim)[:, :, None] * self.loc).sum(1)
 
     @property
     def variance(self) -> Float[AnyArray, "n e"]:
-        """Variance of the same components: within them plus between their means; as recalibrated."""
-        spread = self.loc - self.mean[:, None, :]
-        variance = (trimmed(self.weights, self.trim)[:, :, None] * (self.var + spread * spread)).sum(1)
+        """Return the variance of the same components: within them plus between their means; as recalibrated."""
+        off = self.loc - self.mean[:, None, :]
+        variance = (trimmed(self.weights, self.trim)[:, :, None] * (self.var + off * off)).sum(1)
         if self.recalibration is None:
             return variance
         return recalibration.variance_factor(self.recalibration) * variance
 
     @property
     def std(self) -> Float[AnyArray, "n e"]:
-        """Standard deviation of the mixture (the square root of `variance`)."""
+        """Return the standard deviation of the mixture (the square root of `variance`)."""
         variance = self.variance
         return namespace(variance).sqrt(variance)
 
     def component_log_density(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, "n k"]:
-        """Log density of `y` under each component, summed over outputs (they are independent given it)."""
+        """Return the log density of `y` under each component, summed over outputs (independent given it)."""
         dof = None if self.dof is None else self.dof[:, :, None]
         return student_t.log_density(y[:, None, :] - self.loc, self.var, dof).sum(-1)
 
     def log_density(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, " n"]:
-        """Joint log density of all outputs."""
+        """Return the joint log density of all outputs."""
         mixture = mixtures.log_sum(self.log_weights + self.component_log_density(y))
         if self.recalibration is None:
             return mixture
         return mixture + recalibration.log_density(self.recalibration, self.levels(y)).sum(-1)
 
     def moment_log_density(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, " n"]:
-        """Log density under one Gaussian with the mean and variance of the mixture (Waxman and Djuric 2024)."""
+        """Return the log density under one Gaussian with the mixture's mean and variance (Waxman and Djuric 2024)."""
         return student_t.log_density(y - self.mean, self.variance, None).sum(-1)
 
     def cdf(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
-        """Distribution function of each output at `y`: the probability integral transform."""
+        """Return the distribution function of each output at `y`: the probability integral transform."""
         u = self.levels(y)
         return u if self.recalibration is None else recalibration.below(self.recalibration, u)
 
     def levels(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
-        """Distribution function of the mixture itself, before it is recalibrated."""
+        """Return the distribution function of the mixture itself, before it is recalibrated."""
         m = self.flat()
         return mixtures.cdf(m, mixtures.evaluate(m, y.ravel())).reshape(y.shape)
 
     def quantile(self, probability: float | Float[Array, ""]) -> Float[AnyArray, "n e"]:
-        """Quantile of each output, by Halley's method inside a shrinking bracket (to about 1e-9 of the scale)."""
+        """Return the quantile of each output, by Halley's method inside a bracket (to about 1e-9 of the scale)."""
         if namespace(*jax.tree.leaves(self)) is np and not isinstance(probability, jax.Array):
             return _quantile_at(self, float(probability))
         return _quantile(self, jnp.asarray(probability, self.loc.dtype))
 
     def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
         """Draw targets: a component for each row, then from it (a t is a Gaussian of random variance)."""
-        pick, noise, spread = jax.random.split(key, 3)
+        pick, noise, scale = jax.random.split(key, 3)
         n, _, e = self.loc.shape
         component = jax.random.categorical(pick, self.log_weights, shape=(*shape, n))
         rows = jnp.arange(n)
@@ -121,13 +123,13 @@ class Predictive(eqx.Module):
         if self.dof is not None:
             dof = jnp.asarray(self.dof)[rows, component][..., None]
             half = 0.5 * jnp.where(jnp.isinf(dof), 2.0, dof)
-            gamma = jax.random.gamma(spread, jnp.broadcast_to(half, var.shape), dtype=self.loc.dtype)
+            gamma = jax.random.gamma(scale, jnp.broadcast_to(half, var.shape), dtype=self.loc.dtype)
             var = jnp.where(jnp.isinf(dof), var, student_t.squared_scale(var, dof) * half / gamma)
         z = jax.random.normal(noise, (*shape, n, e), self.loc.dtype)
         return self.loc[rows, component] + jnp.sqrt(var) * z
 
     def crps(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
-        """Continuous ranked probability score of each output: E|Y - y| - E|Y - Y'| / 2 (Grimit et al. 2006, Eq. 5).
+        """Return the continuous ranked probability score, E|Y - y| - E|Y - Y'| / 2 (Grimit et al. 2006, Eq. 5).
 
         Of Gaussians exact. Student's t's count as three Gaussians each in E|Y - Y'|: that is within 0.1% from 10
         degrees of freedom on; at 5 it is within 0.1% for components of like scales, and 0.7% where a narrow one with
@@ -139,7 +141,7 @@ class Predictive(eqx.Module):
         return _crps_at(self, y) if namespace(*jax.tree.leaves(self), y) is np else _crps(self, jnp.asarray(y))
 
     def flat(self) -> mixtures.Mixtures:
-        """Every row's and output's mixture by itself, with what all scores need: see `streamgp.numerics.mixtures`."""
+        """Return the mixture of every row and output, with what all scores need: see `streamgp.numerics.mixtures`."""
         return mixtures.flatten(self.log_weights, self.loc, self.var, self.dof)
 
 
@@ -148,7 +150,7 @@ def _quantile_at(p: Predictive, probability: Any) -> Float[AnyArray, "n e"]:
     if v is not None:
         xp = namespace(v)
         probability = recalibration.level(v, xp.broadcast_to(xp.asarray(probability), (n, e))).ravel()
-    return mixtures.quantiles(p.flat(), [probability])[0].reshape(n, e)
+    return mixture_quantiles(p.flat(), [probability])[0].reshape(n, e)
 
 
 _quantile = eqx.filter_jit(_quantile_at)
@@ -157,11 +159,11 @@ _quantile = eqx.filter_jit(_quantile_at)
 def _crps_at(p: Predictive, y: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
     m = p.flat()
     at_y = mixtures.evaluate(m, y.ravel())
-    crps = mixtures.crps(m, y.ravel(), at_y)
+    crps = mixture_crps(m, y.ravel(), at_y)
     if p.recalibration is not None:
         v = p.recalibration.reshape(-1, p.recalibration.shape[-1])
         levels = [namespace(crps).full_like(crps, level) for level in (0.05, 0.5, 0.95)]
-        xs = mixtures.quantiles(m, levels)
+        xs = mixture_quantiles(m, levels)
         crps = crps + recalibration.crps_change(v, levels, xs, y.ravel(), mixtures.cdf(m, at_y))
     return crps.reshape(y.shape)
 

@@ -1,8 +1,8 @@
 """What a mixture's distribution functions have been worth, learnt from row to row: a map of its levels.
 
 Where errors have a sharper peak and longer tails than any expert expects, the middle of the mixture is too wide,
-though its variance is right. The level u = F(y) at which targets come (the probability integral transform) tells. Its
-normal score z is stretched by one of six factors s, of unknown shares v:
+though its variance is right. The level u = F(y) at which targets come (the probability integral transform) shows it.
+The normal score z of u is multiplied by one of six factors s, of unknown shares v:
 
     G(u) = sum_j v_j Phi(z / s_j),   z = Phi^-1(u)
 
@@ -25,31 +25,31 @@ import scipy.special
 from jaxtyping import Array, Bool, Float
 
 from streamgp.numerics.arrays import AnyArray, namespace
-from streamgp.numerics.student_t import ndtr
+from streamgp.numerics.student_t import ndtr, ndtri
 
-SPREADS = np.array([0.2, 0.4, 0.7, 1.0, 1.5, 2.5])
+STD_FACTORS = np.array([0.2, 0.4, 0.7, 1.0, 1.5, 2.5])
 PRIOR = np.array([1.0, 2.5, 2.5, 10.0, 2.5, 2.5])  # rows, as if so many had been seen
 MEMORY = 0.99  # discount of the counts from row to row
 EDGE = 4.0
-_LEAST = float(scipy.special.ndtr(-EDGE))
+_MIN_LEVEL = float(scipy.special.ndtr(-EDGE))
 _STEPS = 60
-_SETTLED = 4.0 * np.finfo(np.float64).eps  # of a score: by less it moves from rounding alone
-_SAME = int(np.flatnonzero(SPREADS == 1.0)[0])
+_CONVERGED = 4.0 * np.finfo(np.float64).eps  # of a score: by less it moves from rounding alone
+_SAME = int(np.flatnonzero(STD_FACTORS == 1.0)[0])
 _GRID = np.linspace(-EDGE, EDGE, 1025)
 
 
 def start(num_outputs: int) -> Float[np.ndarray, "e j"]:
-    """The counts before any row, of each output."""
+    """Return the counts before any row, of each output."""
     return np.tile(PRIOR, (num_outputs, 1))
 
 
 def shares(counts: Float[AnyArray, "*batch j"]) -> Float[AnyArray, "*batch j"]:
-    """What share of the rows each factor is expected to serve; they sum to one."""
+    """Return the share of the rows that each factor is expected to explain; they sum to one."""
     return counts / counts.sum(-1, keepdims=True)
 
 
 def learn(counts: Float[AnyArray, "e j"], u: Float[AnyArray, " e"]) -> Float[AnyArray, "e j"]:
-    """Take in a row whose targets came at the levels `u`; NaN teaches nothing.
+    """Learn a row whose targets came at the levels `u`; NaN teaches nothing.
 
     An outlier counts like any other row: it is one of those that the bands are to hold, or not.
     """
@@ -59,10 +59,10 @@ def learn(counts: Float[AnyArray, "e j"], u: Float[AnyArray, " e"]) -> Float[Any
     return xp.where(xp.isfinite(u)[..., None], new, counts)
 
 
-def along(
+def learn_rows(
     counts: Float[AnyArray, "e j"], u: Float[AnyArray, "n e"], mask: Bool[AnyArray, " n"]
 ) -> tuple[Float[Array, "e j"], Float[Array, "n e j"]]:
-    """Learn consecutive rows, those with a false `mask` passed over; also the counts before each of them."""
+    """Learn consecutive rows, those with a false `mask` passed over; return also the counts before each of them."""
 
     def step(counts: Array, row: tuple) -> tuple[Array, Array]:
         u, keep = row
@@ -72,26 +72,26 @@ def along(
 
 
 def below(v: Float[AnyArray, "*#batch j"], u: Float[AnyArray, "*#batch"]) -> AnyArray:
-    """G(u), from the shares `v`."""
+    """Return G(u), from the shares `v`."""
     xp = namespace(v, u)
     side = xp.minimum(u, 1.0 - u)  # G is symmetric; small levels have all their digits
     inner = (v * ndtr(_stretched(_scores(side)))).sum(-1)
-    lower = xp.where(side < _LEAST, side * _edge_density(v), inner)
+    lower = xp.where(side < _MIN_LEVEL, side * _edge_density(v), inner)
     return xp.where(u > 0.5, 1.0 - lower, lower)
 
 
 def log_density(v: Float[AnyArray, "*#batch j"], u: Float[AnyArray, "*#batch"]) -> AnyArray:
-    """log g(u), by which the log density of the mixture is raised."""
+    """Return log g(u), by which the log density of the mixture is raised."""
     xp = namespace(v, u)
     inner = (v * _densities(_scores(u))).sum(-1)
-    return xp.log(xp.where(xp.abs(u - 0.5) > 0.5 - _LEAST, _edge_density(v), inner))
+    return xp.log(xp.where(xp.abs(u - 0.5) > 0.5 - _MIN_LEVEL, _edge_density(v), inner))
 
 
 def level(v: Float[AnyArray, "*#batch j"], p: Float[AnyArray, "*#batch"]) -> AnyArray:
-    """The u with G(u) = p: the mixture's quantile of it is the recalibrated quantile of p."""
+    """Return the u with G(u) = p: the mixture's quantile of it is the recalibrated quantile of p."""
     xp = namespace(v, p)
     side = xp.minimum(p, 1.0 - p)
-    aim = _ndtri(xp.maximum(side, _LEAST * 1e-3))
+    aim = ndtri(xp.maximum(side, _MIN_LEVEL * 1e-3))
 
     def newton(_: Any, search: tuple[AnyArray, AnyArray, AnyArray]) -> tuple[AnyArray, AnyArray, AnyArray]:
         low, high, z = search
@@ -103,58 +103,54 @@ def level(v: Float[AnyArray, "*#batch j"], p: Float[AnyArray, "*#batch"]) -> Any
         return low, high, xp.where((moved >= low) & (moved <= high), moved, 0.5 * (low + high))
 
     # Both ends are negative or zero, and the score is in between.
-    search = aim * SPREADS[-1], aim * SPREADS[0], xp.zeros_like(v[..., 0]) + aim * SPREADS[-1]
+    search = aim * STD_FACTORS[-1], aim * STD_FACTORS[0], xp.zeros_like(v[..., 0]) + aim * STD_FACTORS[-1]
     if xp is jnp:
         search = jax.lax.fori_loop(0, _STEPS, newton, tuple(xp.broadcast_to(a, search[2].shape) for a in search))
     else:
         for step in range(_STEPS):
             before, search = search[2], newton(step, search)
-            if np.all(np.abs(search[2] - before) <= _SETTLED * np.abs(before)):
+            if np.all(np.abs(search[2] - before) <= _CONVERGED * np.abs(before)):
                 break
     inner = ndtr(search[2])
-    lower = xp.where(side < _LEAST * _edge_density(v), side / _edge_density(v), inner)
+    lower = xp.where(side < _MIN_LEVEL * _edge_density(v), side / _edge_density(v), inner)
     return xp.where(p > 0.5, 1.0 - lower, lower)
 
 
 def variance_factor(v: Float[AnyArray, "*batch j"]) -> Float[AnyArray, "*batch"]:
-    """By how much the variance of a normal distribution grows."""
+    """Return the factor by which the variance of a normal distribution grows."""
     return (v * _factors(v) ** 2).sum(-1)
 
 
 def _edge_density(v: Float[AnyArray, "*batch j"]) -> Float[AnyArray, "*batch"]:
-    """g beyond the edge."""
-    return (v * scipy.special.ndtr(-EDGE / _factors(v))).sum(-1) / _LEAST
+    """Return g beyond the edge."""
+    return (v * scipy.special.ndtr(-EDGE / _factors(v))).sum(-1) / _MIN_LEVEL
 
 
 def _scores(u: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch"]:
-    """Normal scores within the edges."""
-    return _ndtri(namespace(u).clip(u, _LEAST, 1.0 - _LEAST))
+    """Return normal scores within the edges."""
+    return ndtri(namespace(u).clip(u, _MIN_LEVEL, 1.0 - _MIN_LEVEL))
 
 
 def _densities(z: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch j"]:
-    """Of a score stretched by each factor, over that of the score itself."""
+    """Return the density of a score stretched by each factor, over that of the score itself."""
     half_square = 0.5 * (z * z)[..., None]
     s = _factors(half_square)
     return namespace(z).exp(half_square * (1.0 - s**-2.0)) / s
 
 
 def _stretched(z: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch j"]:
-    """A score over each factor."""
+    """Return a score over each factor."""
     z = z[..., None]
     return z / _factors(z)
 
 
 def _factors(like: AnyArray) -> Float[np.ndarray, "..."]:
-    """`SPREADS`, along the last of as many axes."""
-    return SPREADS.reshape((1,) * (like.ndim - 1) + (-1,))
+    """Return `STD_FACTORS` along the last of as many axes."""
+    return STD_FACTORS.reshape((1,) * (like.ndim - 1) + (-1,))
 
 
 def _normal(z: AnyArray) -> AnyArray:
     return namespace(z).exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
-
-
-def _ndtri(p: AnyArray) -> AnyArray:
-    return scipy.special.ndtri(p) if namespace(p) is np else jax.scipy.special.ndtri(p)
 
 
 def crps_change(
@@ -164,14 +160,14 @@ def crps_change(
     y: Float[AnyArray, " c"],
     u_y: Float[AnyArray, " c"],
 ) -> Float[AnyArray, " c"]:
-    """By how much recalibration changes the CRPS of mixtures at `y`, where they have the level `u_y`.
+    """Compute by how much recalibration changes the CRPS of mixtures at `y`, where they have the level `u_y`.
 
     The CRPS is the integral of (F(x) - 1[x >= y])^2, so that the change is that of G^2 - F^2, less twice that of
     G - F above y. As a function of the normal score of F, x is taken for a line between some `quantiles` of the
     mixtures, given with their `levels`, and y; G and F themselves are exact within the edges.
     """
     xp = namespace(v, *levels, *quantiles, y, u_y)
-    inside = xp.abs(u_y - 0.5) < 0.5 - _LEAST
+    inside = xp.abs(u_y - 0.5) < 0.5 - _MIN_LEVEL
     z = _scores(xp.stack([*levels, xp.where(inside, u_y, levels[0])], axis=1))
     x = xp.stack([*quantiles, xp.where(inside, y, quantiles[0])], axis=1)
     order = xp.argsort(z, axis=1)
@@ -186,14 +182,14 @@ def crps_change(
 
 
 def _excess(v: Float[AnyArray, "c j"], z: Float[AnyArray, "c m"]) -> Float[AnyArray, "c m"]:
-    """The integral of G - F over scores, up to `z`."""
+    """Return the integral of G - F over scores, up to `z`."""
     t = _stretched(z)
     parts = _factors(t) * (t * ndtr(t) + _normal(t))
     return (v[:, None] * parts).sum(-1) - parts[..., _SAME]
 
 
 def _squares(v: Float[AnyArray, "c j"], z: Float[AnyArray, "c m"]) -> Float[AnyArray, "c m"]:
-    """The integral of G^2 - F^2 over scores, up to `z`: from a table of that of each pair of factors."""
+    """Return the integral of G^2 - F^2 over scores, up to `z`: from a table of that of each pair of factors."""
     xp = namespace(v, z)
     pairs = xp.asarray(_PAIRS)
     at = (z + EDGE) / (2.0 * EDGE) * (len(_PAIRS) - 1)
@@ -204,7 +200,7 @@ def _squares(v: Float[AnyArray, "c j"], z: Float[AnyArray, "c m"]) -> Float[AnyA
 
 
 def _table() -> Float[np.ndarray, "g j j"]:
-    below = scipy.special.ndtr(_GRID[:, None] / SPREADS)
+    below = scipy.special.ndtr(_GRID[:, None] / STD_FACTORS)
     products = below[:, :, None] * below[:, None, :]
     return scipy.integrate.cumulative_simpson(products, x=_GRID, axis=0, initial=0.0)
 

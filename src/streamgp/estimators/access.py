@@ -15,7 +15,7 @@ class Access:
 
     def __init__(self) -> None:
         self.lock = RLock()
-        self.told_of_warmup = False
+        self.warned_of_warmup = False
 
 
 _KNOWN: WeakKeyDictionary[Any, Access] = WeakKeyDictionary()
@@ -23,13 +23,13 @@ _LOCK = Lock()
 
 
 def access_to(estimator: Any) -> Access:
-    """That of an estimator, which goes with it and is not in it: neither its parameters nor a pickle have it."""
+    """Return the access to an estimator, which goes with it: neither its parameters nor a pickle have it."""
     with _LOCK:
         return _KNOWN.setdefault(estimator, Access())
 
 
 def alone(method: Callable[Concatenate[Any, _Given], _Result]) -> Callable[Concatenate[Any, _Given], _Result]:
-    """A method of an estimator during which no other thread is in one: calls take place one after the other."""
+    """Let a method of an estimator run while no other thread is in one: calls take place one after the other."""
 
     @wraps(method)
     def call(self: Any, *args: _Given.args, **kwargs: _Given.kwargs) -> _Result:

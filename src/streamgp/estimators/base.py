@@ -74,32 +74,32 @@ class StreamEstimator(BaseEstimator):
     @property
     @alone
     def weights_(self) -> np.ndarray:
-        """The experts' weights for the next row."""
+        """Return the experts' weights for the next row."""
         self._check_fitted()
         return self._learner.weights
 
     @property
     @alone
     def experts_(self) -> list[dict[str, Any]]:
-        """One dictionary per expert, weight included."""
+        """Return one dictionary per expert, weight included."""
         self._check_fitted()
         return expert_table(self._learner)
 
     @property
     def rows_(self) -> int:
-        """Rows learnt so far."""
+        """Return rows learnt so far."""
         self._check_fitted()
         return self._learner.rows
 
     @property
     def imputed_values_(self) -> int:
-        """Inputs that were missing in the rows so far, and filled."""
+        """Return inputs that were missing in the rows so far, and filled."""
         self._check_fitted()
         return self._learner.imputed_values
 
     @property
     def outside_rows_(self) -> int:
-        """Rows after the warm-up that lay outside some basis' box and were moved to its edge there."""
+        """Return rows after the warm-up that lay outside some basis' box and were moved to its edge there."""
         self._check_fitted()
         return self._learner.outside_rows
 
@@ -146,7 +146,7 @@ class StreamEstimator(BaseEstimator):
         return self.get_params()
 
     def _more_to_store(self) -> dict[str, Any]:
-        """What a checkpoint holds beyond what every estimator's does."""
+        """Return what a checkpoint holds beyond what every estimator's does."""
         return {}
 
     def _restore(self, tree: dict[str, Any]) -> None:
@@ -175,23 +175,23 @@ class StreamEstimator(BaseEstimator):
         return make_spec(self.model, **options, **more)
 
     def _check_learn(self, X: Any, y: Any, times: Any, reset: bool) -> Rows:
-        """The rows to learn from; nothing but the names of the features changes."""
+        """Check the rows to learn from; nothing but the names of the features changes."""
         return check_rows(self, X, y, times, learner=None if reset else self._learner)
 
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool) -> Rows:
-        """Rows with targets as the learner takes them; with `reset`, of a stream that begins."""
+        """Return rows with targets as the learner takes them; with `reset`, of a stream that begins."""
         return self._check_learn(X, y, times, reset)
 
     def _metrics(self, unscored: int) -> Metrics:
-        """The scores of the task, of the rows after so many."""
+        """Return the scores of the task, of the rows after so many."""
         raise NotImplementedError
 
     def _conformal(self, level: float, outputs: int) -> Conformal:
-        """Bands of this level for so many targets."""
+        """Return bands of this level for so many targets."""
         return Conformal(level, [f"y{e}" for e in range(outputs)], horizon=self._make_spec().horizon)
 
     def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any]) -> Any:
-        """The result of `evaluate`."""
+        """Return the result of `evaluate`."""
         return collect(parts, metrics, self._learner, self._single)
 
     def _fit(self, rows: Rows) -> Self:
@@ -223,7 +223,7 @@ class StreamEstimator(BaseEstimator):
             num_classes=self._classes_at_start,
         )
         self._single = rows.single
-        self._access.told_of_warmup = False
+        self._access.warned_of_warmup = False
         self.skipped_rows_ = 0
 
     def _learn(self, rows: Rows) -> None:
@@ -234,14 +234,14 @@ class StreamEstimator(BaseEstimator):
     def _predict(self, X: Any, times: Any) -> Any:
         self._check_fitted()
         X, times = check_inputs(self, X, times, self._learner)
-        self._tell(len(X))
+        self._warn_if_early(len(X))
         return self._learner.predict(X, times)
 
-    def _tell(self, rows: int) -> None:
+    def _warn_if_early(self, rows: int) -> None:
         """Warn of predictions, of so many rows, that may not be what was wanted."""
         learner = self._learner
-        if not learner.warm and not self._access.told_of_warmup:
-            self._access.told_of_warmup = True
+        if not learner.warm and not self._access.warned_of_warmup:
+            self._access.warned_of_warmup = True
             warnings.warn(
                 f"predict: the model is still in its warm-up, with {learner.rows:,} of {learner.warmup:,} rows "
                 f"learnt, so a simple default model predicts; learn more rows first, or choose a shorter warm-up "
@@ -258,7 +258,7 @@ class StreamEstimator(BaseEstimator):
 
     @staticmethod
     def _levels(quantiles: Any) -> np.ndarray:
-        """The probabilities of quantiles, checked; there may be none."""
+        """Return the probabilities of quantiles, checked; there may be none."""
         levels = np.atleast_1d(np.asarray(quantiles, dtype=float))
         if levels.ndim != 1 or not ((levels > 0.0) & (levels < 1.0)).all():
             raise ValueError(f"quantiles: expected probabilities strictly between 0 and 1, got {quantiles}")
@@ -275,12 +275,12 @@ def _checked_warmup(warmup: Any, least: int) -> int:
 
 
 def default_warmup(rows: int) -> int:
-    """1,000 rows, or of a data set shorter than 5,000 a fifth, but then 50 rows where there are so many."""
+    """Return 1,000 rows, or of a data set shorter than 5,000 a fifth, but then 50 rows where there are so many."""
     return min(DEFAULT_WARMUP, max(rows // 5, min(SHORT_WARMUP, rows), 1))
 
 
 def warmup_for(rows: Rows) -> int:
-    """`default_warmup` of the rows that can be learnt, of which there must be one."""
+    """Return `default_warmup` of the rows that can be learnt, of which there must be one."""
     labelled = int(np.isfinite(rows.y).all(axis=1).sum())
     if not len(rows.X):
         raise ValueError(f"X, y: expected a row without NaN or infinity, but all {rows.given} have some")
@@ -290,7 +290,7 @@ def warmup_for(rows: Rows) -> int:
 
 
 def expert_table(learner: StreamLearner) -> list[dict[str, Any]]:
-    """The experts with their present weights, of local models those alive; empty before the end of the warm-up."""
+    """Return the experts with their present weights, of local models those alive; empty in the warm-up."""
     rows = [
         {**vars(expert), "weight": float(weight)}
         for expert, weight in zip(learner.experts, learner.weights if learner.experts else [], strict=True)

@@ -80,13 +80,13 @@ class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
 
     @alone
     def predict(self, X: Any, times: Any = None) -> np.ndarray:
-        """The most probable label of each row."""
+        """Return the most probable label of each row."""
         return self.classes_[np.argmax(self.predict_proba(X, times), axis=1)]
 
     @property
     @alone
     def classes_(self) -> np.ndarray:
-        """The labels."""
+        """Return the labels."""
         self._check_fitted()
         return self._labels.array[: self._learner.num_classes]
 
@@ -96,7 +96,7 @@ class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
         return super()._make_spec(task="classification", **more)
 
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool, classes: Any = None) -> Rows:
-        """Rows with class codes for targets; labels that usable rows have are among those known from now on."""
+        """Return rows with class codes for targets; labels that usable rows have are known from now on."""
         known = Labels.sorted_from(np.asarray([] if classes is None else classes)) if reset else self._labels
         codes, everything = known.encode(self._checked(y))
         rows, labels = known.admit(self._check_learn(X, codes, times, reset), everything)
@@ -109,7 +109,7 @@ class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
         return ClassificationMetrics([str(label) for label in self._labels.names], unscored)
 
     def _checked(self, y: Any) -> np.ndarray:
-        """Labels (n,), of which missing ones are allowed where rows are skipped."""
+        """Return labels (n,), of which missing ones are allowed where rows are skipped."""
         y = as_labels(y, self.missing != "raise")
         check_classification_targets(y[~missing(y)])
         return y

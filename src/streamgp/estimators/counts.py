@@ -15,6 +15,7 @@ from streamgp.estimators.validation import Rows, check_inputs
 from streamgp.evaluation.counts import CountMetrics
 from streamgp.models.option import whole_number
 from streamgp.models.spec import Spec
+from streamgp.precision import float64
 
 
 @with_options
@@ -107,7 +108,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
 
     @alone
     def predict(self, X: Any, return_std: bool = False, exposure: Any = None, times: Any = None) -> Any:
-        """Mean of the next count for each row, and its standard deviation if asked."""
+        """Return the mean of the next count for each row, and its standard deviation if asked."""
         predictive = self._predict_exposed(X, exposure, times)
         mean = np.asarray(predictive.mean)[:, 0]
         return (mean, np.asarray(predictive.std)[:, 0]) if return_std else mean
@@ -116,7 +117,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
     def predict_quantiles(
         self, X: Any, quantiles: Sequence[float], exposure: Any = None, times: Any = None
     ) -> np.ndarray:
-        """Quantiles of the next count, shape (n, Q): the least count with at least that much probability up to it."""
+        """Return quantiles of the next count, (n, Q): the least count with that much probability up to it."""
         levels = self._levels(quantiles)
         predictive = self._predict_exposed(X, exposure, times)
         if not len(levels):
@@ -125,12 +126,12 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
 
     @alone
     def log_density(self, X: Any, y: Any, exposure: Any = None, times: Any = None) -> np.ndarray:
-        """Log probability of the counts `y` under the prediction of each row, shape (n,)."""
+        """Return the log probability of the counts `y` under the prediction of each row, shape (n,)."""
         predictive = self._predict_exposed(X, exposure, times)
         y = np.asarray(y, dtype=np.float64)
         if y.shape != (len(predictive.loc),):
             raise ValueError(f"y: expected the counts of the {len(predictive.loc)} rows of X, got shape {y.shape}")
-        with jax.enable_x64(True):
+        with float64():
             return np.asarray(predictive.log_density(y[:, None]))
 
     @alone
@@ -141,7 +142,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         """
         n = whole_number("n", n)
         predictive = self._predict_exposed(X, exposure, times)
-        with jax.enable_x64(True):
+        with float64():
             key = jax.random.fold_in(jax.random.key(self._learner.seed), self._learner.rows)
             return np.asarray(predictive.sample(key, (n,)))[..., 0].T
 
@@ -151,7 +152,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         return super()._make_spec(task="count", exposure=self._exposed, **more)
 
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool, exposure: Any = None) -> Rows:
-        """Rows whose targets are counts; the log of the exposure, if there is one, is their last input."""
+        """Return rows whose targets are counts; the log of the exposure, if there is one, is their last input."""
         skip = self.missing == "skip"
         y = np.array(column_or_1d(y, warn=True), dtype=np.float64)
         _refuse(y, np.isfinite(y) & ~((y >= 0.0) & (y == np.floor(y))), "y: expected whole numbers from 0", skip)
@@ -167,7 +168,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         return rows._replace(X=np.column_stack([rows.X, log_exposure[rows.kept]]))
 
     def _log_exposure(self, exposure: Any, rows: int, skip: bool, reset: bool) -> np.ndarray:
-        """Log of the exposure (n,), NaN where it is of no use."""
+        """Return the log of the exposure (n,), NaN where it is of no use."""
         if not reset and not self._exposed:
             raise ValueError("exposure: the rows before had none and some came now; give it always or never")
         values = np.array(exposure, dtype=np.float64)
@@ -179,7 +180,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
     def _predict_exposed(self, X: Any, exposure: Any, times: Any) -> Any:
         self._check_fitted()
         X, times = check_inputs(self, X, times, self._learner)
-        self._tell(len(X))
+        self._warn_if_early(len(X))
         if not self._exposed and exposure is None:
             return self._learner.predict(X, times)
         if not self._exposed or exposure is None:

@@ -55,7 +55,7 @@ def evaluate(
 def _evaluated(
     model: StreamEstimator, X: Any, y: Any, times: Any, exposure: Any, conformal: float | None, progress: bool
 ) -> Any:
-    """`evaluate`, with the model to itself."""
+    """Evaluate as `evaluate` does, with the model to itself."""
     more = {} if exposure is None else {"exposure": exposure}
     begin = not model.__sklearn_is_fitted__()
     rows = model._prepare(X, y, times, begin, **more)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 from sklearn.utils import column_or_1d
 
@@ -12,6 +11,7 @@ from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.validation import Rows
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.prequential import ClassificationEvaluation, ScoredRows, collect_classification
+from streamgp.precision import float64
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,17 @@ class Labels:
 
     @classmethod
     def sorted_from(cls, y: np.ndarray) -> "Labels":
-        """The different labels of an array, in ascending order, without missing ones."""
+        """Return the different labels of an array, in ascending order, without missing ones."""
         present = y[~missing(y)]
         return cls(tuple(np.unique(present).tolist()), _name(y.dtype))
 
     @property
     def array(self) -> np.ndarray:
-        """The labels in an array of their type."""
+        """Return the labels in an array of their type."""
         return np.asarray(self.names, dtype=self.dtype)
 
     def encode(self, y: np.ndarray) -> tuple[np.ndarray, "Labels"]:
-        """The code of each label, NaN where it is missing, and the labels with those that are new, as they came."""
+        """Return the code of each label, NaN where it is missing, and the labels with the new ones, as they came."""
         absent = missing(y)
         if self.names and not absent.all() and _is_text(self.array) != _is_text(y):
             old, new = (("numbers", "text"), ("text", "numbers"))[_is_text(self.array)]
@@ -56,7 +56,7 @@ class Labels:
         return np.asarray(found, dtype=np.float64), Labels(tuple(codes), dtype)
 
     def admit(self, rows: Rows, others: "Labels") -> tuple[Rows, "Labels"]:
-        """The labels with those of `others` (which begin with these) that usable rows have, and the rows so coded."""
+        """Return the rows coded anew, and the labels with those of `others` (beginning with these) that they have."""
         present = ~np.isnan(rows.y[:, 0])
         codes = rows.y[present, 0].astype(int)
         new = dict.fromkeys(codes[codes >= len(self.names)].tolist())
@@ -67,12 +67,12 @@ class Labels:
         return rows._replace(y=y[:, None]), Labels(names, others.dtype)
 
     def to_tree(self) -> dict[str, Any]:
-        """As plain values, for a checkpoint."""
+        """Return plain values, for a checkpoint."""
         return {"names": list(self.names), "dtype": self.dtype}
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> "Labels":
-        """The labels whose `to_tree` gave `tree`."""
+        """Return the labels whose `to_tree` gave `tree`."""
         return cls(tuple(tree["names"]), tree["dtype"])
 
 
@@ -83,9 +83,9 @@ class LabelEstimator(StreamEstimator):
 
     @alone
     def predict_proba(self, X: Any, times: Any = None) -> np.ndarray:
-        """Probability of every class or grade of `classes_` for each row, shape (n, K); rows sum to one."""
+        """Return the probability of every class or grade of `classes_` for each row, (n, K); rows sum to one."""
         predictive = self._predict(X, times)
-        with jax.enable_x64(True):
+        with float64():
             return predictive.probabilities()
 
     def _conformal(self, level: float, outputs: int) -> Conformal:
@@ -110,7 +110,7 @@ def _name(dtype: np.dtype) -> str:
 
 
 def as_labels(y: Any, skip: bool) -> np.ndarray:
-    """Labels (n,) of one kind, text or numbers; of which some may be missing if rows are to be skipped.
+    """Return labels (n,) of one kind, text or numbers; of which some may be missing if rows are to be skipped.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def _kind(label: Any) -> str:
 
 
 def missing(y: np.ndarray) -> np.ndarray:
-    """True for None and for numbers that are not finite."""
+    """Return True for None and for numbers that are not finite."""
     if y.dtype.kind == "f":
         return ~np.isfinite(y)
     if y.dtype.kind == "O":

@@ -70,14 +70,14 @@ class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
 
     @alone
     def predict(self, X: Any, times: Any = None) -> np.ndarray:
-        """The median grade of each row: the lowest that is reached with a probability of one half."""
+        """Return the median grade of each row: the lowest that is reached with a probability of one half."""
         reached = np.cumsum(self.predict_proba(X, times), axis=1)
         return self.classes_[np.argmax(reached >= 0.5 - 1e-12, axis=1)]
 
     @property
     @alone
     def classes_(self) -> np.ndarray:
-        """The grades."""
+        """Return the grades."""
         self._check_fitted()
         return self._labels.array
 
@@ -87,7 +87,7 @@ class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
         return super()._make_spec(task="ordinal", **more)
 
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool, grades: Any = None) -> Rows:
-        """Rows with the numbers of their grades, from 0, for targets."""
+        """Return rows with the numbers of their grades, from 0, for targets."""
         y = as_labels(y, self.missing != "raise")
         known = self._labels if not reset else _in_order(y, grades)
         codes, everything = known.encode(y)
@@ -108,7 +108,7 @@ class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
 
 
 def _in_order(y: np.ndarray, grades: Any) -> Labels:
-    """The grades as the user names them, or those of the targets in ascending order; there are two at least."""
+    """Return the grades as the user names them, or those of the targets in ascending order; at least two."""
     if grades is None:
         known = Labels.sorted_from(y[~missing(y)])
     else:

@@ -13,6 +13,7 @@ from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.validation import NotFiniteError, Rows, check_one, check_target
 from streamgp.evaluation.metrics import RegressionMetrics, apply_in_batches
 from streamgp.models.option import whole_number
+from streamgp.precision import float64
 
 
 @with_options
@@ -122,7 +123,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
 
     @alone
     def predict(self, X: Any, return_std: bool = False, times: Any = None) -> Any:
-        """Mean of the next target for each row, and its standard deviation (noise included) if asked.
+        """Return the mean of the next target for each row, and its standard deviation (noise included) if asked.
 
         With a horizon: of the target so many rows after the last one learnt (see `horizon` above).
         """
@@ -132,7 +133,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
 
     @alone
     def predict_quantiles(self, X: Any, quantiles: Sequence[float], times: Any = None) -> np.ndarray:
-        """Quantiles of the next target, shape (n, Q), or (n, E, Q) with several targets."""
+        """Return quantiles of the next target, shape (n, Q), or (n, E, Q) with several targets."""
         levels = self._levels(quantiles)
         predictive = self._predict(X, times)
         if not len(levels):
@@ -142,7 +143,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
 
     @alone
     def log_density(self, X: Any, y: Any, times: Any = None) -> np.ndarray:
-        """Log density of the targets `y` under the prediction of each row, shape (n,); joint over several targets."""
+        """Return the log density of the targets `y` under each row's prediction, (n,); joint over several targets."""
         predictive = self._predict(X, times)
         y = np.asarray(y, dtype=np.float64)
         n, _, outputs = predictive.loc.shape
@@ -159,7 +160,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         """
         n = whole_number("n", n)
         predictive = self._predict(X, times)
-        with jax.enable_x64(True):
+        with float64():
             key = jax.random.fold_in(jax.random.key(self._learner.seed), self._learner.rows)
             draws = np.asarray(predictive.sample(key, (n,)))
         return np.stack([self._shape(d) for d in draws], axis=-1)
@@ -168,7 +169,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
 
     @alone
     def predict_one(self, x: Any, time: Any = None) -> tuple[Any, Any]:
-        """Mean and standard deviation of the next target for one row, as two numbers (or arrays of several targets).
+        """Return mean and standard deviation of the next target for one row: numbers, or arrays of several targets.
 
         After the warm-up this and `learn_one` take tens of microseconds with one expert, hundreds with a dozen and
         some milliseconds with the default's forty-eight filters; `predict` and `partial_fit` are made for many rows
@@ -240,5 +241,5 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         return RegressionMetrics(targets, unscored, self._learner.spec.horizon)
 
     def _shape(self, a: np.ndarray) -> np.ndarray:
-        """Predictions (n, E) as (n,) where y came without an axis of targets."""
+        """Return predictions (n, E) as (n,) where y came without an axis of targets."""
         return a[:, 0] if self._single else a

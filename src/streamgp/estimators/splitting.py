@@ -76,7 +76,7 @@ class SplittingGPRegressor(StreamingGPRegressor):
 
     @property
     def models_(self) -> list[dict[str, Any]]:
-        """The models alive; none before the end of the warm-up."""
+        """Return the models alive; none before the end of the warm-up."""
         self._check_fitted()
         return self._learner.local_models
 

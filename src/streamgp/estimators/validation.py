@@ -50,7 +50,7 @@ class Rows(NamedTuple):
 
 
 def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLearner | None) -> Rows:
-    """Rows for `learner`, or for a new one, to learn from; of the estimator, only the names of features may change.
+    """Check rows for `learner`, or for a new one, to learn from; only the estimator's names of features may change.
 
     Its parameter `missing` says what becomes of numbers that are NaN, infinite or absurd.
 
@@ -62,7 +62,7 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
     """
     check_missing(estimator.missing)
     as_it_is = {"dtype": np.float64, "ensure_all_finite": False}
-    separately: Any = ({**as_it_is, "ensure_min_features": _least(estimator)}, {**as_it_is, "ensure_2d": False})
+    separately: Any = ({**as_it_is, "ensure_min_features": _min_columns(estimator)}, {**as_it_is, "ensure_2d": False})
     X, y = validate_data(estimator, X, y, reset=learner is None, validate_separately=separately)
     check_consistent_length(X, y)
     single = y.ndim == 1
@@ -96,14 +96,14 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
 
 
 def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> tuple[np.ndarray, np.ndarray | None]:
-    """Inputs, and the times of a timed stream, to predict for."""
+    """Check inputs, and the times of a timed stream, to predict for."""
     X = validate_data(
         estimator,
         X,
         reset=False,
         dtype=np.float64,
         ensure_all_finite=False,
-        ensure_min_features=_least(estimator),
+        ensure_min_features=_min_columns(estimator),
     )
     if getattr(estimator, "missing", "raise") == "impute":
         X = np.where(_usable(X), X, np.nan)
@@ -121,8 +121,8 @@ def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> 
     return X, times
 
 
-def _least(estimator: Any) -> int:
-    """How many columns X must have: none where lags are inputs too."""
+def _min_columns(estimator: Any) -> int:
+    """Return how many columns X must have: none where lags are inputs too."""
     return int(getattr(estimator, "lags", None) is None)
 
 
@@ -131,7 +131,7 @@ class NotFiniteError(ValueError):
 
 
 def check_one(x: Any, time: Any, learner: StreamLearner, missing: str) -> tuple[np.ndarray, float]:
-    """One row of a stream after the warm-up, its time NaN on a stream without; checks as few things as are needed."""
+    """Check one row of a stream after the warm-up, with as few checks as are needed; its time is NaN without one."""
     x = np.asarray(x, dtype=np.float64)
     if x.shape != (learner.num_inputs,):
         raise ValueError(f"x: expected one row, shape ({learner.num_inputs},), got shape {x.shape}")
@@ -156,7 +156,7 @@ def check_one(x: Any, time: Any, learner: StreamLearner, missing: str) -> tuple[
 
 
 def check_target(y: Any, shape: tuple[int, ...], missing: str) -> np.ndarray:
-    """The target or targets of one row, shape (E,)."""
+    """Check the target or targets of one row, shape (E,)."""
     y = np.asarray(y, dtype=np.float64)
     if y.shape != shape:
         raise ValueError(f"y: expected shape {shape}, the target of one row, got shape {y.shape}")
@@ -167,7 +167,7 @@ def check_target(y: Any, shape: tuple[int, ...], missing: str) -> np.ndarray:
 
 
 def _as_times(times: Any, rows: int, learner: StreamLearner | None) -> np.ndarray | None:
-    """Numbers as they are, dates as seconds since 1970; NaN where there is no telling."""
+    """Return numbers as they are, dates as seconds since 1970, and NaN where there is no telling."""
     if learner is not None and learner.timed != (times is not None):
         had, got = ("had", "none came now") if learner.timed else ("had no", "some came now")
         raise ValueError(f"times: the rows before {had} time stamps and {got}; give them always or never")
@@ -199,5 +199,5 @@ def _expected(values: np.ndarray) -> str:
 
 
 def _usable(values: np.ndarray) -> Any:
-    """False for NaN, too; for one number without an axis, NumPy's bool."""
+    """Return False for NaN, too; for one number without an axis, NumPy's bool."""
     return np.abs(values) <= cells.LARGEST

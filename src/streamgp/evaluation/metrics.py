@@ -8,6 +8,8 @@ import numpy as np
 
 from streamgp.core import Predictive, recalibration
 from streamgp.numerics import mixtures, student_t
+from streamgp.numerics.crps import mixture_crps
+from streamgp.numerics.quantiles import mixture_quantiles
 
 COVERAGE_LEVELS = (50, 90, 95)
 QUANTILES = (0.05, 0.5, 0.95)
@@ -34,14 +36,14 @@ def _score(predictive: Predictive, y: np.ndarray) -> tuple:
     at_y = mixtures.evaluate(m, y.ravel())
     densities = at_y.log_density.reshape(*y.shape, -1).sum(1)
     log_density = mixtures.log_sum(predictive.log_weights + densities)
-    pit, crps = mixtures.cdf(m, at_y), mixtures.crps(m, y.ravel(), at_y)
+    pit, crps = mixtures.cdf(m, at_y), mixture_crps(m, y.ravel(), at_y)
     levels = [np.full(y.size, level) for level in QUANTILES]
     if predictive.recalibration is None:
-        quantiles = mixtures.quantiles(m, levels)
+        quantiles = mixture_quantiles(m, levels)
     else:
         v = predictive.recalibration.reshape(y.size, -1)
         levels = [recalibration.level(v, level) for level in levels]
-        quantiles = mixtures.quantiles(m, levels)
+        quantiles = mixture_quantiles(m, levels)
         log_density = log_density + recalibration.log_density(v, pit).reshape(y.shape).sum(1)
         crps = crps + recalibration.crps_change(v, levels, quantiles, y.ravel(), pit)
         pit = recalibration.below(v, pit)

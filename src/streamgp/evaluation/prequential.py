@@ -81,7 +81,7 @@ def prequential(
 
 def _find_flagged(learner: StreamLearner, info: Info, n: int) -> np.ndarray | None:
     """Mark the rows that were set aside as outliers; None for models that set none aside."""
-    if not learner.spec.robust or learner.spec.task != "regression":
+    if not learner.settings.task.flags_outliers:
         return None
     return np.zeros(n, bool) if info.flagged is None else np.asarray(info.flagged)
 

@@ -33,17 +33,17 @@ class Dynamics(eqx.Module):
 
     @property
     def name(self) -> str:
-        """Short name for tables: ``static``, ``walk 0.001`` or ``revert 0.99``; `parse` reads it back."""
+        """Return a short name for tables: ``static``, ``walk 0.001`` or ``revert 0.99``; `parse` reads it back."""
         if float(self.decay) < 1.0:
             return f"revert {float(self.decay)!r}"
         return "static" if float(self.diffusion) == 0.0 else f"walk {float(self.diffusion)!r}"
 
-    def shrinkage(self, tau: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
-        """a(tau): the factor on the mean after a time tau."""
+    def transition(self, tau: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
+        """Return a(tau), the factor on the mean after a time tau."""
         return self.decay**tau
 
-    def spread(self, tau: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
-        """b(tau): the variance gathered in a time tau, relative to the prior variance.
+    def process_variance(self, tau: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
+        """Return b(tau), the variance that the weights gain in a time tau, in prior variances.
 
         ``diffusion (1 - decay^(2 tau)) / (1 - decay^2)``, which is ``diffusion tau`` for a random walk.
         """
@@ -53,28 +53,28 @@ class Dynamics(eqx.Module):
         return self.diffusion * xp.where(rate < 0.0, xp.expm1(safe * tau) / xp.expm1(safe), tau)
 
     def block(self, tau: Float[AnyArray, " n"]) -> tuple[Float[AnyArray, " n"], Float[AnyArray, "n n"]]:
-        """(a, b) of a block: Cov(theta_i, theta_j) = a_i a_j Sigma + b_ij v I.
+        """Return (a, b) of a block: Cov(theta_i, theta_j) = a_i a_j Sigma + b_ij v I.
 
         `tau` is the time from the last row before the block to each of its rows, not decreasing.
         """
-        return self.shrinkage(tau), self.gathered(tau, tau)
+        return self.transition(tau), self.process_covariance(tau, tau)
 
-    def gathered(self, one: Float[AnyArray, " n"], other: Float[AnyArray, " m"]) -> Float[AnyArray, "n m"]:
-        """The covariance of the weights at two times that is due to what they gathered, relative to the prior's."""
+    def process_covariance(self, one: Float[AnyArray, " n"], other: Float[AnyArray, " m"]) -> Float[AnyArray, "n m"]:
+        """Return what the dynamics' noise adds to the covariance of the weights at two times, in prior variances."""
         xp = namespace(one)
         one, other = one[:, None], other[None, :]
-        return self.spread(xp.minimum(one, other)) * self.decay ** xp.abs(one - other)
+        return self.process_variance(xp.minimum(one, other)) * self.decay ** xp.abs(one - other)
 
 
 def static() -> Dynamics:
-    """Weights that never move: the model sharpens forever (ordinary Bayesian regression)."""
+    """Return the dynamics of weights that never move: the model sharpens forever (ordinary Bayesian regression)."""
     return Dynamics(jnp.asarray(1.0), jnp.asarray(0.0))
 
 
 def random_walk(q: float) -> Dynamics:
-    """Weights that take a random-walk step of variance ``q v`` per unit of time (v: the prior variance).
+    """Return the dynamics of weights that take a random-walk step of variance ``q v`` per unit of time.
 
-    Directions that no row excites gain variance without bound; `mean_reverting` bounds it.
+    v is the prior variance. Directions that no row excites gain variance without bound; `mean_reverting` bounds it.
     """
     if not 0.0 <= q < float("inf"):
         raise ValueError(f"random_walk: expected a finite variance q >= 0 relative to the prior variance, got {q}")
@@ -82,7 +82,7 @@ def random_walk(q: float) -> Dynamics:
 
 
 def mean_reverting(lam: float) -> Dynamics:
-    """Weights that forget towards the prior, ``theta <- lam theta + N(0, (1 - lam^2) v I)``.
+    """Return the dynamics of weights that forget towards the prior, ``lam theta + N(0, (1 - lam^2) v I)``.
 
     Without data the weights return to the prior, variance v, so nothing grows without bound.
     """
@@ -92,7 +92,7 @@ def mean_reverting(lam: float) -> Dynamics:
 
 
 def parse(text: str | float | int) -> Dynamics:
-    """Dynamics from their name: ``static``, ``walk Q``, ``revert LAM``, or a number q (0 is static)."""
+    """Parse dynamics from their name: ``static``, ``walk Q``, ``revert LAM``, or a number q (0 is static)."""
     words = str(text).split()
     try:
         match words:

@@ -23,19 +23,19 @@ from scipy.linalg import get_lapack_funcs
 from streamgp.checkpoint.encoding import register
 from streamgp.numerics.arrays import AnyArray, namespace
 
-LEAST_THRESHOLD, LARGEST_THRESHOLD = 4.0, 8.0  # c, in standard deviations
+MIN_THRESHOLD, MAX_THRESHOLD = 4.0, 8.0  # c, in standard deviations
 LEVEL_MEMORY = 0.98  # discount of the level of the squared innovations
-# Of the level: a filter that expects far too much has one near zero, which a few rows cannot tell; and between bursts
+# Of the level: a filter that expects far too much has one near zero, which a few rows cannot show; and between bursts
 # it falls, too.
-LEAST_FLOOR, LARGEST_FLOOR = 0.1, 1.0
-MOST_LEARNT = 4.0  # times the level: as much of a row beyond the threshold enters it
+MIN_FLOOR, MAX_FLOOR = 0.1, 1.0
+MAX_LEARNT = 4.0  # times the level: as much of a row beyond the threshold enters it
 RUN_MEMORY = 0.8  # discount of the share of rows beyond: the fifth in succession finds it above a half
 CHANGE = 0.5
-MOST_GROWN = 4.0  # times the innovation before: a row of a change is not further out
+MAX_GROWTH = 4.0  # times the innovation before: a row of a change is not further out
 AGREEMENT_MEMORY = 0.95  # discount of the share of outliers that the row after confirmed
 CONFIRMED = 0.5  # part of the outlier that the next innovation has to repeat to confirm it
 NO_AGREEMENT, FULL_AGREEMENT = 0.1, 0.4  # shares of confirmed outliers between which the threshold rises
-MOST_RAISED = 1e8  # times its variance: a row further out enters as one that is so far out
+MAX_RAISED = 1e8  # times its variance: a row further out enters as one that is so far out
 
 
 @register
@@ -61,7 +61,7 @@ class Guard(NamedTuple):
 
     @classmethod
     def start(cls, batch: tuple[int, ...], num_outputs: int) -> "Guard":
-        """Before the first row."""
+        """Return the memory before the first row."""
         none = np.zeros(batch)
         return cls(np.ones((*batch, num_outputs)), none, none.copy(), np.zeros((*batch, num_outputs)))
 
@@ -74,20 +74,20 @@ class Limits(NamedTuple):
 
     @classmethod
     def of(cls, agreement: Float[AnyArray, "*batch"]) -> "Limits":
-        """From the share of outliers that were confirmed."""
+        """Compute the limits from the share of outliers that were confirmed."""
         part = (agreement - NO_AGREEMENT) / (FULL_AGREEMENT - NO_AGREEMENT)
         part = namespace(agreement).clip(part, 0.0, 1.0)
-        more = LARGEST_THRESHOLD**2 - LEAST_THRESHOLD**2
-        return cls(LEAST_THRESHOLD**2 + more * part, LEAST_FLOOR + (LARGEST_FLOOR - LEAST_FLOOR) * part)
+        more = MAX_THRESHOLD**2 - MIN_THRESHOLD**2
+        return cls(MIN_THRESHOLD**2 + more * part, MIN_FLOOR + (MAX_FLOOR - MIN_FLOOR) * part)
 
     def excess(self, level: Float[AnyArray, "*batch e"], z: Float[AnyArray, "*batch e"]) -> Float[AnyArray, "*batch"]:
-        """The largest squared innovation over the largest that is still ordinary."""
+        """Return the largest squared innovation over the largest that is still ordinary."""
         xp = namespace(z)
         return (z * z / xp.maximum(level, self.floor[..., None])).max(-1) / self.threshold
 
 
 def learn(guard: Guard, z: Float[AnyArray, "*batch e"]) -> tuple[Guard, Bool[AnyArray, "*batch"], AnyArray]:
-    """Take in a row's standardised innovations.
+    """Learn a row's standardised innovations.
 
     Returns
     -------
@@ -95,16 +95,16 @@ def learn(guard: Guard, z: Float[AnyArray, "*batch e"]) -> tuple[Guard, Bool[Any
         The new memory; which filters take the row for an outlier; and the factor on its variance, 1 for others.
     """
     xp = namespace(z)
-    size, along = (guard.last * guard.last).sum(-1), (z * guard.last).sum(-1)
+    size, overlap = (guard.last * guard.last).sum(-1), (z * guard.last).sum(-1)
     in_run = guard.run > CHANGE
-    moved = AGREEMENT_MEMORY * guard.agreement + (1.0 - AGREEMENT_MEMORY) * (along > CONFIRMED * size)
+    moved = AGREEMENT_MEMORY * guard.agreement + (1.0 - AGREEMENT_MEMORY) * (overlap > CONFIRMED * size)
     agreement = xp.where((size > 0.0) & ~in_run, moved, guard.agreement)
     limits = Limits.of(agreement)
     x = limits.excess(guard.level, z)
     beyond = x > 1.0
-    is_change = in_run & (along > 0.0) & ((z * z).sum(-1) <= MOST_GROWN**2 * size)
+    is_change = in_run & (overlap > 0.0) & ((z * z).sum(-1) <= MAX_GROWTH**2 * size)
     is_outlier = beyond & ~is_change
-    most = MOST_LEARNT * xp.maximum(guard.level, limits.floor[..., None])
+    most = MAX_LEARNT * xp.maximum(guard.level, limits.floor[..., None])
     entering = xp.where(beyond[..., None], xp.minimum(z * z, most), z * z)
     level = LEVEL_MEMORY * guard.level + (1.0 - LEVEL_MEMORY) * entering
     run = RUN_MEMORY * guard.run + (1.0 - RUN_MEMORY) * beyond
@@ -113,22 +113,22 @@ def learn(guard: Guard, z: Float[AnyArray, "*batch e"]) -> tuple[Guard, Bool[Any
 
 
 def bounded(raised: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """The factor on the variance of a row that is used, and the one on its innovation that goes with it."""
+    """Return the factor used on the variance of a row, and the one on its innovation that goes with it."""
     xp = namespace(raised)
-    used = xp.minimum(raised, MOST_RAISED)
+    used = xp.minimum(raised, MAX_RAISED)
     return used, xp.sqrt(used / raised)
 
 
 @cache
 def _discounts(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weights of the rows before each row, and after the last one, in the level (rows + 1, rows); of the start."""
+    """Return the weights of earlier rows in the level before each row and after the last, and those of the start."""
     i, j = np.arange(rows + 1)[:, None], np.arange(rows)[None]
     earlier = np.where(j < i, (1.0 - LEVEL_MEMORY) * LEVEL_MEMORY ** np.maximum(i - 1 - j, 0), 0.0)
     return earlier, LEVEL_MEMORY ** np.arange(rows + 1)
 
 
 def _levels(guard: Guard, z: Float[np.ndarray, "*batch n e"]) -> Float[np.ndarray, "*batch m e"]:
-    """The level before each of some rows, and after them, as long as none is beyond the threshold."""
+    """Return the level before each of some rows, and after them, as long as none is beyond the threshold."""
     earlier, start = _discounts(z.shape[-2])
     return earlier @ (z * z) + start[:, None] * guard.level[..., None, :]
 
@@ -136,7 +136,7 @@ def _levels(guard: Guard, z: Float[np.ndarray, "*batch n e"]) -> Float[np.ndarra
 def _beyond(
     levels: Float[np.ndarray, "*batch m e"], z: Float[np.ndarray, "*batch n e"], limits: Limits
 ) -> Bool[np.ndarray, "*batch n"]:
-    """Which rows are beyond the threshold, from the `_levels` before them: `Limits.excess` in fewer calls."""
+    """Find the rows beyond the threshold, from the `_levels` before them: `Limits.excess` in fewer calls."""
     usual = np.maximum(levels[..., :-1, :], limits.floor[..., None, None])
     usual *= limits.threshold[..., None, None]
     return np.any(z * z > usual, axis=-1)
@@ -158,7 +158,7 @@ class BlockGuard:
     def learn(
         self, L: Float[np.ndarray, "g r n n"], z: Float[np.ndarray, "g r n e"], rows: np.ndarray
     ) -> "Raised | None":
-        """Take in a block: `L` is the factor of its targets' covariance, `z` = L^-1 (targets - prior mean).
+        """Learn a block: `L` is the factor of its targets' covariance, `z` = L^-1 (targets - prior mean).
 
         Where no filter finds an outlier among its `rows`, nothing changes. In the others the noise of outliers is
         raised: `L` and `z` are overwritten.
@@ -184,7 +184,7 @@ class BlockGuard:
             return self._one_by_one(special, L, z, rows)
 
     def _one_by_one(self, special: np.ndarray, L: np.ndarray, z: np.ndarray, rows: np.ndarray) -> "Raised | None":
-        """Those filters that have an outlier, or had one in the row before: from one such row to the next."""
+        """Learn in filters that have an outlier, or had one in the row before, from one such row to the next."""
         some: Guard = jax.tree.map(lambda a: a[special], self._guard)
         factor, white = L[special], z[special]
         is_outlier, used = np.zeros(white.shape[:2], bool), np.ones(white.shape[:2])
@@ -271,7 +271,7 @@ def _raise(L: np.ndarray, z: np.ndarray, row: int, found: np.ndarray, raised: np
 
 
 def _solve_lower(L: Float[np.ndarray, "c n n"], b: Float[np.ndarray, "c n m"]) -> Float[np.ndarray, "c n m"]:
-    """L^-1 b for each factor; an elimination that does not know of the zeros takes two to five times as long."""
+    """Compute L^-1 b for each factor; elimination that ignores the zeros takes two to five times as long."""
     (trtrs,) = get_lapack_funcs(("trtrs",), (L, b))
     found = [trtrs(factor.T, side, lower=0, trans=1)[0] for factor, side in zip(L, b, strict=True)]
     return np.stack(found)

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float
 
-from streamgp.checkpoint.encoding import register
+from streamgp.checkpoint.encoding import formerly, register
 from streamgp.core import AnyArray, namespace
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.guard import Guard, bounded, learn
@@ -31,8 +31,9 @@ class FilterState(eqx.Module):
     guard: Guard | None = None
 
 
+@formerly("Noise")
 @register
-class Noise(NamedTuple):
+class ExpertVariances(NamedTuple):
     """Prior variance v of the weights and noise variance s2 of the targets."""
 
     prior_var: Float[AnyArray, ""]
@@ -55,7 +56,7 @@ class Predicted(NamedTuple):
     is_outlier: Bool[AnyArray, "*batch n"] | None
 
 
-class Later(NamedTuple):
+class ForecastFeatures(NamedTuple):
     """For every row of a block, another row to forecast once that row is learnt, and none after it.
 
     Features, the products of the block's own with them (None: all weights are static), and times as the block's.
@@ -69,7 +70,7 @@ class Later(NamedTuple):
 def prior_state(
     num_features: int, num_outputs: int, prior_var: Float[AnyArray, "*batch"], guarded: bool = False
 ) -> FilterState:
-    """The belief before any row, N(0, v I), of one expert or of a stack."""
+    """Return the belief before any row, N(0, v I), of one expert or of a stack."""
     xp, dtype = namespace(prior_var), prior_var.dtype
     lead = (1,) * prior_var.ndim
     mean = xp.zeros((*prior_var.shape, num_features, num_outputs), dtype)
@@ -79,12 +80,16 @@ def prior_state(
 
 
 def predict_rows(
-    state: FilterState, Phi: Float[AnyArray, "n f"], tau: Float[AnyArray, " n"], dynamics: Dynamics, noise: Noise
+    state: FilterState,
+    Phi: Float[AnyArray, "n f"],
+    tau: Float[AnyArray, " n"],
+    dynamics: Dynamics,
+    noise: ExpertVariances,
 ) -> tuple[Float[AnyArray, "n e"], Float[AnyArray, " n"]]:
-    """Mean and variance of the target of each row, each as if it came `tau` after the last row learnt."""
-    a, b = dynamics.shrinkage(tau), dynamics.spread(tau) * noise.prior_var
-    spread = jnp.sum((Phi @ state.cov) * Phi, axis=1)
-    var = a * a * spread + b * jnp.sum(Phi * Phi, axis=1) + noise.noise_var
+    """Predict mean and variance of the target of each row, each as if it came `tau` after the last row learnt."""
+    a, b = dynamics.transition(tau), dynamics.process_variance(tau) * noise.prior_var
+    explained = jnp.sum((Phi @ state.cov) * Phi, axis=1)
+    var = a * a * explained + b * jnp.sum(Phi * Phi, axis=1) + noise.noise_var
     return a[:, None] * (Phi @ state.mean), var
 
 
@@ -96,8 +101,8 @@ def update_block(
     mask: Bool[AnyArray, " n"],
     tau: Float[AnyArray, " n"],
     dynamics: Dynamics,
-    noise: Noise,
-    later: Later | None = None,
+    noise: ExpertVariances,
+    later: ForecastFeatures | None = None,
     extra: Float[AnyArray, " n"] | None = None,
 ) -> tuple[FilterState, Predicted]:
     """Learn from a block; return the new belief and what was predicted of each row.
@@ -140,14 +145,14 @@ def update_block(
     if later is not None:
         return new, Predicted(*_forecast(state, cross, a, L, z, tau, dynamics, noise, later), is_outlier)
     # Equal to y - scale z, but row i of it takes no part of y_i, not even in its rounding.
-    ahead = prior + (L - jnp.diag(scale)) @ z
-    return new, Predicted(ahead, scale * scale if variance is None else variance, is_outlier)
+    predicted = prior + (L - jnp.diag(scale)) @ z
+    return new, Predicted(predicted, scale * scale if variance is None else variance, is_outlier)
 
 
 def _guarded(
     guard: Guard, K: Float[AnyArray, "n n"], residual: Float[AnyArray, "n e"], mask: Bool[AnyArray, " n"]
 ) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray, Guard]:
-    """The factor of a block's covariance with the noise of outliers raised, and what goes with it.
+    """Factorise a block's covariance with the noise of outliers raised; return what goes with it.
 
     Returns the factor, the residuals (of outliers far out, shortened), the variance of every row before its noise
     was raised, which rows are outliers, and what the guard remembers.
@@ -173,7 +178,7 @@ def _guarded(
 
 
 def _restarted(state: FilterState, prior_var: Float[AnyArray, ""]) -> FilterState:
-    """The belief, or the prior where a number of it is not finite."""
+    """Return the belief, or the prior where a number of it is not finite."""
     features, outputs = state.mean.shape
     prior = prior_state(features, outputs, prior_var, state.guard is not None)
     sound = jnp.isfinite(state.mean).all() & jnp.isfinite(state.cov).all()
@@ -188,17 +193,17 @@ def _forecast(
     z: Float[AnyArray, "n e"],
     tau: Float[AnyArray, " n"],
     dynamics: Dynamics,
-    noise: Noise,
-    later: Later,
+    noise: ExpertVariances,
+    later: ForecastFeatures,
 ) -> tuple[Float[AnyArray, "n e"], Float[AnyArray, " n"]]:
-    """Mean and variance of the targets of the later rows.
+    """Forecast mean and variance of the targets of the later rows.
 
     With V = L^-1 C, C the covariance of the block's targets with theirs, the first k rows of V and z hold all that
     the first k rows of the block say: the triangle of V leaves out what comes after each one's own row.
     """
-    C = a[:, None] * dynamics.shrinkage(later.tau)[None] * (cross @ later.Phi.T)
-    if later.gram is not None:  # weights that stand still gather nothing
-        C = C + noise.prior_var * dynamics.gathered(tau, later.tau) * later.gram
+    C = a[:, None] * dynamics.transition(later.tau)[None] * (cross @ later.Phi.T)
+    if later.gram is not None:  # weights that stand still gain no variance
+        C = C + noise.prior_var * dynamics.process_covariance(tau, later.tau) * later.gram
     V = jnp.triu(solve_lower(L, C))
     loc, var = predict_rows(state, later.Phi, later.tau, dynamics, noise)
     return loc + V.T @ z, var - jnp.sum(V * V, axis=0)
@@ -212,11 +217,11 @@ def update_blocks(
     mask: Bool[AnyArray, "m n"],
     tau: Float[AnyArray, "m n"],
     dynamics: Dynamics,
-    noise: Noise,
-    later: Later | None = None,
+    noise: ExpertVariances,
+    later: ForecastFeatures | None = None,
     extra: Float[AnyArray, "m n"] | None = None,
 ) -> tuple[FilterState, Predicted]:
-    """`update_block` over consecutive blocks; `tau` counts from the end of the block before."""
+    """Run `update_block` over consecutive blocks; `tau` counts from the end of the block before."""
 
     def step(state: FilterState, block: tuple) -> tuple:
         Phi, gram, y, mask, tau, later, extra = block

@@ -30,7 +30,7 @@ class Latent(NamedTuple):
 
 
 def prior_state(num_features: int, num_latents: int, prior_var: Float[AnyArray, "*batch"]) -> FilterState:
-    """The belief before any row, N(0, v I): mean (C F, 1) and covariance (C F, C F), of one expert or of a stack."""
+    """Return the belief before any row, N(0, v I): mean (C F, 1), covariance (C F, C F), of one expert or a stack."""
     return kalman.prior_state(num_latents * num_features, 1, prior_var)
 
 
@@ -43,12 +43,12 @@ def predict_rows(
     prior_var: Float[AnyArray, ""],
     num_latents: int,
 ) -> Latent:
-    """Latent values of each row, each as if it came `tau` after the last row learnt; `offset` is added to them."""
-    a, b = dynamics.shrinkage(tau), dynamics.spread(tau) * prior_var
-    spread = jnp.einsum("icdj,ij->icd", _cross(state, Phi, num_latents), Phi)
-    gathered = (b * jnp.sum(Phi * Phi, axis=1))[:, None, None] * jnp.eye(num_latents, dtype=Phi.dtype)[None]
+    """Predict the latent values of each row, each `tau` after the last row learnt; `offset` is added to them."""
+    a, b = dynamics.transition(tau), dynamics.process_variance(tau) * prior_var
+    explained = jnp.einsum("icdj,ij->icd", _cross(state, Phi, num_latents), Phi)
+    gained = (b * jnp.sum(Phi * Phi, axis=1))[:, None, None] * jnp.eye(num_latents, dtype=Phi.dtype)[None]
     loc = a[:, None] * _at_rows(state, Phi, num_latents) + offset[:, None]
-    return Latent(loc, jax.vmap(_possible)((a * a)[:, None, None] * spread + gathered))
+    return Latent(loc, jax.vmap(_possible)((a * a)[:, None, None] * explained + gained))
 
 
 def update_block(
@@ -87,7 +87,7 @@ def update_block(
     K = (a[:, None] * a[None])[:, None, :, None] * jnp.einsum("icdf,jf->icjd", cross, Phi)
     K = K + (b * gram)[:, None, :, None] * same[None, :, None, :]
     loc = a[:, None] * _at_rows(state, Phi, C) + offset[:, None]
-    ahead, shift, shrink, gains = _steps(likelihood, K, loc, jnp.where(mask, y, 0.0), mask)
+    predicted, shift, shrink, gains = _steps(likelihood, K, loc, jnp.where(mask, y, 0.0), mask)
     # What one step does to the rows after it, it does to the weights at the block's end: their covariances with the
     # rows, G, obey G_i = C_i - sum over j < i of G_j gains_ji, C_i those before any step.
     before = jnp.arange(n)[:, None] < jnp.arange(n)[None]
@@ -98,7 +98,7 @@ def update_block(
     mean = a[-1] * state.mean + G.T @ shift.reshape(n * C, 1)
     shrunk = (shrink @ G.reshape(n, C, C * F)).reshape(n * C, C * F)
     cov = symmetrise(add_diagonal(a[-1] * a[-1] * state.cov - G.T @ shrunk, b[-1, -1]))
-    return FilterState(mean, cov), ahead
+    return FilterState(mean, cov), predicted
 
 
 def update_blocks(
@@ -113,7 +113,7 @@ def update_blocks(
     dynamics: Dynamics,
     prior_var: Float[AnyArray, ""],
 ) -> tuple[FilterState, Latent]:
-    """`update_block` over consecutive blocks; `tau` counts from the end of the block before."""
+    """Run `update_block` over consecutive blocks; `tau` counts from the end of the block before."""
 
     def step(state: FilterState, block: tuple) -> tuple:
         Phi, gram, y, mask, tau, offset = block
@@ -123,13 +123,13 @@ def update_blocks(
 
 
 def _cross(state: FilterState, Phi: Float[AnyArray, "n f"], C: int) -> Float[AnyArray, "n {C} {C} f"]:
-    """Covariance of the C values of each row with all the weights, time standing still."""
+    """Return the covariance of the C values of each row with all the weights, time standing still."""
     F = Phi.shape[1]
     return jnp.einsum("if,cfdg->icdg", Phi, state.cov.reshape(C, F, C, F))
 
 
 def _at_rows(state: FilterState, Phi: Float[AnyArray, "n f"], C: int) -> Float[AnyArray, "n {C}"]:
-    """Mean of the C values of each row, time standing still."""
+    """Return the mean of the C values of each row, time standing still."""
     return Phi @ state.mean.reshape(C, -1).T
 
 
@@ -140,27 +140,27 @@ def _steps(
     y: Float[AnyArray, " n"],
     mask: Bool[AnyArray, " n"],
 ) -> tuple[Latent, Float[Array, "n c"], Float[Array, "n c c"], Float[Array, "n c n c"]]:
-    """The Laplace steps of a block, one row after the other, on the joint belief over its latent values.
+    """Take the Laplace steps of a block, one row after the other, on the joint belief over its latent values.
 
-    Returns what each row's values are before its own step, what the step says (`Step`), and its gains: the shrinkage
-    times the covariance with all the block's values at that time.
+    Returns what each row's values are before its own step, the step itself (`Step`), and its gains: the step's
+    `shrink` times the covariance with all the block's values at that time.
     """
 
     def step(carry: tuple, row: tuple) -> tuple:
         (loc, K), (i, y, learn) = carry, row
         V = K[i]
-        ahead = loc[i], jnp.asarray(_possible(V[:, i]))
-        shift, shrink = (jnp.where(learn, part, 0.0) for part in laplace_step(likelihood, y, *ahead))
+        predicted = loc[i], jnp.asarray(_possible(V[:, i]))
+        shift, shrink = (jnp.where(learn, part, 0.0) for part in laplace_step(likelihood, y, *predicted))
         gains = jnp.einsum("ce,end->cnd", shrink, V)
         loc = loc + jnp.einsum("c,cnd->nd", shift, V)
         K = K - jnp.einsum("cnd,cme->ndme", V, gains)
-        return (loc, K), (*ahead, shift, shrink, gains)
+        return (loc, K), (*predicted, shift, shrink, gains)
 
     rows = (jnp.arange(len(y)), y, mask)
-    _, (ahead_loc, ahead_cov, shift, shrink, gains) = jax.lax.scan(step, (loc, K), rows)
-    return Latent(ahead_loc, ahead_cov), shift, shrink, gains
+    _, (predicted_loc, predicted_cov, shift, shrink, gains) = jax.lax.scan(step, (loc, K), rows)
+    return Latent(predicted_loc, predicted_cov), shift, shrink, gains
 
 
 def _possible(cov: Float[AnyArray, "c c"]) -> Float[AnyArray, "c c"]:
-    """The closest covariance: rounding may have left eigenvalues a little below zero, and those become zero."""
+    """Return the closest covariance: eigenvalues that rounding has left a little below zero become zero."""
     return jnp.maximum(cov, 0.0) if cov.shape == (1, 1) else nearest_semidefinite(symmetrise(cov))

@@ -1,4 +1,4 @@
-"""Noise whose level adapts: every filter serves several experts that differ only in what they make of its errors.
+"""Noise whose level adapts: every filter has several experts, which differ only in how they treat its errors.
 
 A filter's recursion does not depend on the unit of its variances. With a normal-inverse-gamma prior it runs in units
 of the unknown noise variance, and all that learns the unit is two numbers: a (the shape) and, for each output, b
@@ -25,14 +25,14 @@ from jaxtyping import Bool, Float
 
 from streamgp.checkpoint.encoding import register
 from streamgp.numerics.arrays import AnyArray, namespace
-from streamgp.numerics.student_t import LEAST_DOF
+from streamgp.numerics.student_t import MIN_DOF
 
 CONSTANT = "constant"
 # Where nothing is forgotten the prior counts as much as this many rows: enough for the t to have a variance.
 PRIOR_ROWS = 10.0
 # The variance stays above this share of the filter's own: after thousands of rows without any error it would not.
-LEAST_FACTOR = 1e-12
-MOST_LEARNT = 4.0  # times the expected square: as much of an outlier enters the level of the noise
+MIN_FACTOR = 1e-12
+MAX_LEARNT = 4.0  # times the expected square: as much of an outlier enters the level of the noise
 
 
 @register
@@ -64,21 +64,21 @@ class NoiseKinds(eqx.Module):
 
     @property
     def adapt(self) -> bool:
-        """Whether any of them does."""
+        """Return whether any of them adapts."""
         return any(d is not None for d in self.discounts)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What `parse` reads back."""
+        """Return the names, which `parse` reads back."""
         pairs = zip(self.discounts, self.correlations, strict=True)
         return tuple(
             CONSTANT if d is None else f"adaptive {d!r}" + (f" ar {rho!r}" if rho else "") for d, rho in pairs
         )
 
     def for_outputs(self, num_outputs: int) -> "NoiseKinds":
-        """The same kinds where there are several outputs: a constant level of the noise is learnt for each of them.
+        """Return the same kinds for several outputs: a constant level of the noise is learnt for each of them.
 
-        A filter has one noise variance for all outputs. Learning a constant one from all rows alike is exact.
+        A filter has one noise variance for all outputs. Learning a constant one from all rows equally is exact.
         """
         if num_outputs == 1:
             return self
@@ -87,20 +87,20 @@ class NoiseKinds(eqx.Module):
         return NoiseKinds(tuple(d for d, _ in pairs), tuple(rho for _, rho in pairs))
 
     def init(self, num_filters: int, num_outputs: int) -> NoiseState:
-        """The filter's own variance, as if from the rows that the memory holds (`PRIOR_ROWS` where it is endless)."""
+        """Start from the filter's own variance, as if from the rows in memory (`PRIOR_ROWS` where it is endless)."""
         rows = [PRIOR_ROWS if d in (None, 1.0) else 1.0 / (1.0 - d) for d in self.discounts]
         shape = 0.5 * np.asarray(rows)
         rate = np.tile(shape[None, :, None], (num_filters, 1, num_outputs))
         return NoiseState(shape, rate, np.zeros((num_filters, num_outputs)))
 
-    def ahead(
+    def predict(
         self,
         states: NoiseState,
         loc: Float[AnyArray, "n k e"],
         var: Float[AnyArray, "n k e"],
         gap: Float[AnyArray, " n"],
     ) -> tuple[Float[AnyArray, "n kinds e"], Float[AnyArray, "n kinds e"], Float[AnyArray, "n kinds"]]:
-        """Mean, variance and degrees of freedom of all experts' predictions, from those of the filters.
+        """Return mean, variance and degrees of freedom of all experts' predictions, from those of the filters.
 
         `states` are those before each row, or a single one for all, with a leading axis; `gap` is the time that has
         passed since the last error.
@@ -117,7 +117,7 @@ class NoiseKinds(eqx.Module):
         return mean.reshape(n, k * j, e), scaled.reshape(n, k * j, e), dof
 
     def _left_over(self, gap: Float[AnyArray, "..."]) -> Float[AnyArray, "... j"]:
-        """How much of an error is left after a time."""
+        """Return how much of an error is left after a time."""
         rho = np.asarray(self.correlations).reshape(*(1,) * gap.ndim, -1)
         return namespace(gap).exp(gap[..., None] * np.log(np.where(rho > 0.0, rho, 1.0))) * (rho > 0.0)
 
@@ -131,7 +131,7 @@ class NoiseKinds(eqx.Module):
     ) -> NoiseState:
         """Learn from the filters' errors in a row, and from the variances that they expected.
 
-        An outlier is not held to be noise: of its square `MOST_LEARNT` times what was expected enters at most, and
+        An outlier is not held to be noise: of its square `MAX_LEARNT` times what was expected enters at most, and
         the error before it stays the last one. An error that is not finite teaches nothing.
         """
         discount = np.asarray([1.0 if d is None else d for d in self.discounts])
@@ -140,13 +140,13 @@ class NoiseKinds(eqx.Module):
         xp = namespace(state.rate, error)
         square, level = fresh * fresh / var[:, None], state.rate / state.shape[None, :, None]
         if is_outlier is not None:
-            square = xp.where(is_outlier[:, None, None], xp.minimum(square, MOST_LEARNT * level), square)
+            square = xp.where(is_outlier[:, None, None], xp.minimum(square, MAX_LEARNT * level), square)
             error = xp.where(is_outlier[:, None], state.error, error)
         square = xp.where(xp.isfinite(square), square, level)
         error = xp.where(xp.isfinite(error), error, 0.0)
         shape = discount * state.shape + half
         rate = discount[None, :, None] * state.rate + half[None, :, None] * square
-        return NoiseState(shape, xp.maximum(rate, LEAST_FACTOR * shape[None, :, None]), error)
+        return NoiseState(shape, xp.maximum(rate, MIN_FACTOR * shape[None, :, None]), error)
 
     def update_rows(
         self,
@@ -178,7 +178,7 @@ CONSTANT_NOISE = NoiseKinds((None,), (0.0,))
 
 
 def parse(names: Sequence[str | float]) -> NoiseKinds:
-    """Kinds of noise from their names.
+    """Parse kinds of noise from their names.
 
     ``constant``; ``adaptive D`` (or D alone) with a discount D; ``adaptive D ar RHO`` with a correlation RHO of
     consecutive errors.
@@ -188,7 +188,7 @@ def parse(names: Sequence[str | float]) -> NoiseKinds:
     ValueError
         If a name is unknown or a number out of range: predictions need a variance, hence a memory of some rows.
     """
-    least = 1.0 - 1.0 / LEAST_DOF
+    least = 1.0 - 1.0 / MIN_DOF
     kinds: list[tuple[float | None, float]] = []
     for name in names:
         words = str(name).split()

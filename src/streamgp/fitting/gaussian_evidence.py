@@ -27,7 +27,7 @@ def log_evidence(
     prior_var: Float[Array, ""],
     noise_var: Float[Array, ""],
 ) -> Float[Array, ""]:
-    """log N(y; 0, v Phi Phi' + s2 I), summed over the outputs (columns of `y`).
+    """Compute log N(y; 0, v Phi Phi' + s2 I), summed over the outputs (columns of `y`).
 
     Its gradient is the closed form, since differentiating through the factorisation would cost several times more.
     """
@@ -99,7 +99,7 @@ MAX_STEPS = 200
 _NOISE_BOUNDS = (np.log(NOISE_FLOOR), np.log(1e2))
 # The most that the prior variance of the function may be of the noise variance, in the mean of the rows: what lies
 # beyond leaves a covariance few digits, and evidence that still rises there is mostly that of rounding.
-MOST_RATIO = 1e10
+MAX_RATIO = 1e10
 _STIFFNESS = 10.0  # nats per row and squared nat beyond: evidence rises by half a nat per nat at most
 
 
@@ -109,7 +109,7 @@ def unconstrain(
     prior_var: float = INITIAL_PRIOR_VAR,
     noise_var: float = INITIAL_NOISE_VAR,
 ) -> dict[str, Any]:
-    """Hyperparameters as coordinates that may be any numbers: positive ones as their logs."""
+    """Return hyperparameters as coordinates that may be any numbers: positive ones as their logs."""
     return hyperparameters.unconstrain(basis, trainable) | {
         "log_prior_var": jnp.log(jnp.asarray(prior_var)),
         "log_noise_var": jnp.log(jnp.asarray(noise_var)),
@@ -122,7 +122,7 @@ def _constrain(basis: Basis, trainable: tuple[str, ...], hyper: dict[str, Any]) 
 
 
 def limits(basis: Basis, trainable: tuple[str, ...]) -> Float[np.ndarray, "p 2"]:
-    """The least and the greatest value of each coordinate of `unconstrain`, flattened."""
+    """Return the least and the greatest value of each coordinate of `unconstrain`, flattened."""
     bounds = hyperparameters.limits(basis, trainable) | {
         "log_prior_var": np.asarray(hyperparameters.PRIOR_BOUNDS),
         "log_noise_var": np.asarray(_NOISE_BOUNDS),
@@ -133,15 +133,15 @@ def limits(basis: Basis, trainable: tuple[str, ...]) -> Float[np.ndarray, "p 2"]
 def loss(
     flat: Float[Array, " p"], basis: Basis, trainable: tuple[str, ...], X: Float[Array, "n d"], y: Float[Array, "n e"]
 ) -> Float[Array, ""]:
-    """Negative log evidence per row and output, in the coordinates of `unconstrain`, flattened.
+    """Compute the negative log evidence per row and output, in the coordinates of `unconstrain`, flattened.
 
-    Beyond `MOST_RATIO` it rises steeply.
+    Beyond `MAX_RATIO` it rises steeply.
     """
     _, unravel = ravel_pytree(unconstrain(basis, trainable))
     moved, v, s2 = _constrain(basis, trainable, unravel(flat))
     Phi = moved(X)
     size = jnp.maximum(jnp.mean(jnp.sum(Phi * Phi, axis=1)), jnp.finfo(Phi.dtype).tiny)
-    beyond = jnp.log(v * size / (s2 * MOST_RATIO))
+    beyond = jnp.log(v * size / (s2 * MAX_RATIO))
     return -log_evidence(Phi, y, v, s2) / y.size + _STIFFNESS * jnp.square(jnp.maximum(beyond, 0.0))
 
 
@@ -157,7 +157,7 @@ def fit_at(
     start: float,
     steps: int,
 ) -> Fit:
-    """`basis` with the hyperparameters at `flat`, where the loss is `value`; all of it is there, not on its way."""
+    """Build the fit with the hyperparameters at `flat`, where the loss is `value`; wait for its arrays."""
     _, unravel = ravel_pytree(unconstrain(basis, trainable))
     null = -0.5 * float(jnp.sum(jnp.log(2 * jnp.pi * jnp.mean(y**2, axis=0)) + 1.0)) / y.shape[1]
     moved, v, s2 = _constrain(basis, trainable, unravel(jnp.asarray(flat, y.dtype)))

@@ -19,12 +19,12 @@ from streamgp.core import AnyArray
 from streamgp.fitting.gaussian_evidence import Fit, fit_at, limits, loss, unconstrain
 from streamgp.numerics.linalg import symmetrise
 
-MOST_DIRECTIONS = 300  # a Hessian of more hyperparameters is not computed
+MAX_DIRECTIONS = 300  # a Hessian of more hyperparameters is not computed
 PERTURBATION = 1e-3  # variance of each coordinate in its place (Waxman and Djuric 2024, 5)
 # The largest variance of any direction. The parabola does not say how far a direction without curvature, such as the
 # log lengthscale of an irrelevant input, stays so. Up to here samples lose on average the half nat of evidence for
 # each hyperparameter that they should (on two real sets of 8 and 12 inputs); at four times this, up to 75 nats.
-MOST_VARIANCE = 1.0
+MAX_VARIANCE = 1.0
 _loss = eqx.filter_jit(loss)
 
 
@@ -32,7 +32,7 @@ _loss = eqx.filter_jit(loss)
 def evidence_hessian(
     flat: Float[Array, " p"], basis: Basis, trainable: tuple[str, ...], X: Float[Array, "n d"], y: Float[Array, "n e"]
 ) -> Float[AnyArray, "p p"]:
-    """Hessian of the negative log evidence, in the flattened coordinates of `unconstrain`.
+    """Compute the Hessian of the negative log evidence, in the flattened coordinates of `unconstrain`.
 
     Exact: the derivative of the closed-form gradient, one direction after the other, so that memory is that of one.
     """
@@ -42,13 +42,13 @@ def evidence_hessian(
 
 
 def covariance_root(hessian: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
-    """The symmetric square root of the covariance that a Hessian stands for.
+    """Return the symmetric square root of the covariance that a Hessian stands for.
 
-    That is the inverse root of the Hessian, with every eigenvalue below 1 / `MOST_VARIANCE` raised to it: flat
+    That is the inverse root of the Hessian, with every eigenvalue below 1 / `MAX_VARIANCE` raised to it: flat
     directions, and those along which the evidence rises because the fit ended at a saddle or was stopped.
     """
     curvature, directions = np.linalg.eigh(hessian)
-    return (directions / np.sqrt(np.maximum(curvature, 1.0 / MOST_VARIANCE))) @ directions.T
+    return (directions / np.sqrt(np.maximum(curvature, 1.0 / MAX_VARIANCE))) @ directions.T
 
 
 def laplace_samples(
@@ -60,9 +60,9 @@ def laplace_samples(
     count: int,
     key: Key[Array, ""],
 ) -> list[Fit]:
-    """`count` bases whose hyperparameters are drawn from the Laplace approximation of the evidence around `fit`.
+    """Draw `count` bases with hyperparameters from the Laplace approximation of the evidence around `fit`.
 
-    Where there are more than `MOST_DIRECTIONS` hyperparameters, they are the optimum's with independent Gaussian
+    Where there are more than `MAX_DIRECTIONS` hyperparameters, they are the optimum's with independent Gaussian
     perturbations of variance `PERTURBATION`. Hyperparameters at a bound of the fit stay there, as the optimum lies
     beyond; no other leaves its bounds. More samples leave the first ones as they are.
 
@@ -79,7 +79,7 @@ def laplace_samples(
     low, high = limits(basis, trainable).T
     free = np.flatnonzero((optimum > low + 1e-6) & (optimum < high - 1e-6))
     move = partial(np.multiply, np.sqrt(PERTURBATION))
-    if optimum.size <= MOST_DIRECTIONS:
+    if optimum.size <= MAX_DIRECTIONS:
         hessian = evidence_hessian(optimum, basis, trainable, X, y)
         move = partial(np.matmul, covariance_root(np.asarray(hessian)[np.ix_(free, free)]))
     samples = []

@@ -19,31 +19,31 @@ _FROM = {"positive": jnp.exp, "real": lambda a: a}
 # Guards against overflow, never active at a sensible optimum of standardised data (in logs).
 _BOUNDS = {"positive": (np.log(1e-4), np.log(1e6)), "real": (-np.inf, np.inf)}
 PRIOR_BOUNDS = (np.log(1e-8), np.log(1e8))
-_HUGE = 1e10  # what a search is told where the value is not a number
+_HUGE = 1e10  # the value that a search gets where the value is not a number
 _ABNORMAL = 2  # SciPy's status of a line search that failed
 
 
 def unconstrain(model: Basis | Likelihood, names: tuple[str, ...]) -> dict[str, Array]:
-    """The named hyperparameters, positive ones as their logs."""
+    """Return the named hyperparameters, positive ones as their logs."""
     return {name: _TO[model.trainable[name]](getattr(model, name)) for name in names}
 
 
 def constrain(model: _Model, names: tuple[str, ...], hyper: dict[str, Any]) -> _Model:
-    """`model` with the named hyperparameters as `unconstrain` has them."""
+    """Return `model` with the named hyperparameters as `unconstrain` has them."""
     for name in names:
         model = eqx.tree_at(attrgetter(name), model, _FROM[model.trainable[name]](hyper[name]))
     return model
 
 
 def limits(model: Basis | Likelihood, names: tuple[str, ...]) -> dict[str, Float[np.ndarray, "*shape 2"]]:
-    """The least and the greatest value of each coordinate of `unconstrain`."""
+    """Return the least and the greatest value of each coordinate of `unconstrain`."""
     return {name: np.broadcast_to(_BOUNDS[model.trainable[name]], (*getattr(model, name).shape, 2)) for name in names}
 
 
 def search(
-    objective: Callable[[np.ndarray], tuple[Array, Array]], start: Any, bounds: Any, most_steps: int
+    objective: Callable[[np.ndarray], tuple[Array, Array]], start: Any, bounds: Any, max_steps: int
 ) -> OptimizeResult:
-    """The least value of a function that comes with its gradient, by L-BFGS-B.
+    """Search the least value of a function that comes with its gradient, by L-BFGS-B.
 
     Where a value is no number the search turns back. One that ends abnormally gives the best point that it has seen;
     where there is none, not even the start, the value is infinite.
@@ -66,7 +66,7 @@ def search(
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
-        options={"maxiter": most_steps, "ftol": 1e-7, "gtol": 1e-5, "maxcor": 20},
+        options={"maxiter": max_steps, "ftol": 1e-7, "gtol": 1e-5, "maxcor": 20},
     )
     if found.status == _ABNORMAL or not found.fun < _HUGE:
         found.fun, found.x = best, where

@@ -29,12 +29,12 @@ MAX_NEWTON = 50
 TOLERANCE = 1e-6  # of the last Newton step; what is left after it is of the order of its square
 MAX_STEPS = 80  # of L-BFGS-B
 # The largest prior standard deviation of a latent value: on separable data the evidence is all but flat beyond.
-MOST_LATENT_STD = 30.0
+MAX_LATENT_STD = 30.0
 # A likelihood's own hyperparameters have a Gaussian prior around where they start, in their coordinates, so that one
 # that the targets do not determine (the intercept where there is one class, the rate where all counts are zero) does
 # not run away. It costs half a nat over all rows to be this far off.
-SPREAD = 5.0
-_REACH = 6.0 * SPREAD  # no hyperparameter of a likelihood goes farther than this
+PRIOR_STD = 5.0
+_REACH = 6.0 * PRIOR_STD  # no hyperparameter of a likelihood goes farther than this
 
 
 def laplace_log_evidence(
@@ -45,7 +45,7 @@ def laplace_log_evidence(
     start: Float[Array, "c f"],
     offset: Float[AnyArray, " n"] | None = None,
 ) -> tuple[Float[Array, ""], Float[Array, "c f"]]:
-    """Laplace's approximation of log p(y), and the mode of theta.
+    """Compute Laplace's approximation of log p(y), and the mode of theta.
 
     Its gradient in the likelihood, `Phi` and `prior_var` is exact, including that the mode moves with them.
 
@@ -79,7 +79,7 @@ def laplace_log_evidence(
 
 
 def _mode(likelihood: Likelihood, Phi: Array, y: Array, start: Array, shift: Array) -> Array:
-    """The weights of highest posterior density, by Newton's method; every step is halved until it loses nothing."""
+    """Find the weights of highest posterior density by Newton's method; a step is halved until it loses nothing."""
 
     def objective(weights: Array) -> Array:
         return jnp.sum(jax.vmap(likelihood.log_shape)(Phi @ weights.T + shift, y)) - 0.5 * jnp.sum(weights**2)
@@ -113,7 +113,7 @@ def _clipped(precision: Float[AnyArray, "n c c"]) -> Float[AnyArray, "n c c"]:
 
 
 def _newton_factor(Phi: AnyArray, precision: AnyArray) -> AnyArray:
-    """The factor of the posterior precision or, where that is not positive definite, of the clipped one."""
+    """Return the factor of the posterior precision or, where that is not positive definite, of the clipped one."""
     L = cholesky(_posterior_precision(Phi, precision))
     if precision.shape[-1] > 1:
         return L
@@ -125,7 +125,7 @@ def _newton_factor(Phi: AnyArray, precision: AnyArray) -> AnyArray:
 
 
 def _pairs(C: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows and columns of the pairs of latent values, each pair once, and where to find each pair among them."""
+    """Return rows and columns of the pairs of latent values, each pair once, and where to find each pair."""
     rows, columns = np.triu_indices(C)
     where = np.zeros((C, C), int)
     where[rows, columns] = where[columns, rows] = np.arange(len(rows))
@@ -135,7 +135,7 @@ def _pairs(C: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _posterior_precision(
     Phi: Float[AnyArray, "n f"], precision: Float[AnyArray, "n c c"]
 ) -> Float[AnyArray, "cf cf"]:
-    """I + sum_i W_i (x) phi_i phi_i': one matrix product for each pair of latent values."""
+    """Compute I + sum_i W_i (x) phi_i phi_i': one matrix product for each pair of latent values."""
     F, C = Phi.shape[1], precision.shape[-1]
     rows, columns, where = _pairs(C)
     blocks = jax.lax.map(lambda w: (Phi.T * w[None]) @ Phi, precision[:, rows, columns].T)
@@ -145,7 +145,7 @@ def _posterior_precision(
 def _log_det(
     L: Float[AnyArray, "cf cf"], Phi: Float[AnyArray, "n f"], precision: Float[AnyArray, "n c c"]
 ) -> AnyArray:
-    """log |A| with A = L L' the posterior precision, as a function of `Phi` and `precision`; `L` counts as constant.
+    """Return log |A|, A = L L' the posterior precision, as a function of `Phi` and `precision`; `L` is constant.
 
     Its differential is tr(A^-1 dA): with S_i = the C x C matrix of phi_i' (A^-1)_cd phi_i that is sum_i tr(S_i dW_i)
     for the precisions, and as simple for the features. Differentiating through the factor would cost several times
@@ -201,7 +201,7 @@ def fit_likelihood(
     """Maximise the evidence over v and the hyperparameters of the basis and the likelihood, by L-BFGS-B.
 
     The basis and the likelihood set out from where they stand, and v from latent values of variance 1 in the mean of
-    the rows. Their prior standard deviation stays below `MOST_LATENT_STD` (with the features of the start).
+    the rows. Their prior standard deviation stays below `MAX_LATENT_STD` (with the features of the start).
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def fit_likelihood(
         mode = jnp.where(jnp.isfinite(found).all(), found, mode)  # from which the next search for it sets out
         return value, gradient
 
-    most = min(2.0 * np.log(MOST_LATENT_STD) - np.log(max(size, 1e-8)), PRIOR_BOUNDS[1])
+    most = min(2.0 * np.log(MAX_LATENT_STD) - np.log(max(size, 1e-8)), PRIOR_BOUNDS[1])
     bounds = {
         "basis": limits(basis, trainable),
         "likelihood": _likelihood_limits(likelihood),
@@ -263,7 +263,7 @@ def _flat_bounds(bounds: Any) -> Float[np.ndarray, "p 2"]:
 
 
 def _likelihood_limits(likelihood: Likelihood) -> dict[str, np.ndarray]:
-    """Those of its hyperparameters' kinds, and `_REACH` around where they start."""
+    """Return the limits of its hyperparameters' kinds, at most `_REACH` around where they start."""
     names = tuple(likelihood.trainable)
     start = unconstrain(likelihood, names)
     around = {name: np.asarray(start[name])[..., None] + np.array([-_REACH, _REACH]) for name in names}
@@ -281,10 +281,10 @@ def _likelihood_limits(likelihood: Likelihood) -> dict[str, np.ndarray]:
 
 
 def _log_prior(hyper: dict[str, Any], likelihood: Likelihood) -> Array:
-    """Of the hyperparameters of a likelihood around where they start, up to a constant."""
+    """Return the log prior of a likelihood's hyperparameters around where they start, up to a constant."""
     start = unconstrain(likelihood, tuple(likelihood.trainable))
     squares = (jnp.sum((hyper[name] - start[name]) ** 2) for name in start)
-    return -0.5 * sum(squares, jnp.asarray(0.0)) / SPREAD**2
+    return -0.5 * sum(squares, jnp.asarray(0.0)) / PRIOR_STD**2
 
 
 @eqx.filter_jit
@@ -299,7 +299,7 @@ def _loss(
     start: Float[Array, "c f"],
     offset: Float[Array, " n"],
 ) -> tuple[Array, tuple[Array, Array]]:
-    """Negative log evidence per row, the likelihood's prior included; and the log evidence alone, and the mode."""
+    """Compute the negative log evidence per row with the likelihood's prior; also the log evidence and mode."""
     hyper = ravel_pytree(_hyperparameters(basis, likelihood, trainable))[1](flat)
     moved, prior_var, likelihood_moved = _at(hyper, basis, likelihood, trainable)
     value, mode = laplace_log_evidence(likelihood_moved, moved(X), y, prior_var, start, offset)
@@ -311,7 +311,7 @@ def _loss(
 def _null_loss(
     flat: Float[Array, " p"], likelihood: Likelihood, y: Float[Array, " n"], offset: Float[Array, " n"]
 ) -> tuple[Array, Array]:
-    """That of a function which is zero."""
+    """Compute the loss of a function which is zero."""
     names = tuple(likelihood.trainable)
     hyper = ravel_pytree(unconstrain(likelihood, names))[1](flat)
     f = jnp.broadcast_to(offset[:, None], (len(y), likelihood.num_latents))
@@ -320,7 +320,7 @@ def _null_loss(
 
 
 def _null_log_evidence(likelihood: Likelihood, y: Float[Array, " n"], offset: Float[Array, " n"]) -> float:
-    """log p(y) with a function which is zero, the hyperparameters of the likelihood fitted."""
+    """Compute log p(y) with a function which is zero, the hyperparameters of the likelihood fitted."""
     flat: Any = ravel_pytree(unconstrain(likelihood, tuple(likelihood.trainable)))[0]
     if flat.size:
 

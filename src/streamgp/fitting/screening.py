@@ -24,7 +24,7 @@ _NORMAL = 1.4826  # standard deviation of a normal distribution over its median 
 def screen(
     X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"], seed: int
 ) -> tuple[Float[np.ndarray, "n e"], Bool[np.ndarray, "n e"]]:
-    """Targets with glitches moved to within what is plausible, and which ones were moved.
+    """Return targets with glitches moved to within what is plausible, and which ones were moved.
 
     Parameters
     ----------
@@ -35,7 +35,9 @@ def screen(
     """
     if len(y) < FEW_ROWS:
         middle = np.median(y, axis=0)
-        drawn = np.stack([_drawn_in(c, m, _FEW_REACH * _spread(c - m)) for c, m in zip(y.T, middle, strict=True)], 1)
+        drawn = np.stack(
+            [_drawn_in(c, m, _FEW_REACH * _robust_std(c - m)) for c, m in zip(y.T, middle, strict=True)], 1
+        )
         return drawn, drawn != y
     smoother = _Smoother(_features(X, seed))
     drawn = np.stack([_screen_one(smoother, column) for column in y.T], axis=1)
@@ -44,7 +46,7 @@ def screen(
 
 def _screen_one(smoother: "_Smoother", y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     middle = float(np.median(y))
-    overall = _spread(y - middle)
+    overall = _robust_std(y - middle)
     drawn = _drawn_in(y, middle, _FEW_REACH * overall)
     if np.median(np.abs(y - middle)) == 0.0:  # one value and rare others: what is rare there is no glitch
         return drawn
@@ -54,13 +56,13 @@ def _screen_one(smoother: "_Smoother", y: Float[np.ndarray, " n"]) -> Float[np.n
         rest = drawn - predicted
         before, after = _neighbours(rest)
         between = 0.5 * (before + after)
-        if _spread(rest - between) < _spread(rest):  # what is left goes on from row to row
+        if _robust_std(rest - between) < _robust_std(rest):  # what is left goes on from row to row
             expected = expected + between
-        spread = _spread(drawn - expected)
-        reach = max(REACH * spread, overall)
+        std = _robust_std(drawn - expected)
+        reach = max(REACH * std, overall)
         error = y - predicted
         # Where the inputs are odd the prediction may be, while the target is what it has been all the time.
-        alone = (np.minimum(np.abs(error - before), np.abs(error - after)) > reach) & (aside > spread)
+        alone = (np.minimum(np.abs(error - before), np.abs(error - after)) > reach) & (aside > std)
         # The further out, the nearer to what was expected: many at the edge would set the scale.
         with np.errstate(divide="ignore", invalid="ignore"):
             kept = np.minimum(1.0, reach / np.abs(y - expected))
@@ -69,12 +71,12 @@ def _screen_one(smoother: "_Smoother", y: Float[np.ndarray, " n"]) -> Float[np.n
 
 
 def _drawn_in(y: np.ndarray, middle: np.ndarray | float, reach: float) -> np.ndarray:
-    """Values at most `reach` from `middle`; none is moved where there is no reach."""
+    """Return values at most `reach` from `middle`; none is moved where there is no reach."""
     return np.clip(y, middle - reach, middle + reach) if reach > 0.0 else y.copy()
 
 
-def _spread(error: Float[np.ndarray, " n"]) -> float:
-    """Robust standard deviation; where most errors are zero, that of the others: rare pulses may be all there is."""
+def _robust_std(error: Float[np.ndarray, " n"]) -> float:
+    """Return the robust standard deviation; where most errors are zero, of the others: rare pulses may be all."""
     size = np.abs(error)
     middle = float(np.median(size))
     if middle == 0.0 and size.any():
@@ -83,7 +85,7 @@ def _spread(error: Float[np.ndarray, " n"]) -> float:
 
 
 def _neighbours(rest: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:
-    """Of each row, the median of the rows just before it and of those just after; at an end, of the other side."""
+    """Return, of each row, the median of the rows just before and of those after; at an end, of the other side."""
     n = len(rest)
     padded = np.concatenate([np.full(_SIDE, np.nan), rest, np.full(_SIDE, np.nan)])
     windows = np.lib.stride_tricks.sliding_window_view(padded, _SIDE)
@@ -93,7 +95,7 @@ def _neighbours(rest: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _features(X: Float[np.ndarray, "n d"], seed: int) -> Float[np.ndarray, "n f"]:
-    """Normal scores of the inputs' ranks, which no glitch of theirs can stretch, and waves of them."""
+    """Return normal scores of the inputs' ranks, which no glitch of theirs can stretch, and waves of them."""
     n, d = X.shape
     scores = ndtri((rankdata(X, axis=0) - 0.5) / n) if d else np.zeros((n, 0))
     scores = scores[:, np.ptp(scores, axis=0) > 0.0]
@@ -113,11 +115,11 @@ class _Smoother:
         self._own = [np.square(self._basis) @ shrunk for shrunk in self._shrunk]
 
     def without_own(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """Predictions under the penalty whose errors are the smallest in the median."""
+        """Predict under the penalty whose errors are the smallest in the median."""
         middle = np.median(y)
         inner = self._basis.T @ (y - middle)
         errors = [
             (y - middle - self._basis @ (shrunk * inner)) / np.maximum(1.0 - own, 1e-3)
             for shrunk, own in zip(self._shrunk, self._own, strict=True)
         ]
-        return y - min(errors, key=_spread)
+        return y - min(errors, key=_robust_std)

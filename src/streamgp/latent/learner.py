@@ -14,7 +14,7 @@ from streamgp.latent.model import LatentEnsemble, LatentState
 from streamgp.latent.neighbours import EmbeddedNeighbours
 from streamgp.latent.posterior import EmbeddedRows, LatentPosterior
 from streamgp.latent.spec import LatentSpec
-from streamgp.numerics.batching import joined
+from streamgp.numerics.batching import concatenate
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
 
@@ -135,7 +135,7 @@ class LatentLearner:
     def embed_rows(self, Y: Float[np.ndarray, "n e"]) -> EmbeddedRows:
         """Embed rows without learning them; each is taken to be the next."""
         size = self.spec.batch_size
-        return joined([self._embed_batch(Y[first : first + size]) for first in range(0, len(Y), size)])
+        return concatenate([self._embed_batch(Y[first : first + size]) for first in range(0, len(Y), size)])
 
     @in_float64
     def reconstruct(
@@ -158,7 +158,7 @@ class LatentLearner:
             with one_blas_thread():
                 mean, var = map(np.asarray, self.model.reconstruct(self.state, k, *map(jnp.asarray, padded)))
             parts.append((mean[:n], var[:n]))
-        mean, var = joined(parts)
+        mean, var = concatenate(parts)
         return self.mean + self.scale * mean, self.scale**2 * stretch * var
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -245,7 +245,7 @@ class LatentLearner:
         if len(parts) == 1:
             return parts[0][1]
         order = np.argsort(np.concatenate([np.flatnonzero(kind) for kind, _ in parts]))
-        return LatentPosterior(*(a[order] for a in joined([posterior for _, posterior in parts])))
+        return LatentPosterior(*(a[order] for a in concatenate([posterior for _, posterior in parts])))
 
     def _find_posterior_of_kind(self, rows: np.ndarray) -> LatentPosterior:
         """Find the coordinates of rows that all have gaps, or none."""

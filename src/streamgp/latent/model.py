@@ -10,12 +10,12 @@ from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray
-from streamgp.filters.kalman import FilterState, Noise, predict_rows, prior_state, update_block
+from streamgp.filters.kalman import ExpertVariances, FilterState, predict_rows, prior_state, update_block
 from streamgp.latent.embedding import embed, summarise_complete, summarise_gappy
 from streamgp.latent.posterior import LatentPosterior
 from streamgp.models.expert import Expert
 from streamgp.numerics.linalg import add_diagonal, solve_small, symmetrise
-from streamgp.weights.rules import WeightRule, along
+from streamgp.weights.rules import WeightRule, scan_rule
 
 MAX_MISFIT = 100.0  # mean squared error of a row in units of the variance; a greater one counts as this
 
@@ -122,7 +122,7 @@ class LatentEnsemble(eqx.Module):
 
         def one(parts: tuple[Expert, FilterState, Array, Array]) -> tuple[FilterState, tuple[Array, Array]]:
             expert, belief, x, level = parts
-            noise = Noise(expert.prior_var, expert.noise_var)
+            noise = ExpertVariances(expert.prior_var, expert.noise_var)
             Phi = jnp.where(mask[:, None], expert.basis(x), 0.0)
             if observed is None:
                 belief, (predicted, var, _) = update_block(
@@ -140,7 +140,7 @@ class LatentEnsemble(eqx.Module):
 
         belief, (log_density, misfit) = jax.lax.map(one, (self.experts, state.belief, coordinates, level))
         log_density = log_density.T
-        rule, known = along(self.rule, state.rule, log_density, mask)
+        rule, known = scan_rule(self.rule, state.rule, log_density, mask)
         before = jax.vmap(self.rule.predict)(known)
         counts = state.rows + jnp.sum(mask), state.seen + jnp.sum(seen, axis=0)
         return LatentState(belief, rule, *counts), LatentInfo(log_density, before, misfit, jnp.sum(errors, axis=0))
@@ -158,7 +158,7 @@ class LatentEnsemble(eqx.Module):
         That is to first order in the coordinates: a row is taken to be linear in them around the most probable ones.
         """
         one, belief = jax.tree.map(lambda a: a[expert], (self.experts, state.belief))
-        noise = Noise(one.prior_var, one.noise_var)
+        noise = ExpertVariances(one.prior_var, one.noise_var)
         Phi = one.basis(coordinates)
         mean, var = predict_rows(belief, Phi, jnp.ones(len(coordinates), coordinates.dtype), one.dynamics, noise)
         explained = (var - one.noise_var)[:, None]
@@ -177,7 +177,7 @@ class LatentEnsemble(eqx.Module):
 def _predict_belief(expert: Expert, belief: FilterState) -> FilterState:
     """Return the belief at the next row."""
     one = jnp.ones((), belief.mean.dtype)
-    a, b = expert.dynamics.shrinkage(one), expert.dynamics.spread(one) * expert.prior_var
+    a, b = expert.dynamics.transition(one), expert.dynamics.process_variance(one) * expert.prior_var
     return FilterState(a * belief.mean, add_diagonal(a * a * belief.cov, b))
 
 

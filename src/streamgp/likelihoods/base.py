@@ -34,33 +34,33 @@ class Likelihood(eqx.Module):
 
     @property
     def num_latents(self) -> int:
-        """C, the number of latent values of a target."""
+        """Return C, the number of latent values of a target."""
         return 1
 
     def log_prob(self, f: Float[Array, " c"], y: Float[Array, ""]) -> Float[Array, ""]:
-        """log p(y | f); finite for any finite f, or ``-inf`` where it overflows."""
+        """Return log p(y | f); finite for any finite f, or ``-inf`` where it overflows."""
         raise NotImplementedError
 
     def log_shape(self, f: Float[Array, " c"], y: Float[Array, ""]) -> Float[Array, ""]:
-        """log p(y | f) but for what depends on y alone, where that is dear: all that a step needs."""
+        """Return log p(y | f) up to a function of y alone that is expensive: all that a step needs."""
         return self.log_prob(f, y)
 
     def log_predictive(
         self, y: Float[Array, ""], loc: Float[Array, " c"], cov: Float[Array, "c c"]
     ) -> Float[Array, ""]:
-        """log of the integral of p(y | f) over f ~ N(loc, cov): the log probability (density) of a target."""
+        """Return log of the integral of p(y | f) over f ~ N(loc, cov): the log probability (density) of a target."""
         raise NotImplementedError
 
     def log_probabilities(self, loc: Float[Array, " c"], cov: Float[Array, "c c"]) -> Float[Array, " j"]:
-        """log of the probability of every label or grade, f ~ N(loc, cov); they sum to one."""
+        """Return the log of the probability of every label or grade, f ~ N(loc, cov); they sum to one."""
         raise TypeError(f"{type(self).__name__}: expected labels or grades, whose probabilities can be listed.")
 
     def cdf(self, y: Float[Array, ""], loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> Float[Array, ""]:
-        """Probability of a target of `y` or less, f ~ N(loc, cov)."""
+        """Return the probability of a target of `y` or less, f ~ N(loc, cov)."""
         raise TypeError(f"{type(self).__name__}: its targets have no order, and so no cdf and no quantiles.")
 
     def moments(self, loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """Mean and variance of the target, f ~ N(loc, cov); infinite where they overflow."""
+        """Return mean and variance of the target, f ~ N(loc, cov); infinite where they overflow."""
         raise TypeError(f"{type(self).__name__}: its targets are labels, which have no mean; use `probabilities`.")
 
     def sample(self, key: Key[Array, ""], f: Float[Array, " 1"]) -> Float[Array, ""]:
@@ -68,7 +68,7 @@ class Likelihood(eqx.Module):
         raise TypeError(f"{type(self).__name__}: draw labels and grades from their `probabilities`.")
 
     def start(self, y: Float[Array, ""]) -> Float[Array, ""] | None:
-        """A latent value that explains `y`, from where Newton's method starts if that is better than the prior mean.
+        """Return a latent value that explains `y`, where Newton's method starts if it is better than the prior mean.
 
         None, where the prior mean is always good enough: where log p(y | f) grows no faster than a parabola.
         """
@@ -76,14 +76,14 @@ class Likelihood(eqx.Module):
 
     @classmethod
     def from_targets(cls, y: Float[np.ndarray, " n"]) -> Self:
-        """The likelihood to begin with, from targets alone."""
+        """Return the likelihood to begin with, from targets alone."""
         raise NotImplementedError
 
 
 def derivatives(
     likelihood: Likelihood, f: Float[Array, " c"], y: Float[Array, ""]
 ) -> tuple[Float[Array, " c"], Float[Array, "c c"]]:
-    """Gradient of log p(y | f), and minus its matrix of second derivatives."""
+    """Compute the gradient of log p(y | f), and minus its matrix of second derivatives."""
 
     def along(direction: Array) -> tuple[Array, Array]:
         # One pass gives both; apart they would be compiled apart.
@@ -106,7 +106,7 @@ class Step(NamedTuple):
 def laplace_step(
     likelihood: Likelihood, y: Float[Array, ""], loc: Float[Array, " c"], cov: Float[Array, "c c"]
 ) -> Step:
-    """The Laplace approximation of N(f; loc, cov) p(y | f), as what it changes.
+    """Compute the Laplace approximation of N(f; loc, cov) p(y | f), as what it changes.
 
     Newton's method for a in f = loc + cov a (Rasmussen and Williams 2006, Eq. 3.18), from a = 0. A step that does not
     raise the posterior density is halved until it does, so every iterate is at least as good as the one before, and
@@ -165,7 +165,7 @@ def laplace_step(
 
 
 def halved(objective: Callable[[Array], Array], a: Array, value: Array, direction: Array) -> tuple[Array, Array]:
-    """The largest of 1, 1/2, 1/4, ... of a direction that loses nothing, and the objective there; 0 if none does."""
+    """Find the largest of 1, 1/2, 1/4, ... of a direction that loses nothing, and the objective there; 0 if none."""
 
     def worse(carry: tuple) -> Array:
         _, new, count = carry
@@ -176,7 +176,7 @@ def halved(objective: Callable[[Array], Array], a: Array, value: Array, directio
         scale, _, count = carry
         return 0.5 * scale, objective(a + 0.5 * scale * direction), count + 1
 
-    # From twice the direction, which nobody has tried: so that the objective is written out, and compiled, once.
+    # From twice the direction, without its value: so that the objective is written out, and compiled, once.
     twice = jnp.full_like(value, 2.0), jnp.full_like(value, jnp.nan), 0
     scale, new, count = jax.lax.while_loop(worse, halve, twice)
     found = count <= MAX_HALVINGS
@@ -184,7 +184,7 @@ def halved(objective: Callable[[Array], Array], a: Array, value: Array, directio
 
 
 def _solve_shifted(precision: Array, cov: Array, right: Array) -> Array:
-    """(I + precision cov)^-1 right."""
+    """Compute (I + precision cov)^-1 right."""
     if precision.shape == (1, 1):
         return right / (1.0 + precision[0, 0] * cov[0, 0])
     return jnp.linalg.solve(jnp.eye(len(cov), dtype=cov.dtype) + precision @ cov, right)

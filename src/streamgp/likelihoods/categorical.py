@@ -16,9 +16,9 @@ from streamgp.likelihoods.quadrature import log_logistic_normal, log_softmax_nor
 
 @lru_cache
 def contrasts(num_classes: int) -> Float[np.ndarray, "c k"]:
-    """Nested Helmert contrasts: row k (k = 1, 2, ...) is (1, ..., 1 (k times), -k, 0, ..., 0) / sqrt(k (k + 1)).
+    """Return Helmert contrasts: row k (k = 1, 2, ...) is (1, ..., 1 (k times), -k, 0, ..., 0) / sqrt(k (k + 1)).
 
-    Rows are orthonormal, and orthogonal to ones. So functions of the classes that are independent and alike a priori
+    Rows are orthonormal, and orthogonal to ones. So functions of the classes that are independent and of equal priors
     make contrasts that are so too, and those of K classes are the first of those of K + 1.
     """
     k = np.arange(1.0, num_classes)[:, None]
@@ -45,9 +45,11 @@ class Categorical(Likelihood):
 
     @property
     def num_latents(self) -> int:
+        """Return K - 1, the number of contrasts."""
         return self.num_classes - 1
 
     def log_prob(self, f: Float[Array, " c"], y: Float[Array, ""]) -> Float[Array, ""]:
+        """Return the log of the softmax, at the class `y`."""
         logits = f @ self._contrasts(f) + self.intercept
         if self.num_classes == 2:  # far cheaper to differentiate
             return jax.nn.log_sigmoid((2.0 * y - 1.0) * (logits[1] - logits[0]))
@@ -56,10 +58,11 @@ class Categorical(Likelihood):
     def log_predictive(
         self, y: Float[Array, ""], loc: Float[Array, " c"], cov: Float[Array, "c c"]
     ) -> Float[Array, ""]:
+        """Return the log probability of the class `y`."""
         return self.log_probabilities(loc, cov)[y.astype(int)]
 
     def log_probabilities(self, loc: Float[Array, " c"], cov: Float[Array, "c c"]) -> Float[Array, " k"]:
-        """log of the probability of every class; they sum to one. See `quadrature.log_softmax_normal`."""
+        """Return the log probability of every class; they sum to one. See `quadrature.log_softmax_normal`."""
         H = self._contrasts(loc)
         mean = loc @ H + self.intercept
         if self.num_classes == 2:
@@ -68,16 +71,16 @@ class Categorical(Likelihood):
 
     @classmethod
     def from_targets(cls, y: Float[np.ndarray, " n"], num_classes: int | None = None) -> Self:
-        """Intercepts from the frequencies of the classes, as if there were half a target more of each.
+        """Start from the frequencies of the classes, as if there were half a target more of each.
 
-        `num_classes` is told where classes may come that `y` does not hold.
+        `num_classes` is given where classes may come that `y` does not hold.
         """
         count = max(int(y.max(initial=0)) + 1, 2) if num_classes is None else num_classes
         log_share = np.log(np.bincount(y.astype(int), minlength=count) + 0.5)
         return cls(count, jnp.asarray(log_share - log_share.mean()))
 
     def with_class(self, num_classes: int, rows: int) -> "Categorical":
-        """The likelihood with a class more than the first `num_classes`, as if half a row of `rows` had had it."""
+        """Return the likelihood with a class after the first `num_classes`, as if it had had half a row of `rows`."""
         known = self.intercept[:num_classes]
         new = jax.nn.logsumexp(known) + np.log(0.5 / max(rows, 1))
         rest = self.intercept[num_classes + 1 :]

@@ -1,6 +1,6 @@
 """How large a count is believed, so that one absurd count sets neither the rate nor what is predicted.
 
-A count above the ceiling is not learnt, and no expert is judged by it. Predictions take the log of the rate to have
+A count above the ceiling is not learnt, and no expert is weighed by it. Predictions take the log of the rate to have
 its mean at the log of the ceiling at most, and a variance of `WIDEST` at most: the mean of a log-normal rate grows as
 the exponential of half its variance, which says nothing of counts where experts know next to nothing, and would be
 all that their mixture's mean is about.
@@ -24,7 +24,7 @@ WIDEST = 2.0  # of the log rate: two standard deviations are a factor of 17 eith
 WORTH = 50
 ENOUGH = 5 * WORTH
 SHARE = 0.02  # of the counts of a warm-up that are not zero, so many, and one more, may be absurd
-FEWEST = 10  # rows; in fewer, nobody can tell what is absurd
+MIN_ROWS = 10  # rows; in fewer, it is unknown what is absurd
 
 
 @register
@@ -50,17 +50,17 @@ class Ceiling(NamedTuple):
 
 
 def starting_at(rate: Float[Array, ""]) -> Ceiling:
-    """The ceiling of a stream of which this rate is believed before any row."""
+    """Return the ceiling of a stream of which this rate is believed before any row."""
     return Ceiling(rate, jnp.zeros((), int), jnp.full_like(rate, jnp.inf))
 
 
 def believed(y: Float[np.ndarray, " n"], exposure: Float[np.ndarray, " n"]) -> float:
-    """The largest rate of a warm-up that is no glitch: at most 2% of the counts above zero, and one, are.
+    """Return the largest rate of a warm-up that is no glitch: at most 2% of the counts above zero, and one, are.
 
     They are glitches if they lie above the ceiling that the others make. Infinite where there is no row.
     """
     rates = y / exposure
-    if len(y) < FEWEST:
+    if len(y) < MIN_ROWS:
         return float(rates.max(initial=0.0)) if len(y) else np.inf
     few = int(SHARE * np.sum(y > 0.0)) + 1
     others = np.sort(rates)[-1 - few]
@@ -68,7 +68,7 @@ def believed(y: Float[np.ndarray, " n"], exposure: Float[np.ndarray, " n"]) -> f
 
 
 def limit(rate: Any, offset: AnyArray) -> AnyArray:
-    """The largest count believed of rows with this log exposure, where this is the largest rate that was."""
+    """Return the largest count believed of rows with this log exposure, where this is the largest rate so far."""
     xp = namespace(offset)
     return xp.floor(FACTOR * (rate * xp.exp(offset) + 1.0))
 
@@ -76,7 +76,7 @@ def limit(rate: Any, offset: AnyArray) -> AnyArray:
 def learn(
     ceiling: Ceiling, y: Float[AnyArray, " n"], offset: Float[AnyArray, " n"], mask: Bool[AnyArray, " n"]
 ) -> tuple[Ceiling, Float[AnyArray, " n"]]:
-    """The ceiling after rows in order, and the limits before each; those that `mask` leaves out do nothing."""
+    """Return the ceiling after rows in order, and the limits before each; masked rows do nothing."""
 
     def step(ceiling: Ceiling, row: tuple[AnyArray, AnyArray, AnyArray]) -> tuple[Ceiling, AnyArray]:
         y, offset, keep = row
@@ -96,7 +96,7 @@ def learn(
 
 
 def bounded(predictive: LatentPredictive, most: Float[AnyArray, " n"]) -> LatentPredictive:
-    """Predictions of counts of which no more than `most` are believed."""
+    """Return predictions of counts of which no more than `most` are believed."""
     top = jnp.log(most)[:, None] - predictive.likelihood.intercept  # type: ignore[attr-defined]
     loc = jnp.minimum(jnp.asarray(predictive.loc), top[:, :, None])
     return replace(predictive, loc=loc, cov=jnp.minimum(jnp.asarray(predictive.cov), WIDEST))

@@ -1,4 +1,4 @@
-"""The likelihood by its name, with what targets alone tell of it."""
+"""The likelihood by its name, as targets alone determine it."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +13,7 @@ NEVER = -1e3
 
 
 def make_likelihood(name: str, y: np.ndarray, num_classes: int, slots: int) -> Likelihood:
-    """The likelihood to begin with, from targets (n,) alone, counts per exposure; room for `slots` classes."""
+    """Return the likelihood to begin with, from targets (n,) alone, counts per exposure; with `slots` classes."""
     match name:
         case "categorical":
             counts = np.bincount(y.astype(int), minlength=slots) + 0.5

@@ -34,28 +34,33 @@ class Ordinal(Likelihood):
     gaps: Float[Array, " j"]
 
     def log_prob(self, f: Float[Array, " 1"], y: Float[Array, ""]) -> Float[Array, ""]:
+        """Return the log probability of the grade `y` between its thresholds."""
         return self._log_grades(f[0], jnp.ones_like(f[0]))[y.astype(int)]
 
     def log_predictive(
         self, y: Float[Array, ""], loc: Float[Array, " 1"], cov: Float[Array, "1 1"]
     ) -> Float[Array, ""]:
+        """Return the log probability of the grade `y`."""
         return self.log_probabilities(loc, cov)[y.astype(int)]
 
     def log_probabilities(self, loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> Float[Array, " j"]:
+        """Return the log probability of every grade, in closed form."""
         return self._log_grades(loc[0], jnp.sqrt(1.0 + cov[0, 0]))
 
     def cdf(self, y: Float[Array, ""], loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> Float[Array, ""]:
+        """Return the sum of the probabilities of the grades up to `y`."""
         p = jnp.exp(self.log_probabilities(loc, cov))
         return jnp.sum(jnp.where(jnp.arange(len(p)) <= y, p, 0.0))
 
     def moments(self, loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """Mean and variance of the grade's number."""
+        """Return mean and variance of the grade's number."""
         p = jnp.exp(self.log_probabilities(loc, cov))
         grades = jnp.arange(len(p), dtype=p.dtype)
         mean = p @ grades
         return mean, p @ (grades - mean) ** 2
 
     def sample(self, key: Key[Array, ""], f: Float[Array, " 1"]) -> Float[Array, ""]:
+        """Draw a grade."""
         return jax.random.categorical(key, self._log_grades(f[0], jnp.ones_like(f[0]))).astype(f.dtype)
 
     def _log_grades(self, mean: Float[Array, ""], scale: Float[Array, ""]) -> Float[Array, " j"]:
@@ -71,9 +76,9 @@ class Ordinal(Likelihood):
 
     @classmethod
     def from_targets(cls, y: Float[np.ndarray, " n"], num_grades: int | None = None) -> Self:
-        """Thresholds from the frequencies of the grades, as if there were half a target more of each.
+        """Start from the frequencies of the grades, as if there were half a target more of each.
 
-        `num_grades` is told where grades may come that are above all in `y`; at least 2.
+        `num_grades` is given where grades may come that are above all in `y`; at least 2.
         """
         count = max(int(y.max(initial=0)) + 1, 2) if num_grades is None else num_grades
         counts = np.bincount(y.astype(int), minlength=count) + 0.5

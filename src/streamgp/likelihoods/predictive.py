@@ -14,9 +14,9 @@ from streamgp.checkpoint.encoding import register
 from streamgp.core import Predictive
 from streamgp.likelihoods.base import Likelihood
 from streamgp.numerics.arrays import AnyArray, namespace
-from streamgp.numerics.batching import COMPILED, pieces
+from streamgp.numerics.batching import COMPILED_BATCH_SIZES, split_batches
 
-_AT_ONCE = 1 << 10  # integrals whose terms are held in memory at a time
+_INTEGRALS_AT_ONCE = 1 << 10  # integrals whose terms are held in memory at a time
 
 
 @register
@@ -36,7 +36,7 @@ class LatentPredictive(eqx.Module):
     likelihood
         The likelihoods of the k experts for every row: their arrays have two leading axes (n, k).
     known
-        How many classes have come so far, where the likelihood has room for more; None: all.
+        How many classes have come so far, where the likelihood has slots for more; None: all.
     """
 
     log_weights: Float[AnyArray, "n k"]
@@ -47,43 +47,43 @@ class LatentPredictive(eqx.Module):
 
     @property
     def weights(self) -> Float[AnyArray, "n k"]:
-        """Mixture weights; rows sum to one."""
+        """Return the mixture weights; rows sum to one."""
         return namespace(self.log_weights).exp(self.log_weights)
 
     def component_log_density(self, y: Float[AnyArray, "n 1"]) -> Float[AnyArray, "n k"]:
-        """Log probability (density) of `y` under each expert."""
+        """Return the log probability (density) of `y` under each expert."""
         return self._rows(_component_log_density, y[:, 0])
 
     def log_density(self, y: Float[AnyArray, "n 1"]) -> Float[AnyArray, " n"]:
-        """Log probability (density) of `y` under the mixture."""
+        """Return the log probability (density) of `y` under the mixture."""
         return self._rows(_log_density, y[:, 0])
 
     def probabilities(self) -> Float[AnyArray, "n j"]:
-        """Probability of every label or grade that is known; rows sum to one, and none is zero."""
+        """Return the probability of every label or grade that is known; rows sum to one, and none is zero."""
         return self._rows(_probabilities)
 
     @property
     def mean(self) -> Float[AnyArray, "n 1"]:
-        """Mean of the target; infinite where it overflows."""
+        """Return the mean of the target; infinite where it overflows."""
         return self._rows(_moments)[:, :1]
 
     @property
     def variance(self) -> Float[AnyArray, "n 1"]:
-        """Variance of the target, noise included; infinite where it overflows."""
+        """Return the variance of the target, noise included; infinite where it overflows."""
         return self._rows(_moments)[:, 1:]
 
     @property
     def std(self) -> Float[AnyArray, "n 1"]:
-        """Standard deviation of the target."""
+        """Return the standard deviation of the target."""
         variance = self.variance
         return namespace(variance).sqrt(variance)
 
     def cdf(self, y: Float[AnyArray, "n 1"]) -> Float[AnyArray, "n 1"]:
-        """Probability of a target of `y` or less; of counts and grades, that of less is ``cdf(y - 1)``."""
+        """Return the probability of a target of `y` or less; of counts and grades, that of less is ``cdf(y - 1)``."""
         return self._rows(_cdf, y[:, 0])[:, None]
 
     def quantile(self, probability: float | Float[Array, ""]) -> Float[AnyArray, "n 1"]:
-        """The least count or grade whose `cdf` is no less than a probability in (0, 1); of other targets to 1e-9."""
+        """Return the least count or grade whose `cdf` is no less than a probability; of other targets to 1e-9."""
         of_rows = namespace(self.loc).full(len(self.loc), probability, self.loc.dtype)
         return self._rows(_quantile, of_rows)[:, None]
 
@@ -92,16 +92,16 @@ class LatentPredictive(eqx.Module):
         return _sample(self, key, prod(shape)).reshape(*shape, -1, 1)
 
     def _rows(self, function: Callable[..., Array], *arrays: AnyArray) -> AnyArray:
-        """What a compiled function makes of rows; of NumPy's, in pieces of few sizes, and as NumPy's."""
+        """Apply a compiled function to rows; to NumPy's, in batches of few sizes, and as NumPy's."""
         if namespace(*jax.tree.leaves((self, arrays))) is not np:
             return function(self, *arrays)
-        parts = []
-        with jax.enable_x64(self.loc.dtype == np.float64):  # the digits are those of the prediction, whoever asks
-            for rows, size in pieces(len(self.log_weights), COMPILED):
+        results = []
+        with jax.enable_x64(self.loc.dtype == np.float64):  # the precision is the prediction's own, not the caller's
+            for rows, size in split_batches(len(self.log_weights), COMPILED_BATCH_SIZES):
                 n = rows.stop - rows.start
-                piece = jax.tree.map(lambda a, rows=rows, size=size: _filled(a[rows], size), (self, *arrays))
-                parts.append(np.asarray(function(*piece))[:n])
-        return np.concatenate(parts)
+                batch = jax.tree.map(lambda a, rows=rows, size=size: _filled(a[rows], size), (self, *arrays))
+                results.append(np.asarray(function(*batch))[:n])
+        return np.concatenate(results)
 
 
 AnyPredictive = Predictive | LatentPredictive
@@ -109,15 +109,15 @@ AnyPredictive = Predictive | LatentPredictive
 
 
 def _filled(rows: np.ndarray, size: int) -> np.ndarray:
-    """Rows filled up to `size` with copies of the last one."""
+    """Return rows filled up to `size` with copies of the last one."""
     return rows[np.minimum(np.arange(size), len(rows) - 1)]
 
 
 def _each(function: Callable[..., Any], p: LatentPredictive, y: Float[AnyArray, " n"] | None = None) -> Any:
-    """A function of an expert's likelihood, latent mean and covariance, and of a target: of all rows and experts."""
+    """Apply a function of likelihood, latent mean, covariance and target to all rows and experts."""
     experts = eqx.filter_vmap(function, in_axes=(eqx.if_array(0), 0, 0, None))
     rows = jax.tree.map(jnp.asarray, (p.likelihood, p.loc, p.cov, y))
-    at_once = max(_AT_ONCE // p.loc.shape[1], 1)
+    at_once = max(_INTEGRALS_AT_ONCE // p.loc.shape[1], 1)
     return jax.lax.map(lambda row: experts(*row), rows, batch_size=at_once)
 
 
@@ -149,12 +149,12 @@ def _probabilities(p: LatentPredictive) -> Float[Array, "n j"]:
 
 @eqx.filter_jit
 def _moments(p: LatentPredictive) -> Float[Array, "n 2"]:
-    """Mean and variance."""
+    """Return mean and variance of each row."""
     mean, var = _each(_expert_moments, p)
     weights = jnp.exp(jnp.asarray(p.log_weights))
     mixed = (weights * jnp.where(weights > 0.0, mean, 0.0)).sum(1)
-    spread = jnp.where(weights > 0.0, var + (mean - mixed[:, None]) ** 2, 0.0)
-    variance = jnp.where(jnp.isfinite(mixed), (weights * spread).sum(1), jnp.inf)
+    second = jnp.where(weights > 0.0, var + (mean - mixed[:, None]) ** 2, 0.0)
+    variance = jnp.where(jnp.isfinite(mixed), (weights * second).sum(1), jnp.inf)
     return jnp.stack([mixed, variance], axis=1)
 
 
@@ -174,7 +174,7 @@ def _expert_cdf(likelihood: Likelihood, loc: Array, cov: Array, y: Array) -> Arr
 
 @eqx.filter_jit
 def _quantile(p: LatentPredictive, probability: Float[AnyArray, " n"]) -> Float[Array, " n"]:
-    """Bisection between a value whose distribution function is less and one where it is not, found by doubling."""
+    """Search by bisection between a value whose cdf is less and one where it is not, found by doubling."""
     whole = p.likelihood.whole
     loc, root = jnp.asarray(p.loc)[:, :, 0], jnp.sqrt(jnp.asarray(p.cov)[:, :, 0, 0])
     centre = (jnp.exp(jnp.asarray(p.log_weights)) * loc).sum(1)

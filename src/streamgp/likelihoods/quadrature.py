@@ -15,7 +15,7 @@ from streamgp.numerics.linalg import add_diagonal, cholesky
 POINTS = 64  # of an integral over several latent values
 # exp(-FALL) of the largest value of an integrand is where it is left off: under the rounding of its sum.
 FALL = 37.0
-LEAST_VARIANCE = 1e-24  # a latent value that is known; so much spread has no effect on any digit
+MIN_VARIANCE = 1e-24  # a latent value that is known; so small a variance has no effect on any digit
 _TINY = 1e-30  # of what may be zero, but is divided by
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 NODES, WEIGHTS = 0.5 * (1.0 + _NODES), 0.5 * _WEIGHTS
@@ -23,7 +23,7 @@ NODES, WEIGHTS = 0.5 * (1.0 + _NODES), 0.5 * _WEIGHTS
 
 
 def log_logistic_normal(mean: Float[Array, ""], var: Float[Array, ""]) -> Float[Array, " 2"]:
-    """log E[1 / (1 + exp(f))] and log E[1 / (1 + exp(-f))], f ~ N(mean, var): of a zero and of a one.
+    """Compute log E[1 / (1 + exp(f))] and log E[1 / (1 + exp(-f))], f ~ N(mean, var): of a zero and of a one.
 
     The logistic function is a step at zero, whose integral is a probit, and what it lacks of the step, which is
     1 / (1 + exp(|f|)). With m = -mean > 0 the lack adds, over t > 0, (N(t; m, s) - N(t; -m, s)) / (1 + exp(t)): a
@@ -31,7 +31,7 @@ def log_logistic_normal(mean: Float[Array, ""], var: Float[Array, ""]) -> Float[
     keep their digits: within 1e-13, relatively, for means in
     [-1000, 1000] and variances in [1e-12, 1e8]. The other outcome is the complement.
     """
-    m, s = jnp.abs(mean), jnp.maximum(var, LEAST_VARIANCE)
+    m, s = jnp.abs(mean), jnp.maximum(var, MIN_VARIANCE)
     root = jnp.sqrt(s)
     # The bump, from t = m on, is exp(-t - (t - m)^2 / (2 s)) at most. Right of m - s it falls like a Gaussian; if
     # that is left of zero, from zero on, faster.
@@ -51,7 +51,7 @@ def log_logistic_normal(mean: Float[Array, ""], var: Float[Array, ""]) -> Float[
 
 
 def mackay(mean: Float[Array, "..."], var: Float[Array, "..."]) -> Float[Array, "..."]:
-    """MacKay's (1992) approximation of the logit of E[1 / (1 + exp(-f))], f ~ N(mean, var).
+    """Approximate the logit of E[1 / (1 + exp(-f))], f ~ N(mean, var), as MacKay (1992) does.
 
     The largest error of the probability, over all means, is 7e-5 at a variance of 0.01, 7e-4 at 0.1, 0.005 at 1,
     0.014 at 10 and never above 0.018. Improbable outcomes it takes for too probable: the log of a probability of 0.01
@@ -63,12 +63,12 @@ def mackay(mean: Float[Array, "..."], var: Float[Array, "..."]) -> Float[Array, 
 def log_integral(
     log_g: Callable[[Array], Array], mode: Float[Array, ""], mean: Float[Array, ""], var: Float[Array, ""]
 ) -> Float[Array, ""]:
-    """log of the integral of g(f) N(f; mean, var), g log-concave and `mode` where the product is largest.
+    """Compute the log of the integral of g(f) N(f; mean, var), g log-concave; `mode` is the product's mode.
 
     On either side of the mode, from there to where the product has fallen by exp(-37), Gauss and Legendre's rule.
     The place is found by bisection: it is no further away than the Gaussian alone would have it.
     """
-    s = jnp.maximum(var, LEAST_VARIANCE)
+    s = jnp.maximum(var, MIN_VARIANCE)
     reach = np.sqrt(2.0 * FALL) * jnp.sqrt(s)
 
     def log_ratio(d: Array) -> Array:
@@ -93,7 +93,7 @@ def log_integral(
 def log_softmax_normal(
     mean: Float[Array, " k"], cov: Float[Array, "c c"], contrasts: Float[Array, "c k"]
 ) -> Float[Array, " k"]:
-    """log E softmax(f), f = mean + contrasts' g with g ~ N(0, cov); they sum to one.
+    """Compute log E softmax(f), f = mean + contrasts' g with g ~ N(0, cov); they sum to one.
 
     Each class has the 64 points of `normal_points` around the mode of its own integrand, where g = root z and z is
     N(0, I) a priori, weighed by the ratio of that to N(mode, I). The softmax is log-concave, so no term is larger
@@ -106,7 +106,7 @@ def log_softmax_normal(
     in the first respect, and miss the log by up to ten from variances of 100 on.
     """
     # Latent values of no variance, or that are copies of each other, have a root as well.
-    root = contrasts.T @ cholesky(add_diagonal(cov, 1e-12 * jnp.diagonal(cov).mean() + LEAST_VARIANCE))
+    root = contrasts.T @ cholesky(add_diagonal(cov, 1e-12 * jnp.diagonal(cov).mean() + MIN_VARIANCE))
     points = jnp.asarray(normal_points(len(cov)), mean.dtype)
 
     def log_probability(k: Int[Array, ""]) -> Float[Array, ""]:
@@ -119,7 +119,7 @@ def log_softmax_normal(
 
 
 def _softmax_mode(mean: Float[Array, " k"], root: Float[Array, "k c"], k: Int[Array, ""]) -> Float[Array, " c"]:
-    """About where softmax(mean + root z)_k N(z; 0, I) is largest.
+    """Find about where softmax(mean + root z)_k N(z; 0, I) is largest.
 
     Whatever it is, the integral around it is right; nearer the mode it has less error. To begin with, the nearest
     points where f_k is no less than its strongest rival; then Newton's steps along conjugate gradients, damped by
@@ -157,7 +157,7 @@ def _softmax_mode(mean: Float[Array, " k"], root: Float[Array, "k c"], k: Int[Ar
 
 @lru_cache
 def normal_points(dim: int) -> Float[np.ndarray, "p c"]:
-    """Points that stand for N(0, I): Richtmyer's lattice and its opposite, of exact mean and covariance."""
+    """Return points that stand for N(0, I): Richtmyer's lattice and its opposite, of exact mean and covariance."""
     primes = [p for p in range(2, 10 * dim + 10) if all(p % q for q in range(2, p))][:dim]
     u = np.outer(np.arange(1, POINTS // 2 + 1), np.sqrt(primes)) % 1.0
     z = scipy.special.ndtri(u)

@@ -43,6 +43,7 @@ class StudentT(Likelihood):
     dof: Float[Array, ""]
 
     def log_prob(self, f: Float[Array, " 1"], y: Float[Array, ""]) -> Float[Array, ""]:
+        """Return the log density of the residual over the scale."""
         half, z = 0.5 * self.dof, (y - f[0] - self.intercept) / self.scale
         norm = gammaln(half + 0.5) - gammaln(half) - 0.5 * jnp.log(np.pi * self.dof) - jnp.log(self.scale)
         return norm - (half + 0.5) * jnp.log1p(z * z / self.dof)
@@ -50,27 +51,31 @@ class StudentT(Likelihood):
     def log_predictive(
         self, y: Float[Array, ""], loc: Float[Array, " 1"], cov: Float[Array, "1 1"]
     ) -> Float[Array, ""]:
+        """Return the log density of a Gaussian with t noise: a mixture over the precision of t."""
         residual = y - loc[0] - self.intercept
         log_weight, var = self._precisions(residual, cov[0, 0])
         return jax.nn.logsumexp(log_weight - 0.5 * (residual**2 / var + jnp.log(2.0 * np.pi * var)))
 
     def cdf(self, y: Float[Array, ""], loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> Float[Array, ""]:
+        """Return the distribution function of the same mixture."""
         residual = y - loc[0] - self.intercept
         log_weight, var = self._precisions(residual, cov[0, 0])
         return jnp.clip(jnp.exp(log_weight) @ ndtr(residual / jnp.sqrt(var)), 0.0, 1.0)
 
     def moments(self, loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        spread = jnp.where(self.dof > 2.0, self.scale**2 * self.dof / (self.dof - 2.0), jnp.inf)
-        return loc[0] + self.intercept, cov[0, 0] + spread
+        """Return mean and variance; the variance is infinite for two degrees of freedom or less."""
+        noise_var = jnp.where(self.dof > 2.0, self.scale**2 * self.dof / (self.dof - 2.0), jnp.inf)
+        return loc[0] + self.intercept, cov[0, 0] + noise_var
 
     def sample(self, key: Key[Array, ""], f: Float[Array, " 1"]) -> Float[Array, ""]:
+        """Draw a target."""
         return f[0] + self.intercept + self.scale * jax.random.t(key, self.dof, dtype=f.dtype)
 
     def _precisions(self, residual: Array, var: Array) -> tuple[Array, Array]:
-        """Log weights of the precisions of t, and the variance of the target given each.
+        """Return log weights of the precisions of t, and the variance of the target given each.
 
         The precision p of t is a Gamma(dof / 2) variable of mean one. Given it, y is Gaussian with variance
-        var + scale^2 / p. In x = log p, pieces on both sides of the mode of p, and of that of p given the target
+        var + scale^2 / p. In x = log p, segments on both sides of the mode of p, and of that of p given the target
         where f is known, from where they fall by exp(-37).
         """
 
@@ -96,7 +101,7 @@ class StudentT(Likelihood):
 
     @classmethod
     def from_targets(cls, y: Float[np.ndarray, " n"]) -> Self:
-        """Around the median, as wide as the median distance from it; four degrees of freedom."""
+        """Start around the median, as wide as the median distance from it, with four degrees of freedom."""
         centre = float(np.median(y)) if len(y) else 0.0
         width = float(np.median(np.abs(y - centre))) / _MAD if len(y) else 0.0
         width = width or (float(np.std(y)) if len(y) else 0.0) or 1.0

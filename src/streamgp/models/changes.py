@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamgp import weights as rules
-from streamgp.bases import FAMILIES as BASES
+from streamgp.bases import BASES
 from streamgp.filters.dynamics import parse as parse_dynamics
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.option import Option

@@ -11,5 +11,5 @@ AnyArray = Array | np.ndarray
 
 
 def namespace(*arrays: Any) -> ModuleType:
-    """NumPy for its own arrays alone, which must not wait for JAX; JAX's NumPy as soon as one is not."""
+    """Return NumPy for its own arrays alone, which must not wait for JAX, and JAX's NumPy as soon as one is not."""
     return np if all(isinstance(a, np.ndarray | np.generic) for a in arrays) else jnp

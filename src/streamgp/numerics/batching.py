@@ -1,4 +1,4 @@
-"""A stream in pieces of few sizes, so that few programs are compiled."""
+"""A stream in batches of few sizes, so that few programs are compiled."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,25 +6,25 @@ from typing import Any
 import jax
 import numpy as np
 
-PIECES = (1024, 64, 1)  # rows of the padded pieces in which a stream reaches the engine
-COMPILED = PIECES[1:]  # where every size is a program that takes seconds to compile
-FEW = 4  # so many rows in all go one by one rather than as a padded piece
-ENOUGH = 768  # from so many on, rows that are left are filled up to a whole large piece
+BATCH_SIZES = (1024, 64, 1)  # rows of the padded batches in which a stream reaches the engine
+COMPILED_BATCH_SIZES = BATCH_SIZES[1:]  # where every size is a program that takes seconds to compile
+MAX_SINGLE_ROWS = 4  # so many rows in all go one by one rather than as a padded batch
+MIN_FILLED_ROWS = 768  # from so many on, rows that are left are filled up to a whole large batch
 
 
-def pieces(n: int, sizes: tuple[int, ...] = PIECES) -> Iterator[tuple[slice, int]]:
-    """Cut n rows into pieces of these sizes; the last one may have to be filled up."""
-    if n <= FEW:
+def split_batches(n: int, sizes: tuple[int, ...] = BATCH_SIZES) -> Iterator[tuple[slice, int]]:
+    """Yield batches of n rows, of these sizes; the last one may have to be filled up."""
+    if n <= MAX_SINGLE_ROWS:
         sizes = sizes[-1:]
     at = 0
     while at < n:
-        size = next(size for size in sizes if size < ENOUGH or n - at >= ENOUGH)
+        size = next(size for size in sizes if size < MIN_FILLED_ROWS or n - at >= MIN_FILLED_ROWS)
         yield slice(at, min(n, at + size)), size
         at += size
 
 
-def joined(parts: list) -> Any:
-    """Trees of arrays with the rows of all parts."""
-    if len(parts) == 1:
-        return parts[0]
-    return jax.tree.map(lambda *a: np.concatenate(a), *parts)
+def concatenate(trees: list) -> Any:
+    """Return trees of arrays as one, with the rows of all."""
+    if len(trees) == 1:
+        return trees[0]
+    return jax.tree.map(lambda *a: np.concatenate(a), *trees)

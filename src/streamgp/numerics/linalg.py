@@ -13,17 +13,17 @@ from streamgp.numerics.arrays import AnyArray, namespace
 
 
 def symmetrise(A: Float[AnyArray, "n n"]) -> Float[AnyArray, "n n"]:
-    """The symmetric part of `A`: removes the round-off that a long recursion would otherwise pile up."""
+    """Return the symmetric part of `A`: removes the round-off that a long recursion would otherwise pile up."""
     return 0.5 * (A + A.T)
 
 
 def add_diagonal(A: Float[AnyArray, "n n"], value: Float[AnyArray, ""] | float) -> Float[AnyArray, "n n"]:
-    """``A + value * I``."""
+    """Return ``A + value * I``."""
     return A + value * namespace(A).eye(A.shape[0], dtype=A.dtype)
 
 
 def jittered(A: Float[AnyArray, "n n"]) -> Any:
-    """`A` with the one jitter rule: each diagonal entry grows by n eps of itself, as much as rounding may have taken.
+    """Add the one jitter to `A`: each diagonal entry grows by n eps of itself, as much as rounding may have taken.
 
     So a matrix that is singular to working precision still has a factor (Higham 2002, Theorem 10.7).
     """
@@ -32,19 +32,19 @@ def jittered(A: Float[AnyArray, "n n"]) -> Any:
 
 
 def cholesky(A: Float[AnyArray, "n n"]) -> Any:
-    """Lower Cholesky factor of a symmetric matrix, positive definite up to round-off: see `jittered`."""
+    """Compute the lower Cholesky factor of a symmetric matrix, positive definite up to round-off: see `jittered`."""
     if namespace(A) is np:
         return np.linalg.cholesky(jittered(A))
     return jnp.linalg.cholesky(jittered(A), symmetrize_input=False)
 
 
 def solve_lower(L: Float[AnyArray, "n n"], B: Float[AnyArray, "n m"]) -> Any:
-    """``L^-1 B`` for lower triangular `L`."""
+    """Compute ``L^-1 B`` for lower triangular `L`."""
     return _solve_triangular(L, B)
 
 
 def cholesky_solve(L: Float[AnyArray, "n n"], B: Float[AnyArray, "n *m"]) -> Any:
-    """``(L L')^-1 B``."""
+    """Compute ``(L L')^-1 B``."""
     return _solve_triangular(L, _solve_triangular(L, B), trans=1)
 
 
@@ -55,7 +55,7 @@ def _solve_triangular(L: AnyArray, B: AnyArray, trans: int = 0) -> Any:
 
 
 def solve_small(A: Float[AnyArray, "n d d"], b: Float[AnyArray, "n d"]) -> Float[AnyArray, "n d"]:
-    """A^-1 b of many small positive definite matrices, written out: no factorisation is called for each of them."""
+    """Compute A^-1 b of many small positive definite matrices, written out: no factorisation is called for each."""
     d = b.shape[1]
     L: dict[tuple[int, int], Any] = {}
     z: list[Any] = []
@@ -71,13 +71,13 @@ def solve_small(A: Float[AnyArray, "n d d"], b: Float[AnyArray, "n d"]) -> Float
 
 
 def log_det(L: Float[AnyArray, "n n"]) -> Float[AnyArray, ""] | np.floating:
-    """log |L L'| from its Cholesky factor: twice the sum of the log diagonal."""
+    """Return log |L L'| from its Cholesky factor: twice the sum of the log diagonal."""
     xp = namespace(L)
     return 2.0 * xp.sum(xp.log(xp.diagonal(L)))
 
 
 def nearest_semidefinite(A: Float[AnyArray, "n n"]) -> Float[AnyArray, "n n"]:
-    """The closest positive semidefinite matrix to a symmetric one: its negative eigenvalues become zero."""
+    """Return the closest positive semidefinite matrix to a symmetric one: negative eigenvalues become zero."""
     xp = namespace(A)
     values, vectors = xp.linalg.eigh(A)
     return symmetrise((vectors * xp.maximum(values, 0.0)[None]) @ vectors.T)
@@ -85,7 +85,7 @@ def nearest_semidefinite(A: Float[AnyArray, "n n"]) -> Float[AnyArray, "n n"]:
 
 @jax.custom_jvp
 def bures_wasserstein(S1: Float[AnyArray, "n n"], S2: Float[AnyArray, "n n"]) -> Any:
-    """Squared Wasserstein distance between centred Gaussians of these covariances, which may be singular.
+    """Compute the squared Wasserstein distance between centred Gaussians of these covariances, maybe singular.
 
     tr(S1 + S2 - 2 (S1^1/2 S2 S1^1/2)^1/2); the root's trace is the sum of the singular values of F1' F2 with
     S = F F', so that no small eigenvalue is lost under its square. Between Gaussians with means, add |m1 - m2|^2.
@@ -111,7 +111,7 @@ def _bures_wasserstein_slope(primals: tuple, tangents: tuple) -> tuple:
 
 
 def _root(S: Float[AnyArray, "n n"]) -> Float[AnyArray, "n n"]:
-    """F with F F' = S, of a symmetric positive semi-definite matrix."""
+    """Return F with F F' = S, of a symmetric positive semi-definite matrix."""
     xp = namespace(S)
     values, vectors = xp.linalg.eigh(S)
     return vectors * xp.sqrt(xp.maximum(values, 0.0))[None]

@@ -8,22 +8,22 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 
-class Greedy(NamedTuple):
+class PivotedCholesky(NamedTuple):
     """Points in the order of their choice, and the variance of each given those before it."""
 
     chosen: Int[np.ndarray, " m"]
     variances: Float[np.ndarray, " m"]
 
 
-def greedy(
+def pivoted_cholesky(
     kernel_column: Callable[[int], Float[np.ndarray, " n"]],
     diagonal: Float[np.ndarray, " n"],
     k: int,
     *,
     tolerance: float,
     rng: np.random.Generator | None = None,
-) -> Greedy:
-    """At most `k` points, each the one of greatest conditional variance, or Schur complement, given those before it.
+) -> PivotedCholesky:
+    """Choose at most `k` points, each of greatest conditional variance (Schur complement) given those before it.
 
     Pivoted partial Cholesky (Mauduit, Berthier and Simonetto, Algorithm 3; Burt, Rasmussen and van der Wilk 2020) in
     O(n k) memory and O(n k^2) time. The product of the variances is the determinant of the points' kernel matrix.
@@ -51,7 +51,7 @@ def greedy(
     for m in range(k):
         greatest = left.max()
         if greatest <= tolerance * diagonal.max():
-            return Greedy(chosen[:m], variances[:m])
+            return PivotedCholesky(chosen[:m], variances[:m])
         ties = np.flatnonzero(left >= (1.0 - 1e-12) * greatest)
         i = int(ties[0] if rng is None else rng.choice(ties))
         column = kernel_column(i)
@@ -60,7 +60,7 @@ def greedy(
         factor[m] = (column - factor[:m, i] @ factor[:m]) / sqrt(left[i])
         left -= np.square(factor[m])
         left[i] = -np.inf  # rounding must not bring it back
-    return Greedy(chosen, variances)
+    return PivotedCholesky(chosen, variances)
 
 
 def check_range(name: str, value: float, most: float = np.inf) -> None:
@@ -73,4 +73,4 @@ def check_all(fine: Bool[np.ndarray, "*s"], name: str, expected: str, values: Fl
     """Raise ValueError that names the first place that is not `fine`."""
     if not fine.all():
         where, value = " and column ".join(map(str, np.argwhere(~fine)[0])), values[~fine][0]
-        raise ValueError(f"{name}: expected {expected}, got {value} in row {where}; mend the kernel")
+        raise ValueError(f"{name}: expected {expected}, got {value} in row {where}; correct the kernel")

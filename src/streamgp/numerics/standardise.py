@@ -7,10 +7,10 @@ from jaxtyping import Array, Bool, Float
 from streamgp.checkpoint.encoding import register
 
 _CLIP = 1e3
-# What lies out by this many times the distance from the median that nearly all keep to is no part of the scale.
+# A value further from the median than this many times the distance that nearly all keep to is not in the scale.
 FAR = 10.0
 SHARE = 0.02  # of the values that differ from the median, so many, and one more, may lie as far out as they like
-FEWEST = 10  # values that differ from the median; among fewer nobody can tell what is far
+MIN_VALUES = 10  # values that differ from the median; among fewer it is unknown what is far
 
 
 @register
@@ -34,11 +34,11 @@ class Standardiser(eqx.Module):
 
     @classmethod
     def empty(cls, num_columns: int) -> "Standardiser":
-        """The standardiser before any row; it leaves its columns as they are."""
+        """Return the standardiser before any row; it leaves its columns as they are."""
         return cls(np.zeros(()), np.zeros(num_columns), np.zeros(num_columns))
 
     def update(self, X: Float[np.ndarray, "n d"]) -> "Standardiser":
-        """The standardiser that has also seen the finite rows `X`."""
+        """Return the standardiser that has also seen the finite rows `X`."""
         if not len(X):
             return self
         count = np.asarray(self.count)
@@ -52,23 +52,23 @@ class Standardiser(eqx.Module):
 
     @property
     def scale(self) -> Float[np.ndarray, " d"]:
-        """Population standard deviation; 1 where it is zero (to rounding) or unknown."""
+        """Return the population standard deviation; 1 where it is zero (to rounding) or unknown."""
         std = np.sqrt(np.asarray(self.m2) / np.maximum(self.count, 1.0))
         rounding = 8 * np.finfo(std.dtype).eps * np.abs(np.asarray(self.mean))
         return np.where(std > rounding, std, 1.0)
 
     def transform(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-        """Centred and scaled rows, clipped to +-1000: a value that far out tells no more than that."""
+        """Return centred and scaled rows, clipped to +-1000: a value that far out says no more than that."""
         return standardise(X, np.asarray(self.mean), self.scale)
 
 
 def standardise(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Centred and scaled rows, clipped to +-1000."""
+    """Return centred and scaled rows, clipped to +-1000."""
     return np.minimum(np.maximum((X - mean) / scale, -_CLIP), _CLIP)
 
 
 def robust_standardiser(X: Float[np.ndarray, "n d"]) -> Standardiser:
-    """The standardiser of finite rows without the values that are `far_out`: a glitch does not set the scale.
+    """Return the standardiser of finite rows without values that are `far_out`: a glitch does not set the scale.
 
     Where nothing is far out it is the plain one. The values left out count as the mean of the others.
     """
@@ -83,7 +83,7 @@ def robust_standardiser(X: Float[np.ndarray, "n d"]) -> Standardiser:
 
 
 def far_out(X: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, "n d"]:
-    """Which values lie so far out of their column that they must be glitches.
+    """Find the values that lie so far out of their column that they must be glitches.
 
     Those are at most 2% of the values, and one, that lie more than 10 times as far from the median as any other
     does. Ordinary heavy tails do not: of a normal column nothing beyond some 25 standard deviations would be left
@@ -92,10 +92,10 @@ def far_out(X: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, "n d"]:
     a column that rests with some noise, pulses in less than 2% of the rows are taken for glitches if they outdo the
     noise tenfold.
     """
-    if len(X) < FEWEST:
+    if len(X) < MIN_VALUES:
         return np.zeros(X.shape, bool)
     distance = np.abs(X - np.median(X, axis=0))
     differing = (distance > 0.0).sum(axis=0)
     few = (SHARE * differing).astype(int) + 1
     others = np.take_along_axis(np.sort(distance, axis=0), (len(X) - 1 - few)[None], axis=0)
-    return (distance > FAR * others) & (differing >= FEWEST)
+    return (distance > FAR * others) & (differing >= MIN_VALUES)

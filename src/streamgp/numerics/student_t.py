@@ -1,27 +1,29 @@
 """Student's t distribution by its mean and variance, smoothly up to the Gaussian (infinite degrees of freedom).
 
-Degrees of freedom are at least `LEAST_DOF`: so many have a variance, and their distribution function is met by
+Degrees of freedom are at least `MIN_DOF`: so many have a variance, and their distribution function is met by
 Hill's series within 2e-7 (4e-10 from 10 on, 1e-11 from 20 on).
 """
 
 from math import log, pi, sqrt
+from typing import Any
 
+import jax.scipy.special
 import numpy as np
+import scipy.special
 from jaxtyping import Float
-from scipy.special import erfcx
 
 from streamgp.numerics.arrays import AnyArray, namespace
 
-LEAST_DOF = 5.0
+MIN_DOF = 5.0
 _LOG_2PI = log(2.0 * pi)
 _MIDDLE = 2.5
 
 
 def _mills_coefficients(degree: int) -> list[float]:
-    """Of the polynomial in t = (z - 2.5) / (z + 2.5) that interpolates Mills' ratio over all z >= 0."""
+    """Compute the polynomial in t = (z - 2.5) / (z + 2.5) that interpolates Mills' ratio over all z >= 0."""
     chebyshev = np.polynomial.chebyshev
     t = chebyshev.chebpts1(degree + 1)
-    mills = sqrt(0.5 * pi) * erfcx(_MIDDLE * (1.0 + t) / (1.0 - t) / sqrt(2.0))
+    mills = sqrt(0.5 * pi) * scipy.special.erfcx(_MIDDLE * (1.0 + t) / (1.0 - t) / sqrt(2.0))
     return chebyshev.cheb2poly(chebyshev.chebfit(t, mills, degree)).tolist()
 
 
@@ -30,7 +32,7 @@ _MILLS = {8: _mills_coefficients(20), 4: _mills_coefficients(8)}
 
 
 def upper_tail(z: Float[AnyArray, "..."]) -> tuple[Float[AnyArray, "..."], Float[AnyArray, "..."]]:
-    """Density of a standard normal at z >= 0, and the probability beyond: the density times Mills' ratio."""
+    """Return the density of a standard normal at z >= 0, and the probability beyond: density times Mills' ratio."""
     xp = namespace(z)
     t = 1.0 - (2.0 * _MIDDLE) / (z + _MIDDLE)
     first, *rest = reversed(_MILLS[z.dtype.itemsize])
@@ -47,21 +49,26 @@ def upper_tail(z: Float[AnyArray, "..."]) -> tuple[Float[AnyArray, "..."], Float
 
 
 def ndtr(z: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
-    """Distribution function of a standard normal, within 1e-13 (3e-7 in single precision)."""
+    """Return the distribution function of a standard normal, within 1e-13 (3e-7 in single precision)."""
     xp = namespace(z)
     above = (z > 0.0).astype(z.dtype)
     return above + (1.0 - 2.0 * above) * upper_tail(xp.abs(z))[1]
 
 
+def ndtri(p: Float[AnyArray, "..."]) -> Any:
+    """Return the quantile of a standard normal."""
+    return scipy.special.ndtri(p) if namespace(p) is np else jax.scipy.special.ndtri(p)
+
+
 def squared_scale(var: Float[AnyArray, "..."], dof: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
-    """The squared scale of a t of variance `var`: var (dof - 2) / dof."""
+    """Return the squared scale of a t of variance `var`: var (dof - 2) / dof."""
     return var * (1.0 - 2.0 / dof)
 
 
 def log_density(
     residual: Float[AnyArray, "..."], var: Float[AnyArray, "..."], dof: Float[AnyArray, "..."] | None
 ) -> Float[AnyArray, "..."]:
-    """Log density of a t of variance `var` at a distance `residual` from its mean; without `dof`, of a Gaussian."""
+    """Return the log density of a t of variance `var`, `residual` from its mean; without `dof`, of a Gaussian."""
     if dof is None:
         xp = namespace(residual, var)
         return -0.5 * (_LOG_2PI + xp.log(var) + xp.square(residual) / var)
@@ -74,7 +81,7 @@ def log_density(
 
 
 def log_gamma_ratio(a: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
-    """log Gamma(a + 1/2) - log Gamma(a) - log(a) / 2, for a >= 1; the difference of two logarithms would lose digits.
+    """Return log Gamma(a + 1/2) - log Gamma(a) - log(a) / 2, a >= 1; a difference of logarithms would lose digits.
 
     Stirling's series at a + 8, where it is exact to 1e-13, and the recurrence of the Gamma function back to a.
     """
@@ -90,7 +97,7 @@ def log_gamma_ratio(a: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
 
 
 def normal_score(t: Float[AnyArray, "..."], dof: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
-    """z with Phi(z) = Pr(T <= t) for a t of unit scale (Hill 1970, Algorithm 395)."""
+    """Return z with Phi(z) = Pr(T <= t) for a t of unit scale (Hill 1970, Algorithm 395)."""
     xp = namespace(t, dof)
     finite = xp.where(xp.isinf(dof), 1e8, dof)
     z = hill(xp.log1p(t * t / finite), finite)
@@ -98,7 +105,7 @@ def normal_score(t: Float[AnyArray, "..."], dof: Float[AnyArray, "..."]) -> Floa
 
 
 def hill(kernel: Float[AnyArray, "..."], dof: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
-    """|z| with Phi(z) = Pr(T <= t), from log(1 + t^2 / dof) and finite `dof` (Hill 1970, Algorithm 395)."""
+    """Return |z| with Phi(z) = Pr(T <= t), from log(1 + t^2 / dof) and finite `dof` (Hill 1970, Algorithm 395)."""
     xp = namespace(kernel, dof)
     a = dof - 0.5
     b = 48.0 * a * a
@@ -108,12 +115,12 @@ def hill(kernel: Float[AnyArray, "..."], dof: Float[AnyArray, "..."]) -> Float[A
 
 
 def cdf(t: Float[AnyArray, "..."], dof: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
-    """Pr(T <= t) for a t of unit scale."""
+    """Return Pr(T <= t) for a t of unit scale."""
     return ndtr(normal_score(t, dof))
 
 
-def spread_moments(dof: Float[AnyArray, "..."], log_ratio: Float[AnyArray, "..."]) -> list[Float[AnyArray, "..."]]:
-    """E S^j for j = -3, ..., 2: a t of unit variance is a Gaussian whose standard deviation S is random.
+def std_moments(dof: Float[AnyArray, "..."], log_ratio: Float[AnyArray, "..."]) -> list[Float[AnyArray, "..."]]:
+    """Return E S^j for j = -3, ..., 2: a t of unit variance is a Gaussian whose standard deviation S is random.
 
     `log_ratio` is `log_gamma_ratio` of half the degrees of freedom.
     """
@@ -133,7 +140,7 @@ def expected_distance(
     density: Float[AnyArray, "..."],
     below: Float[AnyArray, "..."],
 ) -> Float[AnyArray, "..."]:
-    """E|X - x| at x = mean + `residual`, from the density there and Pr(X <= x): its integral by parts.
+    """Return E|X - x| at x = mean + `residual`, from the density there and Pr(X <= x): its integral by parts.
 
     `dof` is finite; without it, of a Gaussian.
     """

@@ -11,7 +11,7 @@ from threadpoolctl import ThreadpoolController
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """While it lasts, BLAS' work is done by the thread that asks for it.
+    """Keep BLAS' work, while it lasts, to the thread that asks for it.
 
     NumPy and SciPy (whose BLAS XLA calls too) each carry a BLAS of their own: with more threads than one, those of
     either would spin where others have work to do. Measured: up to two hundred times slower for the filters, also for

@@ -18,7 +18,7 @@ from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.precision import in_float64
 from streamgp.regret.hindsight import Hindsight, as_array, as_rows, as_slots, best_fit, experts_of
-from streamgp.weights import BMA, along
+from streamgp.weights import BMA, scan_rule
 
 
 class Losses(NamedTuple):
@@ -176,7 +176,7 @@ def _own_density(expert: Expert, X: jax.Array, y: jax.Array, own: np.ndarray) ->
 def _mixed_density(model: Ensemble, density: np.ndarray) -> np.ndarray:
     """Compute the log density of the mixture, by the model's rule."""
     rows = jnp.asarray(density)
-    _, known = along(model.rule, model.rule.init(model.log_prior), rows)
+    _, known = scan_rule(model.rule, model.rule.init(model.log_prior), rows)
     return np.asarray(jax.nn.logsumexp(jax.vmap(model.rule.predict)(known) + rows, axis=1))
 
 

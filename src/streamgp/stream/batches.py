@@ -9,7 +9,7 @@ import numpy as np
 
 from streamgp.core import Info
 from streamgp.likelihoods import AnyPredictive
-from streamgp.numerics.batching import joined, pieces
+from streamgp.numerics.batching import concatenate, split_batches
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
 from streamgp.stream.inputs import Extra
@@ -35,13 +35,13 @@ def predict_rows(
     parts = []
     # What BLAS' threads round depends on how many there are.
     with one_blas_thread():
-        for rows, size in pieces(len(X), state.batch_sizes):
+        for rows, size in split_batches(len(X), state.batch_sizes):
             inputs = _padded(state, X[rows], size)
             stamps = _padded_times(None if times is None else times[rows], size)
             predictive = state.model.predict(state.model_state, inputs, stamps, **_more(state, extra, rows, size))
             n = rows.stop - rows.start
             parts.append(settings.task.in_units(predictive, n, state.targets, state.num_classes))
-    return joined(parts)
+    return concatenate(parts)
 
 
 def update_rows(
@@ -60,7 +60,7 @@ def update_rows(
     parts = []
     X, beyond, inputs = state.inputs.bounded(X)
     state = replace(state, inputs=inputs)
-    for rows, size in pieces(len(X), state.batch_sizes):
+    for rows, size in split_batches(len(X), state.batch_sizes):
         n = rows.stop - rows.start
         target = np.zeros((size, settings.num_outputs))
         target[:n] = (y[rows] - state.targets.mean) / state.targets.scale
@@ -81,8 +81,8 @@ def update_rows(
         parts.append(info._replace(predictive=predictive, rules=info.rules if state.experts else None))
         state = replace(state, model_state=model_state)
         if state.is_warmed_up:
-            state = state.counted(info.outside | beyond[rows], info.flagged, info.sick)
-    return state, joined(parts)
+            state = state.counted(info.outside | beyond[rows], info.flagged, info.non_finite)
+    return state, concatenate(parts)
 
 
 def _padded(state: StreamState, X: np.ndarray, size: int) -> jax.Array:

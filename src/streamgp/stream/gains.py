@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamgp.numerics.batching import PIECES
+from streamgp.numerics.batching import BATCH_SIZES
 from streamgp.stream.batches import predict_rows
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 
 PROBES = 1024  # rows that are predicted to find out what the columns matter
-MEASURED_EVERY = PIECES[0]  # at row counts that are multiples of it, if anything was missing so far
+MEASURED_EVERY = BATCH_SIZES[0]  # at row counts that are multiples of it, if anything was missing so far
 
 
 def with_measured_gains(settings: StreamSettings, state: StreamState) -> StreamState:

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamgp.core import Info
 from streamgp.likelihoods import AnyPredictive
-from streamgp.numerics.batching import COMPILED, PIECES, joined
+from streamgp.numerics.batching import BATCH_SIZES, COMPILED_BATCH_SIZES, concatenate
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
 from streamgp.stream.batches import predict_rows, update_rows
@@ -22,7 +22,7 @@ Learnt = tuple[StreamState, Info]
 def max_batch(settings: StreamSettings, state: StreamState) -> int:
     """Return how many of the coming rows are learnt in one go at most."""
     fitted = state.rows >= settings.first_fitted
-    most = PIECES[0] if fitted else settings.next_boundary(state.rows) - state.rows
+    most = BATCH_SIZES[0] if fitted else settings.next_boundary(state.rows) - state.rows
     return most if state.inputs.gains is None else min(most, MEASURED_EVERY - state.rows % MEASURED_EVERY)
 
 
@@ -142,8 +142,8 @@ def _learn_without_glitches(
     Which rows are outliers depends on the lags, so that a batch is learnt anew for each that is found in it.
     """
     parts = []
-    for at in range(0, len(X), COMPILED[0]):
-        rows = slice(at, at + COMPILED[0])
+    for at in range(0, len(X), COMPILED_BATCH_SIZES[0]):
+        rows = slice(at, at + COMPILED_BATCH_SIZES[0])
         past = y[rows].copy()
         known = np.zeros(len(past), bool)
         while True:
@@ -156,7 +156,7 @@ def _learn_without_glitches(
             past[found[0]] = np.asarray(info.predictive.mean)[found[0]]
         state = after
         parts.append(info)
-    return state, joined(parts)
+    return state, concatenate(parts)
 
 
 def _advance(

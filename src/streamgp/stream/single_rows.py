@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.numerics.batching import PIECES
+from streamgp.numerics.batching import BATCH_SIZES
 from streamgp.precision import in_float64
 from streamgp.stream.gains import MEASURED_EVERY
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 from streamgp.stream.tasks import TRIM
 
-READ_EVERY = PIECES[1]  # rows after which the imputer learns those that came singly
+READ_EVERY = BATCH_SIZES[1]  # rows after which the imputer learns those that came singly
 
 
 class SingleRows:
@@ -35,7 +35,7 @@ class SingleRows:
     @in_float64
     def load(self, state: StreamState) -> None:
         """Go on from a state with the same model and scaling."""
-        self._model.load(state.model_state.gathered())
+        self._model.load(state.model_state.unsharded())
         self._state = state
         self._unread: list[np.ndarray] = []  # rows that the imputer has yet to learn
         self._inputs = state.inputs

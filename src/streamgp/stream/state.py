@@ -9,7 +9,7 @@ import numpy as np
 from streamgp.core import StreamModel
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec
-from streamgp.numerics.batching import joined
+from streamgp.numerics.batching import concatenate
 from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.bounds import InputBounds
 from streamgp.stream.forecast_queue import Forecasts, Origins
@@ -126,7 +126,7 @@ class StreamState:
             "flagged_rows": self.flagged_rows,
             "restarted": sorted(self.restarted),
             "experts": [asdict(expert) for expert in self.experts],
-            "kept": None if self.warmup_rows is None else joined(list(self.warmup_rows)),
+            "kept": None if self.warmup_rows is None else concatenate(list(self.warmup_rows)),
             "inputs": self.inputs.scaling,
             "bounds": self.inputs.bounds,
             "targets": self.targets,

@@ -26,6 +26,11 @@ TRIM = 0.05
 class Task(Protocol):
     """What the learner asks about targets; all arrays of targets are (n, E)."""
 
+    @property
+    def flags_outliers(self) -> bool:
+        """Whether targets may be outliers, which are hardly learnt."""
+        ...
+
     def usual(self, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         """Return the targets of the warm-up without glitches, which set no scale and are not fitted."""
         ...
@@ -66,6 +71,11 @@ class Regression:
     """Regression: targets are standardised by the warm-up, and predicted in their own units."""
 
     spec: Spec
+
+    @property
+    def flags_outliers(self) -> bool:
+        """Whether the model is robust."""
+        return self.spec.robust
 
     def usual(self, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         """Return the targets, screened where the model is robust."""
@@ -119,6 +129,11 @@ class Counts:
     """Counts and ordinal targets: neither screened nor scaled."""
 
     spec: Spec
+
+    @property
+    def flags_outliers(self) -> bool:
+        """Never: robust likelihoods bound what a row teaches, and mark none."""
+        return False
 
     def usual(self, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         """Return the targets as they are."""

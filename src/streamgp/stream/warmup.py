@@ -10,7 +10,7 @@ import numpy as np
 
 from streamgp.core import Info, Predictive
 from streamgp.models.base import FittedModel, WarmupRows
-from streamgp.numerics.batching import joined
+from streamgp.numerics.batching import concatenate
 from streamgp.stream.batches import update_rows
 from streamgp.stream.forecast_queue import Origins
 from streamgp.stream.gains import with_measured_gains
@@ -41,7 +41,7 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
     """
     assert state.warmup_rows is not None
     spec, task, h = settings.spec, settings.task, settings.horizon
-    X, y, times = rows = joined(list(state.warmup_rows))
+    X, y, times = rows = concatenate(list(state.warmup_rows))
     X, extra = state.inputs.refill(X)  # by all that is known by now
     ends, levels = state.rows == settings.warmup, getattr(state.model_state, "levels", None)
     usual = task.usual(X, y, settings.seed)

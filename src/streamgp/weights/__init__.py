@@ -12,9 +12,9 @@ from streamgp.weights.rules import (
     Share,
     SoftBayes,
     WeightRule,
-    along,
     fixed_share,
     markov,
+    scan_rule,
     share,
     trust,
 )
@@ -32,11 +32,11 @@ __all__ = [
     "Share",
     "SoftBayes",
     "WeightRule",
-    "along",
     "auto",
     "fixed_share",
     "markov",
     "mixture",
+    "scan_rule",
     "share",
     "trust",
 ]

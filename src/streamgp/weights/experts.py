@@ -18,7 +18,7 @@ def expert_weights(rule: WeightRule, weights: Any) -> Float[np.ndarray, " k"]:
 
 def rule_weights(rule: WeightRule, weights: Any) -> dict[str, float]:
     """Return the weight of each rule of a mixture for the next row, by name; empty for a single rule."""
-    return rule.by_name(weights) if isinstance(rule, Mixture) else {}
+    return rule.rule_weights(weights) if isinstance(rule, Mixture) else {}
 
 
 def prior_weights(rule: WeightRule, log_prior: Float[Array, " k"], more: Float[AnyArray, " k"] | None = None) -> Any:

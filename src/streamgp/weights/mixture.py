@@ -25,7 +25,7 @@ class MixtureState(eqx.Module):
 class Mixture(eqx.Module):
     """Bayes' rule over weight rules, as it is used over experts; itself a rule. Build it with `mixture`.
 
-    A rule is judged by the density that its weights gave each target. Without a share the cumulative log loss is
+    A rule is weighed by the density that its weights gave each target. Without a share the cumulative log loss is
     within ln R of the best rule's, on any data. With a share a, it is within
     ``ln R - S ln(a / R) - (T - 1 - S) ln(1 - a + a / R)`` of the best sequence of rules with S switches over T rows
     (the path's prior probability; Herbster and Warmuth 1998).
@@ -46,35 +46,38 @@ class Mixture(eqx.Module):
 
     @property
     def shuts_down(self) -> bool:
-        """Only if no rule could bring an expert back."""
+        """Return whether every rule shuts experts down, so that none could bring one back."""
         return all(rule.shuts_down for rule in self.rules)
 
     def init(self, log_prior: Float[Array, " k"]) -> MixtureState:
+        """Start every rule from the same log prior, with equal weights of the rules."""
         R = len(self.rules)
         states = tuple(rule.init(log_prior) for rule in self.rules)
         return MixtureState(states, jnp.full(R, -np.log(R), log_prior.dtype))
 
     def predict(self, state: MixtureState) -> Float[Array, " k"]:
+        """Return the log of the rules' weights of the experts, averaged over the rules."""
         return logsumexp(state.log_weights[:, None] + self._each(state), axis=0)
 
     def update(self, state: MixtureState, log_density: Float[Array, " k"]) -> MixtureState:
+        """Learn in every rule, and weigh the rules by the density that each gave the target."""
         log_density = relative(self.predict(state), log_density)
         evidence = logsumexp(self._each(state) + log_density[None, :], axis=1)
         weights = fresh_start(posterior(state.log_weights, evidence), self.share)
         pairs = zip(self.rules, state.rules, strict=True)
         return MixtureState(tuple(rule.update(s, log_density) for rule, s in pairs), weights)
 
-    def by_name(self, state: MixtureState) -> dict[str, float]:
-        """How much each rule counts for the next row; the sum is one."""
+    def rule_weights(self, state: MixtureState) -> dict[str, float]:
+        """Return the weight of each rule for the next row; the sum is one."""
         return dict(zip(self.names, np.exp(np.asarray(state.log_weights)).tolist(), strict=True))
 
     def _each(self, state: MixtureState) -> Float[Array, "r k"]:
-        """Every rule's log weights of the experts for the next row."""
+        """Return every rule's log weights of the experts for the next row."""
         return jnp.stack([rule.predict(s) for rule, s in zip(self.rules, state.rules, strict=True)])
 
 
 def mixture(rules: Mapping[str, WeightRule], share: float = 0.01) -> Mixture:
-    """A mixture over the rules, equal at first; `share` is the probability per row of a fresh start among them.
+    """Build a mixture over the rules, equal at first; `share` is the probability per row of a fresh start among them.
 
     Raises
     ------
@@ -89,7 +92,7 @@ def mixture(rules: Mapping[str, WeightRule], share: float = 0.01) -> Mixture:
 
 
 def auto(groups: Sequence[int]) -> WeightRule:
-    """The rule for streams of which nothing is known: a mixture of five, from the slowest to the quickest to move.
+    """Build the rule for streams of which nothing is known: a mixture of five, from the slowest to the quickest.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from streamgp.checkpoint.encoding import register
 from streamgp.numerics.arrays import AnyArray
 
-LEAST = -1e100  # of log densities that are multiplied: zero times infinity would be no number
+MIN_LOG_DENSITY = -1e100  # of log densities that are multiplied: zero times infinity would be no number
 
 
 @runtime_checkable
@@ -28,30 +28,30 @@ class WeightRule(Protocol):
 
     @property
     def shuts_down(self) -> bool:
-        """Whether a weight may become exactly zero and stay so."""
+        """Return whether a weight may become exactly zero and stay so."""
         ...
 
     def init(self, log_prior: Float[Array, " k"]) -> Any:
-        """The state before any row, from the experts' log prior weights."""
+        """Return the state before any row, from the experts' log prior weights."""
         ...
 
     def predict(self, state: Any) -> Float[Array, " k"]:
-        """Log weights of the experts for the next row, whose target they have not seen."""
+        """Return log weights of the experts for the next row, whose target they have not seen."""
         ...
 
     def update(self, state: Any, log_density: Float[Array, " k"]) -> Any:
-        """The state after a row, from each expert's log density of the row's target."""
+        """Return the state after a row, from each expert's log density of the row's target."""
         ...
 
 
-def along(
+def scan_rule(
     rule: WeightRule,
     state: Any,
     log_density: Float[AnyArray, "n k"],
     mask: Bool[AnyArray, " n"] | None = None,
     is_outlier: Bool[AnyArray, "n k"] | None = None,
 ) -> tuple[Any, Any]:
-    """Let a rule learn consecutive rows; return its state after all, and those before each of them.
+    """Update a rule row by row; return its state after all rows, and those before each of them.
 
     Rows with a false `mask` are passed over, and a row counts by its `trust`.
     """
@@ -60,7 +60,9 @@ def along(
     def learn(state: Any, row: tuple) -> tuple[Any, Any]:
         density, keep, outlier = row
         if outlier is not None:
-            density = trust(rule.predict(state), outlier) * jnp.maximum(relative(rule.predict(state), density), LEAST)
+            density = trust(rule.predict(state), outlier) * jnp.maximum(
+                relative(rule.predict(state), density), MIN_LOG_DENSITY
+            )
         new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), rule.update(state, density), state)
         return new, state
 
@@ -68,12 +70,12 @@ def along(
 
 
 def trust(log_weights: Float[Array, " k"], is_outlier: Bool[AnyArray, " k"]) -> Float[Array, ""]:
-    """The weight of the experts that do not take a row for an outlier: as much the row tells about the experts."""
+    """Return the weight of the experts that do not take a row for an outlier, by which the row counts."""
     return jnp.maximum(1.0 - jnp.exp(log_weights) @ jnp.where(is_outlier, 1.0, 0.0), 0.0)
 
 
 def relative(log_weights: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
-    """Log densities against the largest of an expert with weight: no rule asks for more.
+    """Return log densities relative to the largest of an expert with weight: no rule needs more.
 
     An outlier has one of -1e20 or so, next to which the log of a weight would be lost in rounding.
     """
@@ -82,14 +84,14 @@ def relative(log_weights: Float[Array, " k"], log_density: Float[Array, " k"]) -
 
 
 def posterior(log_weights: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
-    """Bayes' rule in logs; an expert at ``-inf`` stays there."""
+    """Apply Bayes' rule in logs; an expert at ``-inf`` stays there."""
     joint = log_weights + relative(log_weights, log_density)
     total = logsumexp(joint)
     return jnp.where(jnp.isfinite(total), joint - total, log_weights)
 
 
 def fresh_start(log_weights: Float[Array, " k"], share: float) -> Float[Array, " k"]:
-    """With probability `share` start again from equal weights."""
+    """Mix in equal weights with probability `share`."""
     if share == 0.0:
         return log_weights
     # Exact however small the weights, since the share bounds each sum from below.
@@ -112,15 +114,19 @@ class BMA(eqx.Module):
 
     @property
     def shuts_down(self) -> bool:
+        """Return whether there is a threshold."""
         return self.threshold > 0.0
 
     def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Start from the prior."""
         return log_prior
 
     def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Return the posterior so far."""
         return state
 
     def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Apply Bayes' rule, then drop weights below the threshold."""
         state = posterior(state, log_density)
         if self.shuts_down:
             state = jnp.where(state < np.log(self.threshold), -jnp.inf, state)
@@ -158,7 +164,7 @@ class Share(eqx.Module):
 
     @property
     def matrix(self) -> Float[Array, "k k"]:
-        """The transition matrix Q, Q[i, j] = Pr(now i | before j); its columns sum to one."""
+        """Return the transition matrix Q, Q[i, j] = Pr(now i | before j); its columns sum to one."""
         same = self.groups[:, None] == self.groups[None, :]
         eye = jnp.eye(len(self.groups), dtype=bool)
         stay = 1.0 - self.rate * (jnp.sum(same, axis=0) - 1)
@@ -166,12 +172,15 @@ class Share(eqx.Module):
         return (1.0 - self.background) * switch + self.background / len(self.groups)
 
     def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Start from the prior after one switch."""
         return self._switch(log_prior)
 
     def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Return the weights after the switch."""
         return state
 
     def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Apply Bayes' rule, then switch."""
         return self._switch(posterior(state, log_density))
 
     def _switch(self, log_weights: Float[Array, " k"]) -> Float[Array, " k"]:
@@ -207,12 +216,15 @@ class Markov(eqx.Module):
     shuts_down = False
 
     def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Start from the prior after one transition."""
         return self._switch(log_prior)
 
     def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Return the weights after the transition."""
         return state
 
     def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Apply Bayes' rule, then the transition."""
         return self._switch(posterior(state, log_density))
 
     def _switch(self, log_weights: Float[Array, " k"]) -> Float[Array, " k"]:
@@ -252,12 +264,15 @@ class DMA(eqx.Module):
             raise ValueError(f"DMA: expected a forgetting exponent in (0, 1), got {self.forgetting}; 1 would be BMA")
 
     def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Start from the faded prior."""
         return self._forget(log_prior)
 
     def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Return the faded weights."""
         return state
 
     def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Apply Bayes' rule, then fade."""
         return self._forget(posterior(state, log_density))
 
     def _forget(self, log_weights: Float[Array, " k"]) -> Float[Array, " k"]:
@@ -291,12 +306,15 @@ class SoftBayes(eqx.Module):
             raise ValueError(f"SoftBayes: expected a learning rate in (0, 1), got {self.rate}; 1 would be BMA")
 
     def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Start from the prior."""
         return log_prior
 
     def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Return the weights so far."""
         return state
 
     def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Move each weight a part of the way to its Bayes' update."""
         log_density = relative(state, log_density)
         total = logsumexp(state + log_density)
         # The weights need no normalising: a sum of 1 + e, by rounding, becomes one of 1 + (1 - rate) e.
@@ -305,7 +323,7 @@ class SoftBayes(eqx.Module):
 
 
 def fixed_share(num_experts: int, switch: float) -> WeightRule:
-    """Switch away from an expert with probability `switch` per row, to all the others alike."""
+    """Switch away from an expert with probability `switch` per row, to all the others equally."""
     if not 0.0 <= switch < 1.0:
         raise ValueError(f"fixed_share: expected a switching probability in [0, 1), got {switch}")
     if num_experts == 1:
@@ -315,7 +333,7 @@ def fixed_share(num_experts: int, switch: float) -> WeightRule:
 
 
 def share(groups: Sequence[int], rate: float, background: float = 0.0) -> WeightRule:
-    """Switching inside groups and a fresh start among all, the rate checked against the largest group."""
+    """Build switching inside groups with a fresh start among all, the rate checked against the largest group."""
     labels = np.unique(np.asarray(groups), return_inverse=True)[1]
     largest = int(np.bincount(labels).max())
     if rate < 0.0 or rate * largest > 1.0:
@@ -330,7 +348,7 @@ def share(groups: Sequence[int], rate: float, background: float = 0.0) -> Weight
 
 
 def markov(matrix: Any) -> Markov:
-    """Switching by the user's own transition matrix, checked to be stochastic by columns."""
+    """Build switching by the user's own transition matrix, checked to be stochastic by columns."""
     Q = np.asarray(matrix, dtype=float)
     if Q.ndim != 2 or Q.shape[0] != Q.shape[1]:
         raise ValueError(f"markov: expected a square matrix with one row per expert, got shape {Q.shape}")

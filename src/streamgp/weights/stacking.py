@@ -20,8 +20,8 @@ from streamgp.numerics.linalg import cholesky, cholesky_solve
 from streamgp.weights.rules import fresh_start, relative
 
 # A weight below e^-this can gain no more at one row: the logs of the weights stay finite, whatever the densities.
-_LARGEST_LOG_RATIO = np.log(1e12)
-_MOST_STEPS = 60  # of the interior point; some ten are usual
+_MAX_LOG_RATIO = np.log(1e12)
+_MAX_STEPS = 60  # of the interior point; some ten are usual
 
 
 @register
@@ -64,15 +64,18 @@ class ExponentiatedGradient(eqx.Module):
             raise ValueError(f"ExponentiatedGradient: expected a share in [0, 1), got {self.share}")
 
     def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Start from the prior after one fresh start."""
         return fresh_start(log_prior, self.share)
 
     def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Return the weights so far."""
         return state
 
     def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Raise each log weight by the rate times its share of the gradient, and normalise."""
         log_density = relative(state, log_density)
         total = logsumexp(state + log_density)
-        ratio = jnp.exp(jnp.minimum(log_density - total, _LARGEST_LOG_RATIO))
+        ratio = jnp.exp(jnp.minimum(log_density - total, _MAX_LOG_RATIO))
         raised = jnp.where(jnp.isfinite(total), state + self.rate * ratio, state)
         raised = raised - raised.max()  # which may be 1e10: a logarithm of a sum next to it would be lost in rounding
         return fresh_start(raised - logsumexp(raised), self.share)
@@ -126,13 +129,16 @@ class NewtonStep(eqx.Module):
             raise ValueError(f"NewtonStep: expected a mixing in (0, 1), got {self.mixing}")
 
     def init(self, log_prior: Float[Array, " k"]) -> NewtonState:
+        """Start from the prior, with A = I."""
         eye = jnp.eye(len(log_prior), dtype=log_prior.dtype)
         return NewtonState(fresh_start(log_prior, self.mixing), eye, jnp.exp(log_prior))
 
     def predict(self, state: NewtonState) -> Float[Array, " k"]:
+        """Return the weights so far."""
         return state.log_weights
 
     def update(self, state: NewtonState, log_density: Float[Array, " k"]) -> NewtonState:
+        """Add the row to the quadratic, and move to its best blend."""
         log_density = relative(state.log_weights, log_density)
         total = logsumexp(state.log_weights + log_density)
         ratio = jnp.exp(log_density - total)
@@ -144,7 +150,7 @@ class NewtonStep(eqx.Module):
 
 
 def nearest_blend(A: Float[Array, "k k"], b: Float[Array, " k"]) -> Float[Array, " k"]:
-    """The point p of the simplex that is nearest to A^-1 b in the norm of `A`: it has the least p'A p / 2 - b'p.
+    """Find the point p of the simplex nearest to A^-1 b in the norm of `A`: it has the least p'A p / 2 - b'p.
 
     By an interior point with predictor and corrector (Mehrotra 1992), from the centre of the simplex. The gap between
     its objective and the least one ends below 64 eps of the mean diagonal entry of `A`, however ill-conditioned; no
@@ -167,7 +173,7 @@ def nearest_blend(A: Float[Array, "k k"], b: Float[Array, " k"]) -> Float[Array,
 
     def unfinished(at: tuple) -> Array:
         step, p, price = at
-        return (step < _MOST_STEPS) & (p @ price > 64.0 * jnp.finfo(b.dtype).eps)
+        return (step < _MAX_STEPS) & (p @ price > 64.0 * jnp.finfo(b.dtype).eps)
 
     def improve(at: tuple) -> tuple:
         step, p, price = at
@@ -175,7 +181,7 @@ def nearest_blend(A: Float[Array, "k k"], b: Float[Array, " k"]) -> Float[Array,
         along_one = cholesky_solve(L, jnp.ones((K, 1), b.dtype))[:, 0]
 
         def direction(target: Array) -> tuple:
-            """Newton's step to p * price = target, the sum of p kept."""
+            """Return Newton's step to p * price = target, the sum of p kept."""
             free = cholesky_solve(L, (b - A @ p + target / p)[:, None])[:, 0]
             to_p = free - along_one * (free.sum() / along_one.sum())
             return to_p, (target - price * (p + to_p)) / p
@@ -192,5 +198,5 @@ def nearest_blend(A: Float[Array, "k k"], b: Float[Array, " k"]) -> Float[Array,
 
 
 def _longest(x: Float[Array, " k"], step: Float[Array, " k"]) -> Array:
-    """The longest part of a step, at most all of it, that leaves a positive x no less than zero."""
+    """Return the longest part of a step, at most all of it, that leaves a positive x no less than zero."""
     return jnp.minimum(1.0, jnp.min(jnp.where(step < 0.0, -x / step, jnp.inf)))

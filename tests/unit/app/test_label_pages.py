@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 from fake_labels import fake_counts, fake_labels, predictions
 from streamgp.app import figures, wording
-from streamgp.app.pages import labels
+from streamgp.app.pages import classification
 from streamgp.app.pages.stream import scan
 from streamgp.app.report import write_report
 
@@ -114,8 +114,10 @@ def recorded(monkeypatch: pytest.MonkeyPatch, chart: str) -> dict[str, pl.DataFr
 def test_running_scores_end_at_those_of_the_table(three: tuple[Path, dict[str, Any], str], monkeypatch) -> None:
     out, metrics, _ = three
     drawn = recorded(monkeypatch, "scores")
-    frame = scan(out / "predictions.parquet", (*labels.columns(metrics)[0], *labels.columns(metrics)[1]))
-    labels.along_the_stream(figures, frame, metrics, figures.Rows(-0.5, 3999.5, 499.5))
+    frame = scan(
+        out / "predictions.parquet", (*classification.columns(metrics)[0], *classification.columns(metrics)[1])
+    )
+    classification.along_the_stream(figures, frame, metrics, figures.Rows(-0.5, 3999.5, 499.5))
     assert drawn["error"]["so_far"][-1] == pytest.approx(metrics["error_rate"])
     assert drawn["loss"]["so_far"][-1] == pytest.approx(metrics["log_loss"])
     window = predictions(out)[-180:]
@@ -130,8 +132,10 @@ def test_areas_are_means_of_probabilities_and_shares_of_labels(
 ) -> None:
     out, metrics, _ = three
     drawn = recorded(monkeypatch, "areas")
-    frame = scan(out / "predictions.parquet", (*labels.columns(metrics)[0], *labels.columns(metrics)[1]))
-    labels.along_the_stream(figures, frame, metrics, figures.Rows(-0.5, 3999.5, 499.5))
+    frame = scan(
+        out / "predictions.parquet", (*classification.columns(metrics)[0], *classification.columns(metrics)[1])
+    )
+    classification.along_the_stream(figures, frame, metrics, figures.Rows(-0.5, 3999.5, 499.5))
     raw = predictions(out)
     assert len(drawn["told"]) == 200
     for code, name in enumerate(THREE):

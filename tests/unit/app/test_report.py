@@ -14,7 +14,7 @@ import pytest
 
 from fake_run import NAMES, fake_run, textbook_metrics
 from streamgp.app import figures
-from streamgp.app.pages.numbers import LEVELS, running
+from streamgp.app.pages.regression import LEVELS, running
 from streamgp.app.pages.stream import BINS, bin_number, binned, scan
 from streamgp.app.report import write_report
 
@@ -340,7 +340,7 @@ def test_a_failed_write_leaves_the_old_report_and_no_litter(tmp_path: Path, monk
 def test_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     fake_run(tmp_path, rows=50, warmup=10)
     monkeypatch.setitem(sys.modules, module, None)
-    for name in ("figures", "maps", "templating"):
+    for name in ("drawing", "figures", "maps", "templating"):
         monkeypatch.delitem(sys.modules, f"streamgp.app.{name}", raising=False)
         monkeypatch.delattr(f"streamgp.app.{name}", raising=False)
     with pytest.raises(ImportError, match=r'pip install "streamgp\[plots\]"'):

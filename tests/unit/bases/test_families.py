@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from streamgp.bases import FAMILIES, Basis, UserFunction
+from streamgp.bases import BASES, Basis, UserFunction
 from streamgp.bases.trigonometry import sine, sine_and_cosine
 from streamgp.checkpoint.encoding import decode, encode
 
@@ -20,7 +20,7 @@ features = eqx.filter_jit(lambda basis, X: basis(X))
 
 def build(name: str, X: np.ndarray = WARM_UP, start: float = 1.0, seed: int = 0, num_features: int = 27) -> Basis:
     key, y = jax.random.key(seed), TARGETS[: len(X)]
-    return FAMILIES[name].from_data(X, num_features=num_features, start=start, key=key, y=y)
+    return BASES[name].from_data(X, num_features=num_features, start=start, key=key, y=y)
 
 
 def rounding(name: str, usual: float) -> float:
@@ -28,7 +28,7 @@ def rounding(name: str, usual: float) -> float:
     return 1e-11 if name in ("nystrom", "concatenation") else usual
 
 
-@pytest.fixture(params=FAMILIES)
+@pytest.fixture(params=BASES)
 def name(request) -> str:
     return request.param
 
@@ -52,7 +52,7 @@ def test_same_key_same_basis(name):
 
 
 def test_stacks_over_starts_and_maps(name):
-    bases = [build(name, start=s, seed=i) for i, s in enumerate(FAMILIES[name].starts)]
+    bases = [build(name, start=s, seed=i) for i, s in enumerate(BASES[name].starts)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *bases)
     phi = eqx.filter_jit(eqx.filter_vmap(lambda basis: basis(NEW), axis_size=len(bases)))(stacked)
     assert phi.shape == (len(bases), 7, bases[0].num_features)
@@ -63,7 +63,7 @@ def test_stacks_over_starts_and_maps(name):
 
 def test_numpy_gives_what_jax_gives_alone_and_in_a_stack(name):
     """The engine on the CPU evaluates bases in NumPy, which also takes another way to sines and cosines."""
-    bases = [build(name, start=s, seed=i) for i, s in enumerate(FAMILIES[name].starts)]
+    bases = [build(name, start=s, seed=i) for i, s in enumerate(BASES[name].starts)]
     near_and_far = np.concatenate([NEW, 40.0 * NEW, np.zeros((1, 3))])
     wanted = np.stack([features(basis, jnp.asarray(near_and_far)) for basis in bases])
     outside = np.stack([basis.outside(jnp.asarray(near_and_far)) for basis in bases])
@@ -87,7 +87,7 @@ def test_sine_and_cosine_by_the_half_angle(angle):
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-@pytest.mark.parametrize("name", [n for n in FAMILIES if "lengthscale" in FAMILIES[n].trainable])
+@pytest.mark.parametrize("name", [n for n in BASES if "lengthscale" in BASES[n].trainable])
 def test_derivatives_are_finite_for_any_lengthscale(name, dtype):
     basis = jax.tree.map(lambda leaf: leaf.astype(dtype), build(name))
     # Rows repeat each other and, for centres, lie on one.
@@ -121,10 +121,10 @@ def test_a_checkpoint_holds_it(name):
 
 
 def test_starts_scale_the_lengthscales(name):
-    if "lengthscale" not in FAMILIES[name].trainable:
-        assert FAMILIES[name].starts == (1.0,)
+    if "lengthscale" not in BASES[name].trainable:
+        assert BASES[name].starts == (1.0,)
         return
-    for start in FAMILIES[name].starts:
+    for start in BASES[name].starts:
         np.testing.assert_allclose(build(name, start=start).lengthscale, start * np.ptp(WARM_UP, axis=0))
 
 

@@ -17,15 +17,15 @@ def test_a_time_of_five_is_five_steps(name):
     for _ in range(5):
         mean = float(dynamics.decay) * mean
         variance = float(dynamics.decay) ** 2 * variance + float(dynamics.diffusion)
-    np.testing.assert_allclose(dynamics.shrinkage(jnp.asarray(5.0)), mean, rtol=1e-13)
-    np.testing.assert_allclose(dynamics.spread(jnp.asarray(5.0)), variance, rtol=1e-13, atol=1e-300)
+    np.testing.assert_allclose(dynamics.transition(jnp.asarray(5.0)), mean, rtol=1e-13)
+    np.testing.assert_allclose(dynamics.process_variance(jnp.asarray(5.0)), variance, rtol=1e-13, atol=1e-300)
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_two_times_follow_each_other(name):
     dynamics = parse(name)
     s, t = jnp.asarray(0.37), jnp.asarray(2.6)
-    a, b = dynamics.shrinkage, dynamics.spread
+    a, b = dynamics.transition, dynamics.process_variance
     np.testing.assert_allclose(a(s + t), a(s) * a(t), rtol=1e-13)
     np.testing.assert_allclose(b(s + t), a(t) ** 2 * b(s) + b(t), rtol=1e-13, atol=1e-300)
 
@@ -44,14 +44,14 @@ def test_a_block_has_the_covariance_of_the_path(name):
 def test_mean_reverting_weights_keep_the_prior_variance():
     dynamics = mean_reverting(0.97)
     for tau in (0.0, 1.0, 33.3, 1e6):
-        a, b = dynamics.shrinkage(jnp.asarray(tau)), dynamics.spread(jnp.asarray(tau))
+        a, b = dynamics.transition(jnp.asarray(tau)), dynamics.process_variance(jnp.asarray(tau))
         np.testing.assert_allclose(a**2 + b, 1.0, rtol=1e-14)
 
 
 def test_slow_reversion_loses_no_digits():
     # 1 - lam^(2 tau) would cancel: lam is within 1e-12 of one.
     dynamics = Dynamics(jnp.asarray(1.0 - 1e-12), jnp.asarray(1e-3))
-    np.testing.assert_allclose(dynamics.spread(jnp.asarray(50.0)), 50e-3, rtol=1e-9)
+    np.testing.assert_allclose(dynamics.process_variance(jnp.asarray(50.0)), 50e-3, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from oracles.dense import condition, dense_covariance
 from oracles.loop_filter import loop_filter
 from oracles.square_root import square_root_filter
 from streamgp.filters.dynamics import Dynamics, parse, random_walk
-from streamgp.filters.kalman import Noise, predict_rows, prior_state, update_block, update_blocks
+from streamgp.filters.kalman import ExpertVariances, predict_rows, prior_state, update_block, update_blocks
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "expert.npz")
 NAMES = ("static", "walk 0.02", "revert 0.97")
@@ -25,8 +25,8 @@ update = jax.jit(update_block)
 many = jax.jit(update_blocks)
 
 
-def standard_noise() -> Noise:
-    return Noise(jnp.asarray(1.7), jnp.asarray(0.09))
+def standard_noise() -> ExpertVariances:
+    return ExpertVariances(jnp.asarray(1.7), jnp.asarray(0.09))
 
 
 def settings_of(name: str) -> dict[str, float]:
@@ -67,7 +67,7 @@ def close(got, want, rtol=1e-9):
 @pytest.mark.parametrize("i", [0, 1])
 def test_golden_expert(i):
     Phi, y, q = GOLDEN["Phi"], GOLDEN["y"], float(GOLDEN["rw_vars"][i])
-    noise = Noise(jnp.asarray(GOLDEN["prior_var"]), jnp.asarray(GOLDEN["noise_var"]))
+    noise = ExpertVariances(jnp.asarray(GOLDEN["prior_var"]), jnp.asarray(GOLDEN["noise_var"]))
     dynamics = random_walk(q / float(GOLDEN["prior_var"]))
     state, (loc, var, _) = learn(Phi, y[:, None], dynamics, noise=noise)
     tight = {"rtol": 1e-10, "atol": 1e-12}

@@ -10,8 +10,8 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from scipy.stats import multivariate_normal, norm
 
-from streamgp.bases import FAMILIES, Fourier, HilbertSpace, Linear
-from streamgp.fitting.gaussian_evidence import MOST_RATIO, fit_basis, limits, log_evidence, loss, unconstrain
+from streamgp.bases import BASES, Fourier, HilbertSpace, Linear
+from streamgp.fitting.gaussian_evidence import MAX_RATIO, fit_basis, limits, log_evidence, loss, unconstrain
 from streamgp.fitting.hyperparameters import search
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "marglik.npz")
@@ -105,12 +105,12 @@ def test_pure_noise_gains_nothing():
 
 
 @pytest.mark.parametrize("rows", [20, 200])
-@pytest.mark.parametrize("name", [n for n in FAMILIES if FAMILIES[n].trainable])
+@pytest.mark.parametrize("name", [n for n in BASES if BASES[n].trainable])
 def test_every_family_fits_with_fewer_and_with_more_rows_than_features(name, rows):
     rng = np.random.default_rng(2)
     X = rng.uniform(-1.0, 1.0, (rows, 2))
     y = np.sin(3.0 * X[:, :1]) + 0.1 * rng.normal(size=(rows, 1))
-    basis = FAMILIES[name].from_data(X, num_features=50, start=0.3, key=jax.random.key(0))
+    basis = BASES[name].from_data(X, num_features=50, start=0.3, key=jax.random.key(0))
     fit = fit_basis(basis, jnp.asarray(X), jnp.asarray(y), start=0.3)
     assert np.isfinite([fit.log_evidence, fit.prior_var, fit.noise_var]).all()
     positive = [field for field, kind in fit.basis.trainable.items() if kind == "positive"]
@@ -125,7 +125,7 @@ def test_more_hyperparameters_find_more_evidence(name):
     X = rng.uniform(-1.0, 1.0, (60, 2))
     y = jnp.asarray(np.sin(4.0 * X[:, :1] * X[:, 1:]) + 0.1 * rng.normal(size=(60, 1)))
     settings = {"num_features": 10, "start": 0.3, "key": jax.random.key(0)}
-    drawn, trained = (FAMILIES[family].from_data(X, **settings) for family in (name, f"{name}-optimised"))
+    drawn, trained = (BASES[family].from_data(X, **settings) for family in (name, f"{name}-optimised"))
     fits = [fit_basis(basis, jnp.asarray(X), y) for basis in (drawn, trained)]
     assert fits[1].log_evidence > fits[0].log_evidence + 10.0
     field = next(field for field, kind in trained.trainable.items() if kind == "real")
@@ -143,7 +143,7 @@ def test_more_hyperparameters_find_more_evidence(name):
 def test_only_what_is_named_is_trained():
     rng = np.random.default_rng(2)
     X = rng.uniform(-1.0, 1.0, (50, 1))
-    basis = FAMILIES["rbf"].from_data(X, num_features=5, start=0.3, key=jax.random.key(0))
+    basis = BASES["rbf"].from_data(X, num_features=5, start=0.3, key=jax.random.key(0))
     fit = fit_basis(basis, jnp.asarray(X), jnp.asarray(np.sin(3 * X)), trainable=("lengthscale",))
     np.testing.assert_array_equal(fit.basis.centres, basis.centres)
     assert not np.allclose(fit.basis.lengthscale, basis.lengthscale)
@@ -160,7 +160,7 @@ def test_the_prior_never_outdoes_the_noise_by_more_than_a_covariance_can_hold():
     start = ravel_pytree(unconstrain(basis, (), 1e6, 1e-3))[0]
     s2, v = np.exp(search(lambda flat: both(jnp.asarray(flat)), start, limits(basis, ()), 50).x)
     ratio = v * float(jnp.mean(jnp.sum(basis(X) ** 2, axis=1))) / s2
-    assert 0.5 * MOST_RATIO < ratio < 1.2 * MOST_RATIO
+    assert 0.5 * MAX_RATIO < ratio < 1.2 * MAX_RATIO
     plain = -float(log_evidence(basis(X), y, jnp.asarray(v / 2), jnp.asarray(s2))) / 60
     flat = ravel_pytree(unconstrain(basis, (), v / 2, s2))[0]
     assert float(loss(flat, basis, (), X, y)) == pytest.approx(plain, rel=1e-9)  # within, nothing is changed

@@ -12,12 +12,12 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from scipy.stats import multivariate_normal
 
-from streamgp.bases import FAMILIES, Fourier, HilbertSpace, Linear
+from streamgp.bases import BASES, Fourier, HilbertSpace, Linear
 from streamgp.checkpoint import load, save
 from streamgp.fitting import hyperparameter_samples as laplace
 from streamgp.fitting.gaussian_evidence import NOISE_FLOOR, Fit, fit_basis, loss, unconstrain
 from streamgp.fitting.hyperparameter_samples import (
-    MOST_VARIANCE,
+    MAX_VARIANCE,
     PERTURBATION,
     covariance_root,
     evidence_hessian,
@@ -82,7 +82,7 @@ def differences(of: Callable[[np.ndarray], Any], at: np.ndarray, step: float) ->
 @pytest.mark.parametrize(("family", "n"), [("fourier-optimised", 40), ("fourier", 3)])
 def test_gradient_and_hessian_agree_with_finite_differences(family: str, n: int):
     X, y = rows(n, outputs=2)
-    basis = FAMILIES[family].from_data(np.asarray(X), num_features=4, start=0.4, key=KEY)
+    basis = BASES[family].from_data(np.asarray(X), num_features=4, start=0.4, key=KEY)
     trainable = tuple(basis.trainable)
     moved = {name: np.asarray(getattr(basis, name)) for name in sorted(trainable)}
 
@@ -117,7 +117,7 @@ def test_gradient_and_hessian_agree_with_finite_differences(family: str, n: int)
 def test_flat_and_rising_directions_get_the_largest_variance_and_no_other_is_touched():
     directions = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))[0]
     root = covariance_root((directions * [-30.0, 0.0, 4.0, 100.0]) @ directions.T)
-    expected = (directions * [MOST_VARIANCE, MOST_VARIANCE, 1 / 4, 1 / 100]) @ directions.T
+    expected = (directions * [MAX_VARIANCE, MAX_VARIANCE, 1 / 4, 1 / 100]) @ directions.T
     np.testing.assert_allclose(root @ root, expected, rtol=1e-12, atol=1e-14)
 
 
@@ -150,7 +150,7 @@ def test_a_gaussian_posterior_is_sampled_with_its_own_covariance(monkeypatch: py
 def test_samples_of_a_well_determined_optimum_lose_the_evidence_that_a_parabola_would():
     """Twice what is lost follows a chi-squared law with as many degrees of freedom as hyperparameters."""
     X, y = rows(300, inputs=1, outputs=8)
-    basis = FAMILIES["hilbert"].from_data(np.asarray(X), num_features=10, start=0.5, key=KEY)
+    basis = BASES["hilbert"].from_data(np.asarray(X), num_features=10, start=0.5, key=KEY)
     optimum = fit_basis(basis, X, y)
     N, p = 100, 3
     samples = laplace_samples(optimum, basis, ("lengthscale",), X, y, N, KEY)
@@ -161,14 +161,14 @@ def test_samples_of_a_well_determined_optimum_lose_the_evidence_that_a_parabola_
 
 def test_an_input_of_no_use_does_not_run_away():
     X, y = rows(100)
-    basis = FAMILIES["hilbert"].from_data(np.asarray(X), num_features=12, start=1.0, key=KEY)
+    basis = BASES["hilbert"].from_data(np.asarray(X), num_features=12, start=1.0, key=KEY)
     assert isinstance(basis, HilbertSpace)
     basis = replace(basis, lengthscale=jnp.asarray([basis.lengthscale[0], 1e3]))  # no part of the function
     optimum = fit_basis(basis, X, y)
     N = 80
     samples = laplace_samples(optimum, basis, ("lengthscale",), X, y, N, KEY)
     relevant, useless = np.sqrt((spread_of(samples, optimum)[:, :2] ** 2).mean(0))
-    assert abs(useless / np.sqrt(MOST_VARIANCE) - 1.0) < 4.5 / np.sqrt(2 * N)
+    assert abs(useless / np.sqrt(MAX_VARIANCE) - 1.0) < 4.5 / np.sqrt(2 * N)
     assert relevant < 0.5
 
 
@@ -193,7 +193,7 @@ def test_samples_stay_within_the_bounds_of_the_fit(monkeypatch: pytest.MonkeyPat
 
 def test_many_hyperparameters_are_perturbed_instead(monkeypatch: pytest.MonkeyPatch):
     X, y = rows(30, inputs=8)
-    basis = FAMILIES["fourier-optimised"].from_data(np.asarray(X), num_features=100, start=1.0, key=KEY)
+    basis = BASES["fourier-optimised"].from_data(np.asarray(X), num_features=100, start=1.0, key=KEY)
     monkeypatch.setattr(laplace, "evidence_hessian", None)
     optimum = Fit(basis, 1.0, 0.25, 0.0, 0.0, 1.0, 1)
     samples = laplace_samples(optimum, basis, ("frequencies", "lengthscale"), X, y, 5, KEY)
@@ -210,7 +210,7 @@ def test_many_hyperparameters_are_perturbed_instead(monkeypatch: pytest.MonkeyPa
 
 def test_more_samples_leave_the_first_ones_as_they_are():
     X, y = rows(40)
-    basis = FAMILIES["fourier"].from_data(np.asarray(X), num_features=8, start=0.5, key=KEY)
+    basis = BASES["fourier"].from_data(np.asarray(X), num_features=8, start=0.5, key=KEY)
     optimum = fit_basis(basis, X, y)
     few, many, other = (
         spread_of(laplace_samples(optimum, basis, ("lengthscale",), X, y, count, jax.random.key(seed)), optimum)

@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal, t
 from oracles.latent_targets import Bernoulli, Counts, Gaussian, Grades, HeavyTails, Softmax
 from streamgp.bases import Fourier, Intercept
 from streamgp.fitting.gaussian_evidence import fit_basis
-from streamgp.fitting.laplace_evidence import MOST_LATENT_STD, fit_likelihood, laplace_log_evidence
+from streamgp.fitting.laplace_evidence import MAX_LATENT_STD, fit_likelihood, laplace_log_evidence
 
 pytestmark = pytest.mark.slow
 
@@ -220,7 +220,7 @@ def test_labels_of_every_sort_have_a_fit():
         log_odds = jnp.log((jnp.sum(y) + 0.5) / (jnp.sum(1.0 - y) + 0.5))
         fit = found[kind] = fit_likelihood(basis, Bernoulli(log_odds), X, y)
         assert finite(fit)
-        assert fit.prior_var * float(jnp.mean(jnp.sum(fit.basis(X) ** 2, axis=1))) <= 1.001 * MOST_LATENT_STD**2
+        assert fit.prior_var * float(jnp.mean(jnp.sum(fit.basis(X) ** 2, axis=1))) <= 1.001 * MAX_LATENT_STD**2
         # Without a function the best that one can say is the share of ones.
         share = np.mean(y)
         null = -sum(p * np.log(p) for p in (share, 1 - share) if p > 0)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from benchmarks.pages.options import pages
 from streamgp import estimators
 from streamgp.app.commands.declared import parsed, with_model_options
-from streamgp.bases import FAMILIES as REGISTERED_BASES
+from streamgp.bases import BASES as REGISTERED_BASES
 from streamgp.data.targets import TASKS as TARGET_TASKS
 from streamgp.models import options
 from streamgp.models.families import FAMILIES

@@ -9,7 +9,7 @@ from scipy import special, stats
 from scipy.optimize import brentq
 
 from streamgp.core import Predictive
-from streamgp.numerics import mixtures
+from streamgp.numerics import crps
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(5)
 STEPS = np.concatenate([-np.geomspace(1e-2, 1e3, 24)[::-1], [0.0], np.geomspace(1e-2, 1e3, 24)])
@@ -92,11 +92,11 @@ def test_crps_of_many_experts(concentration):
 @pytest.mark.parametrize("concentration", [0.05, 5.0])
 def test_what_is_taken_together_changes_little(concentration):
     flat = experts(30, 42, concentration).flat()
-    separate = mixtures.gaussians(flat)
-    sizes, _ = mixtures.gaussians_of_neighbours(flat)
+    separate = crps.gaussians(flat)
+    sizes, _ = crps.merged_gaussians(flat)
     assert separate[0].shape[1] == 3 * 42 * 4
     assert max(sizes) < 3 * 42 * 4 / 3
-    error = mixtures.mean_distance(flat) / mixtures._pairs(*separate) - 1.0
+    error = crps.mean_distance(flat) / crps._pairwise_distance(*separate) - 1.0
     assert 0.0 < np.abs(error).max() < 1e-3
 
 
@@ -108,13 +108,13 @@ def test_no_rows_have_no_scores(filters):
 
 def test_what_is_taken_together_under_jax(monkeypatch):
     p = jax.tree.map(jnp.asarray, experts(30, 42, 0.05))
-    whole = mixtures.mean_distance(jax.tree.map(np.asarray, p).flat())
-    np.testing.assert_allclose(jax.jit(mixtures.mean_distance)(p.flat()), whole, rtol=2e-3)
+    whole = crps.mean_distance(jax.tree.map(np.asarray, p).flat())
+    np.testing.assert_allclose(jax.jit(crps.mean_distance)(p.flat()), whole, rtol=2e-3)
 
 
 def test_three_gaussians_keep_the_moments():
     p = experts(5, 6, 1.0)
-    weights, loc, sd = mixtures.gaussians(p.flat())
+    weights, loc, sd = crps.gaussians(p.flat())
     np.testing.assert_allclose(weights.sum(1), 1.0, rtol=1e-6)
     np.testing.assert_allclose((weights * loc).sum(1), p.mean[:, 0], rtol=1e-6, atol=1e-7)
     spread = np.square(loc - p.mean) + np.square(sd)

@@ -72,7 +72,7 @@ def test_moments_of_the_random_spread(dof):
         size = np.sqrt(0.5 * dof - 1.0)
         want = [size**j * gamma.expect(lambda g, j=j: g ** (-0.5 * j)) if dof < 1e3 else np.nan for j in power]
     finite = np.asarray([min(dof, 1e20)])
-    got = np.concatenate(student_t.spread_moments(finite, student_t.log_gamma_ratio(0.5 * finite)))
+    got = np.concatenate(student_t.std_moments(finite, student_t.log_gamma_ratio(0.5 * finite)))
     if np.isfinite(want).all():
         np.testing.assert_allclose(got, want, rtol=1e-8)
     else:

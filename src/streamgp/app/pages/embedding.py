@@ -9,6 +9,7 @@ import polars as pl
 import streamgp
 from streamgp.app import wording
 from streamgp.app.outputs import write_aside
+from streamgp.app.palette import PALETTE
 from streamgp.latent import LatentLearner
 
 MAX_DRAWN = 3_000  # rows of a map
@@ -39,7 +40,7 @@ def write_page(directory: Path, metrics: dict[str, Any], learner: LatentLearner)
         "embedding.html",
         m=metrics,
         version=streamgp.__version__,
-        palette=figures.PALETTE,
+        palette=PALETTE,
         headline=_headline(metrics),
         axes=axes,
         drawn=len(shown),

@@ -11,7 +11,7 @@ RECENT = 200
 
 
 def scan(path: Path, columns: tuple[str, ...], optional: tuple[str, ...] = (), empty: bool = False) -> pl.LazyFrame:
-    """The named columns of a Parquet file, unread, and the position of each row."""
+    """Return the named columns of a Parquet file, unread, and the position of each row."""
     must_exist(path)
     try:
         frame = pl.scan_parquet(path)
@@ -32,6 +32,7 @@ def scan(path: Path, columns: tuple[str, ...], optional: tuple[str, ...] = (), e
 
 
 def must_exist(path: Path) -> None:
+    """Raise FileNotFoundError if a file of a run is missing."""
     if not path.is_file():
         raise FileNotFoundError(
             f"{path}: expected this file of a finished run, found none; use `streamgp run` first."
@@ -39,7 +40,7 @@ def must_exist(path: Path) -> None:
 
 
 def bin_number(rows: int, warmup: int, bins: int) -> pl.Expr:
-    """Number of the bin of each row: equal bins, none of which straddles the end of the warm-up."""
+    """Return the number of the bin of each row: equal bins, none of which straddles the end of the warm-up."""
     before = min(warmup, math.ceil(bins * warmup / rows))
     after = min(rows - warmup, max(bins - before, 1))
     position = pl.col("position").cast(pl.Int64)
@@ -49,7 +50,7 @@ def bin_number(rows: int, warmup: int, bins: int) -> pl.Expr:
 
 
 def binned(frame: pl.LazyFrame, rows: int, warmup: int, bins: int, *columns: pl.Expr) -> pl.DataFrame:
-    """One row per bin: mean and last row of the file, how many, whether they are scored, and `columns`."""
+    """Return one row per bin: mean and last row of the file, how many, whether they are scored, and `columns`."""
     about = (
         pl.col("row").mean(),
         pl.col("row").max().alias("last_row"),
@@ -62,7 +63,7 @@ def binned(frame: pl.LazyFrame, rows: int, warmup: int, bins: int, *columns: pl.
 
 
 def span_of(frame: pl.LazyFrame, warmup: int) -> tuple[float, float, float]:
-    """Where the rows of the file start and stop, and where scoring starts, each half a row outwards."""
+    """Return where the rows of the file start and stop, and where scoring starts, each half a row outwards."""
     row = pl.col("row").cast(pl.Float64)
     first_scored = row.filter(pl.col("position") == warmup).first().alias("scored")
     ends = frame.select(row.first().alias("first"), row.last().alias("last"), first_scored).collect()
@@ -71,7 +72,7 @@ def span_of(frame: pl.LazyFrame, warmup: int) -> tuple[float, float, float]:
 
 
 def times(predictions: pl.LazyFrame) -> list[float] | None:
-    """First and last time stamp, where the run had a time column."""
+    """Return first and last time stamp, where the run had a time column."""
     if "time" not in predictions.collect_schema():
         return None
     ends = predictions.select(first=pl.col("time").first(), last=pl.col("time").last()).collect()
@@ -97,11 +98,11 @@ class Windows:
         self.rows = round(self._width * total / len(scored))
 
     def has(self, name: str) -> bool:
-        """Whether there is such a column."""
+        """Return whether there is such a column."""
         return name in self._sums
 
     def mean(self, name: str, count: str = "rows", so_far: bool = False) -> np.ndarray:
-        """The sum of one column of the bins over that of another."""
+        """Return the sum of one column of the bins over that of another."""
         parts = np.stack([self._sums[name], self._sums[count]])
         if so_far:
             top, bottom = parts.cumsum(1)[:, self._width - 1 :]
@@ -111,7 +112,7 @@ class Windows:
 
 
 def mean_weights(weights: pl.LazyFrame, predictions: pl.LazyFrame, warmup: int) -> pl.DataFrame:
-    """Mean of all columns in equal bins of the scored rows, and how many `rows` each bin stands for.
+    """Return the mean of all columns in equal bins of the scored rows, and how many `rows` each bin stands for.
 
     Of a long stream only some rows are kept: each stands for itself and those up to the next one kept.
     """

@@ -19,7 +19,7 @@ _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, 
 
 
 def _routine(module: ModuleType, name: str, prototype: Any = ctypes.CFUNCTYPE) -> Callable[..., None]:
-    """A routine as a function of plain addresses; it has as many arguments as its signature names.
+    """Return a routine as a function of plain addresses; it has as many arguments as its signature names.
 
     With `ctypes.PYFUNCTYPE` it keeps the lock: a short call is over before another thread has woken up.
     """
@@ -50,7 +50,7 @@ _ONE, _ZERO, _MINUS_ONE = Number(1.0), Number(0.0), Number(-1.0)
 
 
 def address(a: np.ndarray) -> int:
-    """Where an array's numbers are."""
+    """Return where an array's numbers are."""
     return a.__array_interface__["data"][0]
 
 
@@ -65,16 +65,16 @@ class Matrices:
         self._f, self._b, self._both = Number(int(features)), Number(int(rows)), Number(int(features + outputs))
 
     def symmetric_product(self, S: int, P: int, out: int) -> None:
-        """The first F rows of out ((F + E) x B) = S P, with S (F x F) symmetric; only its lower triangle is read."""
+        """Compute the first F rows of out ((F + E) x B) = S P, of S (F x F) only the lower triangle being read."""
         f, b = self._f.at, self._b.at
         _dsymm(_L, _L, f, b, _ONE.at, S, f, P, f, _ZERO.at, out, self._both.at)
 
     def downdate(self, X: int, beta: Number, S: int) -> None:
-        """The lower triangle of S (F x F) becomes that of beta S - X X', X the first F rows of (F + E) x B."""
+        """Replace the lower triangle of S (F x F) by that of beta S - X X', X the first F rows of (F + E) x B."""
         f, b = self._f.at, self._b.at
         _dsyrk(_L, _N, f, b, _MINUS_ONE.at, X, self._both.at, beta.at, S, f)
 
     def solve(self, L: int, X: int) -> None:
-        """X ((F + E) x B) becomes X L^-T, where `L` is NumPy's lower factor."""
+        """Replace X ((F + E) x B) by X L^-T, where `L` is NumPy's lower factor."""
         both, b = self._both.at, self._b.at
         _dtrsm(_R, _U, _N, _N, both, b, _ONE.at, L, b, X, both)

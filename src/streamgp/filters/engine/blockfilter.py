@@ -15,7 +15,7 @@ from streamgp.core import AnyArray
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blas import Matrices, Number, address
 from streamgp.filters.guard import BlockGuard
-from streamgp.filters.kalman import FilterState, Later, Noise, Predicted, prior_state
+from streamgp.filters.kalman import ExpertVariances, FilterState, ForecastFeatures, Predicted, prior_state
 from streamgp.numerics.linalg import mirror_upper, nearest_semidefinite
 
 TOLERATED = 1e-3  # share of the noise by which rounding may make a variance too small
@@ -30,8 +30,8 @@ def update_blocks(
     mask: Bool[np.ndarray, "m n"],
     tau: Float[np.ndarray, "m n"],
     dynamics: Dynamics,
-    noise: Noise,
-    later: Later | None = None,
+    noise: ExpertVariances,
+    later: ForecastFeatures | None = None,
     extra: Float[np.ndarray, "m n"] | None = None,
 ) -> Predicted:
     """Let G x R experts over G bases learn from consecutive blocks; return their predictions of the rows.
@@ -72,7 +72,7 @@ def update_blocks(
     last_tau = None
     a, b = np.ones((G, R, B)), np.zeros((G, R, B, B))
     end, grown = np.ones((G, R, 1, 1)), np.zeros((G, R, 1))
-    ahead = np.empty((G, R, B, E))
+    predicted = np.empty((G, R, B, E))
     least = np.sqrt((1.0 - TOLERATED) * s2[..., 0, 0])
     for i in range(m):
         if gram is not None and (last_tau is None or not np.array_equal(tau[i], last_tau)):
@@ -83,19 +83,19 @@ def update_blocks(
             if forecast is not None:
                 forecast.set_times(i, tau[i])
         P = Phi[:, None, i]
-        for mended in (False, True):  # once more if a covariance was found ill
+        for repaired in (False, True):  # once more if a covariance is broken
             if large:
                 for (g, _), (cov_at, work_at) in zip(experts, at, strict=True):
                     blas.symmetric_product(cov_at, address(Phi[g, i]), work_at)
             else:
                 np.matmul(P, cov, out=cross)
             np.matmul(cross, P.swapaxes(-1, -2), out=K)
-            np.matmul(P, mean, out=ahead)
+            np.matmul(P, mean, out=predicted)
             if forecast is not None:
                 forecast.start(i, mean, cov, cross, a, V)
             if reverts:
                 K *= a[..., :, None] * a[..., None, :]
-                ahead *= a[..., None]
+                predicted *= a[..., None]
                 cross *= end * a[..., None]
             if gram is not None:
                 K += b * gram[:, None, i]
@@ -105,12 +105,12 @@ def update_blocks(
             diagonal *= jitter
             L = _cholesky(K)
             scale = L.reshape(G, R, -1)[..., :: B + 1]
-            ill = ~(scale.min(-1) >= least)  # NaN is ill, too
-            if mended or not ill.any():
+            broken = ~(scale.min(-1) >= least)  # NaN included
+            if repaired or not broken.any():
                 break
-            for expert in zip(*np.nonzero(ill), strict=True):
-                mend(cov[expert], one_triangle=large)
-        np.subtract(y[i], ahead, out=z)
+            for expert in zip(*np.nonzero(broken), strict=True):
+                repair_covariance(cov[expert], one_triangle=large)
+        np.subtract(y[i], predicted, out=z)
         for number, (_, work_at) in enumerate(at):
             blas.solve(address(L) + number * L.itemsize * B * B, work_at)
         np.square(scale, out=var[:, :, i])
@@ -139,8 +139,8 @@ def update_blocks(
         else:
             # prior + (L - diag L) z: row i takes no part of y_i, not even in its rounding.
             scale[:] = 0.0
-            np.add(ahead, np.matmul(L, z), out=loc[:, :, i])
-        if ill.any() or not np.isfinite(mean).all():
+            np.add(predicted, np.matmul(L, z), out=loc[:, :, i])
+        if broken.any() or not np.isfinite(mean).all():
             restart(beliefs, v[..., 0, 0])
             watch = None if guard is None else BlockGuard(guard)
     if large:
@@ -163,7 +163,9 @@ def restart(beliefs: FilterState, prior_var: Float[np.ndarray, "g r"]) -> None:
 class _Forecast:
     """`_forecast` of `streamgp.filters.kalman` for every expert: before and after a block's triangular solve."""
 
-    def __init__(self, later: Later, G: int, R: int, E: int, dynamics: Dynamics, noise: Noise) -> None:
+    def __init__(
+        self, later: ForecastFeatures, G: int, R: int, E: int, dynamics: Dynamics, noise: ExpertVariances
+    ) -> None:
         self._later, self._dynamics = later, dynamics
         self._v, self._s2 = (np.asarray(a)[..., None] for a in noise)
         _, _, B, F = later.Phi.shape
@@ -172,10 +174,10 @@ class _Forecast:
         self._a, self._b, self._grown = np.ones((G, R, B)), np.zeros((G, R, B, B)), np.zeros((G, R, B))
 
     def set_times(self, i: int, tau: Float[np.ndarray, " n"]) -> None:
-        """The times of block i, where they are not those of the block before."""
+        """Set the times of block i, where they are not those of the block before."""
         at = self._later.tau[i]
         self._a, self._b, self._grown = _of_every(
-            self._dynamics, lambda d: (d.shrinkage(at), d.gathered(tau, at), d.spread(at))
+            self._dynamics, lambda d: (d.transition(at), d.process_covariance(tau, at), d.process_variance(at))
         )
         self._b, self._grown = self._b * self._v[..., None], self._grown * self._v
 
@@ -216,7 +218,7 @@ class _Forecast:
         np.subtract(self._var, np.square(V).sum(-2), out=var)
 
 
-def mend(cov: Float[np.ndarray, "f f"], one_triangle: bool = False) -> None:
+def repair_covariance(cov: Float[np.ndarray, "f f"], one_triangle: bool = False) -> None:
     """Make a covariance positive semidefinite again, in place.
 
     A prior variance of 1e10 times the noise leaves it few digits: after some thousand rows rounding may have taken
@@ -229,7 +231,7 @@ def mend(cov: Float[np.ndarray, "f f"], one_triangle: bool = False) -> None:
 
 
 def _of_every(dynamics: Dynamics, found: Callable[[Dynamics], tuple[AnyArray, ...]]) -> list[np.ndarray]:
-    """What is found of the dynamics of single experts, for all of them."""
+    """Apply a function to the dynamics of every single expert, and stack the results."""
     shape = np.shape(dynamics.decay)
     pairs = zip(np.ravel(dynamics.decay), np.ravel(dynamics.diffusion), strict=True)
     each = [found(Dynamics(np.asarray(decay), np.asarray(diffusion))) for decay, diffusion in pairs]
@@ -238,7 +240,7 @@ def _of_every(dynamics: Dynamics, found: Callable[[Dynamics], tuple[AnyArray, ..
 
 
 def _cholesky(K: Float[np.ndarray, "g r n n"]) -> Float[np.ndarray, "g r n n"]:
-    """The lower factors; NaN for a matrix that has none, as in JAX."""
+    """Compute the lower factors; NaN for a matrix that has none, as in JAX."""
     try:
         return np.linalg.cholesky(K)
     except np.linalg.LinAlgError:
@@ -254,10 +256,10 @@ def predict_rows(
     Phi: Float[np.ndarray, "n f"],
     tau: Float[np.ndarray, " n"],
     dynamics: Dynamics,
-    noise: Noise,
+    noise: ExpertVariances,
 ) -> tuple[Float[np.ndarray, "n e"], Float[np.ndarray, " n"]]:
-    """Mean and variance of the target of each row, each as if it came `tau` after the last row learnt."""
-    a, b = dynamics.shrinkage(tau), dynamics.spread(tau) * noise.prior_var
-    spread = np.einsum("nf,nf->n", Phi @ cov, Phi)
-    var = a * a * np.maximum(spread, 0.0) + b * np.einsum("nf,nf->n", Phi, Phi) + noise.noise_var
+    """Predict mean and variance of the target of each row, each as if it came `tau` after the last row learnt."""
+    a, b = dynamics.transition(tau), dynamics.process_variance(tau) * noise.prior_var
+    explained = np.einsum("nf,nf->n", Phi @ cov, Phi)
+    var = a * a * np.maximum(explained, 0.0) + b * np.einsum("nf,nf->n", Phi, Phi) + noise.noise_var
     return np.asarray(a)[:, None] * (Phi @ mean), np.asarray(var)

@@ -13,7 +13,7 @@ from streamgp.bases.base import Basis
 from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
 from streamgp.filters.dynamics import Dynamics
-from streamgp.filters.kalman import Noise
+from streamgp.filters.kalman import ExpertVariances
 
 BLOCK = 64  # rows: long enough for matrix products, short beside F (docs/performance.md)
 
@@ -23,11 +23,11 @@ class Group(eqx.Module):
     """Experts of equal shape: G bases (leading axis), each with R dynamics that share its features."""
 
     basis: Basis
-    noise: Noise
+    noise: ExpertVariances
     dynamics: Dynamics
 
 
-class LaterRows(eqx.Module):
+class ForecastInputs(eqx.Module):
     """For every row of the blocks, the inputs of a row that is to be forecast after it, and its time."""
 
     X: Float[AnyArray, "m b d"]
@@ -37,7 +37,7 @@ class LaterRows(eqx.Module):
 class Blocks(eqx.Module):
     """Rows of a stream, m blocks of b; the last one filled up with rows that the mask leaves out.
 
-    Where there are `later` rows, the filters forecast those instead of telling the one-step-ahead predictions. The
+    Where there are `later` rows, the filters forecast those in place of one-step-ahead predictions. The
     noise of a row may have an `extra` variance.
     """
 
@@ -45,7 +45,7 @@ class Blocks(eqx.Module):
     y: Float[AnyArray, "m b e"]
     mask: Bool[AnyArray, "m b"]
     tau: Float[AnyArray, "m b"]
-    later: LaterRows | None = None
+    later: ForecastInputs | None = None
     extra: Float[AnyArray, "m b"] | None = None
 
 
@@ -67,13 +67,13 @@ def in_blocks(
     padding = -X.shape[0] % size
     y = namespace(mask, y).where(mask[:, None], y, 0.0)
     tau = _taus(clock, size, padding)
-    to_come = None if later is None else LaterRows(_split(later, size, padding), tau + horizon)
+    to_come = None if later is None else ForecastInputs(_split(later, size, padding), tau + horizon)
     X, y, mask = (_split(a, size, padding) for a in (X, y, mask))
     return Blocks(X, y, mask, tau, to_come, None if extra is None else _split(extra, size, padding))
 
 
 def features(basis: Basis, blocks: Blocks) -> tuple[Float[AnyArray, "m b f"], Bool[AnyArray, " rows"]]:
-    """Features of every row, zero for those left out, and which rows the basis was not built for."""
+    """Compute features of every row, zero for those left out, and which rows the basis was not built for."""
     m, b, d = blocks.X.shape
     rows = blocks.X.reshape(m * b, d)
     Phi = basis(rows)
@@ -81,26 +81,26 @@ def features(basis: Basis, blocks: Blocks) -> tuple[Float[AnyArray, "m b f"], Bo
     return Phi, basis.outside(rows)
 
 
-def later_features(basis: Basis, rows: LaterRows) -> Float[AnyArray, "m b f"]:
-    """Features of the rows to forecast."""
+def forecast_features(basis: Basis, rows: ForecastInputs) -> Float[AnyArray, "m b f"]:
+    """Compute the features of the rows to forecast."""
     m, b, d = rows.X.shape
     return basis(rows.X.reshape(m * b, d)).reshape(m, b, -1)
 
 
 def member(tree: Any, index: Any) -> Any:
-    """One of a stack of modules."""
+    """Return one of a stack of modules."""
     return jax.tree.map(lambda a: a[index], tree)
 
 
 def stack(trees: Sequence[Any]) -> Any:
-    """Modules of equal shape as one, with a leading axis."""
+    """Stack modules of equal shape as one, with a leading axis."""
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
-def alike(bases: Sequence[Basis]) -> list[list[list[int]]]:
-    """Positions of experts that can run as one batch: by shape of the basis, and in there by basis.
+def group_by_shape(bases: Sequence[Basis]) -> list[list[list[int]]]:
+    """Group the positions of experts that can run as one batch: by shape of the basis, and in there by basis.
 
-    Bases are told apart as objects. A batch has equally many experts of each of its bases.
+    Bases are compared as objects. A batch has equally many experts of each of its bases.
     """
     by_basis: dict[int, list[int]] = {}
     for i, basis in enumerate(bases):
@@ -113,8 +113,8 @@ def alike(bases: Sequence[Basis]) -> list[list[list[int]]]:
     return list(by_shape.values())
 
 
-def by_group(per_expert: Any, order: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> list:
-    """An array over the experts, of which `order` tells the places in the batches, as one [G, R] for every batch."""
+def split_by_group(per_expert: Any, order: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> list:
+    """Split an array over the experts, batched in this `order`, into one [G, R] for every group."""
     parts, at = [], 0
     for shape in shapes:
         size = int(np.prod(shape))
@@ -124,19 +124,19 @@ def by_group(per_expert: Any, order: Sequence[int], shapes: Sequence[tuple[int, 
 
 
 def num_features(group: Group) -> int:
-    """F, of every basis of a group."""
+    """Return F, of every basis of a group."""
     one_row = jax.eval_shape(lambda b: b(jnp.zeros((1, b.num_inputs))), member(group.basis, 0))
     return one_row.shape[1]
 
 
 def _split(a: AnyArray, size: int, padding: int) -> AnyArray:
-    """Rows in blocks of `size`, the last one filled with zeros (false in a mask)."""
+    """Cut rows into blocks of `size`, the last one filled with zeros (false in a mask)."""
     filled = namespace(a).pad(a, [(0, padding)] + [(0, 0)] * (a.ndim - 1))
     return filled.reshape(-1, size, *a.shape[1:])
 
 
 def _taus(clock: Float[AnyArray, " n"], size: int, padding: int) -> Float[AnyArray, "m b"]:
-    """Time from the end of the block before to each row of a block."""
+    """Return the time from the end of the block before to each row of a block."""
     xp = namespace(clock)
     clock = xp.pad(clock, (0, padding), mode="edge").reshape(-1, size)
     start = xp.concatenate([xp.zeros_like(clock[:1, -1]), clock[:-1, -1]])

@@ -14,7 +14,7 @@ def elapsed(
     times: Float[AnyArray, " n"] | None,
     horizon: int = 0,
 ) -> Float[AnyArray, " n"]:
-    """Time from the last row learnt to each row of `X`: one or the horizon, unless there are time stamps."""
+    """Return the time from the last row learnt to each row of `X`: one or the horizon without time stamps."""
     xp = namespace(X, last_time)
     if times is None:
         return xp.full(X.shape[0], max(horizon, 1), X.dtype)
@@ -28,7 +28,7 @@ def advance(
     mask: Bool[AnyArray, " n"],
     times: Float[AnyArray, " n"] | None,
 ) -> tuple[Float[AnyArray, " n"], Float[AnyArray, ""]]:
-    """Time since the last row learnt before these rows, in units, and the new last time.
+    """Return the time since the last row learnt before these rows, in units, and the new last time.
 
     The clock stands still on rows left out, and on rows that come later than their time stamp.
     """
@@ -36,7 +36,7 @@ def advance(
     unit = xp.asarray(time_unit)
     if times is None:
         return xp.cumsum(mask).astype(unit.dtype), last_time
-    # The very first row of a stream comes one unit after a start that nobody observed.
+    # The very first row of a stream comes one unit after an unobserved start.
     first = times[xp.argmax(mask)] - unit
     last = xp.where(xp.isnan(last_time), first, last_time)
     clock = xp.maximum(xp.where(mask, (times - last) / unit, 0.0), 0.0)

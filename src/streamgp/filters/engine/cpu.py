@@ -21,13 +21,14 @@ from streamgp.core import AnyArray
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine import blockfilter
 from streamgp.filters.engine.blockfilter import LARGE
-from streamgp.filters.engine.blocks import Blocks, Group, features, later_features, member
-from streamgp.filters.kalman import FilterState, Later, Noise, Predicted
+from streamgp.filters.engine.blocks import Blocks, Group, features, forecast_features, member
+from streamgp.filters.kalman import ExpertVariances, FilterState, ForecastFeatures, Predicted
 from streamgp.numerics.threads import one_blas_thread
+from streamgp.precision import float64
 
 
-def serves(*arrays: Any) -> bool:
-    """Whether this engine can take these: concrete numbers in double precision, where the CPU is the device."""
+def supports(*arrays: Any) -> bool:
+    """Return whether this engine can take these: concrete numbers in float64, where the CPU is the device."""
     return (
         all(not isinstance(a, Tracer) and a.dtype == np.float64 for a in arrays)
         and jnp.zeros(0).dtype == np.float64
@@ -38,7 +39,7 @@ def serves(*arrays: Any) -> bool:
 def update_groups(
     groups: Sequence[Group], beliefs: Sequence[FilterState], blocks: Blocks, live: Sequence[np.ndarray]
 ) -> tuple[list[FilterState], list[Predicted], Bool[np.ndarray, " rows"]]:
-    """`compiled.update_group` for every group; experts that are not `live` are not touched."""
+    """Run `xla.update_group`'s filters for every group; experts that are not `live` are not touched."""
     flags = np.zeros(blocks.mask.size, bool)
     m = blocks.mask.shape[0]
     # Blocks at the end with no row in them are no work.
@@ -53,7 +54,7 @@ def update_groups(
             belief = jax.tree.map(np.array, belief)
             loc, var = (np.full((*alive.shape, m, *a.shape[1:]), value) for a, value in ((y, 0.0), (tau, 1.0)))
             part = Predicted(loc, var, None if belief.guard is None else np.zeros(var.shape, bool))
-            basis, noise, dynamics = on_host((group.basis, group.noise, group.dynamics))
+            basis, noise, dynamics = as_numpy((group.basis, group.noise, group.dynamics))
             moves = _moves(dynamics)
             ready: dict[int, Future] = {}
             for which in _bundles(alive, belief.mean.shape[2]):
@@ -63,7 +64,8 @@ def update_groups(
                         ready[g] = _pool().submit(_features, member(basis, g), blocks, moves, flags)
                 job = partial(_run, [ready[g] for g in bases], member(belief, which), rows, later_tau)
                 found = jax.tree.map(lambda a, which=which: a[which][:, :, :used], part)
-                waiting.append(_pool().submit(job, member(dynamics, which), Noise(*member(noise, which)), found))
+                variances = ExpertVariances(*member(noise, which))
+                waiting.append(_pool().submit(job, member(dynamics, which), variances, found))
             states.append(belief)
             parts.append(part)
         for job in waiting:
@@ -74,19 +76,19 @@ def update_groups(
 def predict_groups(
     groups: Sequence[Group], beliefs: Sequence[FilterState], X: Float[AnyArray, "n d"], tau: Float[AnyArray, " n"]
 ) -> list[Predicted]:
-    """`compiled.predict_group` for every group."""
+    """Run `xla.predict_group`'s predictions for every group."""
     X, tau = np.asarray(X), np.asarray(tau)
     parts, waiting = [], []
     with one_blas_thread():
         for group, belief in zip(groups, beliefs, strict=True):
             mean, cov = np.asarray(belief.mean), np.asarray(belief.cov)
-            basis, noise, dynamics = on_host((group.basis, group.noise, group.dynamics))
+            basis, noise, dynamics = as_numpy((group.basis, group.noise, group.dynamics))
             G, R = noise.prior_var.shape
             part = Predicted(np.empty((G, R, len(tau), mean.shape[-1])), np.empty((G, R, len(tau))), None)
             for g in range(G):
                 ready = _pool().submit(_features_of_rows, member(basis, g), X)
                 for r in range(R):
-                    theirs = member(dynamics, (g, r)), Noise(*member(noise, (g, r)))
+                    theirs = member(dynamics, (g, r)), ExpertVariances(*member(noise, (g, r)))
                     job = partial(_predict_rows, ready, mean[g, r], cov[g, r], tau, *theirs)
                     waiting.append(_pool().submit(job, part.loc[g, r], part.var[g, r]))
             parts.append(part)
@@ -96,7 +98,7 @@ def predict_groups(
 
 
 def _features_of_rows(basis: Basis, X: np.ndarray) -> np.ndarray:
-    with jax.enable_x64(True), np.errstate(all="ignore"):  # as in `_features`
+    with float64(), np.errstate(all="ignore"):  # as in `_features`
         return np.asarray(basis(X))
 
 
@@ -106,7 +108,7 @@ def _predict_rows(
     cov: np.ndarray,
     tau: np.ndarray,
     dynamics: Dynamics,
-    noise: Noise,
+    noise: ExpertVariances,
     loc: np.ndarray,
     var: np.ndarray,
 ) -> None:
@@ -114,7 +116,7 @@ def _predict_rows(
 
 
 def _bundles(live: Bool[np.ndarray, "g r"], num_features: int) -> list[tuple[slice, slice]]:
-    """Which experts of a group one thread takes together: a share of all small ones, each large one by itself."""
+    """Choose the experts that one thread takes together: a share of all small ones, each large one by itself."""
     G, R = live.shape
     if num_features < LARGE and live.all():
         if G % _cores() and R % _cores() == 0:  # equal shares, which the bases alone do not give
@@ -124,7 +126,7 @@ def _bundles(live: Bool[np.ndarray, "g r"], num_features: int) -> list[tuple[sli
 
 
 def _shares(n: int) -> list[slice]:
-    """n things in as many consecutive parts as there are cores."""
+    """Split n things into as many consecutive parts as there are cores."""
     share = -(-n // _cores())
     return [slice(i, min(i + share, n)) for i in range(0, n, share)]
 
@@ -135,13 +137,15 @@ def _run(
     rows: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None],
     later_tau: np.ndarray | None,
     dynamics: Dynamics,
-    noise: Noise,
+    noise: ExpertVariances,
     into: Predicted,
 ) -> None:
     Phi, gram, theirs, between = zip(*(future.result() for future in prepared), strict=True)
     moves = _moves(dynamics)
     grams = _stack(gram) if moves else None
-    later = None if later_tau is None else Later(_stack(theirs), _stack(between) if moves else None, later_tau)
+    later = None
+    if later_tau is not None:
+        later = ForecastFeatures(_stack(theirs), _stack(between) if moves else None, later_tau)
     y, mask, tau, extra = rows
     said = blockfilter.update_blocks(beliefs, _stack(Phi), grams, y, mask, tau, dynamics, noise, later, extra)
     for whole, found in zip(into, said, strict=True):
@@ -150,21 +154,21 @@ def _run(
 
 
 def _moves(dynamics: Dynamics) -> bool:
-    """Whether the weights of any expert do anything but stand still."""
+    """Return whether the weights of any expert do anything but stand still."""
     return bool(((dynamics.diffusion > 0.0) | (dynamics.decay < 1.0)).any())
 
 
 def _stack(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """The features of several bases as one array; those of a single one, which may be large, without a copy."""
+    """Stack the features of several bases; those of a single one, which may be large, without a copy."""
     return parts[0][None] if len(parts) == 1 else np.stack(parts)
 
 
 def _features(basis: Basis, blocks: Blocks, moves: bool, flags: np.ndarray) -> tuple:
-    """Features of the rows and of later ones, with the products among the rows and between the two where needed."""
+    """Compute features of the rows and of later ones, with the products among them where needed."""
     # The setting of JAX, which a user's own basis may call, belongs to a thread.
-    with jax.enable_x64(True), np.errstate(all="ignore"):
+    with float64(), np.errstate(all="ignore"):
         Phi, outside = features(basis, blocks)
-        theirs = None if blocks.later is None else np.ascontiguousarray(later_features(basis, blocks.later))
+        theirs = None if blocks.later is None else np.ascontiguousarray(forecast_features(basis, blocks.later))
     Phi = np.asarray(Phi)
     flags[: len(outside)][np.asarray(outside)] = True
     if not moves:
@@ -172,8 +176,8 @@ def _features(basis: Basis, blocks: Blocks, moves: bool, flags: np.ndarray) -> t
     return Phi, Phi @ Phi.transpose(0, 2, 1), theirs, None if theirs is None else Phi @ theirs.transpose(0, 2, 1)
 
 
-def on_host(tree: Any) -> Any:
-    """The arrays of a tree as NumPy's."""
+def as_numpy(tree: Any) -> Any:
+    """Return a tree with its arrays as NumPy's."""
     return jax.tree.map(np.asarray, tree)
 
 

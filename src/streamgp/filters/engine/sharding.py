@@ -1,7 +1,7 @@
 """The experts of an ensemble over several devices: cores, GPUs, or those of several hosts (`jax.distributed`).
 
 The bases of every group are one array axis, cut into equal runs, one for each device. A device runs
-`streamgp.filters.engine.xla` on its own run, and keeps its beliefs from one chunk to the next; only the
+`streamgp.filters.engine.xla` on its own run, and keeps its beliefs from one batch to the next; only the
 predictions travel.
 """
 
@@ -28,73 +28,73 @@ AXIS = "experts"
 _SPLIT, _EVERYWHERE = PartitionSpec(AXIS), PartitionSpec()
 
 
-class Spread(eqx.Module):
+class Sharded(eqx.Module):
     """The beliefs of a group, over the devices of a mesh.
 
     Attributes
     ----------
     padded
         The beliefs, (slots, R): JAX splits an axis into equal parts only, so that some slots may hold no basis.
-    places
+    slots
         The slot of each of the G bases.
     """
 
     padded: FilterState
-    places: tuple[int, ...] = eqx.field(static=True)
+    slots: tuple[int, ...] = eqx.field(static=True)
     mesh: Mesh = eqx.field(static=True)
 
-    def gathered(self) -> FilterState:
-        """The beliefs (G, R) as NumPy arrays (inside a transformation, as traced ones).
+    def unsharded(self) -> FilterState:
+        """Return the beliefs (G, R) as NumPy arrays (inside a transformation, as traced ones).
 
         Where several processes hold them, all have to call it.
         """
-        return jax.tree.map(lambda a: a[np.asarray(self.places)], _fetch(self.padded))
+        return jax.tree.map(lambda a: a[np.asarray(self.slots)], _fetch(self.padded))
 
-    stored = gathered  # what a checkpoint holds: it may be resumed on other devices
+    stored = unsharded  # what a checkpoint holds: it may be resumed on other devices
 
 
-def spread(filters: Sequence[FilterState | Spread], devices: Sequence[Any]) -> tuple[Spread, ...]:
+def shard(filters: Sequence[FilterState | Sharded], devices: Sequence[Any]) -> tuple[Sharded, ...]:
     """Lay the beliefs of all groups out over `devices`; those of other processes take part as well."""
     if not devices:
-        raise ValueError("spread: expected at least one device, got none; jax.devices() are all that there are")
-    plain = [beliefs.gathered() if isinstance(beliefs, Spread) else beliefs for beliefs in filters]
+        raise ValueError("shard: expected at least one device, got none; jax.devices() are all that there are")
+    plain = [beliefs.unsharded() if isinstance(beliefs, Sharded) else beliefs for beliefs in filters]
     mesh = Mesh(np.asarray(devices), (AXIS,))
     sharding = NamedSharding(mesh, _SPLIT)
-    places = _places([beliefs.cov.shape for beliefs in plain], len(devices))
+    slots = _assign_slots([beliefs.cov.shape for beliefs in plain], len(devices))
 
-    def lay_out(a: AnyArray, places: tuple[int, ...]) -> jax.Array:
-        padded = np.asarray(a)[_sources(places, len(devices))]
+    def lay_out(a: AnyArray, slots: tuple[int, ...]) -> jax.Array:
+        padded = np.asarray(a)[_sources(slots, len(devices))]
         # Each process fills its own devices, and none waits for another.
         return jax.make_array_from_callback(padded.shape, sharding, lambda part: padded[part])
 
     return tuple(
-        Spread(jax.tree.map(lambda a, at=at: lay_out(a, at), beliefs), at, mesh)
-        for beliefs, at in zip(plain, places, strict=True)
+        Sharded(jax.tree.map(lambda a, at=at: lay_out(a, at), beliefs), at, mesh)
+        for beliefs, at in zip(plain, slots, strict=True)
     )
 
 
 def update_groups(
-    groups: Sequence[Group], beliefs: Sequence[Spread], blocks: Blocks, live: Sequence[np.ndarray]
-) -> tuple[list[Spread], list[tuple], Bool[np.ndarray, " rows"]]:
-    """`xla.update_group` for every group, each device its own bases; predictions come back as NumPy arrays."""
-    padded, places, mesh = _unpack(beliefs)
+    groups: Sequence[Group], beliefs: Sequence[Sharded], blocks: Blocks, live: Sequence[np.ndarray]
+) -> tuple[list[Sharded], list[tuple], Bool[np.ndarray, " rows"]]:
+    """Run `xla.update_group` for every group, each device its own bases; predictions come back as NumPy arrays."""
+    padded, slots, mesh = _unpack(beliefs)
     with _devices_as_threads(mesh):
-        padded, parts, outside = _update(tuple(groups), padded, blocks, tuple(live), places, mesh)
+        padded, parts, outside = _update(tuple(groups), padded, blocks, tuple(live), slots, mesh)
         parts, outside = _fetch((parts, outside))
-    states = [Spread(new, old.places, mesh) for new, old in zip(padded, beliefs, strict=True)]
-    return states, _without_padding(parts, places), outside.any(0)
+    states = [Sharded(new, old.slots, mesh) for new, old in zip(padded, beliefs, strict=True)]
+    return states, _without_padding(parts, slots), outside.any(0)
 
 
 def predict_groups(
-    groups: Sequence[Group], beliefs: Sequence[Spread], X: Float[AnyArray, "n d"], tau: Float[AnyArray, " n"]
+    groups: Sequence[Group], beliefs: Sequence[Sharded], X: Float[AnyArray, "n d"], tau: Float[AnyArray, " n"]
 ) -> list[tuple]:
-    """`xla.predict_group` for every group, each device its own bases."""
-    padded, places, mesh = _unpack(beliefs)
-    return _without_padding(_fetch(_predict(tuple(groups), padded, X, tau, places, mesh)), places)
+    """Run `xla.predict_group` for every group, each device its own bases."""
+    padded, slots, mesh = _unpack(beliefs)
+    return _without_padding(_fetch(_predict(tuple(groups), padded, X, tau, slots, mesh)), slots)
 
 
 @eqx.filter_jit
-def _update(groups: tuple, beliefs: tuple, blocks: Blocks, live: tuple, places: tuple, mesh: Mesh) -> tuple:
+def _update(groups: tuple, beliefs: tuple, blocks: Blocks, live: tuple, slots: tuple, mesh: Mesh) -> tuple:
     def on_device(groups: tuple, beliefs: tuple, live: tuple, blocks: Blocks) -> tuple:
         runs = [
             xla.update_group(group, belief, blocks, alive, _platform(mesh))
@@ -103,73 +103,71 @@ def _update(groups: tuple, beliefs: tuple, blocks: Blocks, live: tuple, places: 
         filters, parts, outside = zip(*runs, strict=True)
         return filters, parts, jnp.stack(outside).any(0)[None]
 
-    alive = tuple(
-        _padded(flags, at, mesh) & _taken(at, mesh)[:, None] for flags, at in zip(live, places, strict=True)
-    )
-    groups = tuple(_padded(group, at, mesh) for group, at in zip(groups, places, strict=True))
+    alive = tuple(_padded(flags, at, mesh) & _taken(at, mesh)[:, None] for flags, at in zip(live, slots, strict=True))
+    groups = tuple(_padded(group, at, mesh) for group, at in zip(groups, slots, strict=True))
     return _on_all(on_device, mesh, arguments=4)(groups, beliefs, alive, blocks)
 
 
 @eqx.filter_jit
-def _predict(groups: tuple, beliefs: tuple, X: AnyArray, tau: AnyArray, places: tuple, mesh: Mesh) -> tuple:
+def _predict(groups: tuple, beliefs: tuple, X: AnyArray, tau: AnyArray, slots: tuple, mesh: Mesh) -> tuple:
     def on_device(groups: tuple, beliefs: tuple, rows: tuple) -> tuple:
         X, tau = rows
         pairs = zip(groups, beliefs, strict=True)
         return tuple(xla.predict_group(group, belief, X, tau, _platform(mesh)) for group, belief in pairs)
 
-    groups = tuple(_padded(group, at, mesh) for group, at in zip(groups, places, strict=True))
+    groups = tuple(_padded(group, at, mesh) for group, at in zip(groups, slots, strict=True))
     return _on_all(on_device, mesh, arguments=3)(groups, beliefs, (X, tau))
 
 
 def _on_all(run: Any, mesh: Mesh, arguments: int) -> Any:
-    """`run` on every device, on its own part of all arguments but the last, which goes to each of them whole."""
+    """Map `run` over the devices, each with its part of all arguments but the last, which goes to each whole."""
     in_specs = (*[_SPLIT] * (arguments - 1), _EVERYWHERE)
     # The check would have both branches of a condition vary with the device; one that skips the work does not.
     return jax.shard_map(run, mesh=mesh, in_specs=in_specs, out_specs=_SPLIT, check_vma=False)
 
 
-def _places(shapes: Sequence[tuple[int, ...]], devices: int) -> list[tuple[int, ...]]:
-    """The slot of each basis of each group, from the shapes of their covariances (G, R, F, F).
+def _assign_slots(shapes: Sequence[tuple[int, ...]], devices: int) -> list[tuple[int, ...]]:
+    """Assign a slot to each basis of each group, from the shapes of their covariances (G, R, F, F).
 
     A group's devices differ by one basis at most; those that have the least to do so far get one more.
     """
-    places, load = [], np.zeros(devices)
+    slots, load = [], np.zeros(devices)
     for G, *each in shapes:
         counts = np.full(devices, G // devices)
         counts[np.argsort(load, kind="stable")[: G % devices]] += 1
         load += counts * float(np.prod(each))
         starts = counts.max() * np.arange(devices)
-        places.append(tuple(int(start) + i for start, n in zip(starts, counts, strict=True) for i in range(n)))
-    return places
+        slots.append(tuple(int(start) + i for start, n in zip(starts, counts, strict=True) for i in range(n)))
+    return slots
 
 
-def _sources(places: tuple[int, ...], devices: int) -> np.ndarray:
-    """Which basis each slot holds; one without a basis of its own, a copy of the first."""
-    sources = np.zeros(devices * -(-len(places) // devices), int)
-    sources[list(places)] = np.arange(len(places))
+def _sources(slots: tuple[int, ...], devices: int) -> np.ndarray:
+    """Return which basis each slot holds; one without a basis of its own, a copy of the first."""
+    sources = np.zeros(devices * -(-len(slots) // devices), int)
+    sources[list(slots)] = np.arange(len(slots))
     return sources
 
 
-def _taken(places: tuple[int, ...], mesh: Mesh) -> Bool[np.ndarray, " slots"]:
-    """Which slots hold a basis of their own."""
-    return np.isin(np.arange(len(_sources(places, mesh.size))), places)
+def _taken(slots: tuple[int, ...], mesh: Mesh) -> Bool[np.ndarray, " slots"]:
+    """Return which slots hold a basis of their own."""
+    return np.isin(np.arange(len(_sources(slots, mesh.size))), slots)
 
 
-def _padded(tree: Any, places: tuple[int, ...], mesh: Mesh) -> Any:
-    """Arrays over the bases as arrays over the slots."""
-    return jax.tree.map(lambda a: jnp.asarray(a)[_sources(places, mesh.size)], tree)
+def _padded(tree: Any, slots: tuple[int, ...], mesh: Mesh) -> Any:
+    """Return arrays over the bases as arrays over the slots."""
+    return jax.tree.map(lambda a: jnp.asarray(a)[_sources(slots, mesh.size)], tree)
 
 
-def _without_padding(parts: Sequence[tuple], places: Sequence[tuple[int, ...]]) -> list[tuple]:
-    return [jax.tree.map(lambda a, at=at: a[np.asarray(at)], part) for part, at in zip(parts, places, strict=True)]
+def _without_padding(parts: Sequence[tuple], slots: Sequence[tuple[int, ...]]) -> list[tuple]:
+    return [jax.tree.map(lambda a, at=at: a[np.asarray(at)], part) for part, at in zip(parts, slots, strict=True)]
 
 
-def _unpack(beliefs: Sequence[Spread]) -> tuple[tuple, tuple, Mesh]:
-    return tuple(b.padded for b in beliefs), tuple(b.places for b in beliefs), beliefs[0].mesh
+def _unpack(beliefs: Sequence[Sharded]) -> tuple[tuple, tuple, Mesh]:
+    return tuple(b.padded for b in beliefs), tuple(b.slots for b in beliefs), beliefs[0].mesh
 
 
 def _devices_as_threads(mesh: Mesh) -> AbstractContextManager:
-    """On a CPU, XLA leaves factors and triangular solves to SciPy's BLAS, where devices would wait for each other."""
+    """Limit BLAS to one thread on a CPU: XLA leaves factors and solves to it, where devices would wait."""
     return one_blas_thread() if _platform(mesh) == "cpu" else nullcontext()
 
 
@@ -178,7 +176,7 @@ def _platform(mesh: Mesh) -> str:
 
 
 def _fetch(tree: Any) -> Any:
-    """Arrays that lie on several devices as NumPy arrays; from other processes' devices by an exchange among them."""
+    """Return arrays of several devices as NumPy arrays; those of other processes by an exchange among them."""
 
     def fetch(a: jax.Array) -> AnyArray:
         if isinstance(a, Tracer):

@@ -9,12 +9,19 @@ from jaxtyping import Array, Bool, Float
 
 from streamgp.core import AnyArray
 from streamgp.filters.dynamics import Dynamics
-from streamgp.filters.engine.blocks import Blocks, Group, features, later_features
-from streamgp.filters.kalman import FilterState, Later, Noise, Predicted, predict_rows, update_blocks
+from streamgp.filters.engine.blocks import Blocks, Group, features, forecast_features
+from streamgp.filters.kalman import (
+    ExpertVariances,
+    FilterState,
+    ForecastFeatures,
+    Predicted,
+    predict_rows,
+    update_blocks,
+)
 
 
 def _each(platform: str) -> Callable[[Callable[[tuple], Any], tuple], Any]:
-    """How a device of this kind goes through its experts.
+    """Choose how a device of this kind goes through its experts.
 
     A CPU takes one after the other, so that an expert's covariance stays in cache, and one that is not live costs
     nothing. The matrices of one expert leave most of a GPU idle: it takes all of them at once, as batched products.
@@ -25,7 +32,7 @@ def _each(platform: str) -> Callable[[Callable[[tuple], Any], tuple], Any]:
 def predict_group(
     group: Group, beliefs: FilterState, X: Float[AnyArray, "n d"], tau: Float[AnyArray, " n"], platform: str
 ) -> Predicted:
-    """Mean and variance of every row by every expert, each row as if it came `tau` after the last one learnt.
+    """Predict mean and variance of every row by every expert, each as if it came `tau` after the last one learnt.
 
     `platform` is that of the device that will run it, as JAX calls it.
     """
@@ -59,8 +66,8 @@ def update_group(
             Phi, outside = features(basis, blocks)
             later = None
             if blocks.later is not None:
-                theirs = later_features(basis, blocks.later)
-                later = Later(theirs, jnp.einsum("mif,mjf->mij", Phi, theirs), blocks.later.tau)
+                theirs = forecast_features(basis, blocks.later)
+                later = ForecastFeatures(theirs, jnp.einsum("mif,mjf->mij", Phi, theirs), blocks.later.tau)
             return Phi, jnp.einsum("mif,mjf->mij", Phi, Phi), later, outside
 
         def nothing() -> tuple:
@@ -68,7 +75,7 @@ def update_group(
 
         Phi, gram, later, outside = prepare() if always else jax.lax.cond(live.any(), prepare, nothing)
 
-        def run(belief: FilterState, dynamics: Dynamics, noise: Noise) -> tuple:
+        def run(belief: FilterState, dynamics: Dynamics, noise: ExpertVariances) -> tuple:
             rows = (blocks.y, blocks.mask, blocks.tau)
             return update_blocks(belief, Phi, gram, *rows, dynamics, noise, later, blocks.extra)
 

@@ -18,7 +18,7 @@ from streamgp.checkpoint.encoding import formerly, register
 from streamgp.core import Predictive, namespace, recalibration
 from streamgp.filters.noise import NoiseKinds, NoiseState
 from streamgp.numerics.arrays import AnyArray
-from streamgp.weights import Mixture, WeightRule, along, trust
+from streamgp.weights import Mixture, WeightRule, scan_rule, trust
 
 
 @formerly("Waiting")
@@ -132,14 +132,14 @@ def learn_from_targets(
     log_density, flagged = fill_missing_density(log_density), None
     if is_outlier is not None:
         is_outlier = jnp.repeat(jnp.asarray(is_outlier), len(kinds.discounts), axis=1)
-    weights, before = along(rule, weights, log_density, scored, is_outlier)
+    weights, before = scan_rule(rule, weights, log_density, scored, is_outlier)
     if is_outlier is not None:
         flagged = jax.vmap(lambda w, outlier: trust(rule.predict(w), outlier))(before, is_outlier) < 0.5
     counts = None
     if levels is not None:
         finite = drop_non_finite(jax.vmap(rule.predict)(before), *experts_due[:2])
         u = Predictive(*finite, experts_due[2]).levels(y)
-        levels, counts = recalibration.along(levels, u, scored)
+        levels, counts = recalibration.learn_rows(levels, u, scored)
     if pending is not None:
         before = _after_each(before, weights)
         counts = None if levels is None else _after_each(counts, levels)
@@ -185,7 +185,7 @@ def add_noise(
     """
     if noises is None:
         return jnp.asarray(loc), var, None
-    mean, scaled, dof = kinds.ahead(noises, loc, var, gap)
+    mean, scaled, dof = kinds.predict(noises, loc, var, gap)
     return mean, scaled, jnp.asarray(dof)
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from streamgp.bases import FAMILIES, Basis
+from streamgp.bases import BASES, Basis
 from streamgp.fitting.gaussian_evidence import INITIAL_NOISE_VAR
 from streamgp.models.spec import Spec
 from streamgp.numerics.threads import one_blas_thread
@@ -28,7 +28,7 @@ class FitTask:
     Attributes
     ----------
     name
-        Name of the kind of basis (see `streamgp.bases.FAMILIES`).
+        Name of the kind of basis (see `streamgp.bases.BASES`).
     label
         Name of the fit in the table of experts.
     basis
@@ -58,7 +58,7 @@ def make_fit_tasks(
     """Build every starting point of every basis named, each with at most `max_features` features."""
     tasks = []
     for position, name in enumerate(names):
-        cls = FAMILIES[name]
+        cls = BASES[name]
         wanted = spec.features_per_basis or cls.default_features
         features = wanted if max_features is None else min(wanted, max_features)
         fixed = spec.lengthscales if "lengthscale" in cls.trainable else None

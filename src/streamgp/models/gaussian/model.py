@@ -19,10 +19,10 @@ from jaxtyping import Array, Bool, Float, Key
 from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, Info, Predictive, StreamModel, recalibration
 from streamgp.filters.engine import cpu, sharding, xla
-from streamgp.filters.engine.blocks import Group, alike, by_group, in_blocks, num_features, stack
+from streamgp.filters.engine.blocks import Group, group_by_shape, in_blocks, num_features, split_by_group, stack
 from streamgp.filters.engine.clock import advance, elapsed
-from streamgp.filters.engine.sharding import Spread
-from streamgp.filters.kalman import Noise, Predicted, prior_state
+from streamgp.filters.engine.sharding import Sharded
+from streamgp.filters.kalman import ExpertVariances, Predicted, prior_state
 from streamgp.filters.noise import CONSTANT_NOISE, NoiseKinds
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.delayed_feedback import (
@@ -74,8 +74,8 @@ class Ensemble(StreamModel):
     def init(self, key: Key[Array, ""], horizon: int = 0) -> EnsembleState:
         """Return the prior state, to forecast `horizon` rows ahead; `key` is not used."""
         prior_vars = [group.noise.prior_var for group in self.groups]
-        if cpu.serves(self.log_prior, *prior_vars):
-            prior_vars = cpu.on_host(prior_vars)  # in NumPy nothing is compiled
+        if cpu.supports(self.log_prior, *prior_vars):
+            prior_vars = cpu.as_numpy(prior_vars)  # in NumPy nothing is compiled
         filters = [
             prior_state(num_features(group), self.num_outputs, prior_var, self.guarded)
             for group, prior_var in zip(self.groups, prior_vars, strict=True)
@@ -115,12 +115,12 @@ class Ensemble(StreamModel):
         filters = state.filters
         if any(isinstance(a, Tracer) for a in jax.tree.leaves((self, state, rows))):
             return None, filters
-        if isinstance(filters[0], Spread):
+        if isinstance(filters[0], Sharded):
             return sharding, filters
-        if cpu.serves(self.log_prior, *_arrays(state), *rows):
+        if cpu.supports(self.log_prior, *_arrays(state), *rows):
             return cpu, filters
         devices = jax.local_devices()[: sum(len(beliefs.mean) for beliefs in filters)]
-        return (sharding, sharding.spread(filters, devices)) if len(devices) > 1 else (None, filters)
+        return (sharding, sharding.shard(filters, devices)) if len(devices) > 1 else (None, filters)
 
     def predict(
         self,
@@ -136,7 +136,7 @@ class Ensemble(StreamModel):
         engine, filters = self._engine(state, X)
         if engine is None:
             return self._predict_compiled(state, X, times, extra)
-        X, last_time, times = cpu.on_host((X, state.last_time, times))
+        X, last_time, times = cpu.as_numpy((X, state.last_time, times))
         tau = elapsed(self.time_unit, last_time, X, times, state.horizon)
         parts = engine.predict_groups(self.groups, filters, X, tau)
         return self._mix(state.scoring, parts, tau, extra)
@@ -147,7 +147,7 @@ class Ensemble(StreamModel):
     ) -> Predictive:
         tau = elapsed(self.time_unit, state.last_time, X, times, state.horizon)
         platform = jax.default_backend()
-        groups = zip(self.groups, state.gathered().filters, strict=True)
+        groups = zip(self.groups, state.unsharded().filters, strict=True)
         parts = [xla.predict_group(group, beliefs, X, tau, platform) for group, beliefs in groups]
         return self._mix(state.scoring, parts, tau, extra)
 
@@ -196,11 +196,11 @@ class Ensemble(StreamModel):
         engine, filters = self._engine(state, X, y)
         if engine is None:
             return self._update_compiled(state, X, y, mask, times, later, extra)
-        X, y, seen, last_time, times, extra = cpu.on_host((X, y, mask, state.last_time, times, extra))
+        X, y, seen, last_time, times, extra = cpu.as_numpy((X, y, mask, state.last_time, times, extra))
         clock, last_time = advance(self.time_unit, last_time, seen, times)
         live = np.asarray(self._live(state.weights))
         blocks = in_blocks(X, y, seen, clock, later, state.horizon, extra)
-        alive = by_group(live, self.order, self._shapes)
+        alive = split_by_group(live, self.order, self._shapes)
         filters, parts, outside = engine.update_groups(self.groups, filters, blocks, alive)
         scoring, info = self._learn_weights(state.scoring, parts, outside, y, seen, clock)
         return EnsembleState.of(filters, scoring, np.asarray(last_time)), info
@@ -220,10 +220,10 @@ class Ensemble(StreamModel):
         blocks = in_blocks(X, y, mask, clock, later, state.horizon, extra)
         live: list = [None] * len(self.groups)
         if self.rule.shuts_down:
-            live = by_group(self._live(state.weights), self.order, self._shapes)
+            live = split_by_group(self._live(state.weights), self.order, self._shapes)
         runs = [
             xla.update_group(group, beliefs, blocks, alive, jax.default_backend())
-            for group, beliefs, alive in zip(self.groups, state.gathered().filters, live, strict=True)
+            for group, beliefs, alive in zip(self.groups, state.unsharded().filters, live, strict=True)
         ]
         filters, parts, outside = zip(*runs, strict=True)
         anywhere = jnp.stack(outside).any(0)
@@ -246,9 +246,9 @@ class Ensemble(StreamModel):
         scoring, predictive, rules, flagged = learn_from_targets(
             self.rule, self.noise, scoring, loc, var, y, mask, jnp.diff(clock, prepend=0.0), is_outlier
         )
-        sick = ~jnp.isfinite(var).all(2) & mask[:, None]
+        non_finite = ~jnp.isfinite(var).all(2) & mask[:, None]
         flagged = None if flagged is None else flagged & mask
-        return scoring, Info(predictive, jnp.asarray(outside[:n] & mask), rules, None, flagged, sick)
+        return scoring, Info(predictive, jnp.asarray(outside[:n] & mask), rules, None, flagged, non_finite)
 
     def _collect(
         self, parts: list[Predicted]
@@ -308,9 +308,9 @@ def ensemble(
     if not experts:
         raise ValueError("ensemble: expected at least one expert, got none")
     groups, order = [], []
-    for rows in alike([expert.basis for expert in experts]):
+    for rows in group_by_shape([expert.basis for expert in experts]):
         basis = stack([experts[members[0]].basis for members in rows])
-        noise = stack([stack([Noise(experts[i].prior_var, experts[i].noise_var) for i in m]) for m in rows])
+        noise = stack([stack([ExpertVariances(experts[i].prior_var, experts[i].noise_var) for i in m]) for m in rows])
         dynamics = stack([stack([experts[i].dynamics for i in members]) for members in rows])
         groups.append(Group(basis, noise, dynamics))
         order.extend(i for members in rows for i in members)

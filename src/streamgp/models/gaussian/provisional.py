@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from streamgp.bases import FAMILIES, Basis, Fourier, Linear
+from streamgp.bases import BASES, Basis, Fourier, Linear
 from streamgp.filters.dynamics import parse
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.expert import Expert
@@ -58,7 +58,7 @@ def provisional_experts(num_inputs: int, seed: int) -> list[Expert]:
 
 
 def _name(basis: Basis) -> str:
-    return next(name for name, cls in FAMILIES.items() if isinstance(basis, cls))
+    return next(name for name, cls in BASES.items() if isinstance(basis, cls))
 
 
 def provisional_scale(targets: Standardiser) -> Standardiser:

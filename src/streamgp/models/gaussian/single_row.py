@@ -9,8 +9,8 @@ from jaxtyping import Bool, Float
 
 from streamgp.core import Predictive, recalibration, trimmed
 from streamgp.filters.engine.blocks import num_features
-from streamgp.filters.engine.cpu import on_host
-from streamgp.filters.engine.rowfilter import Ahead, RowFilter
+from streamgp.filters.engine.cpu import as_numpy
+from streamgp.filters.engine.rowfilter import RowFilter, RowPrediction
 from streamgp.filters.kalman import FilterState
 from streamgp.filters.noise import NoiseState
 from streamgp.models.gaussian.delayed_feedback import drop_non_finite, fill_missing_density
@@ -19,7 +19,7 @@ from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics import student_t
 from streamgp.numerics.standardise import Standardiser, standardise
 from streamgp.precision import float64
-from streamgp.weights import along
+from streamgp.weights import scan_rule
 
 
 class SingleRow:
@@ -45,10 +45,10 @@ class SingleRow:
         self._one = model.num_experts == 1 and not model.noise.adapt and not model.recalibrated
         self._copies = len(model.noise.discounts)
 
-        self._bases = [on_host(group.basis) for group in model.groups]
+        self._bases = [as_numpy(group.basis) for group in model.groups]
 
         def learn_weights(weights: Any, log_density: jax.Array, is_outlier: Any) -> tuple[Any, jax.Array]:
-            weights, _ = along(model.rule, weights, log_density[None], None, is_outlier)
+            weights, _ = scan_rule(model.rule, weights, log_density[None], None, is_outlier)
             return weights, model.rule.predict(weights)
 
         self._learn_weights = jax.jit(learn_weights)
@@ -56,15 +56,15 @@ class SingleRow:
     def load(self, state: EnsembleState) -> None:
         """Go on from the ensemble's state."""
         parts = [
-            on_host((beliefs, group.dynamics, group.noise))
+            as_numpy((beliefs, group.dynamics, group.noise))
             for group, beliefs in zip(self._model.groups, state.filters, strict=True)
         ]
         joined = [[parts[i] for i in members] for members in self._stacks]
         self._filters = [RowFilter(*jax.tree.map(lambda *a: np.concatenate(a), *members)) for members in joined]
-        self._weights, self._noise, self._levels = state.weights, on_host(state.noise), on_host(state.levels)
+        self._weights, self._noise, self._levels = state.weights, as_numpy(state.noise), as_numpy(state.levels)
         self.log_weights: np.ndarray | jax.Array = np.asarray(self._model.rule.predict(state.weights))
         self.last_time = float(state.last_time)
-        self._last: tuple[np.ndarray, tuple[float, float], list[Ahead]] | None = None
+        self._last: tuple[np.ndarray, tuple[float, float], list[RowPrediction]] | None = None
         self._is_outside = False
 
     def predict(
@@ -130,7 +130,7 @@ class SingleRow:
         self._last = None
         return self._is_outside, flagged
 
-    def _collect(self, predictions: list[Ahead]) -> tuple[Float[np.ndarray, "k e"], Float[np.ndarray, "k e"]]:
+    def _collect(self, predictions: list[RowPrediction]) -> tuple[Float[np.ndarray, "k e"], Float[np.ndarray, "k e"]]:
         """Join mean and variance of all filters in the user's order."""
         loc = np.concatenate([a.loc.reshape(-1, self._model.num_outputs) for a in predictions])[self._back]
         var = np.concatenate([a.var.reshape(-1) for a in predictions])[self._back]
@@ -143,7 +143,7 @@ class SingleRow:
         if self._noise is None:
             return loc, var, None
         for_one = NoiseState(*(a[None] for a in self._noise))
-        mean, scaled, dof = self._model.noise.ahead(for_one, loc[None], var[None], gap[None])
+        mean, scaled, dof = self._model.noise.predict(for_one, loc[None], var[None], gap[None])
         return np.asarray(mean[0]), np.asarray(scaled[0]), np.asarray(dof[0])
 
     @property
@@ -155,7 +155,7 @@ class SingleRow:
         """Return the ensemble's state; this object may go on from there."""
         filters: dict[int, FilterState] = {}
         for filter, members in zip(self._filters, self._stacks, strict=True):
-            joined = filter.settle()
+            joined = filter.flush()
             ends = np.cumsum([len(self._model.groups[i].noise.prior_var) for i in members])
             for i, end in zip(members, ends, strict=True):
                 part = slice(end - len(self._model.groups[i].noise.prior_var), end)
@@ -165,7 +165,7 @@ class SingleRow:
         time = jnp.asarray(self.last_time)
         return EnsembleState(in_order, self._weights, time, self._noise, None, self._levels)
 
-    def _predict_filters(self, x: np.ndarray, time: float, extra: float) -> list[Ahead]:
+    def _predict_filters(self, x: np.ndarray, time: float, extra: float) -> list[RowPrediction]:
         """Predict a row by every filter; kept for `learn`, which follows the prediction of the same row."""
         when = self._elapsed(time), extra
         if self._last is not None and self._last[1] == when and (self._last[0] == x).all():

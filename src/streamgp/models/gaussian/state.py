@@ -10,7 +10,7 @@ from jaxtyping import Float
 from streamgp.checkpoint.encoding import formerly, register
 from streamgp.core import AnyArray
 from streamgp.filters.engine import sharding
-from streamgp.filters.engine.sharding import Spread
+from streamgp.filters.engine.sharding import Sharded
 from streamgp.filters.noise import NoiseState
 from streamgp.models.gaussian.delayed_feedback import PendingForecasts, ScoringState
 
@@ -18,7 +18,7 @@ from streamgp.models.gaussian.delayed_feedback import PendingForecasts, ScoringS
 @formerly("EnsembleState", waiting="pending")
 @register
 class EnsembleState(eqx.Module):
-    """Belief of every filter (of each group a `FilterState`, or a `Spread`), weights, clock, level of the noise.
+    """Belief of every filter (of each group a `FilterState`, or a `Sharded`), weights, clock, level of the noise.
 
     `pending` holds the forecasts whose targets have not come yet, where the ensemble forecasts several rows ahead;
     `levels` the counts of `streamgp.core.recalibration`, where the ensemble is recalibrated.
@@ -47,15 +47,15 @@ class EnsembleState(eqx.Module):
         weights, noise, pending, levels = scoring
         return cls(tuple(filters), weights, last_time, noise, pending, levels)
 
-    def spread(self, devices: Sequence[Any]) -> "EnsembleState":
+    def shard(self, devices: Sequence[Any]) -> "EnsembleState":
         """Return the same state with the experts spread over JAX's `devices`: `update` and `predict` then run there.
 
         With `jax.devices()` after `jax.distributed.initialize` these are the devices of all hosts; each process then
         makes the same calls with the same rows. A checkpoint holds the gathered state.
         """
-        return replace(self, filters=sharding.spread(self.filters, devices))
+        return replace(self, filters=sharding.shard(self.filters, devices))
 
-    def gathered(self) -> "EnsembleState":
+    def unsharded(self) -> "EnsembleState":
         """Return the same state with the beliefs of all experts in the memory of this process."""
-        filters = tuple(b.gathered() if isinstance(b, Spread) else b for b in self.filters)
+        filters = tuple(b.unsharded() if isinstance(b, Sharded) else b for b in self.filters)
         return replace(self, filters=filters)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from streamgp.bases import FAMILIES, Basis, Concatenation, LeadingInputs
+from streamgp.bases import BASES, ActiveDims, Basis, Concatenation
 from streamgp.bases.concatenation import PARTS
 from streamgp.filters.dynamics import Dynamics, parse
 from streamgp.filters.noise import parse as parse_noise
@@ -148,7 +148,7 @@ def _fit_all(
     kept, uninformed = _fit_inputs(half, X, y, seed, lambda done, todo: report(done, 2 * todo))
     more, _ = _fit_inputs(half, X[:, :others], y, seed, lambda done, todo: report(todo + done, 2 * todo))
     for label, fit in more:
-        kept.append((f"{label} without lags", replace(fit, basis=LeadingInputs(fit.basis, X.shape[1]))))
+        kept.append((f"{label} without lags", replace(fit, basis=ActiveDims(fit.basis, X.shape[1]))))
     return kept or uninformed
 
 
@@ -243,7 +243,7 @@ def _concatenation(best: dict[str, Fit], X: np.ndarray, seed: int) -> Concatenat
         basis: Any = best[part].basis
         if features is not None and basis.num_features > features:
             key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _CONCATENATION_KEY), position)
-            smaller = FAMILIES[part].from_data(X, num_features=features, start=1.0, key=key)
+            smaller = BASES[part].from_data(X, num_features=features, start=1.0, key=key)
             basis = with_lengthscale(smaller, basis.lengthscale).precomputed()
         bases.append(basis)
     return Concatenation.of(bases, [best[part].prior_var for part in PARTS])

@@ -18,14 +18,14 @@ from streamgp.bases.base import Basis
 from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, Info, StreamModel
 from streamgp.filters.dynamics import Dynamics
-from streamgp.filters.engine.blocks import alike, by_group, features, in_blocks, member, stack
+from streamgp.filters.engine.blocks import features, group_by_shape, in_blocks, member, split_by_group, stack
 from streamgp.filters.engine.clock import advance, elapsed
 from streamgp.filters.kalman import FilterState
 from streamgp.filters.laplace import predict_rows, prior_state, update_blocks
 from streamgp.likelihoods import Categorical, LatentPredictive, Likelihood, ceiling
 from streamgp.likelihoods.ceiling import Ceiling
-from streamgp.numerics.batching import COMPILED
-from streamgp.weights import Mixture, WeightRule, along
+from streamgp.numerics.batching import COMPILED_BATCH_SIZES
+from streamgp.weights import Mixture, WeightRule, scan_rule
 from streamgp.weights.experts import expert_weights, prior_weights, rule_weights
 
 # Rows of a block: its steps cost its square each, which is expensive for small experts (docs/labels.md).
@@ -80,7 +80,7 @@ class GeneralisedEnsemble(StreamModel):
     """
 
     learns_far_inputs: ClassVar[bool] = False
-    warmup_batch_sizes: ClassVar[tuple[int, ...]] = COMPILED[:1]  # a program that serves the warm-up alone
+    warmup_batch_sizes: ClassVar[tuple[int, ...]] = COMPILED_BATCH_SIZES[:1]  # one program for the warm-up
 
     groups: tuple[GeneralisedGroup, ...]
     rule: Any
@@ -101,7 +101,7 @@ class GeneralisedEnsemble(StreamModel):
     @property
     def batch_sizes(self) -> tuple[int, ...]:
         """Return the sizes of batches; few, since each is a program that takes seconds to compile."""
-        return COMPILED
+        return COMPILED_BATCH_SIZES
 
     def expert_weights(self, state: GeneralisedState) -> Float[np.ndarray, " k"]:
         """Return the weight of each expert in the next row."""
@@ -185,7 +185,7 @@ class GeneralisedEnsemble(StreamModel):
         live: list = [None] * len(self.groups)
         if self.rule.shuts_down:
             shapes = [group.prior_var.shape for group in self.groups]
-            live = by_group(jnp.isfinite(self.rule.predict(state.weights)), self.order, shapes)
+            live = split_by_group(jnp.isfinite(self.rule.predict(state.weights)), self.order, shapes)
         runs = [
             _update_group(group, beliefs, blocks, alive)
             for group, beliefs, alive in zip(self.groups, state.filters, live, strict=True)
@@ -196,7 +196,7 @@ class GeneralisedEnsemble(StreamModel):
         if limits is not None:
             predictive = ceiling.bounded(predictive, limits)
         log_density = predictive.component_log_density(y)
-        weights, before = along(self.rule, state.weights, log_density, learnt)
+        weights, before = scan_rule(self.rule, state.weights, log_density, learnt)
         predictive = replace(predictive, log_weights=jax.vmap(self.rule.predict)(before))
         rules = jnp.exp(before.log_weights) if isinstance(self.rule, Mixture) else None
         anywhere = jnp.stack(outside).any(0)[:n] & mask
@@ -303,7 +303,7 @@ def generalised_ensemble(
     if not experts:
         raise ValueError("generalised_ensemble: expected at least one expert, got none")
     groups, order = [], []
-    for rows in alike([expert.basis for expert in experts]):
+    for rows in group_by_shape([expert.basis for expert in experts]):
         basis = stack([experts[members[0]].basis for members in rows])
         each = [stack([_without_basis(experts[i]) for i in members]) for members in rows]
         groups.append(GeneralisedGroup(basis, *stack(each)))

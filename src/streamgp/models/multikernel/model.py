@@ -14,7 +14,7 @@ from streamgp.core import AnyArray, Info, Predictive, StreamModel
 from streamgp.likelihoods import AnyPredictive, LatentPredictive
 from streamgp.models.multikernel.experts import Prediction
 from streamgp.models.multikernel.losses import LogisticLoss
-from streamgp.numerics.batching import COMPILED, PIECES
+from streamgp.numerics.batching import BATCH_SIZES, COMPILED_BATCH_SIZES
 
 ERROR_MEMORY = 100  # rows over which the size of the errors is averaged
 # Root mean square errors from the prediction: a target further out is a glitch, and counts as being at that distance.
@@ -99,7 +99,7 @@ class MultiKernel(StreamModel):
     @property
     def batch_sizes(self) -> tuple[int, ...]:
         """Return the sizes of batches; few for labels, since each is a program that takes seconds to compile."""
-        return COMPILED if isinstance(self.learner.loss, LogisticLoss) else PIECES
+        return COMPILED_BATCH_SIZES if isinstance(self.learner.loss, LogisticLoss) else BATCH_SIZES
 
     def expert_weights(self, state: MultiKernelState) -> Float[np.ndarray, " n"]:
         """Return the weight of each kernel in the next row: among those drawn, where kernels are drawn."""

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key
 from streamgp.fitting.hyperparameters import search
 from streamgp.kernels import SquaredExponential
 from streamgp.models.sparse.vfe import Batch, KernelHyperparameters, SparsePosterior, bound, empty_posterior
-from streamgp.numerics.pivoted_cholesky import greedy
+from streamgp.numerics.pivoted_cholesky import pivoted_cholesky
 
 # Bounds in logs, for standardised data: they prevent overflow and are not active at a sensible optimum.
 _LENGTHSCALE = (np.log(1e-3), np.log(1e4))
@@ -69,7 +69,7 @@ def choose_inducing_inputs(
     moved = X[rows] + 1e-3 * lengthscales * rng.standard_normal((len(rows), X.shape[1]))
     candidates = moved if old is None else np.concatenate([np.asarray(old), moved])
     scaled = candidates / lengthscales
-    found = greedy(
+    found = pivoted_cholesky(
         lambda i: np.asarray(_KERNEL.value(scaled - scaled[i])), np.ones(len(scaled)), num_inducing, tolerance=_RANK
     )
     # Where all others are determined to the last digit it does not matter which.

@@ -23,7 +23,7 @@ from streamgp.models.sparse.splitting import (
     learn_row_by_row,
 )
 from streamgp.models.sparse.vfe import Batch, KernelHyperparameters
-from streamgp.numerics.batching import joined
+from streamgp.numerics.batching import concatenate
 from streamgp.numerics.standardise import Standardiser
 
 
@@ -163,7 +163,7 @@ class LocalGPs(StreamModel):
         for rows, padded in self._pad(X):
             made = self._combine(state.models, padded, state.log_weights).predictive
             parts.append(_first(made, rows.stop - rows.start))
-        return joined(parts)
+        return concatenate(parts)
 
     def update(
         self,
@@ -191,7 +191,7 @@ class LocalGPs(StreamModel):
         # The rows left out get any other row's prediction, since they need some value.
         index = np.zeros(n, int)
         index[kept] = np.arange(len(kept))
-        made = jax.tree.map(lambda a: np.asarray(a)[index], joined(parts))
+        made = jax.tree.map(lambda a: np.asarray(a)[index], concatenate(parts))
         return state, Info(made.predictive, np.zeros(n, bool), None, made.weights)
 
     def _collect(
@@ -234,7 +234,7 @@ class LocalGPs(StreamModel):
         )
         if start + len(X) == self.batch_size:
             state = self._learn_batch(state)
-        return state, joined(parts)
+        return state, concatenate(parts)
 
     def _learn_batch(self, state: LocalState) -> LocalState:
         """Learn the pending batch, which is full."""

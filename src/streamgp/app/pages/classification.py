@@ -8,6 +8,7 @@ import polars as pl
 from scipy.stats import binomtest
 
 from streamgp.app.pages.stream import BINS, Windows, binned, times
+from streamgp.app.palette import EXPERTS_SHOWN
 
 TEMPLATE = "labels.html"
 _SCORES = ("error_rate", "log_loss", "confusion")
@@ -21,12 +22,12 @@ CONFUSION_SHOWN = 12  # classes: a larger table fits no page
 
 
 def columns(metrics: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The columns of the predictions that the page needs, and those that may be missing: of a class yet to come."""
+    """Return the columns of the predictions that the page needs, and those that a class yet to come may lack."""
     return (*_COLUMNS, "rps") if metrics["task"] == "ordinal" else _COLUMNS, tuple(map(_probability, _names(metrics)))
 
 
 def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
-    """Probabilities, labels and errors along the stream."""
+    """Draw probabilities, labels and errors along the stream."""
     rows = predictions.select(pl.len()).collect().item()
     warmup = min(metrics["warmup"], rows)
     names = _names(metrics)
@@ -56,7 +57,7 @@ def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str,
     # The most frequent classes have colours of their own, in the order of their names.
     of_bins = bins["rows"].to_numpy() / rows
     share = {name: float(bins[f"came {places[name]}"].to_numpy() @ of_bins) for name in names}
-    ranked = sorted(names, key=lambda name: -share[name])[: figures.EXPERTS_SHOWN]
+    ranked = sorted(names, key=lambda name: -share[name])[:EXPERTS_SHOWN]
     shown = [name for name in names if name in ranked]
     legend = [{"name": name, "colour": f"expert{i}", "share": share[name]} for i, name in enumerate(shown)]
     context: dict[str, Any] = {
@@ -87,7 +88,7 @@ def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str,
 
 
 def calibration(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]) -> dict[str, Any]:
-    """How often what was told with a probability came: of two classes, the second; of more, the predicted one."""
+    """Draw how often what was predicted with a probability came: of two classes the second, of more the likeliest."""
     names = _names(metrics)
     known = [name for name in names if _probability(name) in predictions.collect_schema()]
     one = metrics["task"] == "classification" and len(names) == 2 and len(known) == 2

@@ -30,13 +30,13 @@ LEVELS = tuple(range(5, 100, 5))
 
 
 def columns(metrics: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The columns of the predictions that the page needs, and those that may be missing."""
+    """Return the columns of the predictions that the page needs, and those that may be missing."""
     needed = (*_COLUMNS, "pit_below") if metrics["task"] == "count" else _COLUMNS
     return needed, ("conformal_low", "conformal_high")
 
 
 def _others(metrics: dict[str, Any], rows: int) -> list[dict[str, Any]]:
-    """What is told of the bands of the targets after the first."""
+    """Return what is told of the bands of the targets after the first."""
     others = list(metrics["by_target"].items())[1:]
     return [
         {"name": name, "told": wording.told_bands(wording.off_bands(scores["coverage"], rows))}
@@ -45,7 +45,7 @@ def _others(metrics: dict[str, Any], rows: int) -> list[dict[str, Any]]:
 
 
 def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
-    """Targets, predictions and errors along the stream."""
+    """Draw targets, predictions and errors along the stream."""
     rows = predictions.select(pl.len()).collect().item()
     warmup = min(metrics["warmup"], rows)
     y = pl.col("y")
@@ -93,7 +93,7 @@ def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str,
 
 
 def running(scored: pl.DataFrame, variance: float) -> tuple[pl.DataFrame, int]:
-    """Scores so far and in windows, at the end of bins, and how many rows a window has."""
+    """Return scores so far and in windows, at the end of bins, and how many rows a window has."""
     windows = Windows(scored)
     unit = variance if variance > 0 else math.nan
     curves = {
@@ -109,7 +109,7 @@ def running(scored: pl.DataFrame, variance: float) -> tuple[pl.DataFrame, int]:
 
 
 def calibration(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]) -> dict[str, Any]:
-    """The share of targets in each central band, and the histogram of their places in what was predicted.
+    """Draw the share of targets in each central band, and the histogram of their places in what was predicted.
 
     A count is spread evenly over its interval of places (Czado, Gneiting and Held 2009).
     """

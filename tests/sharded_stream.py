@@ -1,6 +1,6 @@
 """One stream through an ensemble spread over devices; run as a script, in a process with devices of its own.
 
-``python spread_stream.py DIRECTORY [PROCESS PORT]`` spreads it over all devices (of two processes, if told which of
+``python sharded_stream.py DIRECTORY [PROCESS PORT]`` spreads it over all devices (of two processes, if told which of
 the two this is) and writes what `learn` returns, and a checkpoint from the middle of the stream, to the directory.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from streamgp.bases import Fourier, Linear
 from streamgp.checkpoint import save
 from streamgp.filters.dynamics import parse
-from streamgp.filters.engine.sharding import Spread
+from streamgp.filters.engine.sharding import Sharded
 from streamgp.filters.kalman import FilterState
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
@@ -62,7 +62,7 @@ def learn(ens: Ensemble, state: EnsembleState, first: int = 0, at_chunk: Any = N
         state, info = ens.update(state, *(jnp.asarray(a[now]) for a in (X, y, mask, times)))
         infos.append((ahead.loc, ahead.var, *jax.tree.leaves(info)))
     found = [np.concatenate(part) for part in zip(*infos, strict=True)]
-    found += jax.tree.leaves(state.gathered())
+    found += jax.tree.leaves(state.unsharded())
     return {str(i): np.asarray(a) for i, a in enumerate(found)}
 
 
@@ -72,11 +72,11 @@ def in_single_precision() -> None:
     with jax.enable_x64(False):
         ens = model()
         state = ens.init(jax.random.key(0))
-        for start in (state, state.gathered()):
+        for start in (state, state.unsharded()):
             after, info = ens.update(start, X, y, mask, times)
             assert np.isfinite(info.predictive.var).all()
             for beliefs in (state.filters[0], after.filters[0]):
-                assert isinstance(beliefs, Spread)
+                assert isinstance(beliefs, Sharded)
                 assert beliefs.padded.cov.sharding.device_set == set(jax.devices())
                 assert beliefs.padded.cov.dtype == np.float32
 
@@ -103,7 +103,7 @@ def main(directory: Path, process: int | None = None, port: int | None = None) -
                 lambda event, *_, **__: compiled.append(event) if "backend_compile" in event else None
             )
 
-    found = learn(ens, plain.spread(jax.devices()), at_chunk=at_chunk)
+    found = learn(ens, plain.shard(jax.devices()), at_chunk=at_chunk)
     assert len(jax.devices()) > 1
     np.savez(directory / "found.npz", **found, compiled=len(compiled))
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from streamgp.bases import HilbertSpace, LeadingInputs, Nystrom
+from streamgp.bases import ActiveDims, HilbertSpace, Nystrom
 from streamgp.checkpoint.encoding import decode, encode
 
 X = np.random.default_rng(0).normal(size=(30, 5)) * 3.0
@@ -14,7 +14,7 @@ def test_it_is_its_basis_on_the_first_inputs():
     box = HilbertSpace(jnp.ones(2), jnp.full(2, 4.0), jnp.full(2, 3.0), 3)
     nystrom = Nystrom.from_data(X[:, :2], num_features=7, start=0.1, key=jax.random.key(1))
     for inner in (box, nystrom):
-        basis = LeadingInputs(inner, 5)
+        basis = ActiveDims(inner, 5)
         assert (basis.num_features, basis.num_inputs) == (inner.num_features, 5)
         np.testing.assert_array_equal(basis(X), inner(X[:, :2]))
         np.testing.assert_array_equal(basis.outside(X), inner.outside(X[:, :2]))

@@ -4,12 +4,13 @@ import equinox as eqx
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
-from streamgp.checkpoint.encoding import register
+from streamgp.checkpoint.encoding import formerly, register
 from streamgp.core import AnyArray
 
 
+@formerly("ActiveDims")
 @register
-class LeadingInputs(Basis):
+class ActiveDims(Basis):
     """phi(x) = psi(x_1, ..., x_d): a basis that does not look at the inputs after the first d.
 
     Parameters
@@ -25,18 +26,22 @@ class LeadingInputs(Basis):
 
     @property
     def num_features(self) -> int:
+        """Return F of `basis`."""
         return self.basis.num_features
 
     @property
     def num_inputs(self) -> int:
+        """Return the number of all inputs, those that `basis` does not use included."""
         return self.inputs
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        """Apply `basis` to the first inputs alone."""
         return self.basis(X[:, : self.basis.num_inputs])
 
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
-        """True for rows whose first inputs lie outside the region of `basis`."""
+        """Flag rows whose first inputs lie outside the region of `basis`."""
         return self.basis.outside(X[:, : self.basis.num_inputs])
 
-    def precomputed(self) -> "LeadingInputs":
-        return LeadingInputs(self.basis.precomputed(), self.inputs)
+    def precomputed(self) -> "ActiveDims":
+        """Return the same with `basis` precomputed."""
+        return ActiveDims(self.basis.precomputed(), self.inputs)

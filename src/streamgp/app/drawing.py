@@ -1,0 +1,170 @@
+"""What the charts of a report are drawn with: axes along the rows, lines and areas in the page's colours, SVG.
+
+Charts carry numbers only: names, legends and captions are the page's own text, which wraps on a phone and
+can hold any script. Colours are CSS variables, so that one drawing serves the light and the dark page.
+Needs matplotlib, from the extra ``plots``.
+"""
+
+import io
+import math
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from streamgp.app.palette import PALETTE
+
+WIDE, NARROW = 920, 360  # pixels; the page shows the one that fits
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "font.size": 11.5,
+    "text.parse_math": False,
+    "axes.unicode_minus": True,
+    "text.color": PALETTE["muted"][0],
+    "axes.labelcolor": PALETTE["muted"][0],
+    "axes.edgecolor": PALETTE["muted"][0],
+    "xtick.color": PALETTE["muted"][0],
+    "ytick.color": PALETTE["muted"][0],
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "ytick.major.size": 0,
+    "axes.grid.axis": "y",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": PALETTE["grid"][0],
+    "lines.solid_joinstyle": "round",
+}
+DASHED, DOTTED = (0, (5, 2.5)), (0, (1.2, 1.6))
+_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
+
+
+class Rows(NamedTuple):
+    """The rows on a chart's x-axis, from `start` to `stop`; those before `scored` are the warm-up."""
+
+    start: float
+    stop: float
+    scored: float
+
+
+def values_of(frame: pl.DataFrame, name: str) -> np.ndarray:
+    """Return a column as numbers, NaN where it is missing."""
+    return frame[name].cast(pl.Float64).fill_null(math.nan).to_numpy()
+
+
+def ink(name: str) -> str:
+    """Return a colour of the palette for matplotlib; the page swaps it for its own of light or dark."""
+    return PALETTE[name][0]
+
+
+def fill(ax: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray, colour: str) -> None:
+    """Fill the area between two lines with a colour of the palette."""
+    # The hairline in the same colour closes the seams that anti-aliasing leaves between stacked areas.
+    ax.fill_between(x, low, high, color=ink(colour), linewidth=0.4)
+    if len(x) == 1:  # an area of no width would not show
+        ax.vlines(x, low, high, color=ink(colour), linewidth=12)
+
+
+def line(ax: Axes, x: np.ndarray, y: np.ndarray, colour: str, width: float, style: Any = "solid") -> None:
+    """Draw a line in a colour of the palette."""
+    marker = "D" if len(x) == 1 else None  # a line of one point would not show
+    ax.plot(x, y, color=ink(colour), linewidth=width, linestyle=style, marker=marker, markersize=7)
+
+
+def limits(*values: np.ndarray) -> tuple[float, float]:
+    """Return limits that hold all finite values with a margin; never empty."""
+    finite = np.concatenate(values)
+    finite = finite[np.isfinite(finite)]
+    if not len(finite):
+        return 0.0, 1.0
+    low, high = float(finite.min()), float(finite.max())
+    margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    return low - margin, high + margin
+
+
+def usual_limits(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return how far bands reach, but for a few vast ones (a model's first rows) that would flatten all else."""
+    low, high = low[np.isfinite(low)], high[np.isfinite(high)]
+    return (np.quantile(low, [0.02]), np.quantile(high, [0.98])) if len(low) else (low, high)
+
+
+def percent_ticks(ax: Axes) -> None:
+    """Write shares on the y-axis as percentages."""
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{round(100 * v, 1):g}%"))
+
+
+def _number_ticks(ax: Axes) -> None:
+    """Write plain numbers on the y-axis with just the decimals that tell neighbouring ticks apart."""
+    if ax.get_yscale() == "log":
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_minor_locator(NullLocator())
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+        return
+    ax.yaxis.set_major_locator(MaxNLocator(5))
+    ticks = ax.get_yticks()
+    decimals = max(0, -math.floor(math.log10(ticks[1] - ticks[0]) + 1e-9))
+    longest = max(abs(ticks[0]), abs(ticks[-1]))
+    # Steps of 2.5 need one decimal more than their size tells.
+    decimals += any(abs(t - round(t, decimals)) > 1e-6 * (ticks[1] - ticks[0]) for t in ticks)
+    style = f",.{decimals}f" if longest < 1e7 and decimals <= 5 else ".6g"
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: format(v, style).replace("-", "\N{MINUS SIGN}")))
+
+
+def along_rows(
+    name: str, label: str, rows: Rows, height: int, draw: Callable[[Axes], None], percent: bool = False
+) -> str:
+    """Draw a chart along the stream, once for a desktop and once for a phone."""
+
+    def along(ax: Axes) -> None:
+        if rows.scored > rows.start:
+            ax.axvspan(rows.start, min(rows.scored, rows.stop), color=ink("warmup"), linewidth=0, zorder=0)
+        draw(ax)
+        ax.set_xlim(rows.start, rows.stop)
+        ax.set_xlabel("row of the file, counted from 0", loc="right")
+        narrow = ax.get_window_extent().width < WIDE / 2
+        ax.xaxis.set_major_locator(MaxNLocator(4 if narrow else 9, integer=True, min_n_ticks=1))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
+        (percent_ticks if percent else _number_ticks)(ax)
+
+    wide = svg_element(f"{name}-wide", label, WIDE, height, along)
+    narrow = svg_element(f"{name}-narrow", label, NARROW, round(0.85 * height), along)
+    return f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
+
+
+def svg_element(name: str, label: str, width: int, height: int, draw: Callable[[Axes], None]) -> str:
+    """Draw a chart as an element of the page."""
+    # 72 dots per inch make matplotlib's points pixels of the page; the salt keeps the charts' ids apart.
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
+        figure = Figure(figsize=(width / 72, height / 72), dpi=72)
+        ax = figure.add_axes((0.1, 0.1, 0.8, 0.8))
+        draw(ax)
+        # Measure the labels, so that long numbers are never cut off and short ones waste no space.
+        labels = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))
+        left = max(48, 8 + 7.2 * max(map(len, labels), default=0))
+        ax.set_position((left / width, 44 / height, 1 - (left + 24) / width, 1 - 60 / height))
+        out = io.StringIO()
+        figure.savefig(out, format="svg", dpi=180, transparent=True, metadata=_METADATA)
+    return _inline(out.getvalue(), label, width, height)
+
+
+def _tenth(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.1f}"
+
+
+def _inline(svg: str, label: str, width: int, height: int) -> str:
+    """Turn matplotlib's file into an element of the page: its colours, its font, no outside addresses."""
+    body = svg[svg.index("<g ") :]
+    body = re.sub(r' id="[\w.]+_\d+"', "", body)  # the same in every chart, and nothing refers to them
+    body = re.sub(r"font-family: [^;\"]*;? ?", "", body)
+    # Tenths of a pixel are enough for shapes (inside tags); the text of the tick labels stays as it is.
+    body = re.sub(r"<[^>]+>", lambda tag: re.sub(r"-?\d+\.\d{2,}", _tenth, tag[0]), body)
+    body = re.sub(r"\s*\n\s*", " ", body).replace("xlink:href", "href")
+    for colour, (light, _) in PALETTE.items():
+        body = body.replace(light, f"var(--{colour})")
+    return f'<svg role="img" aria-label="{label}" viewBox="0 0 {width} {height}">{body}'
