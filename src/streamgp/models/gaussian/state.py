@@ -48,10 +48,10 @@ class EnsembleState(eqx.Module):
         return cls(tuple(filters), weights, last_time, noise, pending, levels)
 
     def shard(self, devices: Sequence[Any]) -> "EnsembleState":
-        """Return the same state with the experts spread over JAX's `devices`: `update` and `predict` then run there.
+        """Return the same state with the experts sharded over JAX's `devices`: `update` and `predict` then run there.
 
         With `jax.devices()` after `jax.distributed.initialize` these are the devices of all hosts; each process then
-        makes the same calls with the same rows. A checkpoint holds the gathered state.
+        makes the same calls with the same rows. A checkpoint holds the unsharded state.
         """
         return replace(self, filters=sharding.shard(self.filters, devices))
 
