@@ -7,7 +7,7 @@ from typing import Any
 import streamgp
 from streamgp.app import wording
 from streamgp.app.outputs import RULE, WEIGHTS_KEPT, write_aside
-from streamgp.app.pages import classification, local_models, regression
+from streamgp.app.pages import classification, expert_weights, local_models, regression
 from streamgp.app.pages.stream import mean_weights, must_exist, scan, span_of
 from streamgp.app.palette import PALETTE
 from streamgp.filters.noise import CONSTANT
