@@ -1,4 +1,4 @@
-"""What every online model must do, checked on the model and data that you bring.
+"""Checks of what every online model must do, on a model and data of yours.
 
 `check_online_model` runs all of `CHECKS`; each of them raises an `AssertionError` whose message says which promise
 is broken and what usually breaks it. No test framework is needed.

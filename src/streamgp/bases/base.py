@@ -1,4 +1,4 @@
-"""What a basis expansion is: a map phi from inputs to features, with named hyperparameters."""
+"""The interface of a basis expansion: a map phi from inputs to features, with named hyperparameters."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal

@@ -82,4 +82,4 @@ class Concatenation(Basis):
 
 
 PARTS = {"linear": None, "fourier": 100, "nystrom": 200}
-"""What the concatenation that users name is made of: trend, function, local detail; and the most features of each."""
+"""The parts of the concatenation that users name (trend, function, local detail), and the most features of each."""

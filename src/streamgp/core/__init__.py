@@ -1,4 +1,4 @@
-"""What every model shares: the predictive distribution, its recalibration, and the contract of an online model.
+"""The parts of every model: the predictive distribution, its recalibration, and the contract of an online model.
 
 No algebra of a particular model lives here.
 """

@@ -13,7 +13,7 @@ from streamgp.numerics.standardise import Standardiser
 
 
 class Info(NamedTuple):
-    """What `update` reports of the rows that it has just learnt from.
+    """The report of `update` on the rows that it has just learnt from.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a mixture's distribution functions have been worth, learnt from row to row: a map of its levels.
+"""Recalibration of a mixture's distribution functions, learnt from row to row: a map of their levels.
 
 Where errors have a sharper peak and longer tails than any expert expects, the middle of the mixture is too wide,
 though its variance is right. The level u = F(y) at which targets come (the probability integral transform) shows it.

@@ -1,4 +1,4 @@
-"""What keeps a filter from learning a glitch: outliers enter with their noise raised, a change is learnt as it is.
+"""A guard against learning glitches: outliers enter with their noise raised, a change is learnt as it is.
 
 A row whose squared standardised innovation q is more than c^2 times what the filter has lately been used to is an
 outlier. Its noise is raised until it is just c^2: the step that the filter then makes falls as the innovation
@@ -40,7 +40,7 @@ MAX_RAISED = 1e8  # times its variance: a row further out enters as one that is 
 
 @register
 class Guard(NamedTuple):
-    """What a filter remembers of its innovations.
+    """A filter's memory of its innovations.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Guard(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What is ordinary: squared innovations up to `threshold` times the level, which counts as `floor` at least."""
+    """The limits of ordinary rows: squared innovations of `threshold` times the level, which is `floor` at least."""
 
     threshold: Float[AnyArray, "*batch"]
     floor: Float[AnyArray, "*batch"]
@@ -225,7 +225,7 @@ class BlockGuard:
 
 
 class Raised(NamedTuple):
-    """What a block's outliers change.
+    """The changes that a block's outliers cause.
 
     Attributes
     ----------

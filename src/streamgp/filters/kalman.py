@@ -41,7 +41,7 @@ class ExpertVariances(NamedTuple):
 
 
 class Predicted(NamedTuple):
-    """What a filter predicted of rows before it learnt them.
+    """A filter's predictions of rows before it learnt them.
 
     Attributes
     ----------

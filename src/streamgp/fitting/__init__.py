@@ -1,1 +1,1 @@
-"""What is fitted once, to the rows of the warm-up: evidence, its optimum, samples around it, and screening."""
+"""Fits that are made once, to the rows of the warm-up: evidence, its optimum, samples around it, and screening."""

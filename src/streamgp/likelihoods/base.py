@@ -1,4 +1,4 @@
-"""What a likelihood is, and the Laplace step of one observation: log p(y | f), f = phi' theta the latent values.
+"""A likelihood's interface, and the Laplace step of an observation: log p(y | f), f = phi' theta the latent values.
 
 The posterior of f after one target is not Gaussian; the step takes the Gaussian at its mode, with its curvature
 there (Lu et al. 2022, 3.2; Waxman and Djuric 2024, 3.4; Rasmussen and Williams 2006, 3.4).
@@ -94,7 +94,7 @@ def derivatives(
 
 
 class Step(NamedTuple):
-    """What one target says of everything that is correlated with its latent values.
+    """The effect of one target on everything that is correlated with its latent values.
 
     A Gaussian u with covariance V (p x C) with f becomes: mean + V shift, covariance - V shrink V'.
     """

@@ -29,7 +29,7 @@ MIN_ROWS = 10  # rows; in fewer, it is unknown what is absurd
 
 @register
 class Ceiling(NamedTuple):
-    """What the rows so far say of how large a rate may be.
+    """The largest rate believed, as the rows so far support it.
 
     When five rows in succession lie above the ceiling, or so many more than one in fifty, the least of them is
     believed, and the ceiling rises.

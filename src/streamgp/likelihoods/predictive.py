@@ -105,7 +105,7 @@ class LatentPredictive(eqx.Module):
 
 
 AnyPredictive = Predictive | LatentPredictive
-"""What models predict: mixtures of Gaussians or Student's t of the target, or of Gaussians of latent values."""
+"""The predictions of models: mixtures of Gaussians or Student's t of the target, or of Gaussians of latent values."""
 
 
 def _filled(rows: np.ndarray, size: int) -> np.ndarray:

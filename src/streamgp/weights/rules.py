@@ -1,4 +1,4 @@
-"""What every weight rule offers, and the single rules without switching.
+"""The interface of weight rules, and the single rules without switching.
 
 The state of each rule here is the log weights for the next row, so that `predict` only reads it.
 """
@@ -20,7 +20,7 @@ MIN_LOG_DENSITY = -1e100  # of log densities that are multiplied: zero times inf
 
 @runtime_checkable
 class WeightRule(Protocol):
-    """What an ensemble needs of a rule.
+    """The interface that an ensemble needs of a rule.
 
     A row that has density zero (``-inf`` in logs) under every expert with weight teaches nothing about the experts.
     """

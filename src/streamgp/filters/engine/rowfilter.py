@@ -20,7 +20,7 @@ MIN_DECAY = 1e-3  # of weights since the buffer was empty, before it is folded i
 
 
 class RowPrediction(NamedTuple):
-    """What every expert says of the next row: its prediction, and what learning from the row will need."""
+    """Every expert's prediction of the next row, with what learning from the row will need."""
 
     loc: Float[np.ndarray, "g r e"]
     var: Float[np.ndarray, "g r"]
