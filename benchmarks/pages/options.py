@@ -4,7 +4,7 @@ from pathlib import Path
 
 from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS
-from streamgp.models.option import Option
+from streamgp.models.option_type import Option
 from streamgp.models.options import FAMILIES, MISSING_VALUES, MODEL, OPTIONS, SEED, TASKS, WARMUP
 
 PAGE = DOCS / "options.md"

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
 from streamgp import StreamingGPClassifier, evaluate
-from streamgp.stream.learning import with_class
+from streamgp.stream.learn_step import with_class
 
 pytestmark = pytest.mark.slow
 

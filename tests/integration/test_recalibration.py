@@ -8,7 +8,7 @@ from scipy import integrate, stats
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.core import Predictive
 from streamgp.core import recalibration as r
-from streamgp.evaluation.metrics import score_regression
+from streamgp.evaluation.regression import score_regression
 from streamgp.models.registry import make_spec
 
 pytestmark = pytest.mark.slow

@@ -25,7 +25,7 @@ try:
 except BaseException:
     pass
 """
-ENTRY = "import sys; sys.argv[1:] = ['run', '-', '--target', 'y']; from streamgp.app.entry import main; main()"
+ENTRY = "import sys; sys.argv[1:] = ['run', '-', '--target', 'y']; from streamgp.app.main import main; main()"
 
 
 @pytest.mark.parametrize("package", ["typer", "jax", "polars"])

@@ -13,7 +13,8 @@ from numpy.testing import assert_allclose
 from typer.testing import CliRunner, Result
 
 from streamgp import StreamingGPLVM
-from streamgp.app import cli, embed
+from streamgp.app import cli
+from streamgp.app import run_embed as embed
 from streamgp.app.interrupt import Interrupt, Stop
 from streamgp.latent import fit_coordinates
 

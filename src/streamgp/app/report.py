@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import streamgp
-from streamgp.app import territory, weighing, wording
+from streamgp.app import wording
 from streamgp.app.outputs import RULE, WEIGHTS_KEPT, write_aside
-from streamgp.app.pages import classification, regression
+from streamgp.app.pages import classification, expert_weights, local_models, regression
 from streamgp.app.pages.stream import mean_weights, must_exist, scan, span_of
 from streamgp.app.palette import PALETTE
 from streamgp.filters.noise import CONSTANT
@@ -61,9 +61,9 @@ def write_report(directory: Path) -> Path:
         weights_kept=WEIGHTS_KEPT,
         **page_of.along_the_stream(figures, predictions, metrics, span),
         **page_of.calibration(figures, predictions, metrics),
-        **weighing.experts(figures, bins, metrics, span),
-        **weighing.rules(figures, bins, metrics, span),
-        **territory.local_models(maps, metrics),
+        **expert_weights.experts(figures, bins, metrics, span),
+        **expert_weights.rules(figures, bins, metrics, span),
+        **local_models.local_models(maps, metrics),
     )
     write_aside(directory / "report.html", page)
     return directory / "report.html"

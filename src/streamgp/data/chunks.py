@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from streamgp.data import cells, labels
+from streamgp.data.blocks import Block
 from streamgp.data.cells import Column
 from streamgp.data.schema import Feature, Schema
-from streamgp.data.sources import Block
 
 
 class Chunk(NamedTuple):

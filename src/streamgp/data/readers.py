@@ -9,10 +9,11 @@ from typing import Literal
 import numpy as np
 
 from streamgp.data import cells
+from streamgp.data.blocks import Block, Source
 from streamgp.data.chunks import Chunk, cut, encode, join
 from streamgp.data.lines import Readable
 from streamgp.data.schema import DataError, Schema, check_names, infer_schema
-from streamgp.data.sources import Block, Source, open_source
+from streamgp.data.sources import open_source
 from streamgp.data.targets import infer_target
 
 Missing = Literal["impute", "skip", "raise"]

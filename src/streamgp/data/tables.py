@@ -8,11 +8,12 @@ import numpy as np
 from jaxtyping import Float64
 
 from streamgp.data import cells
+from streamgp.data.blocks import Block
 from streamgp.data.cells import Column
 from streamgp.data.lines import Readable
 from streamgp.data.readers import Missing
 from streamgp.data.schema import DataError, check_names, infer_schema
-from streamgp.data.sources import Block, open_source
+from streamgp.data.sources import open_source
 
 INFER_ROWS = 1_000  # that decide the kinds of the columns
 BATCH_ROWS = 1_024

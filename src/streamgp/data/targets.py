@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 
 from streamgp.data import cells
+from streamgp.data.blocks import Block
 from streamgp.data.cells import Column
 from streamgp.data.labels import MAX_CLASSES, ClassNames, Kind, to_names
 from streamgp.data.schema import POINT, DataError
-from streamgp.data.sources import Block
 
 TASKS = ("auto", "regression", "classification", "count", "ordinal")
 _FEW = 20  # so many different whole numbers of a target may be labels, counts or grades

@@ -15,7 +15,7 @@ from streamgp.estimators.access import Access, access_to, alone
 from streamgp.estimators.validation import Rows, check_inputs, check_rows
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.prequential import Metrics, ScoredRows, collect
-from streamgp.models.option import whole_number
+from streamgp.models.option_type import whole_number
 from streamgp.models.options import DEFAULT_WARMUP, MIN_WARMUP, OPTIONS
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec

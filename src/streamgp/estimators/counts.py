@@ -13,7 +13,7 @@ from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.validation import Rows, check_inputs
 from streamgp.evaluation.counts import CountMetrics
-from streamgp.models.option import whole_number
+from streamgp.models.option_type import whole_number
 from streamgp.models.spec import Spec
 from streamgp.precision import float64
 

@@ -3,7 +3,7 @@
 from textwrap import wrap
 from typing import TypeVar
 
-from streamgp.models.option import Option
+from streamgp.models.option_type import Option
 from streamgp.models.options import options_of
 
 PLACE = "    {options}"

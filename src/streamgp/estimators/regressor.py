@@ -11,8 +11,8 @@ from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.validation import NotFiniteError, Rows, check_one, check_target
-from streamgp.evaluation.metrics import RegressionMetrics, apply_in_batches
-from streamgp.models.option import whole_number
+from streamgp.evaluation.regression import RegressionMetrics, apply_in_batches
+from streamgp.models.option_type import whole_number
 from streamgp.precision import float64
 
 

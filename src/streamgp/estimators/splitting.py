@@ -4,7 +4,7 @@ from typing import Any
 
 from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.regressor import StreamingGPRegressor
-from streamgp.models.option import known
+from streamgp.models.option_type import known
 from streamgp.models.presets import SPARSE
 from streamgp.models.spec import Spec
 

@@ -3,9 +3,9 @@
 from streamgp.evaluation.classification import ClassificationMetrics, ClassificationScores, score_classification
 from streamgp.evaluation.conformal import AdaptiveThreshold, Conformal
 from streamgp.evaluation.counts import CountMetrics, CountScores, score_counts
-from streamgp.evaluation.metrics import RegressionMetrics, RegressionScores, score_regression
 from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores, score_ordinal
 from streamgp.evaluation.prequential import Evaluation, ScoredRows, prequential, results
+from streamgp.evaluation.regression import RegressionMetrics, RegressionScores, score_regression
 from streamgp.regret.bounds import (
     Bound,
     optimal_stay,

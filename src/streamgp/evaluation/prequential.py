@@ -10,8 +10,8 @@ from streamgp.core import Info
 from streamgp.evaluation.classification import ClassificationMetrics, ClassificationScores
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.counts import CountMetrics, CountScores
-from streamgp.evaluation.metrics import RegressionMetrics, RegressionScores
 from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores
+from streamgp.evaluation.regression import RegressionMetrics, RegressionScores
 from streamgp.precision import float64, in_float64
 from streamgp.stream.learner import StreamLearner
 

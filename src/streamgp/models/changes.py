@@ -10,7 +10,7 @@ from streamgp import weights as rules
 from streamgp.bases import BASES
 from streamgp.filters.dynamics import parse as parse_dynamics
 from streamgp.filters.noise import parse as parse_noise
-from streamgp.models.option import Option
+from streamgp.models.option_type import Option
 from streamgp.models.options import ENSEMBLES, OPTIONS
 from streamgp.models.spec import Spec
 from streamgp.precision import in_float64

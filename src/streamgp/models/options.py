@@ -8,7 +8,7 @@ it. A further option is an entry in `OPTIONS`, a field of `Spec`, and a paramete
 from functools import partial
 from typing import Literal, get_args
 
-from streamgp.models.option import Option
+from streamgp.models.option_type import Option
 from streamgp.models.presets import MULTIKERNEL, PRESETS, SPARSE
 from streamgp.models.spec import LIKELIHOODS, Spec
 

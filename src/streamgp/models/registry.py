@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from streamgp.models.families import family_of
-from streamgp.models.option import known
+from streamgp.models.option_type import known
 from streamgp.models.options import OPTIONS
 from streamgp.models.presets import GENERALISED_DEFAULT, PRESETS
 from streamgp.models.spec import LIKELIHOODS, Spec

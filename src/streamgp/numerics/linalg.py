@@ -43,7 +43,7 @@ def solve_lower(L: Float[AnyArray, "n n"], B: Float[AnyArray, "n m"]) -> Any:
     return _solve_triangular(L, B)
 
 
-def cholesky_solve(L: Float[AnyArray, "n n"], B: Float[AnyArray, "n *m"]) -> Any:
+def cholesky_solve(L: Float[AnyArray, "n n"], B: Float[AnyArray, "n *m"]) -> Any:  # noqa: F821 (dimensions)
     """Compute ``(L L')^-1 B``."""
     return _solve_triangular(L, _solve_triangular(L, B), trans=1)
 

@@ -18,7 +18,7 @@ from streamgp.precision import in_float64
 from streamgp.stream.batches import predict_rows
 from streamgp.stream.forecast_queue import Forecasts
 from streamgp.stream.gains import with_measured_gains
-from streamgp.stream.learning import learn_leading, max_batch, predict_next
+from streamgp.stream.learn_step import learn_leading, max_batch, predict_next
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.single_rows import SingleRows
 from streamgp.stream.state import StreamState

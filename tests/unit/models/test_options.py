@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 from benchmarks.pages.options import pages
 from streamgp import estimators
-from streamgp.app.commands.declared import parsed, with_model_options
+from streamgp.app.commands.model_options import parsed, with_model_options
 from streamgp.bases import BASES as REGISTERED_BASES
 from streamgp.data.targets import TASKS as TARGET_TASKS
 from streamgp.models import options
 from streamgp.models.families import FAMILIES
-from streamgp.models.option import Option
+from streamgp.models.option_type import Option
 from streamgp.models.options import OPTIONS, options_of
 from streamgp.models.presets import MULTIKERNEL, PRESETS, SPARSE
 from streamgp.models.registry import make_spec

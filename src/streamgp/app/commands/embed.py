@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from streamgp.app.commands.ending import check_json, command_line, fail_if_stopped, write_metrics
+from streamgp.app.commands.finish import check_json, command_line, fail_if_stopped, write_metrics
 from streamgp.app.console import names, sentences
 from streamgp.models.options import Missing
 
@@ -64,9 +64,9 @@ def embed(
     """Give the rows of a table a few coordinates, row by row, and draw the map (IE-GPLVM)."""
     with sentences():
         from streamgp.app.compilation import keep_compiled_programs
-        from streamgp.app.embed import EmbedOptions
-        from streamgp.app.embed import embed as run_embed
         from streamgp.app.outputs import RunError
+        from streamgp.app.run_embed import EmbedOptions
+        from streamgp.app.run_embed import embed as run_embed
         from streamgp.app.summary import print_embedding
         from streamgp.latent import LatentSpec
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamgp.app.commands.declared import DATA, LEARNING, OUTPUT, declared, parsed, with_model_options
-from streamgp.app.commands.ending import check_json, command_line, fail_if_stopped, write_metrics
+from streamgp.app.commands.finish import check_json, command_line, fail_if_stopped, write_metrics
+from streamgp.app.commands.model_options import DATA, LEARNING, OUTPUT, declared, parsed, with_model_options
 from streamgp.app.console import names, sentences
-from streamgp.models.option import known
+from streamgp.models.option_type import known
 from streamgp.models.options import MISSING_VALUES, MODEL, SEED, WARMUP, Missing
 
 if TYPE_CHECKING:

@@ -98,7 +98,7 @@ class Ensemble(StreamModel):
         return replace(state, weights=prior_weights(self.rule, self.log_prior, prior_log_weights))
 
     def single_row(self, inputs: Standardiser, targets: Standardiser, trim: float) -> Any:
-        """Return the `SingleRow` of this ensemble: one row at a time, in the units of the data."""
+        """Return the `SingleRow` of this ensemble: it learns one row at a time, in the units of the data."""
         from streamgp.models.gaussian.single_row import SingleRow  # which imports this module
 
         return SingleRow(self, inputs, targets, trim)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from streamgp.app.console import names
-from streamgp.models.option import Option
+from streamgp.models.option_type import Option
 from streamgp.models.options import OPTIONS
 
 Switch = Literal["on", "off"]

@@ -10,8 +10,8 @@ import pytest
 from fake_run import fake_run
 from streamgp.app import outputs
 from streamgp.app.outputs import keep_weights
+from streamgp.app.pages.expert_weights import FIRST, MATTERS
 from streamgp.app.report import write_report
-from streamgp.app.weighing import FIRST, MATTERS
 
 BASES = [f"fourier {start}" for start in range(11)]
 DYNAMICS = ["static", "walk 0.1"]
