@@ -1,13 +1,22 @@
 """Rules that weigh experts by what they predicted, in logs from start to end.
 
-A rule is three functions: `init` turns a log prior into the rule's state, `predict` returns the log weights for the
-next row (they have not seen its target), `update` learns from every expert's log density of that target.
+A rule is three functions: `init` turns a log prior into the rule's state, `predict` gives the log weights for the
+next row (they have not seen its target), `update` takes in every expert's log density of that target.
 """
 
+from streamgp.weights.base import WeightRule, scan_rule, trust
 from streamgp.weights.mixture import Mixture, MixtureState, auto, mixture
-from streamgp.weights.rules import BMA, DMA, SoftBayes, WeightRule, scan_rule, trust
+from streamgp.weights.rules import (
+    BMA,
+    DMA,
+    Markov,
+    Share,
+    SoftBayes,
+    fixed_share,
+    markov,
+    share,
+)
 from streamgp.weights.stacking import ExponentiatedGradient, NewtonState, NewtonStep
-from streamgp.weights.switching import Markov, Share, fixed_share, markov, share
 
 __all__ = [
     "BMA",

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from streamgp.weights.base import WeightRule
 from streamgp.weights.mixture import auto
-from streamgp.weights.rules import BMA, DMA, SoftBayes, WeightRule
+from streamgp.weights.rules import BMA, DMA, SoftBayes, fixed_share, markov, share
 from streamgp.weights.stacking import ExponentiatedGradient, NewtonStep
-from streamgp.weights.switching import fixed_share, markov, share
 
 
 def make_rule(

@@ -1,100 +1,20 @@
-"""The interface of weight rules, and the single rules without switching.
+"""Single rules of weighing experts.
 
 The state of each rule here is the log weights for the next row, so that `predict` only reads it.
 """
 
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float, Int
 
 from streamgp.checkpoint.encoding import register
-from streamgp.numerics.arrays import AnyArray
-
-MIN_LOG_DENSITY = -1e100  # of log densities that are multiplied: zero times infinity would be no number
-
-
-@runtime_checkable
-class WeightRule(Protocol):
-    """The interface that an ensemble needs of a rule.
-
-    A row that has density zero (``-inf`` in logs) under every expert with weight teaches nothing about the experts.
-    """
-
-    @property
-    def shuts_down(self) -> bool:
-        """Return whether a weight may become exactly zero and stay so."""
-        ...
-
-    def init(self, log_prior: Float[Array, " k"]) -> Any:
-        """Return the state before any row, from the experts' log prior weights."""
-        ...
-
-    def predict(self, state: Any) -> Float[Array, " k"]:
-        """Return log weights of the experts for the next row, whose target they have not seen."""
-        ...
-
-    def update(self, state: Any, log_density: Float[Array, " k"]) -> Any:
-        """Return the state after a row, from each expert's log density of the row's target."""
-        ...
-
-
-def scan_rule(
-    rule: WeightRule,
-    state: Any,
-    log_density: Float[AnyArray, "n k"],
-    mask: Bool[AnyArray, " n"] | None = None,
-    is_outlier: Bool[AnyArray, "n k"] | None = None,
-) -> tuple[Any, Any]:
-    """Update a rule row by row; return its state after all rows, and those before each of them.
-
-    Rows with a false `mask` are passed over, and a row counts by its `trust`.
-    """
-    mask = jnp.ones(len(log_density), bool) if mask is None else mask
-
-    def learn(state: Any, row: tuple) -> tuple[Any, Any]:
-        density, keep, outlier = row
-        if outlier is not None:
-            density = trust(rule.predict(state), outlier) * jnp.maximum(
-                relative(rule.predict(state), density), MIN_LOG_DENSITY
-            )
-        new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), rule.update(state, density), state)
-        return new, state
-
-    return jax.lax.scan(learn, state, (jnp.asarray(log_density), jnp.asarray(mask), is_outlier))
-
-
-def trust(log_weights: Float[Array, " k"], is_outlier: Bool[AnyArray, " k"]) -> Float[Array, ""]:
-    """Return the weight of the experts that do not take a row for an outlier, by which the row counts."""
-    return jnp.maximum(1.0 - jnp.exp(log_weights) @ jnp.where(is_outlier, 1.0, 0.0), 0.0)
-
-
-def relative(log_weights: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
-    """Return log densities relative to the largest of an expert with weight: no rule needs more.
-
-    An outlier has one of -1e20 or so, next to which the log of a weight would be lost in rounding.
-    """
-    top = jnp.max(jnp.where(log_weights > -jnp.inf, log_density, -jnp.inf))
-    return jnp.where(jnp.isfinite(top), log_density - top, log_density)
-
-
-def posterior(log_weights: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
-    """Apply Bayes' rule in logs; an expert at ``-inf`` stays there."""
-    joint = log_weights + relative(log_weights, log_density)
-    total = logsumexp(joint)
-    return jnp.where(jnp.isfinite(total), joint - total, log_weights)
-
-
-def fresh_start(log_weights: Float[Array, " k"], share: float) -> Float[Array, " k"]:
-    """Mix in equal weights with probability `share`."""
-    if share == 0.0:
-        return log_weights
-    # Exact however small the weights, since the share bounds each sum from below.
-    return jnp.log((1.0 - share) * jnp.exp(log_weights) + share / len(log_weights))
+from streamgp.weights.base import WeightRule, fresh_start, posterior, relative
 
 
 @register
@@ -131,6 +51,103 @@ class BMA(eqx.Module):
             state = jnp.where(state < np.log(self.threshold), -jnp.inf, state)
             state = state - logsumexp(state)
         return state
+
+
+@register
+class Share(eqx.Module):
+    """Switching inside groups of experts: each passes `rate` of its weight to every other of its group.
+
+    One group of all K experts is fixed share (Herbster and Warmuth 1998; Lu et al. 2022, Eq. as4, with
+    q1 = (K - 1) rate). Groups of the R dynamics of one basis give E-DOEBE's Q (Waxman and Djuric 2024, 4.2):
+    ``1 - (R - 1) rate`` on the diagonal, `rate` between copies of the same basis, zero elsewhere.
+
+    Parameters
+    ----------
+    groups
+        Group number of each expert, from 0.
+    rate
+        Probability, per row, of a switch from one expert to one particular other expert of its group.
+    background
+        Probability, per row, of a fresh start among all experts. The paper's Q has none, which makes it reducible:
+        between bases it is still BMA, and weights that sank too far do not come back in time.
+    num_groups
+        How many groups there are.
+    """
+
+    groups: Int[Array, " k"]
+    rate: float = eqx.field(static=True)
+    background: float = eqx.field(static=True)
+    num_groups: int = eqx.field(static=True)
+
+    shuts_down = False
+
+    @property
+    def matrix(self) -> Float[Array, "k k"]:
+        """Return the transition matrix Q, Q[i, j] = Pr(now i | before j); its columns sum to one."""
+        same = self.groups[:, None] == self.groups[None, :]
+        eye = jnp.eye(len(self.groups), dtype=bool)
+        stay = 1.0 - self.rate * (jnp.sum(same, axis=0) - 1)
+        switch = jnp.where(eye, stay, jnp.where(same, self.rate, 0.0))
+        return (1.0 - self.background) * switch + self.background / len(self.groups)
+
+    def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Start from the prior after one switch."""
+        return self._switch(log_prior)
+
+    def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Return the weights after the switch."""
+        return state
+
+    def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Apply Bayes' rule, then switch."""
+        return self._switch(posterior(state, log_density))
+
+    def _switch(self, log_weights: Float[Array, " k"]) -> Float[Array, " k"]:
+        K = len(self.groups)
+        if self.num_groups == 1 and self.rate > 0.0:
+            # Rounding may take 1 - rate K, zero at the least, below it.
+            switched = jnp.log(max(1.0 - self.rate * K, 0.0) * jnp.exp(log_weights) + self.rate)
+            return fresh_start(switched, self.background)
+        if self.background > 0.0:
+            # As in `fresh_start`, nothing is lost by leaving the logs; a product is faster than sums by group.
+            return jnp.log(self.matrix.astype(log_weights.dtype) @ jnp.exp(log_weights))
+        top = jax.ops.segment_max(log_weights, self.groups, self.num_groups)
+        top = jnp.where(jnp.isfinite(top), top, 0.0)  # a group that starts with no weight at all
+        mass = jax.ops.segment_sum(jnp.exp(log_weights - top[self.groups]), self.groups, self.num_groups)
+        size = jax.ops.segment_sum(jnp.ones_like(log_weights), self.groups, self.num_groups)
+        group = (top + jnp.log(mass))[self.groups]
+        keep = jnp.log1p(-self.rate * size)[self.groups]
+        return jnp.logaddexp(keep + log_weights, jnp.log(self.rate) + group)
+
+
+@register
+class Markov(eqx.Module):
+    """Switching by any transition matrix: ``w <- Q w``, predict, then Bayes' rule.
+
+    Parameters
+    ----------
+    matrix
+        Q[i, j] = Pr(expert i now | expert j before); its columns sum to one.
+    """
+
+    matrix: Float[Array, "k k"]
+
+    shuts_down = False
+
+    def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Start from the prior after one transition."""
+        return self._switch(log_prior)
+
+    def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Return the weights after the transition."""
+        return state
+
+    def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Apply Bayes' rule, then the transition."""
+        return self._switch(posterior(state, log_density))
+
+    def _switch(self, log_weights: Float[Array, " k"]) -> Float[Array, " k"]:
+        return logsumexp(jnp.log(self.matrix) + log_weights[None, :], axis=1)
 
 
 @register
@@ -222,3 +239,41 @@ class SoftBayes(eqx.Module):
         # The weights need no normalising: a sum of 1 + e, by rounding, becomes one of 1 + (1 - rate) e.
         factor = jnp.logaddexp(np.log1p(-self.rate), np.log(self.rate) + log_density - total)
         return jnp.where(jnp.isfinite(total), state + factor, state)
+
+
+def fixed_share(num_experts: int, switch: float) -> WeightRule:
+    """Switch away from an expert with probability `switch` per row, to all the others equally."""
+    if not 0.0 <= switch < 1.0:
+        raise ValueError(f"fixed_share: expected a switching probability in [0, 1), got {switch}")
+    if num_experts == 1:
+        return BMA()
+    rate = switch / (num_experts - 1)
+    return share([0] * num_experts, rate)
+
+
+def share(groups: Sequence[int], rate: float, background: float = 0.0) -> WeightRule:
+    """Build switching inside groups with a fresh start among all, the rate checked against the largest group."""
+    labels = np.unique(np.asarray(groups), return_inverse=True)[1]
+    largest = int(np.bincount(labels).max())
+    if rate < 0.0 or rate * largest > 1.0:
+        raise ValueError(
+            f"share: expected a rate between 0 and 1/{largest} (the largest group has {largest} experts), got {rate}"
+        )
+    if not 0.0 <= background < 1.0:
+        raise ValueError(f"share: expected a background probability in [0, 1), got {background}")
+    if (rate == 0.0 or largest == 1) and background == 0.0:
+        return BMA()
+    return Share(jnp.asarray(labels, jnp.int32), float(rate), float(background), int(labels.max()) + 1)
+
+
+def markov(matrix: Any) -> Markov:
+    """Build switching by the user's own transition matrix, checked to be stochastic by columns."""
+    Q = np.asarray(matrix, dtype=float)
+    if Q.ndim != 2 or Q.shape[0] != Q.shape[1]:
+        raise ValueError(f"markov: expected a square matrix with one row per expert, got shape {Q.shape}")
+    if (Q < 0.0).any() or not np.allclose(Q.sum(0), 1.0, atol=1e-8):
+        raise ValueError(
+            f"markov: expected non-negative entries whose columns sum to one (Q[i, j] = Pr(now i | before j)), "
+            f"got column sums {Q.sum(0)}"
+        )
+    return Markov(jnp.asarray(Q))
