@@ -1,4 +1,4 @@
-"""What every rule of weighing experts offers, and the pieces that several rules share."""
+"""The interface of weight rules, and the functions that several rules share."""
 
 from typing import Any, Protocol, runtime_checkable
 
