@@ -110,7 +110,7 @@ def check_stream(
 
     whole = make_learner()
     expected = learn(whole, *data)
-    assert whole.warm
+    assert whole.is_warmed_up
     assert whole.flagged_rows > 0 or not whole.spec.robust, "the stream's glitches were not noticed"
     passed = [row for row, numbers in enumerate(found) if numbers is not None]
     close([found[row] for row in passed], [expected[row] for row in passed])

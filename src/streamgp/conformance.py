@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Key
 
 from streamgp.checkpoint import load, save
 from streamgp.checkpoint.encoding import encode
-from streamgp.core import Info, OnlineModel, Predictive
+from streamgp.core import Info, OnlineModel, Predictive, StreamModel
 from streamgp.likelihoods import AnyPredictive
 
 MIN_ROWS = 6
@@ -65,7 +65,7 @@ def check_online_model(
     rtol: float = 1e-9,
     other: Any = None,
 ) -> None:
-    """Run every check of the contract `OnlineModel` on a model of yours.
+    """Run every check of the contract `OnlineModel` on a model of yours, and of `StreamModel` where it is one.
 
     Parameters
     ----------
@@ -264,6 +264,26 @@ def memory_is_bounded(s: Subject) -> None:
         assert now == born, f"update: the state changed from {born} to {now}; it must keep its shapes and dtypes"
 
 
+def weights_and_times_are_reported(s: Subject) -> None:
+    """Check, of a `StreamModel`, that it reports the weights of its predictions and the time of the last row."""
+    if not isinstance(s.model, StreamModel):
+        return
+    first, rest = s.half
+    state, _ = s.learn(s.start(), first)
+    want = np.nan if s.times is None else float(s.times[first].max())
+    last = float(state.last_time)
+    assert np.array_equal(last, want, equal_nan=True), (
+        f"state.last_time: expected {want} after the rows learnt (NaN where rows have no times), got {last}"
+    )
+    weights = np.asarray(s.model.expert_weights(state))
+    assert weights.ndim == 1 and (weights >= 0.0).all(), f"expert_weights: expected (K,) weights, got {weights}"
+    if s.model.mixes_experts:
+        mixed = np.asarray(s.predict(state, rest).weights)[0]
+        assert weights.shape == mixed.shape and np.allclose(weights, mixed, rtol=0.0, atol=s.rtol), (
+            f"expert_weights: expected those of the next row's prediction, {mixed}, got {weights}"
+        )
+
+
 CHECKS = (
     predictions_are_distributions,
     predict_is_pure,
@@ -275,6 +295,7 @@ CHECKS = (
     masked_rows_cost_nothing,
     saved_and_loaded_is_unbroken,
     memory_is_bounded,
+    weights_and_times_are_reported,
 )
 """The promises of an online model, in the order in which they are checked."""
 

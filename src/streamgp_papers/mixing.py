@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from streamgp.core import Predictive
 from streamgp.weights import BMA, fixed_share, scan_rule, share
-from streamgp.weights.rules import WeightRule, posterior
+from streamgp.weights.base import WeightRule, posterior
 from streamgp_papers.bank import ExpertPredictions, Member
 
 SHUTDOWN = 1e-16  # a weight below it is zero for good: both papers' rule

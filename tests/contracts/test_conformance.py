@@ -50,6 +50,30 @@ def test_ensembles_conform(name):
     check_online_model(build(RULES[name]), X, Y, TIMES if name == "e-doebe" else None)
 
 
+class ReportsOtherWeights(Ensemble):
+    def expert_weights(self, state):
+        return np.full(4, 0.25)
+
+
+class ForgetsTheTime(Ensemble):
+    def update(self, *rows, **more):
+        state, info = super().update(*rows, **more)
+        return dataclasses.replace(state, last_time=jnp.asarray(jnp.nan)), info
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"), [(ReportsOtherWeights, "expert_weights: expected those"), (ForgetsTheTime, "last_time")]
+)
+def test_what_the_learner_asks_is_checked(broken, message):
+    whole = build(RULES["e-doebe"])
+    model = broken(**{field.name: getattr(whole, field.name) for field in dataclasses.fields(whole)})
+    with pytest.raises(AssertionError, match=message):
+        subject = conformance.Subject(
+            model, jnp.asarray(X), jnp.asarray(Y), jnp.asarray(TIMES), jax.random.key(0), 1e-9, jnp.asarray(Y)
+        )
+        conformance.weights_and_times_are_reported(subject)
+
+
 @dataclasses.dataclass
 class Mean:
     """A sound toy: the running mean of the targets with a fixed variance, in NumPy."""
@@ -204,7 +228,7 @@ def test_a_state_that_the_disk_does_not_preserve_is_caught(monkeypatch):
 
 
 def test_every_check_has_a_model_that_fails_it():
-    caught = {check for _, check, _ in BROKEN} | {"saved_and_loaded_is_unbroken"}
+    caught = {check for _, check, _ in BROKEN} | {"saved_and_loaded_is_unbroken", "weights_and_times_are_reported"}
     assert caught == {check.__name__ for check in CHECKS}
 
 

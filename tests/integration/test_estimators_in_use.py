@@ -54,7 +54,7 @@ def test_a_warm_up_that_is_too_short_is_refused(lags: Any, least: int, call: str
     X, y = stream()
     with pytest.raises(ValueError, match=rf"^warmup: expected at least {least} rows.*got {least - 1}"):
         getattr(new(lags=lags, warmup=least - 1), call)(X, y)
-    assert getattr(new(lags=lags, warmup=least), call)(X, y)._learner.warm
+    assert getattr(new(lags=lags, warmup=least), call)(X, y)._learner.is_warmed_up
     with pytest.raises(ValueError, match=r"^warmup"):
         new(warmup=2).fit(X, y)
 

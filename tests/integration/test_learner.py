@@ -220,7 +220,7 @@ def test_the_clock_runs_on_through_the_end_of_the_warm_up(posterior: str):
     X, y, times = stream()
     model = new(replace(TIMED, warmup_posterior=posterior), timed=True)
     learn(model, X[:WARMUP], y[:WARMUP], times[:WARMUP])
-    assert model.warm
+    assert model.is_warmed_up
     assert model.last_time == times[WARMUP - 1]
 
 

@@ -72,7 +72,7 @@ class LiveRun:
             if interrupted:
                 then = "" if self.directory is None else "; go on with --resume"
                 stopped = f"interrupted after {plural(self.metrics.rows, 'row')}{then}"
-            if stopped is None and not self.learner.warm:
+            if stopped is None and not self.learner.is_warmed_up:
                 stopped = (
                     f"{self.reader.name}: the stream ended after {plural(self.metrics.rows, 'row')}, within the "
                     f"warm-up of {self.learner.warmup:,}, so no expert was fitted; start again with a shorter one, "
@@ -92,11 +92,11 @@ class LiveRun:
         with progress_bar("warm-up", total) as bar:
             self.learner.progress = lambda done, todo: self._fitting(bar, done, todo)
             for chunk in self._chunks():
-                warm = self.learner.warm
+                warm = self.learner.is_warmed_up
                 self._learn(chunk)
-                bar.at(self._progress(), "stream" if self.learner.warm else "warm-up")
+                bar.at(self._progress(), "stream" if self.learner.is_warmed_up else "warm-up")
                 self._check_targets()
-                fitted = self.learner.warm and not warm  # what took longest
+                fitted = self.learner.is_warmed_up and not warm  # what took longest
                 if self.directory is not None and (fitted or perf_counter() - saved > CHECKPOINT_SECONDS):
                     self._save(self.directory)
                     saved = perf_counter()
@@ -107,7 +107,7 @@ class LiveRun:
         while True:
             at, warmup = self.metrics.rows, self.learner.warmup
             since = at - warmup if at >= warmup else at
-            self.reader.chunk = min(self.settings.chunk - since % self.settings.chunk, self.learner.longest_stretch)
+            self.reader.chunk = min(self.settings.chunk - since % self.settings.chunk, self.learner.max_batch)
             chunk = read_next(self.reader, self.interrupt, self.clock)
             if chunk is None:
                 return
@@ -115,7 +115,7 @@ class LiveRun:
 
     def _learn(self, chunk: Chunk) -> None:
         began = perf_counter()
-        fitted, labels = self.learner.at_work, self.reader.schema.labels
+        fitted, labels = self.learner.predicts_by_fit, self.reader.schema.labels
         if (
             isinstance(self.metrics, ClassificationMetrics) and labels is not None
         ):  # those of this chunk, and no later ones
@@ -148,7 +148,7 @@ class LiveRun:
 
     def _check_targets(self) -> None:
         """Check that a target has moved in the warm-up, or its scale is unknown: only noise that adapts finds it."""
-        if self.learner.warm and not parse_noise(self.learner.spec.noise).adapt:
+        if self.learner.is_warmed_up and not parse_noise(self.learner.spec.noise).adapt:
             for name, value in zip(self.settings.targets, self.learner.constant_targets, strict=True):
                 if value is not None:
                     raise DataError(

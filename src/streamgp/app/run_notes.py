@@ -28,7 +28,7 @@ def run_notes(
     if schema.constant:
         names = ", ".join(f"'{name}'" for name in schema.constant)
         found.append(f"one single value in the first rows, so nothing to learn from at first: {names}")
-    if learner.warm:
+    if learner.is_warmed_up:
         found += [
             f"target column '{name}' had the single value {value:g} in all rows of the warm-up, so its scale was "
             f"unknown and nothing could be fitted; a longer --warmup may help"

@@ -240,7 +240,7 @@ class StreamEstimator(BaseEstimator):
     def _warn_if_early(self, rows: int) -> None:
         """Warn of predictions, of so many rows, that may not be what was wanted."""
         learner = self._learner
-        if not learner.warm and not self._access.warned_of_warmup:
+        if not learner.is_warmed_up and not self._access.warned_of_warmup:
             self._access.warned_of_warmup = True
             warnings.warn(
                 f"predict: the model is still in its warm-up, with {learner.rows:,} of {learner.warmup:,} rows "

@@ -189,7 +189,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
             On another number of inputs and, unless ``missing="impute"``, on NaN or infinity.
         """
         self._check_fitted()
-        if not self._learner.warm:
+        if not self._learner.is_warmed_up:
             mean, std = self.predict([x], return_std=True, times=None if time is None else [time])
             return mean[0], std[0]
         mean, std = self._learner.predict_one(*check_one(x, time, self._learner, self.missing))
@@ -204,7 +204,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         ValueError
             As `partial_fit` does; the state is then untouched.
         """
-        if not self.__sklearn_is_fitted__() or not self._learner.warm:
+        if not self.__sklearn_is_fitted__() or not self._learner.is_warmed_up:
             return self.partial_fit([x], [y], None if time is None else [time])
         try:
             row, at = check_one(x, time, self._learner, self.missing)

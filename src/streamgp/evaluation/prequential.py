@@ -65,7 +65,7 @@ def prequential(
     for X, y, times in chunks:
         at = 0
         while at < len(X):
-            by_experts = learner.at_work
+            by_experts = learner.predicts_by_fit
             info = next(learner.learn(X[at:], y[at:], None if times is None else times[at:]))
             predictive = info.predictive
             n = len(predictive.log_weights)

@@ -15,7 +15,7 @@ from streamgp.latent.embedding import embed, summarise_complete, summarise_gappy
 from streamgp.latent.posterior import LatentPosterior
 from streamgp.models.expert import Expert
 from streamgp.numerics.linalg import add_diagonal, solve_small, symmetrise
-from streamgp.weights.rules import WeightRule, scan_rule
+from streamgp.weights.base import WeightRule, scan_rule
 
 MAX_MISFIT = 100.0  # mean squared error of a row in units of the variance; a greater one counts as this
 

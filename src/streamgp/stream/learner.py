@@ -134,17 +134,17 @@ class StreamLearner:
         return self._single_rows.rows if self._singly and self._single_rows else self._state.rows
 
     @property
-    def warm(self) -> bool:
+    def is_warmed_up(self) -> bool:
         """Whether the warm-up is over and the fitted model at work."""
         return self._state.is_warmed_up
 
     @property
-    def at_work(self) -> bool:
+    def predicts_by_fit(self) -> bool:
         """Whether the next row is, or was, predicted by the fitted model."""
         return self.rows >= self.settings.first_fitted
 
     @property
-    def longest_stretch(self) -> int:
+    def max_batch(self) -> int:
         """How many of the coming rows are learnt in one go at most."""
         return max_batch(self.settings, self.state)
 

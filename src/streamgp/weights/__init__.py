@@ -4,6 +4,7 @@ A rule is three functions: `init` turns a log prior into the rule's state, `pred
 next row (they have not seen its target), `update` takes in every expert's log density of that target.
 """
 
+from streamgp.weights.base import WeightRule, scan_rule, trust
 from streamgp.weights.mixture import Mixture, MixtureState, auto, mixture
 from streamgp.weights.rules import (
     BMA,
@@ -11,12 +12,9 @@ from streamgp.weights.rules import (
     Markov,
     Share,
     SoftBayes,
-    WeightRule,
     fixed_share,
     markov,
-    scan_rule,
     share,
-    trust,
 )
 from streamgp.weights.stacking import ExponentiatedGradient, NewtonState, NewtonStep
 

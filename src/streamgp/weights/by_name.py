@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from streamgp.weights.base import WeightRule
 from streamgp.weights.mixture import auto
-from streamgp.weights.rules import BMA, DMA, SoftBayes, WeightRule, fixed_share, markov, share
+from streamgp.weights.rules import BMA, DMA, SoftBayes, fixed_share, markov, share
 from streamgp.weights.stacking import ExponentiatedGradient, NewtonStep
 
 

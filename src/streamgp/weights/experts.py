@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from streamgp.numerics.arrays import AnyArray
+from streamgp.weights.base import WeightRule
 from streamgp.weights.mixture import Mixture
-from streamgp.weights.rules import WeightRule
 
 
 def expert_weights(rule: WeightRule, weights: Any) -> Float[np.ndarray, " k"]:

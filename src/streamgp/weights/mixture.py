@@ -10,7 +10,8 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
 from streamgp.checkpoint.encoding import register
-from streamgp.weights.rules import BMA, SoftBayes, WeightRule, fixed_share, fresh_start, posterior, relative, share
+from streamgp.weights.base import WeightRule, fresh_start, posterior, relative
+from streamgp.weights.rules import BMA, SoftBayes, fixed_share, share
 
 
 @register

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from streamgp.checkpoint.encoding import register
 from streamgp.numerics.linalg import cholesky, cholesky_solve
-from streamgp.weights.rules import fresh_start, relative
+from streamgp.weights.base import fresh_start, relative
 
 # A weight below e^-this can gain no more at one row: the logs of the weights stay finite, whatever the densities.
 _MAX_LOG_RATIO = np.log(1e12)

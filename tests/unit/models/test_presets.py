@@ -37,7 +37,7 @@ def run(spec: Spec) -> StreamLearner:
     for info in learner.learn(X, y):
         assert np.isfinite(info.predictive.loc).all()
         assert (np.asarray(info.predictive.var) > 0.0).all()
-    assert learner.warm
+    assert learner.is_warmed_up
     return learner
 
 

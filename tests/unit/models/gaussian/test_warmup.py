@@ -281,7 +281,7 @@ def check_odd_data(kind: str, bases: list[str]) -> None:
         assert np.isfinite(part.loc).all()
         assert (np.asarray(part.var) > 0.0).all()
         np.testing.assert_allclose(np.exp(part.log_weights).sum(1), 1.0, rtol=1e-9)
-    assert learner.warm
+    assert learner.is_warmed_up
     if kind in ("a constant target", "the same row over and over"):
         np.testing.assert_allclose(learner.predict(X[:3]).mean[:, 0], y[:3], rtol=1e-2)
         assert learner.constant_targets == [y[0]]
