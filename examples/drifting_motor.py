@@ -22,13 +22,13 @@ SPACE = {  # what may be tuned: names, ranges, log scales
 
 
 def run_motor(gains: dict[str, float], run: int, rng: np.random.Generator) -> float:
-    """The reward of one run, as a real machine would give it: once, and with noise."""
+    """Return the reward of one run, as a real machine would give it: once, and with noise."""
     u = motor.space.encode(gains)
     return float(motor.value(u[None], run)[0] + motor.noise_std * rng.normal())
 
 
 def tune(method: str, runs: int, seed: int = 0) -> tuple[list[dict[str, float]], np.ndarray]:
-    """Ask, run, tell: the gains of every run, and by how much the best gains of that run would have been better."""
+    """Ask, run, tell; return the gains of every run, and how much better the best gains of that run would be."""
     rng = np.random.default_rng(seed)
     optimizer = TimeVaryingOptimizer(SPACE, method, random_state=seed)
     asked, regret = [], []
@@ -43,13 +43,13 @@ def tune(method: str, runs: int, seed: int = 0) -> tuple[list[dict[str, float]],
 
 
 def best_gains(run: int) -> dict[str, float]:
-    """Of a run, on a grid: what nobody knows but the simulator."""
+    """Return the best gains of a run on a grid, which only the simulator knows."""
     grid = np.stack(np.meshgrid(np.linspace(0, 1, 61), np.linspace(0, 1, 61)), -1).reshape(-1, 2)
     return motor.space.decode(grid[np.argmax(motor.value(grid, run))])
 
 
 def draw(asked: list[dict[str, float]], regret: np.ndarray, fixed: np.ndarray, file: Path) -> None:
-    """The load, the gains that were asked for beside the best ones, and what both choices cost."""
+    """Draw the load, the gains that were asked for beside the best ones, and what both choices cost."""
     runs = np.arange(1, len(asked) + 1)
     some = runs[:: max(1, len(runs) // 60)]
     best = [best_gains(int(run)) for run in some]

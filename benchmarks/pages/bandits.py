@@ -154,7 +154,7 @@ def fewer() -> str:
     variants = {
         "past inputs, 6 log t a step": "",
         "past inputs, answers reused": ", reuse",
-        "8 a step on average, where they tell most": ", 8 a step",
+        "8 a step on average, where they are most informative": ", 8 a step",
         "8 a step, answers reused": ", 8 a step, reuse",
     }
     rows = [

@@ -44,13 +44,13 @@ def markdown(table: Table) -> str:
 
 
 def leak_table(found: ReproductionResult) -> str:
-    """Show how far E-DOEBE is ahead of the best single family, with honest weights and with the leak (medians)."""
+    """Show how far E-DOEBE is ahead of the best single family, with causal weights and with the leak (medians)."""
     lines = ["| data | best single family | E-DOEBE's lead | with the leak |", "|---|---|---|---|"]
     for data in dict.fromkeys(one.data for one in found.shown):
         ours = {m: found.values(data, m, "pll_moment") for m in found.of(data)[0]["models"]}
-        honest, leaky = ours.pop("E-DOEBE"), found.values(data, "E-DOEBE", "pll_moment_leak")
+        causal, leaky = ours.pop("E-DOEBE"), found.values(data, "E-DOEBE", "pll_moment_leak")
         best = max(ours, key=lambda model: float(np.median(ours[model])))
-        leads = (float(np.median(each - ours[best])) for each in (honest, leaky))
+        leads = (float(np.median(each - ours[best])) for each in (causal, leaky))
         lines.append(f"| {DATASETS[data].title} | {best} | {' | '.join(f'{lead:+.3f}' for lead in leads)} |")
     return "\n".join(lines)
 

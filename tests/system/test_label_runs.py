@@ -50,7 +50,7 @@ def finished(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     words = ["run", data, "--target", "kind", "--model", "linear", "--warmup", WARMUP, "--out", out]
     result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
     assert result.exit_code == 0, result.output
-    assert "named the right one of 3 classes" in result.output
+    assert "predicted the right one of 3 classes" in result.output
     assert "frequencies so far" in result.output
     return out, json.loads((out / "metrics.json").read_text())
 
@@ -78,7 +78,7 @@ def test_predictions_and_scores(data: Path, finished: tuple[Path, dict]) -> None
     assert metrics["error_rate"] < metrics["naive"]["frequencies"]["error_rate"]
     assert any("taken as labels" in warning for warning in metrics["warnings"])
     assert any("learnt from their first row on: 'odd'" in warning for warning in metrics["warnings"])
-    assert "named the right one of 3 classes" in (out / "report.html").read_text()
+    assert "predicted the right one of 3 classes" in (out / "report.html").read_text()
 
 
 def test_a_resumed_run_is_that_which_goes_through(data: Path, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def run(table: Path, out: Path, *more: object) -> str:
 
 def test_predictions_metrics_weights_and_page(table: Path, tmp_path: Path):
     said = run(table, tmp_path / "out")
-    assert "conformal bands of 80.0% held" in said
+    assert "conformal bands of 80.0% contained" in said
     rows = pl.read_parquet(tmp_path / "out" / "predictions.parquet")
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     held = rows[60:].select(pl.col("y").is_between("conformal_low", "conformal_high").mean()).item()

@@ -9,7 +9,7 @@ import typer
 
 @contextmanager
 def sentences() -> Iterator[None]:
-    """Turn errors that are the user's to mend into one sentence and a non-zero exit; those of the program pass."""
+    """Turn errors that the user can correct into one sentence and a non-zero exit; those of the program pass."""
     from streamgp.app.outputs import RunError
     from streamgp.checkpoint import CheckpointError
     from streamgp.data import DataError

@@ -100,7 +100,7 @@ def percent_ticks(ax: Axes) -> None:
 
 
 def _number_ticks(ax: Axes) -> None:
-    """Write plain numbers on the y-axis with just the decimals that tell neighbouring ticks apart."""
+    """Write plain numbers on the y-axis with just the decimals that distinguish neighbouring ticks."""
     if ax.get_yscale() == "log":
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         ax.yaxis.set_minor_locator(NullLocator())
@@ -110,7 +110,7 @@ def _number_ticks(ax: Axes) -> None:
     ticks = ax.get_yticks()
     decimals = max(0, -math.floor(math.log10(ticks[1] - ticks[0]) + 1e-9))
     longest = max(abs(ticks[0]), abs(ticks[-1]))
-    # Steps of 2.5 need one decimal more than their size tells.
+    # Steps of 2.5 need one decimal more than their size suggests.
     decimals += any(abs(t - round(t, decimals)) > 1e-6 * (ticks[1] - ticks[0]) for t in ticks)
     style = f",.{decimals}f" if longest < 1e7 and decimals <= 5 else ".6g"
     ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: format(v, style).replace("-", "\N{MINUS SIGN}")))

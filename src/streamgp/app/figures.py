@@ -72,7 +72,7 @@ def along(bins: pl.DataFrame, x: str, y: str, rows: Rows) -> str:
 
 
 def running_nmse(curves: pl.DataFrame, rows: Rows) -> str:
-    """Draw nMSE of the model (in windows and so far) and of the naive rivals (in windows)."""
+    """Draw nMSE of the model (in windows and so far) and of the naive baselines (in windows)."""
     shown = [values_of(curves, name) for name in ("nmse", "nmse_so_far", "persistence", "running_mean")]
 
     def draw(ax: Axes) -> None:
@@ -91,7 +91,7 @@ def running_nmse(curves: pl.DataFrame, rows: Rows) -> str:
         else:
             ax.set_ylim(0, 1.08 * values.max() if len(values) and values.max() > 0 else 1)
 
-    return along_rows("nmse", "Running nMSE of the model and of the naive rivals", rows, 240, draw)
+    return along_rows("nmse", "Running nMSE of the model and of the naive baselines", rows, 240, draw)
 
 
 def running_pll(curves: pl.DataFrame, rows: Rows) -> str:
@@ -129,7 +129,7 @@ def areas(bins: pl.DataFrame, rows: Rows, name: str, label: str, height: int) ->
 
 
 def scores(curves: pl.DataFrame, rows: Rows, name: str, label: str, percent: bool = False) -> str:
-    """Draw a score of the model, in windows and so far, and of the naive rivals that have it, in windows."""
+    """Draw a score of the model, in windows and so far, and of the naive baselines that have it, in windows."""
     lines = {"frequent": ("average", 1.3, DOTTED), "last": ("last", 1.3, "solid")}
     lines |= {"so_far": ("model", 1.3, DASHED), "model": ("model", 1.8, "solid")}
 
@@ -143,33 +143,35 @@ def scores(curves: pl.DataFrame, rows: Rows, name: str, label: str, percent: boo
     return along_rows(name, label, rows, 240, draw, percent=percent)
 
 
-def reliability(told: np.ndarray, came: np.ndarray, low: np.ndarray, high: np.ndarray, shares: np.ndarray) -> str:
-    """Draw how often what was predicted came, with 95% intervals, over its probability; behind, its frequency."""
+def reliability(
+    predicted: np.ndarray, observed: np.ndarray, low: np.ndarray, high: np.ndarray, shares: np.ndarray
+) -> str:
+    """Draw observed frequencies, with 95% intervals, over predicted probabilities; behind, how often those occur."""
 
     def draw(ax: Axes) -> None:
         edges = np.linspace(0, 1, len(shares) + 1)
         ax.bar(edges[:-1], 0.25 * shares / shares.max(), width=1 / len(shares), align="edge", color=ink("grid"))
         ax.plot([0, 1], [0, 1], color=ink("muted"), linewidth=1, linestyle=DASHED)
-        ax.vlines(told, low, high, color=ink("model"), linewidth=1.3)
-        ax.plot(told, came, color=ink("model"), linewidth=1.5, marker="o", markersize=4)
+        ax.vlines(predicted, low, high, color=ink("model"), linewidth=1.3)
+        ax.plot(predicted, observed, color=ink("model"), linewidth=1.5, marker="o", markersize=4)
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1)
-        ax.set_xlabel("probability that the model told", loc="right")
+        ax.set_xlabel("predicted probability", loc="right")
         percent_ticks(ax)
         ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f}%"))
 
-    return svg_element("reliability", "How often what was told came, against its probability", 560, 380, draw)
+    return svg_element("reliability", "Observed frequency against predicted probability", 560, 380, draw)
 
 
 def coverage(nominal: np.ndarray, observed: np.ndarray) -> str:
-    """Draw share of targets inside each central band against the share that the band promised."""
+    """Draw share of targets inside each central band against its nominal coverage."""
 
     def draw(ax: Axes) -> None:
         ax.plot([0, 1], [0, 1], color=ink("muted"), linewidth=1, linestyle=DASHED)
         ax.plot(nominal, observed, color=ink("model"), linewidth=1.8, marker="o", markersize=4)
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1)
-        ax.set_xlabel("what the band promised", loc="right")
+        ax.set_xlabel("nominal coverage", loc="right")
         percent_ticks(ax)
         ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f}%"))
 

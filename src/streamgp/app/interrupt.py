@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_IMPORTS = "<frozen importlib."  # where the frames of an import come from
+_IMPORTS = "<frozen importlib."  # the file name of the frames of an import
 
 
 def end_imports_at_once() -> None:
@@ -15,10 +15,10 @@ def end_imports_at_once() -> None:
 
     Half an import cannot be undone, and some packages report the exception and go on without it.
     """
-    signal.signal(signal.SIGINT, _heard_early)
+    signal.signal(signal.SIGINT, _on_signal_while_importing)
 
 
-def _heard_early(number: int, frame: FrameType | None) -> None:
+def _on_signal_while_importing(number: int, frame: FrameType | None) -> None:
     while frame is not None:
         if frame.f_code.co_filename.startswith(_IMPORTS):
             os.write(2, b"streamgp: stopped before anything was done\n")
@@ -35,24 +35,24 @@ class Interrupt:
     """Remembers a signal until a moment at which nothing is half done; a second one stops at once."""
 
     def __init__(self) -> None:
-        self._asked = False
+        self._requested = False
         self._waiting = False
 
     def check(self) -> None:
-        """Stop here, if that was asked for.
+        """Stop here, if that was requested.
 
         Raises
         ------
         Stop
-            If a signal has come.
+            If a signal was received.
         """
-        if self._asked:
+        if self._requested:
             raise Stop
 
     @contextmanager
     def watch(self) -> Iterator[None]:
         """Listen for the body of a ``with`` statement."""
-        before = {number: signal.signal(number, self._heard) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
@@ -69,10 +69,10 @@ class Interrupt:
         finally:
             self._waiting = False
 
-    def _heard(self, number: int, frame: FrameType | None) -> None:
-        if self._asked:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._requested:
             raise KeyboardInterrupt
-        self._asked = True
+        self._requested = True
         if self._waiting:
             raise Stop
-        print("\nstopping after the rows in hand; once more to stop at once", file=sys.stderr)
+        print("\nstopping after the current rows; once more to stop at once", file=sys.stderr)

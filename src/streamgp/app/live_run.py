@@ -85,7 +85,7 @@ class LiveRun:
         return Outcome(metrics, stopped, interrupted)
 
     def _stream(self) -> None:
-        """Learn all rows that are to come; whatever ends this early, no row is half learnt."""
+        """Learn all remaining rows; whatever ends this early, no row is half learnt."""
         self._check_targets()
         saved = -math.inf  # the first rows at once, so that a run can go on from its first moment on
         total = self.settings.max_rows or self.reader.total_rows or self.reader.bytes_total
@@ -159,7 +159,7 @@ class LiveRun:
                     )
 
     def _progress(self) -> float:
-        """Return how far the stream has come, in the units of the bar's total."""
+        """Return how far the stream has been read, in the units of the bar's total."""
         if self.settings.max_rows or self.reader.total_rows is not None:
             return self.next_row
         return self.reader.bytes_read or self.metrics.rows

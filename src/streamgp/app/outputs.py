@@ -25,7 +25,7 @@ WEIGHTS_KEPT = 10_000  # scored rows whose weights are all kept; of later ones `
 
 
 class RunError(Exception):
-    """A run that cannot start or go on; the message says why, and what to do."""
+    """A run that cannot start or go on; the message has the reason, and what to do."""
 
 
 def write_aside(path: Path, data: bytes) -> None:
@@ -88,7 +88,7 @@ class RunDirectory:
     """Collects scored rows and writes them as numbered parts, which `finish` joins.
 
     ``predictions.parquet`` gets every row. ``weights.parquet`` gets, in single precision, the weights that mixed the
-    predictions of the scored rows that `keep_weights` names; its column ``row`` says which they are.
+    predictions of the scored rows that `keep_weights` names; its column ``row`` identifies them.
 
     Parts are named by the first stream position that they hold, so that a resumed run can drop those that
     were written after its checkpoint. A write that fails raises `RunError` and leaves what was there.
@@ -224,7 +224,7 @@ class RunDirectory:
             for table in TABLES:
                 self._join(table)
             write_json(self.directory / "metrics.json", metrics)
-            # Renamed first: a folder with some of its parts would not be told from one with all of them.
+            # Renamed first: a folder with some of its parts could not be distinguished from one with all of them.
             gone = self.directory / ".parts.old"
             shutil.rmtree(gone, ignore_errors=True)
             os.replace(self._parts, gone)
@@ -259,5 +259,5 @@ class RunDirectory:
             then = "go on with --resume" if self.has_checkpoint else "start again"
             raise RunError(
                 f"{self.directory}: could not write the results ({reason}); what was written before "
-                f"stands: mend this and {then}"
+                f"stands: fix this and {then}"
             ) from error

@@ -56,7 +56,7 @@ def write_report(directory: Path) -> Path:
         version=streamgp.__version__,
         palette=PALETTE,
         headline=wording.headline(metrics),
-        rivals=wording.rivals(metrics),
+        baselines=wording.baselines(metrics),
         last_value=wording.last_value(metrics),
         weights_kept=WEIGHTS_KEPT,
         **page_of.along_the_stream(figures, predictions, metrics, span),

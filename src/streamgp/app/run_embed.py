@@ -11,9 +11,10 @@ import numpy as np
 import polars as pl
 from sklearn.decomposition import PCA
 
-from streamgp.app.interrupt import Interrupt, Stop
+from streamgp.app.interrupt import Interrupt
 from streamgp.app.outputs import RunError, write_aside, write_json
 from streamgp.app.pages.embedding import write_page
+from streamgp.app.runner import Clock, Outcome, learn_all, read_next
 from streamgp.app.wording import plural
 from streamgp.data import DataError, cells
 from streamgp.data.readers import Missing
@@ -31,8 +32,8 @@ SCORED = 5_000  # rows, the last ones, on which the labels of neighbours are com
 
 
 @dataclass(frozen=True)
-class EmbedOptions:
-    """The options of the command line; without a `warmup` it is chosen by the length of the file."""
+class EmbedSettings:
+    """The settings of an embedding; without a `warmup` it is chosen by the length of the file."""
 
     data: str
     out: Path
@@ -46,17 +47,7 @@ class EmbedOptions:
     command: str = ""
 
 
-@dataclass(frozen=True)
-class EmbedResult:
-    """The end of a run: `stopped` says why it ended early, if it did, `report` where the report is, or why not."""
-
-    metrics: dict[str, Any]
-    stopped: str | None
-    interrupted: bool
-    report: str = ""
-
-
-def embed(options: EmbedOptions) -> EmbedResult:
+def run_embed(settings: EmbedSettings) -> Outcome:
     """Embed a file and write everything.
 
     Raises
@@ -65,23 +56,23 @@ def embed(options: EmbedOptions) -> EmbedResult:
         If it cannot start, or its results cannot be written. Once the first thousand rows are read, an error in the
         data, or Ctrl-C, ends it with what there is.
     """
-    out = options.out
+    out = settings.out
     if out.exists() and not out.is_dir():
         raise RunError(f"--out: expected a directory, got the file {out}; name another one")
-    if any((out / name).exists() for name in FILES) and not options.overwrite:
+    if any((out / name).exists() for name in FILES) and not settings.overwrite:
         raise RunError(f"{out} already holds an embedding: add --overwrite, or name another --out")
-    if options.label is not None and options.label in (options.features or ()):
-        raise RunError(f"--label: expected a column that is not among --features, got {options.label!r}")
+    if settings.label is not None and settings.label in (settings.features or ()):
+        raise RunError(f"--label: expected a column that is not among --features, got {settings.label!r}")
     with Table(
-        options.data,
-        features=options.features,
-        label=options.label,
-        missing=options.missing,
-        max_rows=options.max_rows,
+        settings.data,
+        features=settings.features,
+        label=settings.label,
+        missing=settings.missing,
+        max_rows=settings.max_rows,
     ) as table:
-        run = EmbedRun(options, table)
-        result = run.run()
-    return replace(result, report=_write(options, run, result.metrics))
+        run = EmbedRun(settings, table)
+        outcome = run.run()
+    return replace(outcome, report=_write(settings, run, outcome.metrics))
 
 
 class EmbedRun:
@@ -91,37 +82,24 @@ class EmbedRun:
     end, and their standard deviations, in single precision: 112 bytes for two coordinates.
     """
 
-    def __init__(self, options: EmbedOptions, table: Table) -> None:
-        self.options, self.table = options, table
+    def __init__(self, settings: EmbedSettings, table: Table) -> None:
+        self.settings, self.table = settings, table
         self.learner: LatentLearner
-        self.seconds = {"read": 0.0, "warmup": 0.0, "stream": 0.0}
+        self.clock = Clock()
+        self.interrupt = Interrupt()
         self.rows: list[np.ndarray] = []
         self.missing: list[np.ndarray] = []  # how many cells of each row
         self.labels: list[str] = []
         self.embedded: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # coordinates, their std, log densities
 
-    def run(self) -> EmbedResult:
+    def run(self) -> Outcome:
         """Embed the rows, to the end of the file, an error or an interruption."""
-        began, stopped, interrupted = perf_counter(), None, False
-        interrupt = Interrupt()
-        with interrupt.watch(), progress_bar("warm-up", self.table.total) as bar:
-            try:
-                for batch in self._read_batches(interrupt):
-                    self._learn(batch, bar, interrupt)
-            except Stop:
-                if not self.rows:
-                    raise KeyboardInterrupt from None
-                interrupted = True
-            except DataError as error:
-                if not self.rows:
-                    raise
-                stopped = str(error).rstrip(".")
-            if not self.rows:
-                raise DataError(f"{self.table.name}: no usable row: every one was skipped as bad")
+        with self.interrupt.watch(), progress_bar("warm-up", self.table.total) as bar:
+            stopped, interrupted = learn_all(lambda: self._stream(bar), lambda: len(self.rows), self.table.name)
             if not self.learner.is_warmed_up:
-                start = perf_counter()
+                began = perf_counter()
                 self._keep(self.learner.finish_warmup())
-                self.seconds["warmup"] += perf_counter() - start
+                self.clock.warmup += perf_counter() - began
             self.learner.flush()
         rows = len(self.coordinates)  # after an interruption, less than were read
         self.rows = [np.concatenate(self.rows)[:rows]]
@@ -129,12 +107,11 @@ class EmbedRun:
         del self.labels[rows:]
         if interrupted:
             stopped = f"interrupted after {plural(rows, 'row')}"
-        self.seconds["total"] = perf_counter() - began
-        return EmbedResult(self._metrics(stopped), stopped, interrupted)
+        return Outcome(self._metrics(stopped), stopped, interrupted)
 
     @property
     def coordinates(self) -> np.ndarray:
-        """Return those of all rows, as they came, under the expert that leads now (n, d)."""
+        """Return those of all rows, as they were learnt, under the expert that leads now (n, d)."""
         return np.concatenate([coordinates[:, self.learner.leading] for coordinates, _, _ in self.embedded])
 
     @property
@@ -147,23 +124,28 @@ class EmbedRun:
         """Return that of every row before it was learnt, in the units of the data; NaN in the warm-up."""
         return np.concatenate([one for _, _, one in self.embedded])
 
-    def _read_batches(self, interrupt: Interrupt) -> Iterator[TableBatch]:
+    def _stream(self, bar: Bar) -> None:
+        """Learn all rows of the file."""
+        for batch in self._read_batches():
+            self._learn(batch, bar)
+
+    def _read_batches(self) -> Iterator[TableBatch]:
         """Yield the batches of the file; the learner is made with the first of them."""
-        batches = self._read(interrupt)
+        batches = self._read()
         first: list[TableBatch] = []
         error: DataError | None = None
-        # The warm-up of a short file is shorter: its first rows tell how long the file is.
-        wanted = 1 if self.options.warmup is not None or self.options.data == "-" else SHORT_FILE
+        # The warm-up of a short file is shorter: its first rows show how long the file is.
+        wanted = 1 if self.settings.warmup is not None or self.settings.data == "-" else SHORT_FILE
         try:
             while sum(len(batch.rows) for batch in first) < wanted and (batch := next(batches, None)) is not None:
                 first.append(batch)
         except DataError as found:
             error = found
         count = sum(len(batch.rows) for batch in first)
-        warmup = self.options.warmup or warmup_of(SHORT_FILE if self.options.data == "-" else count)
+        warmup = self.settings.warmup or warmup_of(SHORT_FILE if self.settings.data == "-" else count)
         try:
-            neighbours = max(self.options.spec.max_neighbours, 2 * warmup)
-            spec = replace(self.options.spec, warmup=warmup, max_neighbours=neighbours)
+            neighbours = max(self.settings.spec.max_neighbours, 2 * warmup)
+            spec = replace(self.settings.spec, warmup=warmup, max_neighbours=neighbours)
             self.learner = LatentLearner(spec, len(self.table.columns))
         except (ModuleNotFoundError, ValueError) as missing:
             raise RunError(str(missing)) from missing
@@ -172,18 +154,12 @@ class EmbedRun:
             raise error
         yield from batches
 
-    def _read(self, interrupt: Interrupt) -> Iterator[TableBatch]:
+    def _read(self) -> Iterator[TableBatch]:
         batches = iter(self.table)
-        while True:
-            began = perf_counter()
-            with interrupt.waiting():
-                batch = next(batches, None)
-            self.seconds["read"] += perf_counter() - began
-            if batch is None:
-                return
+        while (batch := read_next(batches, self.interrupt, self.clock)) is not None:
             yield batch
 
-    def _learn(self, batch: TableBatch, bar: Bar, interrupt: Interrupt) -> None:
+    def _learn(self, batch: TableBatch, bar: Bar) -> None:
         self.rows.append(batch.rows)
         self.missing.append(np.isnan(batch.X).sum(axis=1))
         self.labels += batch.labels or []
@@ -191,9 +167,12 @@ class EmbedRun:
         for embedded in self.learner.learn(batch.X):
             self._keep(embedded)
             now = perf_counter()
-            self.seconds["stream" if warm else "warmup"] += now - began
+            if warm:
+                self.clock.stream += now - began
+            else:
+                self.clock.warmup += now - began
             began, warm = now, True
-            interrupt.check()
+            self.interrupt.check()
             bar.at(self.table.done, "rows")
 
     def _keep(self, rows: EmbeddedRows) -> None:
@@ -204,31 +183,32 @@ class EmbedRun:
         self.embedded.append((coordinates.astype(np.float32), np.sqrt(var).astype(np.float32), rows.log_density))
 
     def _metrics(self, stopped: str | None) -> dict[str, Any]:
-        options, learner, table = self.options, self.learner, self.table
+        settings, learner, table = self.settings, self.learner, self.table
+        seconds = self.clock.result()
         rows = len(self.coordinates)
         streamed = rows - learner.spec.warmup
         later = self.log_density[np.isfinite(self.log_density)]
         return {
-            "data": "standard input" if options.data == "-" else Path(options.data).name,
+            "data": "standard input" if settings.data == "-" else Path(settings.data).name,
             "rows": rows,
             "warmup": min(learner.spec.warmup, rows),
             "features": table.columns,
-            "label": options.label,
+            "label": settings.label,
             "label_is_a_number": self._label_is_a_number,
             "components": learner.spec.n_components,
-            "standardise": options.spec.standardise,
+            "standardise": settings.spec.standardise,
             "missing_cells": int(np.sum(self.missing)),
             "leading": learner.leading,
             "experts": learner.experts,
             "log_density": float(later.mean()) if len(later) else None,
             "neighbour_error": self._neighbour_error(),
-            "seconds": self.seconds,
-            "rows_per_second": streamed / self.seconds["stream"] if streamed > 0 and self.seconds["stream"] else None,
+            "seconds": seconds,
+            "rows_per_second": streamed / seconds["stream"] if streamed > 0 and seconds["stream"] else None,
             "skipped_rows": table.skipped_rows,
             "interrupted": stopped is not None,
             "stopped": stopped,
             "warnings": self._warnings(),
-            "command": options.command,
+            "command": settings.command,
         }
 
     @property
@@ -241,16 +221,16 @@ class EmbedRun:
         warnings = [f"column '{name}' was left out: {why}" for name, why in self.table.dropped.items()]
         share = np.square(self.learner.std) / np.square(self.learner.std).sum()
         largest = int(np.argmax(share))
-        if not self.options.spec.standardise and len(share) > 1 and share[largest] > DOMINANT:
+        if not self.settings.spec.standardise and len(share) > 1 and share[largest] > DOMINANT:
             warnings.append(
                 f"column '{self.table.columns[largest]}' has {share[largest]:.0%} of the variance of all columns in "
-                f"the warm-up, so the map is of it above all; --standardise gives every column the same say"
+                f"the warm-up, so it dominates the map; --standardise gives every column the same weight"
             )
         return warnings
 
     def _neighbour_error(self) -> dict[str, float | int] | None:
         """Score the last rows that have a label: in the embedding, in two principal components, in all columns."""
-        if self.options.label is None or self._label_is_a_number:
+        if self.settings.label is None or self._label_is_a_number:
             return None
         remembered = len(self.learner.neighbours)
         labels = np.asarray(self.labels)[-min(SCORED, remembered) :]
@@ -267,16 +247,16 @@ class EmbedRun:
         }
 
 
-def _write(options: EmbedOptions, run: EmbedRun, metrics: dict[str, Any]) -> str:
+def _write(settings: EmbedSettings, run: EmbedRun, metrics: dict[str, Any]) -> str:
     """Write all files; return a sentence on the report."""
-    out = options.out
+    out = settings.out
     out.mkdir(parents=True, exist_ok=True)
     (out / "report.html").unlink(missing_ok=True)
     columns: dict[str, Any] = {"row": np.concatenate(run.rows)}
     for name, values in (("z", run.coordinates), ("std", run.std)):
         columns |= {f"{name}{i + 1}": values[:, i] for i in range(values.shape[1])}
     columns["log_density"] = run.log_density
-    if options.label is not None:
+    if settings.label is not None:
         columns["label"] = run.labels
     frame = pl.DataFrame(columns).fill_nan(None)
     buffer = BytesIO()

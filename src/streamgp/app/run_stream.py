@@ -27,7 +27,7 @@ def run_stream(settings: RunSettings) -> Outcome:
     ------
     RunError, DataError, CheckpointError, OSError
         If the run cannot start, or its results cannot be written. Once rows have been predicted, an error in the
-        data ends the run with its results kept, and the returned `Outcome` says why.
+        data ends the run with its results kept, and the returned `Outcome` has the reason.
     """
     if not settings.targets:
         raise RunError("--target: expected the name of a column, got none")

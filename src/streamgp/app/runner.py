@@ -20,7 +20,7 @@ class Outcome:
     metrics
         The content of ``metrics.json``.
     stopped
-        A sentence that says why it ended early, if it did.
+        A sentence on why it ended early, if it did.
     interrupted
         Whether the user stopped it.
     report
@@ -70,7 +70,7 @@ def learn_all(learn: Callable[[], None], rows: Callable[[], int], name: str) -> 
     Parameters
     ----------
     learn
-        Learns all rows that are to come.
+        Learns all remaining rows.
     rows
         Returns how many have been learnt.
     name

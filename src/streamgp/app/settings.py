@@ -1,4 +1,4 @@
-"""What the command line says about a run."""
+"""The settings of a run, as given on the command line."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -12,7 +12,7 @@ from streamgp.models.spec import Spec
 
 @dataclass
 class RunSettings:
-    """What the command line said.
+    """The settings of a run, as given on the command line.
 
     `spec_for` gives the model for a task where `task` is ``auto`` and the data turn out to be not of regression.
     """

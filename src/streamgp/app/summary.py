@@ -6,7 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from streamgp.app.wording import headline, last_value, number, plural, rivals, share
+from streamgp.app.wording import baselines, headline, last_value, number, plural, share
 
 _NOTES = {
     "regression": "* mean log predictive density of the standardised target, higher is better",
@@ -28,7 +28,7 @@ _SHARES = ("error_rate", "balanced_error", "ece")
 
 
 def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
-    """Print what a run found: a sentence, the scores beside the naive rivals', and the notes."""
+    """Print what a run found: a sentence, the scores beside the naive baselines', and the notes."""
     console = Console(stderr=to_stderr, highlight=False, soft_wrap=True)
     console.print(headline(metrics), markup=False)
     if metrics["scored_rows"]:
@@ -40,13 +40,13 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
             console.print(f"{speed:,.0f} rows a second, after a warm-up of {warmup:.1f} s")
         if bands := metrics.get("conformal"):
             console.print(
-                f"conformal bands of {share(bands['level'])} held {share(bands['coverage'])} at a mean width of "
-                f"{number(bands['width'])}; the model's own {share(bands['own']['coverage'])} at "
+                f"conformal bands of {share(bands['level'])} contained {share(bands['coverage'])} of the targets "
+                f"at a mean width of {number(bands['width'])}; the model's own {share(bands['own']['coverage'])} at "
                 f"{number(bands['own']['width'])}"
             )
-        for rival in rivals(metrics):
-            if not rival["won"]:
-                console.print(rival["text"], markup=False)
+        for baseline in baselines(metrics):
+            if not baseline["beaten"]:
+                console.print(baseline["text"], markup=False)
     for warning in metrics["warnings"]:
         console.print(f"note: {warning}", markup=False)
 
@@ -86,20 +86,20 @@ def _number_table(metrics: dict[str, Any], task: str) -> Table:
     extra = ("deviance", "log prob.*") if counts else ("log density*",)
     for name in ("", "nMSE", "RMSE", "MAE", *extra, "CRPS", "in 95%" if counts else "in 95% band"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
-    held = share(metrics["coverage"]["95"])
-    told = (metrics["deviance"], metrics["pll"]) if counts else (metrics["pll_standardised"],)
-    table.add_row(metrics["model"], *_errors(metrics), *map(number, told), number(metrics["crps"]), held)
+    covered = share(metrics["coverage"]["95"])
+    densities = (metrics["deviance"], metrics["pll"]) if counts else (metrics["pll_standardised"],)
+    table.add_row(metrics["model"], *_errors(metrics), *map(number, densities), number(metrics["crps"]), covered)
     for name, label in (("persistence", last_value(metrics)), ("running_mean", "the mean so far")):
         scores = metrics["naive"][name]
         table.add_row(label, *_errors(scores), *([number(scores["deviance"])] if counts else []), "", "", "")
     for name, scores in list(metrics["by_target"].items())[1:]:
-        held = share(scores["coverage"]["95"])
-        table.add_row(f"target {name}", *_errors(scores), "", number(scores["crps"]), held)
+        covered = share(scores["coverage"]["95"])
+        table.add_row(f"target {name}", *_errors(scores), "", number(scores["crps"]), covered)
     return table
 
 
 def _label_table(metrics: dict[str, Any], task: str) -> Table:
-    """Return the scores of labels or grades; a rival has those that make sense of it."""
+    """Return the scores of labels or grades; a baseline has only some of them."""
     table = Table(box=box.SIMPLE, title=metrics["data"], title_justify="left", collapse_padding=True)
     columns = _LABEL_SCORES[task]
     for name in ("", *columns.values()):

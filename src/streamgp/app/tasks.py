@@ -67,19 +67,19 @@ def columns(part: ScoredRows, targets: Sequence[str], labels: ClassNames | None 
         return _of_numbers(part, scores, targets)
     assert isinstance(scores, ClassificationScores | OrdinalScores)
     names = np.array(labels.names, dtype=object)
-    told: dict[str, np.ndarray] = {
+    found: dict[str, np.ndarray] = {
         "y": np.array([*labels.names, None], dtype=object)[scores.y],
         "predicted": names[scores.predicted],
     }
     if isinstance(scores, OrdinalScores):
         mean = scores.probabilities @ labels.values
-        told |= {"mean": mean, "std": np.sqrt(scores.probabilities @ labels.values**2 - mean**2)}
-    told |= {f"p_{name}": p for name, p in zip(labels.names, scores.probabilities.T, strict=False)}
-    told |= {"rps": scores.rps} if isinstance(scores, OrdinalScores) else {"brier": scores.brier}
-    told["log_density"] = scores.log_density
+        found |= {"mean": mean, "std": np.sqrt(scores.probabilities @ labels.values**2 - mean**2)}
+    found |= {f"p_{name}": p for name, p in zip(labels.names, scores.probabilities.T, strict=False)}
+    found |= {"rps": scores.rps} if isinstance(scores, OrdinalScores) else {"brier": scores.brier}
+    found["log_density"] = scores.log_density
     frequencies = part.running_mean
     own = np.take_along_axis(frequencies, np.clip(scores.y, 0, frequencies.shape[1] - 1)[:, None], axis=1)[:, 0]
-    return told | {
+    return found | {
         "last_label": np.array([None, *labels.names], dtype=object)[part.persistence + 1],
         "frequent_label": names[frequencies.argmax(axis=1)],
         # Of a label that was new, the probability that the model's own score has, too.
@@ -92,28 +92,28 @@ def columns(part: ScoredRows, targets: Sequence[str], labels: ClassNames | None 
 def _of_numbers(
     part: ScoredRows, scores: RegressionScores | CountScores, targets: Sequence[str]
 ) -> dict[str, np.ndarray]:
-    told: dict[str, np.ndarray] = {}
+    found: dict[str, np.ndarray] = {}
     below = ("pit_below",) if isinstance(scores, CountScores) else ()
     for e, target in enumerate(targets):
         suffix = "" if e == 0 else f"_{target}"
-        told |= {name + suffix: getattr(scores, name)[:, e] for name in (*NUMBERS, *below)}
-        told["persistence_mean" + suffix] = part.persistence[:, e]
-        told["running_mean" + suffix] = part.running_mean[:, e]
+        found |= {name + suffix: getattr(scores, name)[:, e] for name in (*NUMBERS, *below)}
+        found["persistence_mean" + suffix] = part.persistence[:, e]
+        found["running_mean" + suffix] = part.running_mean[:, e]
         if part.band is not None:
             ends = zip(("conformal_low", "conformal_high"), part.band, strict=True)
-            told |= {name + suffix: end[:, e] for name, end in ends}
-    return told | {"log_density": scores.log_density}
+            found |= {name + suffix: end[:, e] for name, end in ends}
+    return found | {"log_density": scores.log_density}
 
 
 def notes(schema: Schema, metrics: Metrics) -> list[str]:
     """Return what the user should know of the task."""
-    said = [schema.note] if schema.note else []
+    found = [schema.note] if schema.note else []
     if isinstance(metrics, ClassificationMetrics) and schema.labels is not None:
         new = metrics.classes[schema.labels.first :]
         if new:
             names = ", ".join(f"'{name}'" for name in new)
-            said.append(
+            found.append(
                 f"target column '{schema.targets[0]}': labels that the first rows had not, learnt from their first "
                 f"row on: {names}"
             )
-    return said
+    return found

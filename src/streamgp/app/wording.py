@@ -9,19 +9,18 @@ def headline(metrics: dict[str, Any]) -> str:
     """Return the result in one or two sentences that need no statistics."""
     if not metrics["scored_rows"]:
         rows = plural(metrics["rows"], "row")
-        return f"Nothing to score yet: {rows} came, and the warm-up takes {metrics['warmup']:,}."
+        return f"Nothing to score yet: {rows} read, and the warm-up takes {metrics['warmup']:,}."
     ahead = metrics.get("horizon")
     how = f"forecast {plural(ahead, 'row')} ahead" if ahead else "predicted before its target was seen"
     rows = f"On {plural(metrics['scored_rows'], 'row')}, each {how}, the model "
     if metrics.get("task") == "classification":
         classes = len(metrics["classes"])
         if classes == 1:
-            return f"{rows}had nothing to tell apart: all labels were the same."
-        return f"{rows}named the right one of {classes} classes {share(1 - metrics['error_rate'])} of the time."
+            return f"{rows}had nothing to predict: all labels were the same."
+        return f"{rows}predicted the right one of {classes} classes {share(1 - metrics['error_rate'])} of the time."
     if metrics.get("task") == "ordinal":
-        right = (
-            f"named the right one of {len(metrics['grades'])} grades {share(1 - metrics['error_rate'])} of the time"
-        )
+        grades, correct = len(metrics["grades"]), share(1 - metrics["error_rate"])
+        right = f"predicted the right one of {grades} grades {correct} of the time"
         return f"{rows}{right}; it was off by {number(metrics['mae'], 3)} grades on average."
     if metrics["nmse"] is None:
         first = f"was off by {number(metrics['rmse'])} (RMSE) on a target that never changed"
@@ -29,16 +28,16 @@ def headline(metrics: dict[str, Any]) -> str:
         first = "explained none of the variance (always guessing the average does no worse)"
     else:
         first = f"explained {_explained(metrics['nmse'])} of the variance"
-    held = metrics["coverage"]["95"]
-    bands = "" if held is None else f"; its 95% bands held {share(held)} of the targets"
+    covered = metrics["coverage"]["95"]
+    bands = "" if covered is None else f"; its 95% bands contained {share(covered)} of the targets"
     others = list(metrics.get("by_target") or {})[1:]
-    told = [f"{_explained_of(metrics['by_target'][name])} of {name}'s" for name in others]
-    told = f". It explained {', '.join(told)}" if told else ""
-    return rows + first + bands + told + _without_flagged(metrics) + "."
+    further = [f"{_explained_of(metrics['by_target'][name])} of {name}'s" for name in others]
+    also = f". It explained {', '.join(further)}" if further else ""
+    return rows + first + bands + also + _without_flagged(metrics) + "."
 
 
 def _without_flagged(metrics: dict[str, Any]) -> str:
-    """Return what the first score is without the rows that were set aside; nothing where that says the same."""
+    """Return what the first score is without the rows that were set aside; empty where it hardly differs."""
     others = _unflagged(metrics)
     if others is None:
         return ""
@@ -54,31 +53,31 @@ def _unflagged(metrics: dict[str, Any]) -> dict[str, Any] | None:
     return others
 
 
-def rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a verdict on each naive rival that could be scored; none on a target that never changed."""
+def baselines(metrics: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the comparison with each naive baseline that could be scored; none on a target that never changed."""
     if metrics.get("task") in ("classification", "ordinal"):
-        return _label_rivals(metrics)
+        return _label_baselines(metrics)
     if metrics["nmse"] is None:
         return []
-    told = {
+    described = {
         "persistence": (
-            "The simplest rival",
+            "The simplest baseline",
             f"repeating {last_value(metrics)}",
-            "look for features, or further lags, that tell more."
+            "look for features, or further lags, that carry more information."
             if metrics.get("lags") or metrics.get("task") == "count"
             else "make it one of the inputs, with --lags 1.",
         ),
         "running_mean": (
-            "A naive rival",
-            "guessing the mean of all targets known by then",
-            "the features tell the model little about the target.",
+            "A naive baseline",
+            "predicting the mean of all targets known by then",
+            "the features carry little information about the target.",
         ),
     }
     scores = _unflagged(metrics)
     among = "" if scores is None else ", without the flagged rows"
     scores = scores or metrics
-    ours, verdicts = scores["rmse"], []
-    for key, (who, what, advice) in told.items():
+    ours, compared = scores["rmse"], []
+    for key, (who, what, advice) in described.items():
         theirs = scores["naive"].get(key, {}).get("rmse")
         if theirs is None:
             continue
@@ -89,70 +88,70 @@ def rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:
             text = f"{who}, {what}, did about as well {numbers}: {advice}"
         else:
             text = f"{number(theirs / ours, 2)} times smaller errors than {what} {numbers}."
-        verdicts.append({"text": text, "won": theirs >= 1.02 * ours > 0})
-    return verdicts
+        compared.append({"text": text, "beaten": theirs >= 1.02 * ours > 0})
+    return compared
 
 
-def _label_rivals(metrics: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return verdicts on the last label again and on the frequencies: who is right more often, whose odds are better.
+def _label_baselines(metrics: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the comparisons with the last label and with the frequencies, by errors and by probabilities.
 
-    Of grades the first is judged by how far off it is, and the second by the whole distribution.
+    Of grades the first is scored by its distance, and the second by the whole distribution.
     """
     grades = metrics["task"] == "ordinal"
     noun = "grade" if grades else "label"
     naive = metrics["naive"]
-    contests = [
+    comparisons = [
         ("mae" if grades else "error_rate", f"last_{noun}", f"repeating the last {noun}"),
-        ("rps" if grades else "log_loss", "frequencies", f"telling how frequent each {noun} was so far"),
+        ("rps" if grades else "log_loss", "frequencies", f"predicting the frequencies of the {noun}s so far"),
     ]
     if not grades:
-        contests.insert(1, ("error_rate", "frequencies", "always naming the most frequent label so far"))
+        comparisons.insert(1, ("error_rate", "frequencies", "always predicting the most frequent label so far"))
     names = {"mae": "off by", "error_rate": "wrong", "rps": "ranked probability score", "log_loss": "log loss"}
-    verdicts = []
-    for score, rival, what in contests:
-        ours, theirs = metrics[score], naive.get(rival, {}).get(score)
+    compared = []
+    for score, baseline, what in comparisons:
+        ours, theirs = metrics[score], naive.get(baseline, {}).get(score)
         if ours is None or theirs is None:
             continue
         show = share if score == "error_rate" else number
         numbers = f"({names[score]} {show(theirs)}, the model {show(ours)})"
-        won = theirs >= 1.02 * ours and theirs > 0
+        beaten = theirs >= 1.02 * ours and theirs > 0
         if theirs < ours:
-            text = f"A naive rival, {what}, did better {numbers}: the features tell the model too little."
-        elif won:
+            text = f"A naive baseline, {what}, did better {numbers}: the features carry too little information."
+        elif beaten:
             text = f"Better than {what} {numbers}."
         else:
-            text = f"A naive rival, {what}, did about as well {numbers}: the features tell the model little."
-        verdicts.append({"text": text, "won": won})
-    return verdicts
+            text = f"A naive baseline, {what}, did about as well {numbers}: the features carry little information."
+        compared.append({"text": text, "beaten": beaten})
+    return compared
 
 
-_TOLERANCE = {"50": 0.05, "90": 0.03, "95": 0.02}  # of the share of targets that a band holds
+_TOLERANCE = {"50": 0.05, "90": 0.03, "95": 0.02}  # of the share of targets inside a band
 _CHANCE = 2.4  # standard deviations that one of three shares exceeds by chance in one run of twenty
-FEW = 100  # rows that tell nothing yet
+MIN_ROWS = 100  # fewer scored rows are too few to assess calibration
 
 
-def off_bands(coverage: dict[str, float | None], rows: int) -> list[dict[str, Any]]:
-    """Return the bands that hold clearly more or fewer targets than they promise; none, where all can be trusted.
+def miscalibrated_bands(coverage: dict[str, float | None], rows: int) -> list[dict[str, Any]]:
+    """Return the bands whose coverage clearly differs from its nominal value; none, where all are calibrated.
 
     Chance alone moves the shares of few rows; of many, a few points are too little to matter.
     """
     found = []
     for level, tolerance in _TOLERANCE.items():
-        promised, held = int(level) / 100, coverage[level]
-        if held is None:
+        nominal, observed = int(level) / 100, coverage[level]
+        if observed is None:
             continue
-        slack = max(tolerance, _CHANCE * math.sqrt(promised * (1.0 - promised) / rows))
-        if abs(held - promised) > slack:
-            found.append({"level": level, "held": held, "narrow": held < promised})
+        slack = max(tolerance, _CHANCE * math.sqrt(nominal * (1.0 - nominal) / rows))
+        if abs(observed - nominal) > slack:
+            found.append({"level": level, "coverage": observed, "narrow": observed < nominal})
     return found
 
 
-def told_bands(off: list[dict[str, Any]]) -> str:
-    """Return which bands are off, and which way."""
+def describe_bands(bands: list[dict[str, Any]]) -> str:
+    """Return a phrase on miscalibrated bands: their coverage, and whether they are too narrow or too wide."""
     each = [
-        f"the {band['level']}% band held {'only ' if band['narrow'] else ''}{share(band['held'])} of the targets and "
-        f"is too {'narrow' if band['narrow'] else 'wide'}"
-        for band in off
+        f"the {band['level']}% band contained {'only ' if band['narrow'] else ''}{share(band['coverage'])} of the "
+        f"targets and is too {'narrow' if band['narrow'] else 'wide'}"
+        for band in bands
     ]
     return ", ".join(each[:-1]) + " and " + each[-1] if len(each) > 1 else "".join(each)
 
@@ -190,7 +189,7 @@ def number(value: float | int | None, digits: int = 4) -> str:
     elif size >= 10**digits:
         text = f"{value:,.0f}"
     else:
-        # Trailing zeros stay: they tell how precisely the number is known, and columns line up.
+        # Trailing zeros stay: they show how precisely the number is known, and columns line up.
         decimals = digits - 1 - math.floor(math.log10(size))
         text = f"{value:,.{max(decimals, 0)}f}"
     return text.replace("-", "\N{MINUS SIGN}")

@@ -60,7 +60,7 @@ def test_scores_are_those_of_the_metrics(three: tuple[Path, dict[str, Any], str]
     ]
     assert shown["Calibration error"][0] == wording.share(metrics["ece"])
     table = cells(html, "confusion")
-    assert table[0] == ["Label that came", *THREE, "right"]
+    assert table[0] == ["Observed label", *THREE, "right"]
     assert [[int(cell.replace(",", "")) for cell in row[1:-1]] for row in table[1:]] == metrics["confusion"]
 
 
@@ -77,11 +77,11 @@ def test_the_reliability_diagram_counts_right(three: tuple[Path, dict[str, Any],
             continue
         interval = binomtest(int(right[inside].sum()), int(inside.sum())).proportion_ci(method="wilson")
         numbers = (top[inside].mean(), right[inside].mean(), interval.low, interval.high)
-        told, came, low, high = map(wording.share, numbers)
-        assert rows[found] == [f"{inside.sum():,}", told, came, f"{low} to {high}"]
+        predicted, observed, low, high = map(wording.share, numbers)
+        assert rows[found] == [f"{inside.sum():,}", predicted, observed, f"{low} to {high}"]
         found += 1
     assert found == len(rows)
-    assert "Yes: what the model told with a probability came about that often." in html
+    assert "Yes: the predicted probabilities agree with the observed frequencies." in html
 
 
 def test_two_classes_are_about_the_second(tmp_path: Path) -> None:
@@ -137,12 +137,12 @@ def test_areas_are_means_of_probabilities_and_shares_of_labels(
     )
     classification.along_the_stream(figures, frame, metrics, figures.Rows(-0.5, 3999.5, 499.5))
     raw = predictions(out)
-    assert len(drawn["told"]) == 200
+    assert len(drawn["predicted"]) == 200
     for code, name in enumerate(THREE):
         by_bin = raw[f"p_{name}"].to_numpy().reshape(200, 20).mean(1)
-        np.testing.assert_allclose(drawn["told"][f"told {code}"].to_numpy(), by_bin, rtol=1e-9)
-        came = (raw["y"] == name).to_numpy().reshape(200, 20).mean(1)
-        np.testing.assert_allclose(drawn["came"][f"came {code}"].to_numpy(), came, rtol=1e-9)
+        np.testing.assert_allclose(drawn["predicted"][f"predicted {code}"].to_numpy(), by_bin, rtol=1e-9)
+        observed = (raw["y"] == name).to_numpy().reshape(200, 20).mean(1)
+        np.testing.assert_allclose(drawn["observed"][f"observed {code}"].to_numpy(), observed, rtol=1e-9)
 
 
 def test_many_classes_leave_others(tmp_path: Path) -> None:
@@ -185,16 +185,16 @@ def test_a_run_without_a_scored_row(tmp_path: Path) -> None:
     fake_labels(tmp_path, "classification", ["a", "b"], rows=100, warmup=200)
     html = page(tmp_path)
     assert "Nothing to score yet" in html
-    assert "nothing can be said about the probabilities yet" in html
+    assert "the calibration of the probabilities is not known yet" in html
 
 
-def test_rivals_that_win_are_said_to() -> None:
+def test_baselines_that_do_better_are_reported() -> None:
     metrics = {"task": "classification", "error_rate": 0.3, "log_loss": 0.5}
     metrics["naive"] = {"last_label": {"error_rate": 0.1}, "frequencies": {"error_rate": 0.3, "log_loss": 0.9}}
-    last, frequent, odds = wording.rivals(metrics)
-    assert not last["won"]
+    last, frequent, odds = wording.baselines(metrics)
+    assert not last["beaten"]
     assert "repeating the last label, did better (wrong 10.0%, the model 30.0%)" in last["text"]
-    assert not frequent["won"]
+    assert not frequent["beaten"]
     assert "did about as well" in frequent["text"]
-    assert odds["won"]
-    assert wording.rivals({**metrics, "error_rate": None, "log_loss": None}) == []
+    assert odds["beaten"]
+    assert wording.baselines({**metrics, "error_rate": None, "log_loss": None}) == []

@@ -92,7 +92,7 @@ def test_scores_are_those_of_the_predictions(run: Path, page: Page) -> None:
     assert page.text["headline"] == (
         "On 8,000 rows, each predicted before its target was seen, the model explained "
         f"{explained:.0f}% of the variance; "
-        f"its 95% bands held {100 * expected['coverage']['95']:.1f}% of the targets."
+        f"its 95% bands contained {100 * expected['coverage']['95']:.1f}% of the targets."
     )
 
 
@@ -245,9 +245,9 @@ def told(tmp_path: Path, **options: Any) -> Page:
     return Page(write_report(tmp_path))
 
 
-def test_says_so_when_a_naive_rival_wins(tmp_path: Path) -> None:
+def test_a_naive_baseline_that_does_better_is_reported(tmp_path: Path) -> None:
     page = told(tmp_path, rows=2000, smooth=True, sharpness=0.5)
-    assert "The simplest rival, repeating the last value, did better (RMSE" in page.html
+    assert "The simplest baseline, repeating the last value, did better (RMSE" in page.html
     assert "make it one of the inputs, with --lags 1" in page.html
     assert "too narrow" in page.text["bands"] and "Not quite" in page.text["bands"]
 
@@ -260,9 +260,9 @@ def test_praises_only_where_praise_is_due(page: Page) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"rows": 340}, "Nothing to score yet: 340 rows came, and the warm-up takes 1,000."),
+        ({"rows": 340}, "Nothing to score yet: 340 rows read, and the warm-up takes 1,000."),
         ({"rows": 1, "warmup": 0}, "On 1 row, each predicted"),
-        ({"rows": 1}, "Nothing to score yet: 1 row came, and the warm-up takes"),
+        ({"rows": 1}, "Nothing to score yet: 1 row read, and the warm-up takes"),
         ({"rows": 1001}, "On 1 row, each predicted"),
         ({"rows": 1300, "constant": True}, "on a target that never changed"),
         ({"rows": 60, "warmup": 10}, "Too few scored rows to tell"),
@@ -283,10 +283,10 @@ def test_unusual_runs(tmp_path: Path, options: dict[str, Any], sentence: str) ->
     assert not re.search(r"\b(nan|None|inf)\b", re.sub("<style.*?</style>", "", page.html, flags=re.DOTALL))
 
 
-def test_rivals_without_a_score_are_passed_over(tmp_path: Path) -> None:
+def test_baselines_without_a_score_are_passed_over(tmp_path: Path) -> None:
     nothing = dict.fromkeys(("nmse", "rmse", "mae"), math.nan)
     page = told(tmp_path, rows=400, warmup=50, naive={"persistence": nothing, "running_mean": nothing})
-    assert 'rival">' not in page.html
+    assert 'baseline">' not in page.html
 
 
 @pytest.mark.parametrize("name", ["predictions.parquet", "weights.parquet", "metrics.json"])

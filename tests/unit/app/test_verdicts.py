@@ -1,4 +1,4 @@
-"""The verdict on the error bars judges every level; a run of several targets tells of each."""
+"""The verdict on the error bars covers every level; a run of several targets has one for each."""
 
 import json
 import math
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
     ],
 )
 def test_every_level_is_judged(held: tuple[float, ...], rows: int, off: list[tuple[str, bool]]):
-    found = wording.off_bands(dict(zip(("50", "90", "95"), held, strict=True)), rows)
+    found = wording.miscalibrated_bands(dict(zip(("50", "90", "95"), held, strict=True)), rows)
     assert [(band["level"], band["narrow"]) for band in found] == off
 
 
@@ -44,8 +44,8 @@ def test_honest_bands_are_doubted_in_about_one_run_of_twenty_at_most():
 def test_the_report_names_the_level_that_is_off_and_which_way(tmp_path: Path):
     fake_run(tmp_path, rows=6000, sharpness=1.25)  # 50% bands hold 60% and 95% bands 98.6%
     verdict = Page(write_report(tmp_path)).text["bands"]
-    assert verdict.startswith("Not quite: the 50% band held")
-    assert "too wide" in verdict and "the 95% band held 9" in verdict
+    assert verdict.startswith("Not quite: the 50% band contained")
+    assert "too wide" in verdict and "the 95% band contained 9" in verdict
 
 
 def test_a_run_of_two_targets_tells_of_both(data: Path, tmp_path: Path):

@@ -16,7 +16,9 @@ from streamgp.app import wording
 )
 def test_explained_variance_is_never_rounded_up_to_all_of_it(nmse: float, text: str) -> None:
     metrics = {"scored_rows": 10, "rmse": 1.0, "nmse": nmse, "coverage": {"95": 0.951}}
-    assert f"explained {text} of the variance; its 95% bands held 95.1% of the targets." in wording.headline(metrics)
+    assert f"explained {text} of the variance; its 95% bands contained 95.1% of the targets." in wording.headline(
+        metrics
+    )
 
 
 def test_a_few_absurd_targets_do_not_hide_what_was_explained() -> None:
@@ -27,10 +29,10 @@ def test_a_few_absurd_targets_do_not_hide_what_was_explained() -> None:
     assert "explained none of the variance" in said
     naive = {"persistence": {"rmse": 0.3}, "running_mean": {"rmse": 0.05}}
     metrics |= {"naive": {"persistence": {"rmse": 2.0}, "running_mean": {"rmse": 0.9}}}
-    won, lost = wording.rivals({**metrics, "unflagged": {**others, "naive": naive}})
+    won, lost = wording.baselines({**metrics, "unflagged": {**others, "naive": naive}})
     assert won["text"].startswith("3.0 times smaller errors")
     assert "(RMSE 0.05000, the model's 0.1000, without the flagged rows)" in lost["text"]
-    assert (won["won"], lost["won"]) == (True, False)
+    assert (won["beaten"], lost["beaten"]) == (True, False)
     for same in (None, {**others, "nmse": 1.25}, {**others, "nmse": None}):
         assert "Without" not in wording.headline({**metrics, "unflagged": same})
 
@@ -38,8 +40,8 @@ def test_a_few_absurd_targets_do_not_hide_what_was_explained() -> None:
 def test_a_near_tie_is_no_victory() -> None:
     def verdict(theirs: float) -> str:
         naive = {"persistence": {"rmse": theirs}, "running_mean": {"rmse": None}}
-        (only,) = wording.rivals({"rmse": 1.0, "nmse": 0.5, "naive": naive})
-        return only["text"] if not only["won"] else "won"
+        (only,) = wording.baselines({"rmse": 1.0, "nmse": 0.5, "naive": naive})
+        return only["text"] if not only["beaten"] else "won"
 
     assert "did better" in verdict(0.999)
     assert "about as well" in verdict(1.01)
@@ -48,16 +50,16 @@ def test_a_near_tie_is_no_victory() -> None:
 
 def test_advice_against_persistence_knows_of_lags() -> None:
     metrics = {"rmse": 1.0, "nmse": 0.5, "naive": {"persistence": {"rmse": 0.5}}}
-    assert "--lags 1" in wording.rivals(metrics)[0]["text"]
-    assert "further lags" in wording.rivals({**metrics, "lags": [1]})[0]["text"]
+    assert "--lags 1" in wording.baselines(metrics)[0]["text"]
+    assert "further lags" in wording.baselines({**metrics, "lags": [1]})[0]["text"]
 
 
 def test_forecasts_are_called_so() -> None:
     metrics = {"scored_rows": 10, "rmse": 1.0, "nmse": 0.5, "coverage": {"95": 0.9}, "horizon": 24}
     metrics["naive"] = {"persistence": {"rmse": 0.5}}
     assert "each forecast 24 rows ahead" in wording.headline(metrics)
-    assert "repeating the value of 24 rows before" in wording.rivals(metrics)[0]["text"]
-    assert "repeating the last value" in wording.rivals({**metrics, "horizon": 1})[0]["text"]
+    assert "repeating the value of 24 rows before" in wording.baselines(metrics)[0]["text"]
+    assert "repeating the last value" in wording.baselines({**metrics, "horizon": 1})[0]["text"]
 
 
 @pytest.mark.parametrize(

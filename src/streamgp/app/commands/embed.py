@@ -65,8 +65,7 @@ def embed(
     with sentences():
         from streamgp.app.compilation import keep_compiled_programs
         from streamgp.app.outputs import RunError
-        from streamgp.app.run_embed import EmbedOptions
-        from streamgp.app.run_embed import embed as run_embed
+        from streamgp.app.run_embed import EmbedSettings, run_embed
         from streamgp.app.summary import print_embedding
         from streamgp.latent import LatentSpec
 
@@ -81,7 +80,7 @@ def embed(
             )
         except ValueError as error:
             raise RunError(str(error)) from error
-        options = EmbedOptions(
+        settings = EmbedSettings(
             data=data,
             out=out,
             spec=spec,
@@ -95,7 +94,7 @@ def embed(
         )
         check_json(json)
         keep_compiled_programs()
-        outcome = run_embed(options)
+        outcome = run_embed(settings)
         print_embedding(outcome.metrics, to_stderr=json == "-")
         write_metrics(json, outcome.metrics)
         typer.echo(outcome.report, err=json == "-")

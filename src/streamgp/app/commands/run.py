@@ -32,7 +32,7 @@ Examples:
 
 - `streamgp run power.csv --target load --model sfg-mkl --conformal 0.9` — a cheap model, with bands that hold 90%
 
-- `streamgp run power.csv --target load --lags 1,24 --horizon 24` — each load is forecast 24 rows before it comes
+- `streamgp run power.csv --target load --lags 1,24 --horizon 24` — each load is forecast 24 rows ahead
 
 - `tail -n +1 -f live.csv | streamgp run - --target y --chunk 1 --json metrics.json`
 
@@ -128,7 +128,7 @@ def run(
         from streamgp.data.targets import TASKS
         from streamgp.models.registry import make_spec
 
-        if task == "auto":  # what only one task has says which it is
+        if task == "auto":  # an option of a single task determines it
             task = "ordinal" if grades is not None else "count" if exposure is not None else task
 
         def spec_for(chosen: str) -> "Spec":

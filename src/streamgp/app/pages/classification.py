@@ -1,4 +1,4 @@
-"""What the page of a run shows of labels and grades: probabilities, errors, and whether the probabilities hold."""
+"""What the page of a run shows of labels and grades: probabilities, errors, and calibration."""
 
 import math
 from typing import Any
@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 from scipy.stats import binomtest
 
+from streamgp.app import wording
 from streamgp.app.pages.stream import BINS, Windows, binned, times
 from streamgp.app.palette import EXPERTS_SHOWN
 
@@ -22,7 +23,7 @@ CONFUSION_SHOWN = 12  # classes: a larger table fits no page
 
 
 def columns(metrics: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns of the predictions that the page needs, and those that a class yet to come may lack."""
+    """Return the columns of the predictions that the page needs, and those of the classes, which may lack some."""
     return (*_COLUMNS, "rps") if metrics["task"] == "ordinal" else _COLUMNS, tuple(map(_probability, _names(metrics)))
 
 
@@ -51,12 +52,12 @@ def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str,
         BINS // 4,
         *(value.sum().cast(pl.Float64).alias(name) for name, value in sums.items()),
         last.count().alias("with_last"),
-        *(pl.col(_probability(name)).fill_null(0.0).mean().alias(f"told {places[name]}") for name in known),
-        *((y == name).mean().alias(f"came {places[name]}") for name in names),
+        *(pl.col(_probability(name)).fill_null(0.0).mean().alias(f"predicted {places[name]}") for name in known),
+        *((y == name).mean().alias(f"observed {places[name]}") for name in names),
     )
     # The most frequent classes have colours of their own, in the order of their names.
     of_bins = bins["rows"].to_numpy() / rows
-    share = {name: float(bins[f"came {places[name]}"].to_numpy() @ of_bins) for name in names}
+    share = {name: float(bins[f"observed {places[name]}"].to_numpy() @ of_bins) for name in names}
     ranked = sorted(names, key=lambda name: -share[name])[:EXPERTS_SHOWN]
     shown = [name for name in names if name in ranked]
     legend = [{"name": name, "colour": f"expert{i}", "share": share[name]} for i, name in enumerate(shown)]
@@ -67,8 +68,12 @@ def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str,
         "classes": legend,
         "others": len(names) - len(shown),
         "times": times(predictions),
-        "told_chart": _areas(figures, bins, span, "told", [places[n] for n in shown], [places[n] for n in known]),
-        "came_chart": _areas(figures, bins, span, "came", [places[n] for n in shown], [places[n] for n in names]),
+        "predicted_chart": _areas(
+            figures, bins, span, "predicted", [places[n] for n in shown], [places[n] for n in known]
+        ),
+        "observed_chart": _areas(
+            figures, bins, span, "observed", [places[n] for n in shown], [places[n] for n in names]
+        ),
         "error_chart": None,
         "loss_chart": None,
         "rps_chart": None,
@@ -88,39 +93,41 @@ def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str,
 
 
 def calibration(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]) -> dict[str, Any]:
-    """Draw how often what was predicted with a probability came: of two classes the second, of more the likeliest."""
+    """Draw observed frequencies over predicted probabilities: of two classes the second, of more the likeliest."""
     names = _names(metrics)
     known = [name for name in names if _probability(name) in predictions.collect_schema()]
     one = metrics["task"] == "classification" and len(names) == 2 and len(known) == 2
-    told = pl.col(_probability(names[1])) if one else pl.max_horizontal(map(_probability, known))
-    came = pl.col("y") == names[1] if one else pl.col("y") == pl.col("predicted")
-    place = (pl.col("told") * RELIABILITY_BINS).floor().clip(0, RELIABILITY_BINS - 1).cast(pl.Int64)
-    scored = predictions.filter(pl.col("position") >= metrics["warmup"]).select(told=told.fill_null(0.0), came=came)
-    sums = (pl.len().alias("rows"), pl.col("told").mean(), pl.col("came").sum())
+    probability = pl.col(_probability(names[1])) if one else pl.max_horizontal(map(_probability, known))
+    observed = pl.col("y") == names[1] if one else pl.col("y") == pl.col("predicted")
+    place = (pl.col("predicted") * RELIABILITY_BINS).floor().clip(0, RELIABILITY_BINS - 1).cast(pl.Int64)
+    scored = predictions.filter(pl.col("position") >= metrics["warmup"]).select(
+        predicted=probability.fill_null(0.0), observed=observed
+    )
+    sums = (pl.len().alias("rows"), pl.col("predicted").mean(), pl.col("observed").sum())
     counted = scored.group_by(place.alias("bin")).agg(*sums)
     frame = counted.sort("bin").collect(engine="streaming")
     if not len(frame):
         return {"reliability_chart": None, "reliability": [], "verdict": None, "about": None}
     found, gaps, chances = [], 0.0, 0.0
-    for _, rows, told_mean, count in frame.iter_rows():
+    for _, rows, mean, count in frame.iter_rows():
         interval = binomtest(count, rows).proportion_ci(method="wilson")
         low, high = float(interval.low), float(interval.high)
-        found.append({"rows": rows, "told": told_mean, "came": count / rows, "low": low, "high": high})
-        gaps += abs(count - rows * told_mean)
+        found.append({"rows": rows, "predicted": mean, "observed": count / rows, "low": low, "high": high})
+        gaps += abs(count - rows * mean)
         # What chance alone makes of the gap of a calibrated model, on average.
-        chances += math.sqrt(2.0 / math.pi * rows * told_mean * (1.0 - told_mean))
+        chances += math.sqrt(2.0 / math.pi * rows * mean * (1.0 - mean))
     total = sum(entry["rows"] for entry in found)
     shares = np.zeros(RELIABILITY_BINS)
     shares[frame["bin"].to_numpy()] = frame["rows"].to_numpy() / total
     gap, chance = gaps / total, chances / total
     return {
         "reliability_chart": figures.reliability(
-            *(np.array([entry[key] for entry in found]) for key in ("told", "came", "low", "high")), shares
+            *(np.array([entry[key] for entry in found]) for key in ("predicted", "observed", "low", "high")), shares
         ),
         "reliability": found,
-        "verdict": "few" if total < 100 else "right" if gap <= max(0.02, 2.0 * chance) else "off",
+        "verdict": "few" if total < wording.MIN_ROWS else "right" if gap <= max(0.02, 2.0 * chance) else "off",
         "gap": gap,
-        "surer": sum(entry["rows"] * (entry["told"] - entry["came"]) for entry in found) / total,
+        "overconfidence": sum(entry["rows"] * (entry["predicted"] - entry["observed"]) for entry in found) / total,
         "about": names[1] if one else None,
     }
 
@@ -141,7 +148,7 @@ def _areas(figures: Any, bins: pl.DataFrame, span: Any, of: str, shown: list[int
         *(pl.col(f"{of} {place}") if place in there else pl.lit(0.0).alias(f"{of} {place}") for place in shown),
         *([pl.sum_horizontal(rest).alias("others")] if rest else []),
     )
-    label = "Probabilities that the model told" if of == "told" else "Shares of the labels that came"
+    label = "Predicted probabilities" if of == "predicted" else "Shares of the observed labels"
     return figures.areas(stack, span, of, f"{label}, along the stream", 220)
 
 
@@ -151,4 +158,4 @@ def _running(figures: Any, windows: Windows, span: Any, of: str, label: str, per
         curves["frequent"] = windows.mean(f"frequent_{of}")
     if windows.has(f"last_{of}"):
         curves["last"] = windows.mean(f"last_{of}", "with_last")
-    return figures.scores(pl.DataFrame(curves), span, of, f"{label} of the model and of the naive rivals", percent)
+    return figures.scores(pl.DataFrame(curves), span, of, f"{label} of the model and of the naive baselines", percent)

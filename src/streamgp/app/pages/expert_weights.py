@@ -14,7 +14,7 @@ FIRST = 12
 
 
 class Member(NamedTuple):
-    """One area of a chart: columns of the weights that are added up, and what they come to at the end."""
+    """One area of a chart: columns of the weights that are added up, and their sum at the end."""
 
     name: str
     columns: list[str]

@@ -1,4 +1,4 @@
-"""What the page of a run shows of numbers and counts: predictions, errors, and whether the bands hold."""
+"""What the page of a run shows of numbers and counts: predictions, errors, and the coverage of the bands."""
 
 import math
 from typing import Any
@@ -36,10 +36,10 @@ def columns(metrics: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _others(metrics: dict[str, Any], rows: int) -> list[dict[str, Any]]:
-    """Return what is told of the bands of the targets after the first."""
+    """Return the names of the targets after the first, and the phrases on their miscalibrated bands."""
     others = list(metrics["by_target"].items())[1:]
     return [
-        {"name": name, "told": wording.told_bands(wording.off_bands(scores["coverage"], rows))}
+        {"name": name, "off_text": wording.describe_bands(wording.miscalibrated_bands(scores["coverage"], rows))}
         for name, scores in others
     ]
 
@@ -122,29 +122,29 @@ def calibration(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]
             inside = (pit.clip(upper_bound=high) - below.clip(lower_bound=low)).clip(lower_bound=0.0)
             return pl.when(pit > below).then(inside / (pit - below)).otherwise(pit.is_between(low, high).cast(float))
 
-        held = [share(0.5 - level / 200, 0.5 + level / 200).mean().alias(f"held{level}") for level in LEVELS]
+        covered = [share(0.5 - level / 200, 0.5 + level / 200).mean().alias(f"covered{level}") for level in LEVELS]
         tally = [share(i / PIT_BINS, (i + 1) / PIT_BINS).sum().alias(f"bin{i}") for i in range(PIT_BINS)]
     else:
-        held = [((pit - 0.5).abs() <= level / 200).mean().alias(f"held{level}") for level in LEVELS]
+        covered = [((pit - 0.5).abs() <= level / 200).mean().alias(f"covered{level}") for level in LEVELS]
         place = (pit * PIT_BINS).floor().clip(0, PIT_BINS - 1)
         tally = [(place == i).sum().alias(f"bin{i}") for i in range(PIT_BINS)]
-    row = scored.select(*held, *tally, n=pit.count()).collect(engine="streaming").row(0, named=True)
+    row = scored.select(*covered, *tally, n=pit.count()).collect(engine="streaming").row(0, named=True)
     n = row["n"]
     if not n:
         return {"coverage_chart": None, "pit_chart": None, "observed": [], "levels": LEVELS}
-    observed = [row[f"held{level}"] for level in LEVELS]
+    observed = [row[f"covered{level}"] for level in LEVELS]
     shares = np.array([row[f"bin{i}"] for i in range(PIT_BINS)]) / n
     low, high = (float(binom.ppf(p, n, 1 / PIT_BINS)) / n for p in (0.025, 0.975))
-    held = {str(level): share for level, share in zip(LEVELS, observed, strict=True)}
-    off = wording.off_bands(held, n)
+    coverage = {str(level): share for level, share in zip(LEVELS, observed, strict=True)}
+    off = wording.miscalibrated_bands(coverage, n)
     return {
         "coverage_chart": figures.coverage(np.array(LEVELS) / 100, np.array(observed)),
         "pit_chart": figures.pit(shares, low, high),
         "observed": observed,
-        "held": held,
+        "coverage": coverage,
         "off": off,
-        "told_off": wording.told_bands(off),
-        "few": n < wording.FEW,
+        "off_text": wording.describe_bands(off),
+        "few": n < wording.MIN_ROWS,
         "others": _others(metrics, n),
         "levels": LEVELS,
     }

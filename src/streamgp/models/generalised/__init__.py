@@ -1,1 +1,1 @@
-"""The online ensemble for labels, counts and grades, by Laplace's approximation."""
+"""The online ensemble for classes, counts and ordinal targets, by Laplace's approximation."""

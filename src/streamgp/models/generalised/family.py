@@ -1,4 +1,4 @@
-"""The family of ensembles for labels, counts and grades."""
+"""The family of ensembles for classes, counts and ordinal targets."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""From warm-up rows to experts for labels, counts and grades; for numbers see `streamgp.models.gaussian.warmup`."""
+"""From warm-up rows to experts for classes, counts, ordinal targets; numbers: `streamgp.models.gaussian.warmup`."""
 
 from collections.abc import Callable
 
