@@ -12,12 +12,12 @@ _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 
 
-def float64() -> AbstractContextManager:
-    """Return a context in which JAX's arrays are of float64 where nothing else is said.
+def float64(on: bool = True) -> AbstractContextManager:
+    """Return a context in which JAX's arrays are of float64 where nothing else is said; of float32, unless `on`.
 
     It belongs to the thread that enters it. Wait for what JAX was asked for inside before the context ends.
     """
-    return jax.enable_x64(True)
+    return jax.enable_x64(on)
 
 
 def in_float64(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:

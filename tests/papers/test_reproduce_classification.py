@@ -143,10 +143,12 @@ def test_no_baseline_has_seen_the_label_that_it_predicts():
     assert [*one] == [name for name in NAMES if name != classification_baselines.DEFAULT]
     for name, forecast in one.items():
         np.testing.assert_array_equal(forecast.predicted[: at + 1], changed[name].predicted[: at + 1], err_msg=name)
-        assert (forecast.predicted[at + 1 :] != changed[name].predicted[at + 1 :]).any(), name
-        if forecast.log_probability is not None:
-            before, after = forecast.log_probability[at], changed[name].log_probability[at]
-            np.testing.assert_allclose(np.exp(before) + np.exp(after), 1.0, rtol=1e-9, err_msg=name)
+        if forecast.log_probability is None:
+            assert (forecast.predicted[at + 1 :] != changed[name].predicted[at + 1 :]).any(), name
+        else:  # of the two labels that a row may have
+            both = np.exp(forecast.log_probability[at:]) + np.exp(changed[name].log_probability[at:])
+            np.testing.assert_allclose(both[0], 1.0, rtol=1e-9, err_msg=name)
+            assert np.abs(both[1:] - 1.0).max() > 1e-3, name
 
 
 def test_a_missing_package_is_a_sentence(monkeypatch: pytest.MonkeyPatch):

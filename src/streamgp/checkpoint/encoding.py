@@ -295,7 +295,7 @@ def _join_array(kind: str, value: np.ndarray) -> Any:
         case ["jax-weak"]:
             # Only a Python number makes an array of weak type (one that yields to the dtype of its partner),
             # and of the width that is on.
-            with jax.enable_x64(value.dtype.name in ("int64", "float64", "complex128")):
+            with float64(value.dtype.name in ("int64", "float64", "complex128")):
                 weak = jnp.broadcast_to(jnp.asarray(value.dtype.type(0).item()), value.shape)
                 return weak.at[...].set(value)
         case ["key", implementation]:

@@ -15,6 +15,7 @@ from streamgp.core import Predictive
 from streamgp.likelihoods.base import Likelihood
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.batching import COMPILED_BATCH_SIZES, split_batches
+from streamgp.precision import float64
 
 _INTEGRALS_AT_ONCE = 1 << 10  # integrals whose terms are held in memory at a time
 
@@ -96,7 +97,7 @@ class LatentPredictive(eqx.Module):
         if namespace(*jax.tree.leaves((self, arrays))) is not np:
             return function(self, *arrays)
         results = []
-        with jax.enable_x64(self.loc.dtype == np.float64):  # the precision is the prediction's own, not the caller's
+        with float64(self.loc.dtype == np.float64):  # the precision is the prediction's own, not the caller's
             for rows, size in split_batches(len(self.log_weights), COMPILED_BATCH_SIZES):
                 n = rows.stop - rows.start
                 batch = jax.tree.map(lambda a, rows=rows, size=size: _filled(a[rows], size), (self, *arrays))

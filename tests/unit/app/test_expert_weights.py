@@ -55,7 +55,7 @@ def test_many_experts_are_added_up_by_what_they_share(many: Path):
         more = ["2 others"] if name == "basis" else []
         assert legend(html, name) == [*expected, *more, "warm-up, not scored"]
         assert html.count(f'aria-label="Weights of the {name} along the stream"') == 2
-    assert "the last error tells about the next" in html
+    assert "the last error predicts of the next" in html
 
 
 def test_the_table_of_many_experts_has_the_first_and_those_that_mattered(many: Path):
