@@ -116,14 +116,10 @@ class LiveRun:
     def _learn(self, chunk: Chunk) -> None:
         began = perf_counter()
         fitted, labels = self.learner.predicts_by_fit, self.reader.schema.labels
-        if (
-            isinstance(self.metrics, ClassificationMetrics) and labels is not None
-        ):  # those of this chunk, and no later ones
-            self.metrics.classes = list(
-                labels.names[
-                    : max(len(self.metrics.classes), 1 + int(np.max(chunk.y, initial=-1, where=np.isfinite(chunk.y))))
-                ]
-            )
+        if isinstance(self.metrics, ClassificationMetrics) and labels is not None:
+            # The classes of this chunk, and no later ones.
+            latest = int(np.max(chunk.y, initial=-1, where=np.isfinite(chunk.y)))
+            self.metrics.classes = list(labels.names[: max(len(self.metrics.classes), 1 + latest)])
         scored = self.metrics.scored_rows
         for part in prequential(self.learner, [(chunk.X, chunk.y, chunk.times)], self.metrics, self.conformal):
             rows = slice(part.start, part.start + len(part.scores.y))

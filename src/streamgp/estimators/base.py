@@ -7,12 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
 
 from streamgp import checkpoint
 from streamgp.estimators.access import Access, access_to, alone
-from streamgp.estimators.validation import Rows, check_inputs, check_rows
+from streamgp.estimators.validation import Rows, check_fitted, check_inputs, check_rows, seed_of
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.prequential import Metrics, ScoredRows, collect
 from streamgp.models.option_type import whole_number
@@ -163,10 +161,7 @@ class StreamEstimator(BaseEstimator):
         return hasattr(self, "_learner")
 
     def _check_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(
-                f"This {type(self).__name__} has not seen any row yet: call partial_fit or fit before this."
-            )
+        check_fitted(self)
 
     def _make_spec(self, **more: Any) -> Spec:
         """Return the model that the parameters describe; derived classes add what theirs has `more`."""
@@ -210,15 +205,12 @@ class StreamEstimator(BaseEstimator):
     def _start(self, rows: Rows, default_warmup: int) -> None:
         spec = self._make_spec()
         least = MIN_WARMUP + rows.X.shape[1] + rows.y.shape[1] * len(spec.lags)
-        seed = self.random_state
-        if not isinstance(seed, int | np.integer):
-            seed = check_random_state(seed).randint(2**31 - 1)
         self._learner = StreamLearner(
             spec,
             num_inputs=rows.X.shape[1],
             num_outputs=rows.y.shape[1],
             warmup=max(default_warmup, least) if self.warmup is None else _checked_warmup(self.warmup, least),
-            seed=int(seed),
+            seed=seed_of(self.random_state),
             timed=rows.times is not None,
             num_classes=self._classes_at_start,
         )

@@ -7,11 +7,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import Tags, check_array, check_random_state
+from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import validate_data
 
 from streamgp import checkpoint
 from streamgp.data.cells import LARGEST
+from streamgp.estimators.validation import check_fitted, seed_of
 from streamgp.latent import LatentLearner, LatentSpec
 from streamgp.progress import progress_bar
 
@@ -53,8 +54,7 @@ class LatentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     @property
     def rows_(self) -> int:
         """Return the rows so far."""
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(self._unfitted_message())
+        check_fitted(self)
         return self._learner.rows
 
     @property
@@ -69,8 +69,7 @@ class LatentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
         It holds the rows that are remembered, in single precision.
         """
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(self._unfitted_message())
+        check_fitted(self)
         tree = {
             "params": self.get_params() | {"random_state": self._learner.spec.seed},
             "learner": self._learner.to_tree(),
@@ -118,13 +117,9 @@ class LatentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _n_features_out(self) -> int:
         return self._learner.spec.n_components
 
-    def _unfitted_message(self) -> str:
-        return f"This {type(self).__name__} has not seen any row yet: call partial_fit or fit before this."
-
     def _ready(self) -> LatentLearner:
         """Return the learner, after its warm-up."""
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(self._unfitted_message())
+        check_fitted(self)
         if not self._learner.is_warmed_up:
             raise NotFittedError(
                 f"This {type(self).__name__} has {self._learner.rows} of the {self._learner.spec.warmup} rows of its "
@@ -155,10 +150,7 @@ class LatentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return X
 
     def _new_learner(self, num_columns: int, default_warmup: int) -> LatentLearner:
-        seed = self.random_state
-        if not isinstance(seed, int | np.integer):
-            seed = check_random_state(seed).randint(2**31 - 1)
-        settings: dict[str, Any] = {**self.get_params(), "seed": int(seed)}
+        settings: dict[str, Any] = {**self.get_params(), "seed": seed_of(self.random_state)}
         del settings["random_state"]
         if self.warmup is None:
             settings["warmup"] = default_warmup

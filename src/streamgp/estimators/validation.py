@@ -3,7 +3,8 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import check_consistent_length
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import validate_data
 
 from streamgp.data import cells
@@ -47,6 +48,21 @@ class Rows(NamedTuple):
     skipped: int
     kept: np.ndarray
     given: int
+
+
+def check_fitted(estimator: Any) -> None:
+    """Raise NotFittedError if the estimator has not seen any row."""
+    if not estimator.__sklearn_is_fitted__():
+        raise NotFittedError(
+            f"This {type(estimator).__name__} has not seen any row yet: call partial_fit or fit before this."
+        )
+
+
+def seed_of(random_state: Any) -> int:
+    """Return the seed that scikit-learn's `random_state` stands for."""
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLearner | None) -> Rows:

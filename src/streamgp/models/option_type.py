@@ -115,8 +115,7 @@ class Option:
 
     def is_unset(self, value: Any) -> bool:
         """Return whether a value is the default, which every model takes."""
-        plain = isinstance(value, bool | str | Integral | Real)
-        return value is self.default or (plain and value == self.default)
+        return value is self.default or (type(value) is type(self.default) and value == self.default)
 
     def check(self, value: Any, choices: Collection[str] | None = None) -> Any:
         """Return a value as `Spec` has it, if it is one of the kind and in the range.

@@ -13,7 +13,7 @@ from streamgp.precision import in_float64
 from streamgp.stream.batches import predict_rows, update_rows
 from streamgp.stream.gains import MEASURED_EVERY, with_due_gains, with_measured_gains
 from streamgp.stream.settings import StreamSettings
-from streamgp.stream.state import StreamState
+from streamgp.stream.state import RawRows, StreamState
 from streamgp.stream.warmup import Progress, rebuild, rebuild_due, with_warmup_rows
 
 Learnt = tuple[StreamState, Info]
@@ -38,69 +38,47 @@ def predict_next(
 
 
 @in_float64
-def learn_leading(
-    settings: StreamSettings,
-    state: StreamState,
-    X: np.ndarray,
-    y: np.ndarray,
-    times: np.ndarray | None,
-    progress: Progress,
-) -> Learnt:
+def learn_leading(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
     """Learn as many of the leading rows as go together: at least one, and none beyond the next boundary.
 
     Rows with a target missing are predicted and nothing else. The rows of the result have a target, or none has; a
     row with the first label of a class comes alone.
     """
-    n = min(len(X), max_batch(settings, state))
-    unlabelled = _has_nan(y[:n])
+    n = min(len(rows.X), max_batch(settings, state))
+    unlabelled = _has_nan(rows.y[:n])
     if unlabelled[0]:
-        return _pass_over(settings, state, *_first(_leading(unlabelled), X, y, times))
-    n, gaps = _leading(~unlabelled), _has_nan(X[:n])
+        return _pass_over(settings, state, rows.part(slice(_leading(unlabelled))))
+    n, gaps = _leading(~unlabelled), _has_nan(rows.X[:n])
     if state.inputs.gains is None and gaps[0]:  # the stream's first gap
         state = with_measured_gains(settings, state)
         n = min(n, max_batch(settings, state))
     if state.inputs.gains is None:
         n = min(n, _leading(~gaps))
-    new = settings.task.new_class(y[:n], state.num_classes)
+    new = settings.task.new_class(rows.y[:n], state.num_classes)
     if new == 0:
-        return _learn_new_class(settings, state, *_first(1, X, y, times), progress)
-    return _learn_batch(settings, state, *_first(n if new is None else new, X, y, times), progress)
+        return _learn_new_class(settings, state, rows.part(slice(1)), progress)
+    return _learn_batch(settings, state, rows.part(slice(n if new is None else new)), progress)
 
 
-def _first(
-    n: int, X: np.ndarray, y: np.ndarray, times: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    return X[:n], y[:n], None if times is None else times[:n]
-
-
-def _pass_over(
-    settings: StreamSettings, state: StreamState, X: np.ndarray, y: np.ndarray, times: np.ndarray | None
-) -> Learnt:
+def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows) -> Learnt:
     """Predict rows without a target, each as if it were the next one; they teach nothing."""
-    n = len(X)
+    n = len(rows.X)
     if settings.horizon:  # the forecast that the next target is to meet
         predictive, rules = jax.tree.map(lambda a: np.repeat(a[:1], n, axis=0), state.forecasts.parts[0])
     else:
-        predictive = predict_next(settings, state, X, times)
+        predictive = predict_next(settings, state, rows.X, rows.times)
         rules = np.tile([*state.rules.values()], (n, 1)) if state.rules else None
     weights = None if state.model.mixes_experts else np.tile(state.weights, (n, 1))
-    counted = replace(state, imputed_values=state.imputed_values + int(np.isnan(X).sum()))
+    counted = replace(state, imputed_values=state.imputed_values + int(np.isnan(rows.X).sum()))
     return counted, Info(predictive, np.zeros(n, bool), rules, weights)
 
 
-def _learn_new_class(
-    settings: StreamSettings,
-    state: StreamState,
-    X: np.ndarray,
-    y: np.ndarray,
-    times: np.ndarray | None,
-    progress: Progress,
-) -> Learnt:
+def _learn_new_class(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
     """Learn a row with a label that no row had before, which was predicted among the classes known so far."""
-    predictive = predict_next(settings, state, X, times)
-    while state.num_classes <= y[0, 0]:
+    predictive = predict_next(settings, state, rows.X, rows.times)
+    while state.num_classes <= rows.y[0, 0]:
         state = with_class(settings, state, progress)
-    state, info = _learn_batch(settings, state, X, y, times, progress)
+    state, info = _learn_batch(settings, state, rows, progress)
     return state, info._replace(predictive=predictive)
 
 
@@ -115,40 +93,27 @@ def with_class(settings: StreamSettings, state: StreamState, progress: Progress 
     return replace(more, model=model, model_state=model_state)
 
 
-def _learn_batch(
-    settings: StreamSettings,
-    state: StreamState,
-    X: np.ndarray,
-    y: np.ndarray,
-    times: np.ndarray | None,
-    progress: Progress,
-) -> Learnt:
-    after, info = _advance(settings, state, X, y, times, y, progress)
+def _learn_batch(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
+    after, info = _advance(settings, state, rows, rows.y, progress)
     if state.inputs.lags.lags and info.flagged is not None and info.flagged.any():
-        return _learn_without_glitches(settings, state, X, y, times, progress)
+        return _learn_without_glitches(settings, state, rows, progress)
     return after, info
 
 
 def _learn_without_glitches(
-    settings: StreamSettings,
-    state: StreamState,
-    X: np.ndarray,
-    y: np.ndarray,
-    times: np.ndarray | None,
-    progress: Progress,
+    settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress
 ) -> Learnt:
     """Learn rows some of which are outliers: as lags of the rows after them, what was predicted stands for them.
 
     Which rows are outliers depends on the lags, so that a batch is learnt anew for each that is found in it.
     """
     parts = []
-    for at in range(0, len(X), COMPILED_BATCH_SIZES[0]):
-        rows = slice(at, at + COMPILED_BATCH_SIZES[0])
-        past = y[rows].copy()
+    for at in range(0, len(rows.X), COMPILED_BATCH_SIZES[0]):
+        batch = rows.part(slice(at, at + COMPILED_BATCH_SIZES[0]))
+        past = batch.y.copy()
         known = np.zeros(len(past), bool)
         while True:
-            stamps = None if times is None else times[rows]
-            after, info = _advance(settings, state, X[rows], y[rows], stamps, past, progress)
+            after, info = _advance(settings, state, batch, past, progress)
             found = np.flatnonzero(info.flagged & ~known)
             if not len(found):
                 break
@@ -160,28 +125,24 @@ def _learn_without_glitches(
 
 
 def _advance(
-    settings: StreamSettings,
-    state: StreamState,
-    X: np.ndarray,
-    y: np.ndarray,
-    times: np.ndarray | None,
-    past: np.ndarray,
-    progress: Progress,
+    settings: StreamSettings, state: StreamState, new: RawRows, past: np.ndarray, progress: Progress
 ) -> Learnt:
     """Learn rows; `past` are their targets as the rows after them are to see them."""
     # What BLAS' threads round depends on how many there are: of fits, and of all that is learnt.
     with one_blas_thread():
         h = settings.horizon
-        state = with_warmup_rows(state, X, y, times)
-        missing = int(np.isnan(X).sum())
-        X, extra, inputs = state.inputs.fill_and_learn(X)
+        state = with_warmup_rows(state, new)
+        missing = int(np.isnan(new.X).sum())
+        X, extra, inputs = state.inputs.fill_and_learn(new.X)
         wide = inputs.lags.widen(X, past, state.targets.mean, own=h > 0)
         pairs, origins = state.origins.paired(wide)
         first, state = state, replace(state, inputs=inputs, origins=origins)
         if state.rows < h:  # no inputs go with these targets
             info = Info(predict_rows(settings, state, wide), np.zeros(len(X), bool))
         else:
-            state, info = update_rows(settings, state, pairs, y, times, wide if h else None, None if h else extra)
+            state, info = update_rows(
+                settings, state, pairs, new.y, new.times, wide if h else None, None if h else extra
+            )
         state = replace(
             state,
             inputs=replace(state.inputs, lags=state.inputs.lags.learn(past)),

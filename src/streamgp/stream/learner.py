@@ -21,7 +21,7 @@ from streamgp.stream.gains import with_measured_gains
 from streamgp.stream.learn_step import learn_leading, max_batch, predict_next
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.single_rows import SingleRows
-from streamgp.stream.state import StreamState
+from streamgp.stream.state import RawRows, StreamState
 
 
 class StreamLearner:
@@ -83,20 +83,19 @@ class StreamLearner:
         self.settings = settings
         self.progress = progress
         self._state = state
-        # Made once for single rows; while `_singly`, it and not `_state` knows what was learnt last.
-        self._single_rows: SingleRows | None = None
-        self._singly = False
+        self._single_rows: SingleRows | None = None  # made once
+        self._latest: SingleRows | None = None  # the same, while it and not `_state` knows what was learnt last
 
     @property
     def state(self) -> StreamState:
         """All that was learnt."""
-        if self._singly and self._single_rows is not None:
-            self._state, self._singly = self._single_rows.flush(), False
+        if self._latest is not None:
+            self._state, self._latest = self._latest.flush(), None
         return self._state
 
     @state.setter
     def state(self, state: StreamState) -> None:
-        self._state, self._singly = state, False
+        self._state, self._latest = state, None
 
     @property
     def spec(self) -> Spec:
@@ -131,7 +130,7 @@ class StreamLearner:
     @property
     def rows(self) -> int:
         """Rows learnt."""
-        return self._single_rows.rows if self._singly and self._single_rows else self._state.rows
+        return (self._latest or self._state).rows
 
     @property
     def is_warmed_up(self) -> bool:
@@ -181,15 +180,13 @@ class StreamLearner:
     @property
     def last_time(self) -> float | None:
         """The time stamp of the last row learnt."""
-        if self._singly and self._single_rows:
-            return None if np.isnan(self._single_rows.last_time) else self._single_rows.last_time
-        return self._state.last_time
+        return (self._latest or self._state).last_time
 
     @property
     @in_float64
     def weights(self) -> np.ndarray:
         """The experts' weights for the next row."""
-        return self._single_rows.weights if self._singly and self._single_rows else self._state.weights
+        return (self._latest or self._state).weights
 
     @property
     @in_float64
@@ -230,11 +227,10 @@ class StreamLearner:
         The number of experts changes at the end of the warm-up, so a batch never crosses it. Nothing
         happens until the iterator is advanced, and a batch is learnt when it is given.
         """
-        at = 0
-        while at < len(X):
-            rest = X[at:], y[at:], None if times is None else times[at:]
-            self.state, info = learn_leading(self.settings, self.state, *rest, self.progress)
-            at += len(info.outside)
+        rows = RawRows(X, y, times)
+        while len(rows.X):
+            self.state, info = learn_leading(self.settings, self.state, rows, self.progress)
+            rows = rows.part(slice(len(info.outside), None))
             yield info
 
     def predict_one(self, x: np.ndarray, time: float = np.nan) -> tuple[np.ndarray, np.ndarray]:
@@ -268,10 +264,10 @@ class StreamLearner:
     def _by_single_rows(self) -> SingleRows:
         if self._single_rows is None:
             self._single_rows = SingleRows(self.settings, self._state)
-        elif not self._singly:
+        elif self._latest is None:
             self._single_rows.load(self._state)
-        self._singly = True
-        return self._single_rows
+        self._latest = self._single_rows
+        return self._latest
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle by the tree: left to themselves, JAX's arrays would come out in float32."""

@@ -42,9 +42,9 @@ class SingleRows:
         self.rows, self._outside, self._flagged = state.rows, 0, 0
 
     @property
-    def last_time(self) -> float:
-        """The time stamp of the last row learnt; NaN where there is none."""
-        return self._model.last_time
+    def last_time(self) -> float | None:
+        """The time stamp of the last row learnt."""
+        return None if np.isnan(self._model.last_time) else self._model.last_time
 
     @property
     def weights(self) -> np.ndarray:

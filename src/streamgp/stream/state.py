@@ -1,7 +1,7 @@
 """All that a learner knows after some rows, as one value: to keep it is to copy it, to put it back is to undo."""
 
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -17,7 +17,17 @@ from streamgp.stream.imputation import Imputer
 from streamgp.stream.inputs import StreamInputs
 from streamgp.stream.settings import StreamSettings
 
-RawRows = tuple[np.ndarray, np.ndarray, np.ndarray]  # X (n, D) with its gaps, y (n, E) and times (n,)
+
+class RawRows(NamedTuple):
+    """Rows as they come: X (n, D) with its gaps, y (n, E), and times (n,), None where rows have none."""
+
+    X: np.ndarray
+    y: np.ndarray
+    times: np.ndarray | None
+
+    def part(self, rows: slice) -> "RawRows":
+        """Return some of the rows."""
+        return RawRows(self.X[rows], self.y[rows], None if self.times is None else self.times[rows])
 
 
 @dataclass(frozen=True)
@@ -79,7 +89,7 @@ class StreamState:
             model,
             model.init(jax.random.key(settings.seed), settings.horizon),
             num_classes=num_classes,
-            warmup_rows=((np.zeros((0, settings.num_inputs)), nothing[1], np.zeros(0)),),
+            warmup_rows=(RawRows(np.zeros((0, settings.num_inputs)), nothing[1], np.zeros(0)),),
         )
 
     @property
@@ -126,7 +136,7 @@ class StreamState:
             "flagged_rows": self.flagged_rows,
             "restarted": sorted(self.restarted),
             "experts": [asdict(expert) for expert in self.experts],
-            "kept": None if self.warmup_rows is None else concatenate(list(self.warmup_rows)),
+            "kept": None if self.warmup_rows is None else tuple(concatenate(list(self.warmup_rows))),
             "inputs": self.inputs.scaling,
             "bounds": self.inputs.bounds,
             "targets": self.targets,
@@ -162,7 +172,7 @@ class StreamState:
             flagged_rows=tree.get("flagged_rows", 0),
             restarted=frozenset(tree.get("restarted", ())),
             experts=tuple(FittedExpert(**expert) for expert in tree["experts"]),
-            warmup_rows=None if tree["kept"] is None else (tree["kept"],),
+            warmup_rows=None if tree["kept"] is None else (RawRows(*tree["kept"]),),
             forecasts=tree["forecasts"],
         )
 

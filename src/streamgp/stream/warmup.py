@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from streamgp.core import Info, Predictive
+from streamgp.core import Info, Predictive, StreamModel
 from streamgp.models.base import FittedModel, WarmupRows
 from streamgp.numerics.batching import concatenate
 from streamgp.stream.batches import update_rows
@@ -26,11 +26,11 @@ def rebuild_due(settings: StreamSettings, state: StreamState) -> bool:
     return not state.is_warmed_up and (state.rows == settings.warmup or state.rows.bit_count() == 1)
 
 
-def with_warmup_rows(state: StreamState, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> StreamState:
+def with_warmup_rows(state: StreamState, new: RawRows) -> StreamState:
     """Return the state with rows added to those of the warm-up, while it lasts."""
     if state.warmup_rows is None:
         return state
-    batch = (X.copy(), y.copy(), np.zeros(len(X)) if times is None else times.copy())
+    batch = RawRows(new.X.copy(), new.y.copy(), np.zeros(len(new.X)) if new.times is None else new.times.copy())
     return replace(state, warmup_rows=(*state.warmup_rows, batch))
 
 
@@ -63,7 +63,7 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
         model, experts = _fit(settings, rebuilt, widened[: state.rows - h], usual[h:], times, best, progress)
         rebuilt = replace(rebuilt, experts=tuple(experts))
     else:
-        model = _provisional(settings, state, (X, y, times))
+        model = _provisional(settings, state, X, y, times)
     prior = model.init(jax.random.key(settings.seed), h)
     rebuilt, info = replace(rebuilt, model=model, model_state=prior), None
     if state.rows > h and (not ends or spec.warmup_posterior == "condition"):
@@ -90,9 +90,10 @@ def _ended(
     return replace(state, model_state=model_state, warmup_rows=None)
 
 
-def _provisional(settings: StreamSettings, state: StreamState, rows: RawRows) -> Any:
+def _provisional(
+    settings: StreamSettings, state: StreamState, X: np.ndarray, y: np.ndarray, times: np.ndarray
+) -> StreamModel:
     """Return the model of the warm-up's next rows; that of labels and counts depends on the targets so far."""
-    X, y, times = rows
     return settings.task.provisional(
         X,
         y,

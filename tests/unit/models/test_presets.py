@@ -109,6 +109,7 @@ def test_changes(changes: dict[str, Any], expected: dict[str, Any]):
         ("oebe", {"features_per_basis": 0}, "features_per_basis: expected a whole number >= 1, got 0"),
         ("oebe", {"features_per_basis": 2.5}, "features_per_basis: .*got 2.5"),
         ("oebe", {"n_samples": 0}, "n_samples: expected a whole number >= 1, got 0"),
+        ("oebe", {"n_samples": 1.0}, "n_samples: expected a whole number >= 1, got 1.0"),
         ("oebe", {"dynamics": []}, "dynamics: expected at least one"),
         ("oebe", {"dynamics": ["walk -1"]}, "dynamics 'walk -1'"),
         ("oebe", {"dynamics": ["revert 2"]}, "dynamics 'revert 2'"),
