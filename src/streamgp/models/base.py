@@ -97,3 +97,26 @@ class ModelFamily(Protocol):
         the warm-up, for a family whose models take it in.
         """
         ...
+
+
+@runtime_checkable
+class RenewingFamily(ModelFamily, Protocol):
+    """A family that fits experts anew as the stream goes on, for specifications that say so (`Spec.renew`)."""
+
+    def renew(
+        self,
+        spec: Spec,
+        model: Any,
+        state: Any,
+        rows: WarmupRows,
+        times: np.ndarray | None,
+        *,
+        number: int,
+        seed: int,
+    ) -> tuple[Any, Any]:
+        """Return the model and its state with new experts in the place of others; nothing changes its size.
+
+        `rows` are of the whole stream so far, in its order, with their `times`. `number` counts the renewals; 0 is the
+        end of the warm-up, where all experts are new and the state has learnt the rows.
+        """
+        ...

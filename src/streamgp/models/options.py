@@ -28,8 +28,19 @@ MIN_WARMUP = 10  # and a row for each input: with fewer there is nothing that er
 Missing = Literal["impute", "skip", "raise"]
 MISSING: tuple[Missing, ...] = get_args(Missing)
 BASES = (
-    *("linear", "fourier", "hilbert", "hilbert-product", "nystrom", "rbf", "polynomial", "spline", "trees"),
-    *("concatenation", "fourier-optimised", "rbf-optimised"),
+    *(
+        "linear",
+        "fourier",
+        "hilbert",
+        "hilbert-product",
+        "nystrom",
+        "rbf",
+        "polynomial",
+        "spline",
+        "trees",
+        "boosted",
+    ),
+    *("concatenation", "fourier-trained", "fourier-optimised", "rbf-optimised"),
 )
 WEIGHT_RULES = (
     *("bma", "bma-shutdown", "dma", "switching", "e-doebe"),
@@ -265,6 +276,15 @@ _DECLARED = (
         kind="switch",
         help="Let the bands learn from the levels at which the targets before came.",
         details="The mean stays as it is. See `streamgp.core.recalibration`.",
+        unset=_ON_BY_DEFAULT,
+        panel="Learning",
+    ),
+    _for_gaussian(
+        name="renew",
+        kind="switch",
+        help="Fit experts anew as the stream goes on, to more rows and later ones than the warm-up had.",
+        details="After each quarter more rows, to 8,192 at most: half of them the latest. See "
+        "`streamgp.models.gaussian.renewal`.",
         unset=_ON_BY_DEFAULT,
         panel="Learning",
     ),

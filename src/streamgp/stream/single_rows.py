@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.numerics.batching import BATCH_SIZES
+from streamgp.numerics.batching import BATCH_SIZES, concatenate
 from streamgp.precision import in_float64
 from streamgp.stream.gains import MEASURED_EVERY
+from streamgp.stream.renewal import renewal_at
+from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 from streamgp.stream.tasks import TRIM
@@ -29,16 +31,18 @@ class SingleRows:
     @in_float64
     def __init__(self, settings: StreamSettings, state: StreamState) -> None:
         trim = TRIM if settings.spec.robust else 0.0
+        self._settings = settings
         self._model = state.model.single_row(state.inputs.scaling, state.targets, trim)
         self.load(state)
 
     @in_float64
     def load(self, state: StreamState) -> None:
         """Go on from a state with the same model and scaling."""
-        self._model.load(state.model_state.unsharded())
+        self._model.load(state.model_state.unsharded(), state.model)
         self._state = state
         self._unread: list[np.ndarray] = []  # rows that the imputer has yet to learn
-        self._inputs = state.inputs
+        self._learnt: list[RawRows] = []  # rows that the reservoir has yet to take in
+        self._inputs, self._reservoir = state.inputs, state.reservoir
         self.rows, self._outside, self._flagged = state.rows, 0, 0
 
     @property
@@ -56,6 +60,11 @@ class SingleRows:
         """Whether it is time to measure again what each column matters."""
         return self._inputs.gains is not None and self.rows % MEASURED_EVERY == 0
 
+    @property
+    def renews_next(self) -> bool:
+        """Whether it is time for new experts."""
+        return renewal_at(self._settings, self.rows) is not None
+
     def predict(self, x: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation (E,) of a row without gaps."""
         wide = self._inputs.lags.widen_next(x[None], self._state.targets.mean)
@@ -65,21 +74,27 @@ class SingleRows:
         """Learn a row without gaps, whose target is there."""
         self._unread.append(x.copy())
         lags = self._inputs.lags
-        rows, beyond, inputs = self._inputs.bounded(lags.widen_next(x[None], self._state.targets.mean))
+        wide = lags.widen_next(x[None], self._state.targets.mean)
+        rows, beyond, inputs = self._inputs.bounded(wide)
         predicted = self._model.predict(rows[0], time)[0] if lags.lags else y
         outside, flagged = self._model.learn(rows[0], y, time)
         self._outside += outside or bool(beyond[0])
         self._flagged += flagged
         self._inputs = replace(inputs, lags=lags.learn((predicted if flagged else y)[None]))
+        if self._reservoir is not None and not flagged:
+            self._learnt.append(RawRows(wide, y[None], np.array([time]) if self._settings.timed else None))
         self.rows += 1
         if self.rows % READ_EVERY == 0:
             self._read()
 
     def _read(self) -> None:
-        """Let the imputer learn the rows that it has not yet."""
+        """Let the imputer and the reservoir take in the rows that they have not yet."""
         if self._unread:
             self._inputs = self._inputs.fill_and_learn(np.stack(self._unread))[2]
             self._unread = []
+        if self._learnt and self._reservoir is not None:
+            self._reservoir = self._reservoir.add(concatenate(self._learnt))
+            self._learnt = []
 
     @in_float64
     def flush(self) -> StreamState:
@@ -88,6 +103,7 @@ class SingleRows:
         model_state: Any = self._model.flush()
         return replace(
             self._state,
+            reservoir=self._reservoir,
             inputs=self._inputs,
             model_state=model_state,
             rows=self.rows,
