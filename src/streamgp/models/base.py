@@ -12,7 +12,7 @@ from streamgp.models.spec import Spec
 
 @dataclass(frozen=True)
 class FittedExpert:
-    """What the table of experts says about one expert."""
+    """What the table of experts says about one expert; `since`: after how many rows it was fitted anew, else 0."""
 
     name: str
     basis: str
@@ -20,6 +20,7 @@ class FittedExpert:
     noise: str
     features: int
     gain: float
+    since: int = 0
 
 
 class FittedModel(NamedTuple):
@@ -106,17 +107,22 @@ class RenewingFamily(ModelFamily, Protocol):
     def renew(
         self,
         spec: Spec,
-        model: Any,
+        fitted: FittedModel,
         state: Any,
         rows: WarmupRows,
         times: np.ndarray | None,
         *,
-        number: int,
+        learnt: int,
+        searches: bool,
         seed: int,
-    ) -> tuple[Any, Any]:
+    ) -> tuple[FittedModel, Any]:
         """Return the model and its state with new experts in the place of others; nothing changes its size.
 
-        `rows` are of the whole stream so far, in its order, with their `times`. `number` counts the renewals; 0 is the
-        end of the warm-up, where all experts are new and the state has learnt the rows.
+        `rows`, with their `times`, are of the stream so far, in its order; `learnt` counts all that there were. With
+        `searches` the fits may take seconds.
         """
+        ...
+
+    def conditioned_apart(self, model: Any, state: Any, rows: WarmupRows, times: np.ndarray | None) -> Any:
+        """Return the state at the end of the warm-up, where some experts may learn only part of its rows."""
         ...

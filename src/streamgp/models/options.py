@@ -28,19 +28,8 @@ MIN_WARMUP = 10  # and a row for each input: with fewer there is nothing that er
 Missing = Literal["impute", "skip", "raise"]
 MISSING: tuple[Missing, ...] = get_args(Missing)
 BASES = (
-    *(
-        "linear",
-        "fourier",
-        "hilbert",
-        "hilbert-product",
-        "nystrom",
-        "rbf",
-        "polynomial",
-        "spline",
-        "trees",
-        "boosted",
-    ),
-    *("concatenation", "fourier-trained", "fourier-optimised", "rbf-optimised"),
+    *("linear", "fourier", "hilbert", "hilbert-product", "nystrom", "rbf", "polynomial", "spline", "trees"),
+    *("boosted", "concatenation", "fourier-trained", "fourier-optimised", "rbf-optimised"),
 )
 WEIGHT_RULES = (
     *("bma", "bma-shutdown", "dma", "switching", "e-doebe"),

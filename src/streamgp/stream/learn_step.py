@@ -25,7 +25,7 @@ def max_batch(settings: StreamSettings, state: StreamState) -> int:
     """Return how many of the coming rows are learnt in one go at most."""
     fitted = state.rows >= settings.first_fitted
     most = BATCH_SIZES[0] if fitted else settings.next_boundary(state.rows) - state.rows
-    most = int(min(most, next_renewal(settings, state.rows) - state.rows))
+    most = int(min(most, next_renewal(settings, state) - state.rows))
     return most if state.inputs.gains is None else min(most, MEASURED_EVERY - state.rows % MEASURED_EVERY)
 
 
@@ -146,7 +146,7 @@ def _advance(
             state, info = update_rows(
                 settings, state, pairs, new.y, new.times, wide if h else None, None if h else extra
             )
-            state = with_rows(state, RawRows(pairs, new.y, new.times), info)
+            state = with_rows(settings, state, RawRows(pairs, new.y, new.times), info.predictive.mean, info.flagged)
         state = replace(
             state,
             inputs=replace(state.inputs, lags=state.inputs.lags.learn(past)),

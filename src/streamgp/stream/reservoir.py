@@ -50,8 +50,7 @@ class Reservoir:
         """Return it with rows added, which are copied."""
         if not len(rows.X):
             return self
-        copied = RawRows(*(None if a is None else a.copy() for a in rows))
-        more = replace(self, latest=(*self.latest, copied), added=self.added + len(rows.X))
+        more = replace(self, latest=(*self.latest, rows.copy()), added=self.added + len(rows.X))
         return more._settled() if more._waiting >= LATEST + _SLACK else more
 
     def rows(self) -> RawRows:

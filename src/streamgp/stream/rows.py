@@ -15,6 +15,10 @@ class RawRows(NamedTuple):
     y: np.ndarray
     times: np.ndarray | None
 
+    def copy(self) -> "RawRows":
+        """Return them in arrays of their own."""
+        return RawRows(self.X.copy(), self.y.copy(), None if self.times is None else self.times.copy())
+
     def part(self, rows: slice | np.ndarray) -> "RawRows":
         """Return some of the rows."""
         return RawRows(self.X[rows], self.y[rows], None if self.times is None else self.times[rows])

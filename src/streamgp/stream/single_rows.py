@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.numerics.batching import BATCH_SIZES, concatenate
+from streamgp.numerics.batching import BATCH_SIZES
 from streamgp.precision import in_float64
 from streamgp.stream.gains import MEASURED_EVERY
-from streamgp.stream.renewal import renewal_at
+from streamgp.stream.renewal import next_renewal, with_rows
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
@@ -41,9 +41,12 @@ class SingleRows:
         self._model.load(state.model_state.unsharded(), state.model)
         self._state = state
         self._unread: list[np.ndarray] = []  # rows that the imputer has yet to learn
-        self._learnt: list[RawRows] = []  # rows that the reservoir has yet to take in
-        self._inputs, self._reservoir = state.inputs, state.reservoir
+        # Rows that the reservoir has yet to take in, with their predictions, and whether they were outliers.
+        self._learnt: list[tuple[np.ndarray, np.ndarray, float, np.ndarray, bool]] = []
+        self._inputs = state.inputs
+        self._renews_at = next_renewal(self._settings, state)
         self.rows, self._outside, self._flagged = state.rows, 0, 0
+        self.renews_next = False  # whether it is time for new experts
 
     @property
     def last_time(self) -> float | None:
@@ -60,11 +63,6 @@ class SingleRows:
         """Whether it is time to measure again what each column matters."""
         return self._inputs.gains is not None and self.rows % MEASURED_EVERY == 0
 
-    @property
-    def renews_next(self) -> bool:
-        """Whether it is time for new experts."""
-        return renewal_at(self._settings, self.rows) is not None
-
     def predict(self, x: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation (E,) of a row without gaps."""
         wide = self._inputs.lags.widen_next(x[None], self._state.targets.mean)
@@ -76,14 +74,16 @@ class SingleRows:
         lags = self._inputs.lags
         wide = lags.widen_next(x[None], self._state.targets.mean)
         rows, beyond, inputs = self._inputs.bounded(wide)
-        predicted = self._model.predict(rows[0], time)[0] if lags.lags else y
+        renews = self._state.reservoir is not None
+        predicted = self._model.predict(rows[0], time)[0] if lags.lags or renews else y
         outside, flagged = self._model.learn(rows[0], y, time)
         self._outside += outside or bool(beyond[0])
         self._flagged += flagged
         self._inputs = replace(inputs, lags=lags.learn((predicted if flagged else y)[None]))
-        if self._reservoir is not None and not flagged:
-            self._learnt.append(RawRows(wide, y[None], np.array([time]) if self._settings.timed else None))
+        if renews:
+            self._learnt.append((wide[0], y.copy(), time, predicted, flagged))
         self.rows += 1
+        self.renews_next = self.rows == self._renews_at
         if self.rows % READ_EVERY == 0:
             self._read()
 
@@ -92,9 +92,12 @@ class SingleRows:
         if self._unread:
             self._inputs = self._inputs.fill_and_learn(np.stack(self._unread))[2]
             self._unread = []
-        if self._learnt and self._reservoir is not None:
-            self._reservoir = self._reservoir.add(concatenate(self._learnt))
-            self._learnt = []
+        if self._learnt:
+            X, y, times, predicted, flagged = (np.array(each) for each in zip(*self._learnt, strict=True))
+            rows = RawRows(X, y, times if self._settings.timed else None)
+            before = replace(self._state, rows=self.rows - len(X))
+            self._state, self._learnt = with_rows(self._settings, before, rows, predicted, flagged), []
+        self._renews_at = next_renewal(self._settings, replace(self._state, rows=self.rows))
 
     @in_float64
     def flush(self) -> StreamState:
@@ -103,7 +106,6 @@ class SingleRows:
         model_state: Any = self._model.flush()
         return replace(
             self._state,
-            reservoir=self._reservoir,
             inputs=self._inputs,
             model_state=model_state,
             rows=self.rows,

@@ -12,6 +12,7 @@ from streamgp.models.spec import Spec
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.bounds import InputBounds
+from streamgp.stream.error_watch import ErrorWatch
 from streamgp.stream.forecast_queue import Forecasts, Origins
 from streamgp.stream.imputation import Imputer
 from streamgp.stream.inputs import StreamInputs
@@ -48,6 +49,8 @@ class StreamState:
         The provisional model or the fitted one, and its state.
     reservoir
         The rows that new experts are fitted to, as the model takes them; None where none ever are.
+    errors
+        Whether predictions have become worse, where there is a reservoir.
     """
 
     inputs: StreamInputs
@@ -65,6 +68,7 @@ class StreamState:
     warmup_rows: tuple[RawRows, ...] | None = ()
     forecasts: Forecasts = field(default_factory=Forecasts)
     reservoir: Reservoir | None = None
+    errors: ErrorWatch = field(default_factory=ErrorWatch)
 
     @classmethod
     def start(cls, settings: StreamSettings, num_classes: int) -> "StreamState":
@@ -139,6 +143,7 @@ class StreamState:
             "model": self.model,
             "state": self.model_state,
             "reservoir": self.reservoir,
+            "errors": self.errors,
         }
 
     @classmethod
@@ -169,6 +174,7 @@ class StreamState:
             warmup_rows=None if tree["kept"] is None else (RawRows(*tree["kept"]),),
             forecasts=tree["forecasts"],
             reservoir=tree.get("reservoir"),
+            errors=tree.get("errors") or ErrorWatch(),
         )
 
     def counted(self, outside: Any, flagged: Any, non_finite: Any) -> "StreamState":

@@ -3,16 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from streamgp.models.base import FittedModel, WarmupRows
 from streamgp.models.changes import check_switching, with_options
-from streamgp.models.gaussian.model import Ensemble
-from streamgp.models.gaussian.renewal import conditioned_apart
-from streamgp.models.gaussian.renewal import renew as renew_ensemble
-from streamgp.models.gaussian.state import EnsembleState
+from streamgp.models.gaussian.renewal import conditioned_apart, renew
 from streamgp.models.gaussian.warmup import fit_ensemble
 from streamgp.models.spec import Spec
+
+__all__ = ["conditioned_apart", "fit", "name", "renew", "serves", "spec", "tasks", "weighs_warmup"]
 
 name = "gaussian"
 tasks: tuple[str, ...] = ("regression",)
@@ -52,19 +49,3 @@ def fit(
             provisional_expert=provisional_expert,
         )
     )
-
-
-def renew(
-    spec: Spec,
-    model: Ensemble,
-    state: EnsembleState,
-    rows: WarmupRows,
-    times: np.ndarray | None,
-    *,
-    number: int,
-    seed: int,
-) -> tuple[Ensemble, EnsembleState]:
-    """Fit the weakest experts of some bases anew; at the end of the warm-up, let those of trees learn honest rows."""
-    if number == 0:
-        return model, conditioned_apart(model, state, rows, times)
-    return renew_ensemble(spec, model, state, rows, times, number=number, seed=seed)

@@ -55,7 +55,7 @@ class FitTask:
 def make_fit_tasks(
     spec: Spec, max_features: Mapping[str, int | None], X: np.ndarray, y: np.ndarray, seed: int
 ) -> list[FitTask]:
-    """Build every starting point of every basis named, with at most so many features each; None: as many as it has."""
+    """Build every starting point of every basis named, with at most so many features; None: as many as it has."""
     tasks = []
     for position, (name, most) in enumerate(max_features.items()):
         cls = BASES[name]

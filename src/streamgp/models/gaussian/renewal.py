@@ -17,7 +17,7 @@ from streamgp.bases.boosted import held_out
 from streamgp.filters.engine.blocks import member, stack
 from streamgp.filters.kalman import ExpertVariances
 from streamgp.fitting.gaussian_evidence import Fit, fit_basis
-from streamgp.models.base import WarmupRows
+from streamgp.models.base import FittedModel, WarmupRows
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.gaussian.state import EnsembleState
@@ -27,7 +27,6 @@ from streamgp.numerics.batching import BATCH_SIZES
 from streamgp.weights import BMA
 from streamgp.weights.experts import expert_weights, joined_weights
 
-SEARCHED_EVERY = 3  # of the renewals one in so many trains frequencies as well, which takes seconds; trees take less
 MAX_SEARCHED_ROWS = 4096
 _RENEWAL_KEY = 2_000  # among the keys that number bases and starts
 
@@ -50,39 +49,52 @@ def slots_of(model: Ensemble, kind: type[Basis]) -> list[list[Slot]]:
 
 def conditioned_apart(model: Ensemble, state: EnsembleState, rows: WarmupRows, times: Any) -> EnsembleState:
     """Return the state in which the experts of trees have learnt the rows alone that their trees have not."""
-    for slots in slots_of(model, Boosted):
-        for slot in slots:
-            state = _conditioned(model, state, slot, rows, held_out(len(rows.X)), times)
+    for slot in (slot for slots in slots_of(model, Boosted) for slot in slots):
+        state = _conditioned(model, state, slot, rows, held_out(len(rows.X)), times)
     return state
 
 
 def renew(
-    spec: Spec, model: Ensemble, state: EnsembleState, rows: WarmupRows, times: Any, *, number: int, seed: int
-) -> tuple[Ensemble, EnsembleState]:
+    spec: Spec,
+    fitted: FittedModel,
+    state: EnsembleState,
+    rows: WarmupRows,
+    times: np.ndarray | None,
+    *,
+    learnt: int,
+    searches: bool,
+    seed: int,
+) -> tuple[FittedModel, EnsembleState]:
     """Fit the weakest experts of every basis that can be renewed to the rows, and let them learn these.
 
     Parameters
     ----------
     rows, times
-        The reservoir, in the order of the stream.
-    number
-        Of the renewal, from 1.
+        Of the stream so far, in its order.
+    learnt
+        How many rows there were in all.
+    searches
+        Whether frequencies are trained as well, which takes seconds, while trees take less.
     """
-    state = state.unsharded()
-    kinds = (Boosted, TrainedFourier) if number % SEARCHED_EVERY == 0 else (Boosted,)
-    for kind in kinds:
+    model, table = fitted
+    assert isinstance(model, Ensemble)
+    state, numbers = state.unsharded(), np.arange(len(rows.X))
+    for kind in (Boosted, TrainedFourier) if searches else (Boosted,):
         for slots in slots_of(model, kind):
             weights = [_weight(model, state, slot) for slot in slots]
             weakest, best = slots[int(np.argmin(weights))], slots[int(np.argmax(weights))]
-            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _RENEWAL_KEY + number), weakest.group)
-            fit = _refitted(member(model.groups[best.group].basis, best.number), rows, key)
+            key = jax.random.fold_in(jax.random.key(seed), _RENEWAL_KEY + weakest.group)
+            basis = member(model.groups[best.group].basis, best.number)
+            fit = _refitted(basis, rows, jax.random.fold_in(key, learnt))
             model = _replaced(spec, model, weakest, fit, rows)
-            learnt = held_out(len(rows.X)) if kind is Boosted else np.arange(len(rows.X))
-            state = _conditioned(model, state, weakest, rows, learnt, times)
-            joined = np.isin(np.arange(len(model.order)), _filters(model, weakest))
-            joined = np.repeat(joined, len(model.noise.discounts))
-            state = replace(state, weights=joined_weights(state.weights, joined))
-    return model, state
+            state = _conditioned(model, state, weakest, rows, numbers[fit.basis.honest_rows(len(rows.X))], times)
+            new = np.repeat(
+                np.isin(np.arange(len(model.order)), _filters(model, weakest)), len(model.noise.discounts)
+            )
+            state = replace(state, weights=joined_weights(state.weights, new))
+            pairs = zip(table, new, strict=True)
+            table = [replace(e, gain=fit.gain, since=learnt) if is_new else e for e, is_new in pairs]
+    return FittedModel(model, table), state
 
 
 def _inner(basis: Basis) -> Basis:
@@ -118,7 +130,7 @@ def _refitted(basis: Any, rows: WarmupRows, key: Any) -> Fit:
 
 
 def _thinned(rows: np.ndarray) -> np.ndarray:
-    """Return as many of the rows, evenly, as the next power of two below: of few numbers of rows is a fit compiled."""
+    """Return as many of the rows, evenly, as the next power of two below: each number of rows is compiled."""
     n = min(1 << (len(rows).bit_length() - 1), MAX_SEARCHED_ROWS)
     return rows[np.linspace(0, len(rows) - 1, n).round().astype(int)]
 
@@ -147,7 +159,8 @@ def _conditioned(
     """Return the state in which the filters of a slot have learnt some of the rows, and nothing else."""
     group = model.groups[slot.group]
     basis, noise, dynamics = (member(part, slot.number) for part in (group.basis, group.noise, group.dynamics))
-    experts = [Expert(basis, *member(noise, r), member(dynamics, r)) for r in range(group.noise.prior_var.shape[1])]
+    members = range(group.noise.prior_var.shape[1])
+    experts = [Expert(basis, noise.prior_var[r], noise.noise_var[r], member(dynamics, r)) for r in members]
     alone = ensemble(
         experts,
         BMA(),
