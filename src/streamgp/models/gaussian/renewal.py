@@ -76,25 +76,22 @@ def renew(
     searches
         Whether frequencies are trained as well, which takes seconds, while trees take less.
     """
-    model, table = fitted
+    model, table = fitted[0], list(fitted[1])
     assert isinstance(model, Ensemble)
-    state, numbers = state.unsharded(), np.arange(len(rows.X))
+    state, numbers, new = state.unsharded(), np.arange(len(rows.X)), np.zeros(len(table), bool)
+    weight = expert_weights(model.rule, state.weights)
     for kind in (Boosted, TrainedFourier) if searches else (Boosted,):
         for slots in slots_of(model, kind):
-            weights = [_weight(model, state, slot) for slot in slots]
+            weights = [weight[_experts(model, slot)].sum() for slot in slots]
             weakest, best = slots[int(np.argmin(weights))], slots[int(np.argmax(weights))]
             key = jax.random.fold_in(jax.random.key(seed), _RENEWAL_KEY + weakest.group)
             basis = member(model.groups[best.group].basis, best.number)
             fit = _refitted(basis, rows, jax.random.fold_in(key, learnt))
             model = _replaced(spec, model, weakest, fit, rows)
             state = _conditioned(model, state, weakest, rows, numbers[fit.basis.honest_rows(len(rows.X))], times)
-            new = np.repeat(
-                np.isin(np.arange(len(model.order)), _filters(model, weakest)), len(model.noise.discounts)
-            )
-            state = replace(state, weights=joined_weights(state.weights, new))
-            pairs = zip(table, new, strict=True)
-            table = [replace(e, gain=fit.gain, since=learnt) if is_new else e for e, is_new in pairs]
-    return FittedModel(model, table), state
+            for i in _experts(model, weakest):
+                table[i], new[i] = replace(table[i], gain=fit.gain, since=learnt), True
+    return FittedModel(model, table), replace(state, weights=joined_weights(state.weights, new))
 
 
 def _inner(basis: Basis) -> Basis:
@@ -109,9 +106,10 @@ def _filters(model: Ensemble, slot: Slot) -> np.ndarray:
     return np.asarray(model.order[first : first + dynamics])
 
 
-def _weight(model: Ensemble, state: EnsembleState, slot: Slot) -> float:
-    each = expert_weights(model.rule, state.weights).reshape(len(model.order), -1)
-    return float(each[_filters(model, slot)].sum())
+def _experts(model: Ensemble, slot: Slot) -> np.ndarray:
+    """Return the positions of a slot's experts: of each filter, one for each kind of noise."""
+    kinds = len(model.noise.discounts)
+    return (_filters(model, slot)[:, None] * kinds + np.arange(kinds)).ravel()
 
 
 def _refitted(basis: Any, rows: WarmupRows, key: Any) -> Fit:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from streamgp.bases import BASES, ActiveDims, Basis, Concatenation
+from streamgp.bases import BASES, ActiveDims, Basis, Boosted, Concatenation, TrainedFourier
 from streamgp.bases.concatenation import PARTS
 from streamgp.filters.dynamics import Dynamics, parse
 from streamgp.filters.engine.cpu import as_numpy
@@ -31,6 +31,7 @@ ASIDE = 1e-3  # scale of a part of next to no variance: below the noise's floor,
 # In nats: the most that one row of the warm-up, and all of it, may count for or against an expert.
 MAX_ROW_LOG_ODDS = 10.0
 MAX_LOG_ODDS = 20.0
+RENEWABLE = (Boosted, TrainedFourier)  # bases that are fitted anew as the stream goes on
 CONCATENATION = "concatenation"  # the basis that is built from other bases' fits
 # Its random key, and that of the samples, among the keys that number bases and starts.
 _CONCATENATION_KEY = 10
@@ -177,6 +178,8 @@ def _fit_inputs(
 
     def is_flat(i: int) -> bool:
         if spec.rule == "Q":  # the user's matrix counts every expert
+            return False
+        if spec.renew and isinstance(tasks[i].basis, RENEWABLE):  # more rows may tell more
             return False
         return fits[i].gain < max(FLAT_GAIN, FLAT_SHARE * best[tasks[i].name].gain)
 
