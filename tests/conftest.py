@@ -1,14 +1,17 @@
 """Run every test in float64 with shape and type checks on, without touching the process's own settings."""
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import jax
+import jaxtyping
 import pytest
-from jaxtyping import config, install_import_hook
+from jaxtyping import config, install_import_hook, jaxtyped
 
 # Tests run side by side, each on a core of its own: threads of two processes on the same cores wait for each other.
 if (worker := os.environ.get("PYTEST_XDIST_WORKER")) and hasattr(os, "sched_setaffinity"):
@@ -30,6 +33,24 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 # Other packages are imported before the hook is there, which finds no bytecode of what streamgp's modules import.
 for name in ("equinox", "matplotlib.figure", "narwhals", "pandas", "polars", "rich", "scipy.stats", "sklearn.base"):
     import_module(name)
+
+
+def decorate(*, typechecker: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Return jaxtyping's decorator for all but those functions inside others of which nothing would be checked.
+
+    To decorate one takes a millisecond, each time that it is defined anew. Left out are those without annotations,
+    and all while no checks are made.
+    """
+    decorator = jaxtyped(typechecker=typechecker)
+
+    def decorated(fn: Any) -> Any:
+        inside = "<locals>" in getattr(fn, "__qualname__", "")
+        return fn if inside and (config.jaxtyping_disable or not fn.__annotations__) else decorator(fn)
+
+    return decorated
+
+
+jaxtyping.jaxtyped = decorate  # where the hook finds it
 _hook = install_import_hook(["streamgp", "streamgp_papers"], "typecheck.typecheck")
 # Only tests of single units have their types and shapes checked. The others send whole streams, or a row at a time,
 # through everything: checks of every call took a third of their time.
@@ -46,6 +67,18 @@ MAX_MAPS = 30_000  # of the 65,530 that Linux allows a process; a compiled progr
 
 
 traced_unchecked = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the modules that count compilations first: before them everything is forgotten, and others share much."""
+    items.sort(key=lambda item: item.path.stem not in COUNTED)
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage seldom: most objects are those of modules and of traced programs, and stay."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 10, 10)
 
 
 def pytest_runtest_call() -> None:

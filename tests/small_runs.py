@@ -1,6 +1,8 @@
 """A small table with two targets, a categorical column and times, and runs over it in this process."""
 
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -76,10 +78,24 @@ def same_as_unbroken(
     data: Path, tmp_path: Path, resumed: Outcome, runner: Any = run_linear, out: Path | None = None, **options: Any
 ) -> None:
     """The resumed run in `out` (tmp_path/out) equals one that goes through, bit for bit."""
-    whole = runner(data, tmp_path / "whole", **options)
-    assert resumed.stopped is None
-    assert timeless(resumed.metrics) == timeless(whole.metrics)
-    for first, second in zip(results(tmp_path / "whole"), results(out or tmp_path / "out"), strict=True):
+    whole, directory = unbroken(data.name, data.read_bytes(), runner, **options)
+    same_run(resumed, out or tmp_path / "out", whole, Path(directory.name) / "whole")
+
+
+@cache
+def unbroken(name: str, content: bytes, runner: Any, **options: Any) -> tuple[Outcome, TemporaryDirectory[str]]:
+    """Run through a file once for all tests that have this one: the outcome, and where its directory "whole" is."""
+    directory = TemporaryDirectory(prefix="streamgp-tests-", ignore_cleanup_errors=True)
+    data = Path(directory.name) / name
+    data.write_bytes(content)
+    return runner(data, Path(directory.name) / "whole", **options), directory
+
+
+def same_run(one: Outcome, out: Path, other: Outcome, other_out: Path) -> None:
+    """Check that two finished runs, and their tables in these directories, are equal bit for bit."""
+    assert one.stopped is None
+    assert timeless(one.metrics) == timeless(other.metrics)
+    for first, second in zip(results(out), results(other_out), strict=True):
         assert_frame_equal(first, second, check_exact=True)
 
 

@@ -43,9 +43,9 @@ SUBJECTS = {
     # Guard, recalibration, adaptive noise and all rules at once, as the default has them.
     "gaussian": Subject("default", GAUSSIAN),
     "gaussian renewed": Subject(
-        "default", {**GAUSSIAN, "bases": ("linear", "fourier-trained", "boosted"), "renew": True}
+        "best", {**GAUSSIAN, "bases": ("linear", "fourier-trained", "boosted"), "lags": (1, 3)}
     ),
-    "gaussian lags": Subject("default", {**GAUSSIAN, "lags": (1, 3)}),
+    "gaussian lags": Subject("e-doebe", {**ENSEMBLE, "lags": (1, 3)}),
     "gaussian horizon": Subject("default", {**GAUSSIAN, "lags": (1, 5), "horizon": 3}),
     "gaussian timed": Subject("e-doebe", ENSEMBLE, timed=True),
     "gaussian two targets": Subject("default", GAUSSIAN, outputs=2),

@@ -32,7 +32,7 @@ def grades(n: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 class TestCounts:
     def test_a_rate_that_drifts_tenfold_is_tracked_within_its_bands(self):
         rng = np.random.default_rng(1)
-        n = 1600
+        n = 1200
         X = rng.normal(size=(n, 1))
         rate = np.exp(1.0 + np.log(10.0) * np.arange(n) / n + 0.3 * X[:, 0])
         y = rng.poisson(rate).astype(float)
@@ -62,15 +62,15 @@ class TestCounts:
 
     def test_exposure_multiplies_the_rate(self):
         rng = np.random.default_rng(3)
-        X = rng.normal(size=(400, 1))
+        X = rng.normal(size=(400, 2))
         hours = rng.uniform(0.2, 5.0, size=400)
         y = rng.poisson(3.0 * hours).astype(float)
         model = StreamingGPCountRegressor(**LINEAR).partial_fit(X, y, exposure=hours)
-        one, five = (model.predict([[0.0]], exposure=[h])[0] for h in (1.0, 5.0))
+        one, five = (model.predict([[0.0, 0.0]], exposure=[h])[0] for h in (1.0, 5.0))
         assert_allclose(five, 5.0 * one, rtol=1e-9)
         assert abs(one - 3.0) < 0.3
         with pytest.raises(ValueError, match="exposure"):
-            model.predict([[0.0]])
+            model.predict([[0.0, 0.0]])
         with pytest.raises(ValueError, match="exposure"):
             model.partial_fit(X[:2], y[:2])
         with pytest.raises(ValueError, match="row 1"):

@@ -17,7 +17,8 @@ from streamgp.stream.learner import StreamLearner
 
 pytestmark = pytest.mark.slow
 
-SMALL: dict[str, Any] = {"warmup": 60, "num_inducing": 12, "batch_size": 25, "max_models": 5, "steps": 8}
+INDUCING: dict[str, Any] = {"num_inducing": 12, "batch_size": 25, "max_models": 5, "steps": 8}
+SMALL: dict[str, Any] = {"warmup": 60, **INDUCING}
 
 
 def stream(rows: int = 300, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -116,15 +117,19 @@ def test_five_in_a_row_are_a_change_across_batches_as_well():
 
 
 @pytest.mark.parametrize(
-    ("model", "name", "lacking"),
-    [("wgpr", "LocalState", ("guard", "pending_drawn")), ("sfg-mkl", "MultiKernelState", ("beyond",))],
+    ("spec", "name", "lacking"),
+    [
+        (make_spec("wgpr", **INDUCING), "LocalState", ("guard", "pending_drawn")),
+        (make_spec("sfg-mkl", features_per_basis=12), "MultiKernelState", ("beyond",)),
+    ],
+    ids=["wgpr", "sfg-mkl"],
 )
-def test_a_checkpoint_from_before_there_was_a_guard_goes_on(model, name, lacking):
+def test_a_checkpoint_from_before_there_was_a_guard_goes_on(spec, name, lacking):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
     y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=200)
     with jax.enable_x64(True):
-        learner = StreamLearner(make_spec(model), num_inputs=2, warmup=60)
+        learner = StreamLearner(spec, num_inputs=2, warmup=60)
         list(learner.learn(X[:90], y[:90, None]))
         node, arrays = encode(learner.to_tree())
         removed = []

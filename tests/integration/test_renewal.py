@@ -35,7 +35,7 @@ SEARCHED = DUE[SEARCHED_EVERY - 1]
 
 def learner(warmup: int = WARMUP, **options: Any) -> StreamLearner:
     """Return a small learner whose experts are renewed."""
-    return StreamLearner(make_spec("default", **(SMALL | options)), num_inputs=INPUTS, warmup=warmup, seed=1)
+    return StreamLearner(make_spec("best", **(SMALL | options)), num_inputs=INPUTS, warmup=warmup, seed=1)
 
 
 def rows(n: int, seed: int = 0, moved: int | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -44,7 +44,7 @@ def rows(n: int, seed: int = 0, moved: int | None = None) -> tuple[np.ndarray, n
     X = rng.uniform(-1.0, 1.0, size=(n, INPUTS))
     if moved is not None:
         X[moved:] += 3.0
-    return X, np.sin(3.0 * X[:, :1]) * np.cos(2.0 * X[:, 1:]) + 0.05 * rng.normal(size=(n, 1))
+    return X, np.sin(X[:, :1] ** 2 + X[:, :1]) * np.cos(2.0 * X[:, 1:]) + 0.05 * rng.normal(size=(n, 1))
 
 
 @pytest.fixture(scope="module")

@@ -77,14 +77,14 @@ def test_scores_are_in_the_units_of_the_data():
 
 
 def test_the_line_has_two_regimes_of_the_stated_size():
-    pairs = [local.generate_toy(seed, 600) for seed in range(40)]
+    pairs = [local.generate_toy(seed, 240) for seed in range(40)]
     X, y = pairs[0][0], np.array([y for _, y in pairs])
     assert X[[0, -1], 0].tolist() == [0.0, 300.0]
     noise_var = local.TOY_NOISE**2
     steps = np.var(np.diff(y, axis=1), axis=0)
     gap = X[1, 0]
     for half, lengthscale, variance in zip(
-        (slice(5, 295), slice(305, 595)), local.TOY_LENGTHSCALES, local.TOY_VARIANCES, strict=True
+        (slice(2, 118), slice(122, 238)), local.TOY_LENGTHSCALES, local.TOY_VARIANCES, strict=True
     ):
         moved = 2.0 * variance * (1.0 - np.exp(-0.5 * (gap / lengthscale) ** 2)) + 2.0 * noise_var
         assert np.mean(steps[half]) == pytest.approx(moved, rel=0.1)

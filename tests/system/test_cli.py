@@ -245,8 +245,11 @@ main()
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the processes keep compiled programs: the later ones start faster."""
-    return tmp_path_factory.mktemp("cache")
+    """Where the processes find compiled programs: what other tests have compiled serves them as well."""
+    directory = tmp_path_factory.mktemp("cache")
+    (directory / "streamgp").mkdir()
+    (directory / "streamgp" / "compiled").symlink_to(os.environ["STREAMGP_TESTS_COMPILED"])
+    return directory
 
 
 class Live:

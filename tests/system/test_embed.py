@@ -21,6 +21,7 @@ from streamgp.latent import fit_coordinates
 pytestmark = pytest.mark.slow
 
 ROWS, WARMUP = 150, 40
+FEATURES = "x0,x1,x2,x3,x4"  # of all runs, which share programs
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,7 +64,7 @@ def data(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def done(data, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("done") / "map"
-    result = invoke(data, "--label", "side", "--features", "x0,x1,x2,x3,x4", "--warmup", WARMUP, "--out", out)
+    result = invoke(data, "--label", "side", "--features", FEATURES, "--warmup", WARMUP, "--out", out)
     assert result.exit_code == 0, result.output
     assert "150 rows of 5 numbers each in 2 coordinates" in result.stdout
     assert "nearest neighbours with another side" in result.stdout
@@ -111,7 +112,7 @@ def test_the_page_shows_the_map_its_legend_and_what_was_unusual(done):
 
 def test_standard_input_one_coordinate_and_json(data, tmp_path):
     text = "\n".join(data.read_text().splitlines()[:90]).encode()
-    words = ("--warmup", WARMUP, "--features", "x0,x1,x2", "--label", "angle", "--json", "-")
+    words = ("--warmup", WARMUP, "--features", FEATURES, "--label", "angle", "--json", "-")
     result = invoke("-", *words, "--components", 1, "--out", tmp_path / "out", stdin=text)
     assert result.exit_code == 0, result.output
     metrics = json.loads(result.stdout)
@@ -125,7 +126,7 @@ def test_a_bad_row_ends_it_with_what_there_is(data, tmp_path):
     lines = data.read_text().splitlines()
     lines[121] = "oops" + lines[121]
     (tmp_path / "bad.csv").write_text("\n".join(lines) + "\n")
-    words = ("--warmup", WARMUP, "--features", "x0,x1,x2", "--missing", "raise", "--out", tmp_path / "out")
+    words = ("--warmup", WARMUP, "--features", FEATURES, "--missing", "raise", "--out", tmp_path / "out")
     result = invoke(tmp_path / "bad.csv", *words)
     fails(result, "data row 121 (line 122): column 'x0': expected a finite number or nothing, got 'oops")
     assert len(pl.read_parquet(tmp_path / "out" / "embedding.parquet")) == 120
@@ -140,7 +141,7 @@ def test_an_interrupted_one_has_the_rows_so_far(data, tmp_path, monkeypatch):
             raise Stop
 
     monkeypatch.setattr(Interrupt, "check", check)
-    result = invoke(data, "--warmup", WARMUP, "--features", "x0,x1,x2", "--out", tmp_path / "out")
+    result = invoke(data, "--warmup", WARMUP, "--features", FEATURES, "--out", tmp_path / "out")
     fails(result, "interrupted after", 130)
     rows = len(pl.read_parquet(tmp_path / "out" / "embedding.parquet"))
     assert WARMUP < rows < ROWS
@@ -148,7 +149,7 @@ def test_an_interrupted_one_has_the_rows_so_far(data, tmp_path, monkeypatch):
 
 
 def test_a_file_shorter_than_its_warm_up_is_placed_as_a_whole(data, tmp_path):
-    result = invoke(data, "--max-rows", 60, "--features", "x0,x1,x2", "--out", tmp_path / "out")
+    result = invoke(data, "--max-rows", 60, "--features", FEATURES, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     frame = pl.read_parquet(tmp_path / "out" / "embedding.parquet")
     assert len(frame) == 60 and frame["log_density"].null_count() == 60
@@ -181,7 +182,7 @@ def test_without_the_packages_of_the_report_the_rest_is_written(data, tmp_path, 
     monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.delitem(sys.modules, "streamgp.app.templating", raising=False)
     monkeypatch.delattr("streamgp.app.templating", raising=False)
-    result = invoke(data, "--max-rows", 60, "--features", "x0,x1,x2", "--out", tmp_path / "out")
+    result = invoke(data, "--max-rows", 60, "--features", FEATURES, "--out", tmp_path / "out")
     assert result.exit_code == 0
     assert 'no report: The report needs matplotlib and jinja2: pip install "streamgp[plots]"' in result.stdout
     assert (tmp_path / "out" / "embedding.parquet").exists()

@@ -29,6 +29,15 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path / "out"
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of one expert; not to be changed."""
+    path = tmp_path_factory.mktemp("plain")
+    table().write_csv(path / "data.csv")
+    run_linear(path / "data.csv", path / "out")
+    return path / "out"
+
+
 # The numbers
 
 
@@ -140,16 +149,15 @@ def test_chunk_size_is_a_matter_of_speed_only(small: Path, tmp_path: Path, chunk
 
 
 @pytest.mark.parametrize("first_changed", [150, WARMUP - 1, 5])
-def test_later_rows_change_no_prediction(data: Path, tmp_path: Path, first_changed: int):
+def test_later_rows_change_no_prediction(plain: Path, tmp_path: Path, first_changed: int):
     rows = table()
     later = pl.int_range(pl.len()) >= first_changed
     changed = rows.with_columns(pl.when(later).then(pl.col("a", "b", "y") * 50 - 9).otherwise(pl.col("a", "b", "y")))
     if first_changed > WARMUP:  # the columns' kinds and levels are taken from the rows of the warm-up
         changed = changed.with_columns(wind=pl.when(later).then(pl.lit("unseen")).otherwise("wind"))
     changed.write_csv(tmp_path / "changed.csv")
-    run_linear(data, tmp_path / "one")
     run_linear(tmp_path / "changed.csv", tmp_path / "two")
-    one, two = predictions(tmp_path / "one"), predictions(tmp_path / "two")
+    one, two = predictions(plain), predictions(tmp_path / "two")
     exact = ["row", "mean", "std", "persistence_mean", "running_mean"]
     assert_frame_equal(one[:first_changed].select(exact), two[:first_changed].select(exact), check_exact=True)
     # Quantiles are found for many rows together, until all of them are precise enough.
@@ -158,12 +166,11 @@ def test_later_rows_change_no_prediction(data: Path, tmp_path: Path, first_chang
     assert one["mean"][-1] != two["mean"][-1]
 
 
-def test_the_target_of_a_row_does_not_change_its_own_prediction(data: Path, tmp_path: Path):
+def test_the_target_of_a_row_does_not_change_its_own_prediction(plain: Path, tmp_path: Path):
     place = pl.int_range(pl.len()) == 200
     table().with_columns(y=pl.when(place).then(99.0).otherwise("y")).write_csv(tmp_path / "changed.csv")
-    run_linear(data, tmp_path / "one")
     run_linear(tmp_path / "changed.csv", tmp_path / "two")
-    one, two = (predictions(tmp_path / name).select("mean", "std", "q05", "q95") for name in ("one", "two"))
+    one, two = (predictions(out).select("mean", "std", "q05", "q95") for out in (plain, tmp_path / "two"))
     assert_frame_equal(one[:201], two[:201], check_exact=True)
     assert one["mean"][201] != two["mean"][201]
 
@@ -217,7 +224,9 @@ def test_the_warmup_is_a_fifth_of_a_short_file(data: Path):
         ("1,2", "data row 251 (line 252): expected 6 cells, got 7"),
     ],
 )
-def test_a_bad_row_ends_the_run_and_is_resumed_from_once_mended(data: Path, tmp_path: Path, cell: str, message: str):
+def test_a_bad_row_ends_the_run_and_is_resumed_from_once_mended(
+    data: Path, plain: Path, tmp_path: Path, cell: str, message: str
+):
     good = data.read_text()
     lines = good.splitlines()
     cells = lines[251].split(",")
@@ -236,8 +245,7 @@ def test_a_bad_row_ends_the_run_and_is_resumed_from_once_mended(data: Path, tmp_
     assert "skipped 1 bad row" in skipped["warnings"]
     data.write_text(good)
     assert run_linear(data, tmp_path / "out", missing="raise", resume=True).stopped is None
-    run_linear(data, tmp_path / "whole")
-    close(predictions(tmp_path / "out"), predictions(tmp_path / "whole"))
+    close(predictions(tmp_path / "out"), predictions(plain))
 
 
 def test_a_constant_input_is_noted_and_a_constant_target_refused(tmp_path: Path):

@@ -19,11 +19,23 @@ PRESETS: dict[str, Spec] = {
         # Chosen by measurement; docs/default.md has what each part is worth, and how to choose again.
         Spec(
             "default",
-            bases=("linear", "hilbert", "trees", "concatenation", "fourier-trained", "boosted"),
+            bases=("linear", "hilbert", "fourier", "trees", "concatenation"),
             dynamics=("static", "walk 0.001", "walk 0.1", "revert 0.999", "revert 0.99", "revert 0.95"),
             noise=("constant", "adaptive 0.99", "adaptive 0.8", "adaptive 0.8 ar 0.5", "adaptive 0.8 ar 0.9"),
             rule="auto",
-            most_features=400,
+            most_features=800,
+            without_lags=True,
+            robust=True,
+            recalibrate=True,
+        ),
+        # The default, and experts that are fitted anew as the stream goes on.
+        Spec(
+            "best",
+            bases=("linear", "hilbert", "fourier", "trees", "concatenation", "fourier-trained", "boosted"),
+            dynamics=("static", "walk 0.001", "walk 0.1", "revert 0.999", "revert 0.99", "revert 0.95"),
+            noise=("constant", "adaptive 0.99", "adaptive 0.8", "adaptive 0.8 ar 0.5", "adaptive 0.8 ar 0.9"),
+            rule="auto",
+            most_features=800,
             without_lags=True,
             robust=True,
             recalibrate=True,

@@ -99,8 +99,8 @@ def with_class(settings: StreamSettings, state: StreamState, progress: Progress 
 def _learn_batch(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
     after, info = _advance(settings, state, rows, rows.y, progress)
     if state.inputs.lags.lags and info.flagged is not None and info.flagged.any():
-        return _learn_without_glitches(settings, state, rows, progress)
-    return after, info
+        after, info = _learn_without_glitches(settings, state, rows, progress)
+    return renewed(settings, after), info
 
 
 def _learn_without_glitches(
@@ -153,7 +153,7 @@ def _advance(
             rows=first.rows + len(X),
             imputed_values=first.imputed_values + missing,
         )
-        state = renewed(settings, with_due_gains(settings, state))
+        state = with_due_gains(settings, state)
         made = [(info.predictive, info.rules)]
         if rebuild_due(settings, state):
             state = rebuild(settings, state, progress)

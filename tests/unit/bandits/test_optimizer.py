@@ -128,7 +128,8 @@ def test_choices_are_those_of_the_textbook(method, beta, run, unchecked):
     if run == "answers":
         model = model._replace(mean=None)
         del known["mean"]
-    gaps = np.ones(40) if run == "answers" else np.random.default_rng(4).choice([0.0, 0.3, 0.5, 1.0, 1.7], 40)
+    steps = 24  # more than three windows
+    gaps = np.ones(steps) if run == "answers" else np.random.default_rng(4).choice([0.0, 0.3, 0.5, 1.0, 1.7], steps)
     times = np.cumsum(gaps) + (0.0 if run == "answers" else 100.0)
     opt = new(
         method,
@@ -144,7 +145,7 @@ def test_choices_are_those_of_the_textbook(method, beta, run, unchecked):
     )
     seen: list[Seen] = []
     apart = 0
-    for step in range(40):
+    for step in range(steps):
         x = opt.ask()
         bounds = upper_bounds(
             method,
@@ -173,7 +174,7 @@ def test_choices_are_those_of_the_textbook(method, beta, run, unchecked):
             opt.answer(X, y)
             U = opt.space.encode_all(X)
             seen += [Seen(u, value, times[step], step + 1, True) for u, value in zip(U, y, strict=True)]
-    assert apart >= 30  # so that the textbook leaves little choice
+    assert apart >= 18  # so that the textbook leaves little choice
 
 
 def test_what_counts_little_is_let_go_of(unchecked):
@@ -203,7 +204,7 @@ def test_in_a_box_the_choice_is_no_worse_than_a_fine_grids(unchecked):
         opt.tell(x, 1.5 + np.sin(5.0 * x[0]) * np.cos(x[1]))
 
 
-def test_predictions_leave_noise_out_and_the_recommendation_is_their_best():
+def test_predictions_leave_noise_out_and_the_recommendation_is_their_best(unchecked):
     opt = new("gp-ucb", hyperparameters=KNOWN)
     x = opt.ask()
     opt.tell(x, 2.3)
@@ -734,8 +735,8 @@ def test_the_work_of_a_step_does_not_grow(method, most, monkeypatch, unchecked):
     play(opt, range(1, 31))
     early = max(rows)
     rows.clear()
-    play(opt, range(31, 91))
-    assert len(rows) == 60
+    play(opt, range(31, 61))
+    assert len(rows) == 30
     assert max(rows) <= most
     assert max(rows) <= early + (7 if method == "sparq-gp-ucb" else 0)
 
@@ -756,7 +757,7 @@ def test_sparq_asks_no_more_queries_than_it_has_past_inputs():
 def test_a_gaussian_process_compiles_nothing(method, unchecked):
     opt = new(method, query_rule="past", swaps=5, num_queries=1)
     COMPILED.clear()
-    play(opt, range(1, 61))
+    play(opt, range(1, 27))  # with all fits of the first steps and one after
     opt.predict(opt.space.points)
     assert COMPILED == []
 

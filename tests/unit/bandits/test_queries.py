@@ -291,7 +291,7 @@ def test_a_budget_is_spent_and_kept_to(per_step, burst, unchecked):
     hyperparameters = {"lengthscales": 0.06, "variance": 0.25, "noise_var": 0.01, "mean": 1.5}
     opt = TimeVaryingOptimizer(problem.space, "sparq-gp-ucb", hyperparameters=hyperparameters, **arguments)
     asked, noise, price = [], rng(1), [FIRST_PRICE]
-    for t in range(1, 301):
+    for t in range(1, 201):
         x = opt.ask()
         opt.tell(x, float(problem.value(opt.space.encode(x)[None], t)[0] + 0.1 * noise.normal()))
         price.append(opt._unit.price)

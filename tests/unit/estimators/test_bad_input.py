@@ -1,5 +1,7 @@
 """Bad rows, times, questions and parameters: one sentence each, and nothing is learnt."""
 
+import copy
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from linear_user import ROWS, new, same, spoilt, stream, x64  # noqa: F401 (a fixture for every test here)
+from streamgp import StreamingGPRegressor
 
 pytestmark = pytest.mark.slow
 
@@ -29,18 +32,36 @@ BAD_ROWS: dict[str, tuple[Any, Any, str]] = {
 }
 
 
+@cache
+def begun(rows: int) -> StreamingGPRegressor:
+    """Return what has learnt the first rows: for looking at, or to be copied."""
+    return new(missing="raise").partial_fit(X_[:rows], Y_[:rows])
+
+
+@cache
+def continued(rows: int) -> np.ndarray:
+    """Return what is predicted once the same has learnt all rows after the first ones."""
+    return copy.deepcopy(begun(rows)).partial_fit(X_, Y_).predict(X_)
+
+
+@cache
+def begun_in_time(posterior: str) -> StreamingGPRegressor:
+    """Return what has learnt rows with times, of which the last is the last of the warm-up."""
+    return new(warmup=40, warmup_posterior=posterior).partial_fit(X_[:40], Y_[:40], np.arange(40.0))
+
+
 @pytest.mark.parametrize("problem", BAD_ROWS)
 @pytest.mark.parametrize("learnt", [10, 40])
 def test_bad_rows_are_refused_and_nothing_is_learnt(problem: str, learnt: int):
     X, y = stream()
-    model, untouched = (new(missing="raise").partial_fit(X[:learnt], y[:learnt]) for _ in range(2))
+    model = copy.deepcopy(begun(learnt))
     bad_X, bad_y, says = BAD_ROWS[problem]
     times = np.arange(ROWS) if "times" in problem else None
     with pytest.raises(ValueError, match=says) as caught:
         model.partial_fit(bad_X, bad_y, times)
     assert "\n" not in str(caught.value)
-    assert same(model, untouched)
-    np.testing.assert_array_equal(model.partial_fit(X, y).predict(X), untouched.partial_fit(X, y).predict(X))
+    assert same(model, begun(learnt))
+    np.testing.assert_array_equal(model.partial_fit(X, y).predict(X), continued(learnt))
 
 
 @pytest.mark.parametrize(
@@ -57,13 +78,11 @@ def test_bad_rows_are_refused_and_nothing_is_learnt(problem: str, learnt: int):
 @pytest.mark.parametrize("posterior", ["condition", "prior"])
 def test_bad_times_are_refused_and_nothing_is_learnt(times: Any, says: str, posterior: str):
     X, y = stream()
-    # The last row learnt is the last of the warm-up.
-    first = (X[:40], y[:40], np.arange(40.0))
-    model, untouched = (new(warmup=40, warmup_posterior=posterior).partial_fit(*first) for _ in range(2))
+    model = copy.deepcopy(begun_in_time(posterior))
     with pytest.raises(ValueError, match=says) as caught:
         model.partial_fit(X[:3], y[:3], times)
     assert "\n" not in str(caught.value)
-    assert same(model, untouched)
+    assert same(model, begun_in_time(posterior))
 
 
 @pytest.mark.parametrize(
@@ -80,9 +99,8 @@ def test_bad_times_are_refused_and_nothing_is_learnt(times: Any, says: str, post
     ],
 )
 def test_bad_questions_are_refused(call: Any, says: str):
-    X, y = stream()
     with pytest.raises(ValueError, match=says):
-        call(new(missing="raise").partial_fit(X, y))
+        call(begun(ROWS))
 
 
 def test_predicting_the_past_is_refused():

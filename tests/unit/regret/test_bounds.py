@@ -130,9 +130,10 @@ def test_lemma_3_holds_for_experts_that_learn_from_their_slots() -> None:
         fits = best_functions(case.model, case.X, case.y, slots)
         loss = 0.0
         X, y = jnp.asarray(case.X), jnp.asarray(case.y[:, None])
+        start = case.model.init(jax.random.key(0))
         for m in range(3):  # a mask in place of `run_losses`, which predicts the other rows, too
             own = slots == m
-            _, info = case.model.update(case.model.init(jax.random.key(0)), X, y, jnp.asarray(own))
+            _, info = case.model.update(start, X, y, jnp.asarray(own))
             loss -= np.asarray(info.predictive.component_log_density(y))[own, m].sum()
         excess = loss - sum(fit.loss.sum() for fit in fits)
         norms = case.prior_var * [fit.squared_norm for fit in fits]
