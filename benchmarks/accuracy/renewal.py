@@ -1,14 +1,12 @@
 """What it is worth to fit experts anew as the stream goes on, on tables in random order and on streams.
 
 ``OMP_NUM_THREADS=1 python -m benchmarks.accuracy.renewal --data DIR`` writes ``results/renewal.json`` after every run
-(started again, it goes on where it stopped) and prints the table of ``docs/renewal.md``. It needs `river` and
-`lightgbm` besides what streamgp itself needs.
+(started again, it goes on where it stopped), of which `benchmarks.pages.renewal` makes the table of
+``docs/renewal.md``. It needs `river` and `lightgbm` besides what streamgp itself needs.
 """
 
 import json
-import time
 from pathlib import Path
-from statistics import median
 from typing import Annotated, Any
 
 import numpy as np
@@ -39,7 +37,7 @@ def main(
     seeds: Annotated[int, typer.Option(help="Seeds, from 0.")] = 1,
     results: Annotated[Path, typer.Option(help="Where scores are kept.")] = RESULTS,
 ) -> None:
-    """Run what is missing, then print the table."""
+    """Run what is missing."""
     runs: dict[str, Any] = json.loads(results.read_text()) if results.exists() else {}
     for seed in range(seeds):
         for name in names.split(","):
@@ -50,18 +48,6 @@ def main(
                     of[str(seed)] = _score(label, name, X, y, seed)
                     results.write_text(json.dumps(runs, indent=1) + "\n")
                     print(name, label, of[str(seed)], flush=True)
-    print(table(runs))
-
-
-def table(runs: dict[str, Any]) -> str:
-    """Return the medians over the seeds as a table in Markdown."""
-    lines = ["| data | model | nMSE | PLL | 95% bands hold | CPU s |", "|---|---|---|---|---|---|"]
-    for name, of in runs.items():
-        for label, seeds in of.items():
-            said = {key: median(run[key] for run in seeds.values()) for key in next(iter(seeds.values()))}
-            bands = f"{said['pll']:.3f} | {said['coverage']:.3f}" if "pll" in said else " | "
-            lines.append(f"| {name} | {label} | {said['nmse']:.4f} | {bands} | {said['seconds']:.0f} |")
-    return "\n".join(lines)
 
 
 def _rows(name: str, data: Path | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -75,23 +61,17 @@ def _rows(name: str, data: Path | None, seed: int) -> tuple[np.ndarray, np.ndarr
 
 def _score(label: str, name: str, X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, float]:
     """Score the rows after the warm-up."""
-    start = time.process_time()
     if label in BASELINES:
         # Trees get the last target as an input too, where our models do.
         wide = np.column_stack([X, np.r_[y[0], y[:-1]]]) if name in STREAMS else X
         ys = standardise(y)[0]
         mean, _ = BASELINES[label](standardise(wide)[0], ys, seed)
         error = (ys - mean)[WARMUP:]
-        return {"nmse": float(np.mean(error**2) / np.var(ys[WARMUP:])), "seconds": time.process_time() - start}
+        return {"nmse": float(np.mean(error**2) / np.var(ys[WARMUP:]))}
     lags = {"lags": 1} if name in STREAMS else {}
     model = StreamingGPRegressor(**MODELS[label], **lags, warmup=WARMUP, random_state=seed)
     scores = evaluate(model, X, y, progress=False).metrics
-    return {
-        "nmse": scores["nmse"],
-        "pll": scores["pll_standardised"],
-        "coverage": scores["coverage"]["95"],
-        "seconds": time.process_time() - start,
-    }
+    return {"nmse": scores["nmse"], "pll": scores["pll_standardised"], "coverage": scores["coverage"]["95"]}
 
 
 if __name__ == "__main__":

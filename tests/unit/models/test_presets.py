@@ -49,6 +49,7 @@ def test_every_preset_runs(name: str):
     learner = run(spec)
     switching = {"e-doebe", "soebe", "sdoebe", "sie-gp", "dsie-gp"}
     grids = {"e-doebe": {"static", "walk 0.0001", WALK}, "default": set(PRESETS["default"].dynamics)}
+    grids["best"] = grids["default"]
     dynamics = grids.get(name, {WALK} if "d" in name[:2] else {"static"})
     assert {expert.dynamics for expert in learner.experts} == dynamics
     assert {expert.noise for expert in learner.experts} == set(spec.noise)
@@ -58,7 +59,7 @@ def test_every_preset_runs(name: str):
     )  # the best filter of the warm-up goes on beside the others
     assert {expert.name.split()[0] for expert in learner.experts} <= {*spec.bases, *provisional}
     single = len(learner.experts) == 1
-    rule = Mixture if name == "default" else Share if name in switching and not single else BMA
+    rule = Mixture if name in ("default", "best") else Share if name in switching and not single else BMA
     assert isinstance(learner.state.model.rule, rule)
     if "ie-gp" in name:
         scales = np.concatenate([np.asarray(group.basis.lengthscale) for group in learner.state.model.groups])  # type: ignore[attr-defined]
