@@ -9,13 +9,18 @@ import sys
 import time
 from pathlib import Path
 from statistics import median
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from benchmarks.accuracy.renewal import MODELS, STREAMS
 from benchmarks.common.datasets import load
 from streamgp import StreamingGPRegressor, evaluate
+
+MODELS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "best": {"model": "best"},
+    "best, never renewed": {"model": "best", "renew": False},
+}
 
 
 def main(
@@ -28,8 +33,7 @@ def main(
     """Time every model on every set."""
     if only is not None:
         X, y = load(names, data, rows)
-        lags = {"lags": 1} if names in STREAMS else {}
-        evaluate(StreamingGPRegressor(**MODELS[only], **lags), X, y, progress=False)
+        evaluate(StreamingGPRegressor(**MODELS[only]), X, y, progress=False)
         print(time.process_time())
         return
     program = [sys.executable, "-W", "ignore", "-m", "benchmarks.speed.renewal", "--rows", str(rows)]
