@@ -31,6 +31,7 @@ BASES = (
     *("linear", "fourier", "hilbert", "hilbert-product", "nystrom", "rbf", "polynomial", "spline", "trees"),
     *("boosted", "concatenation", "fourier-trained", "fourier-optimised", "rbf-optimised"),
 )
+RENEWABLE = ("fourier-trained", "boosted")
 WEIGHT_RULES = (
     *("bma", "bma-shutdown", "dma", "switching", "e-doebe"),
     *("soft-bayes", "stacking", "stacking-share", "stacking-newton", "auto"),
@@ -273,7 +274,7 @@ _DECLARED = (
         kind="switch",
         help="Fit experts anew as the stream goes on, to more rows and later ones than the warm-up had.",
         details="After each quarter more rows, to 8,192 at most: half of them the latest. See "
-        "`streamgp.models.gaussian.renewal`. Of the bases, fourier-trained and boosted gain by it.",
+        "`streamgp.models.gaussian.renewal`. Of the bases, fourier-trained and boosted can be renewed.",
         unset="on for best, off for the other models",
         panel="Learning",
     ),
