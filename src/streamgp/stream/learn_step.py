@@ -146,7 +146,9 @@ def _advance(
             state, info = update_rows(
                 settings, state, pairs, new.y, new.times, wide if h else None, None if h else extra
             )
-            state = with_rows(settings, state, RawRows(pairs, new.y, new.times), info.predictive.mean, info.flagged)
+            if state.reservoir is not None:
+                learnt = RawRows(pairs, new.y, new.times)
+                state = with_rows(settings, state, learnt, info.predictive.mean, info.flagged)
         state = replace(
             state,
             inputs=replace(state.inputs, lags=state.inputs.lags.learn(past)),

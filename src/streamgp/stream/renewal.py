@@ -46,8 +46,7 @@ def with_rows(
     Outliers, which are `flagged`, take no part. With a horizon no errors are counted: what was `predicted` (n, E) is
     then not of these targets.
     """
-    if state.reservoir is None:
-        return state
+    assert state.reservoir is not None
     outlier = np.zeros(len(rows.X), bool) if flagged is None else np.asarray(flagged)
     errors = (np.abs(rows.y - np.asarray(predicted)) / np.asarray(state.targets.scale)).mean(axis=1)
     errors[outlier | bool(settings.horizon)] = np.nan
