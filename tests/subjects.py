@@ -42,6 +42,9 @@ class Subject:
 SUBJECTS = {
     # Guard, recalibration, adaptive noise and all rules at once, as the default has them.
     "gaussian": Subject("default", GAUSSIAN),
+    "gaussian renewed": Subject(
+        "best", {**GAUSSIAN, "bases": ("linear", "fourier-trained", "boosted"), "lags": (1, 3)}
+    ),
     "gaussian lags": Subject("e-doebe", {**ENSEMBLE, "lags": (1, 3)}),
     "gaussian horizon": Subject("default", {**GAUSSIAN, "lags": (1, 5), "horizon": 3}),
     "gaussian timed": Subject("e-doebe", ENSEMBLE, timed=True),

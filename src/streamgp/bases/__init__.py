@@ -2,9 +2,10 @@
 
 from streamgp.bases.active_dims import ActiveDims
 from streamgp.bases.base import Basis
+from streamgp.bases.boosted import Boosted
 from streamgp.bases.concatenation import Concatenation
 from streamgp.bases.explicit import Linear, Polynomial, UserFunction
-from streamgp.bases.fourier import Fourier, OptimisedFourier
+from streamgp.bases.fourier import Fourier, OptimisedFourier, TrainedFourier
 from streamgp.bases.hilbert import HilbertSpace, HilbertSpaceProduct
 from streamgp.bases.intercept import Intercept
 from streamgp.bases.nystrom import Nystrom
@@ -22,7 +23,9 @@ BASES: dict[str, type[Basis]] = {
     "polynomial": Polynomial,
     "spline": Spline,
     "trees": Trees,
+    "boosted": Boosted,
     "concatenation": Concatenation,
+    "fourier-trained": TrainedFourier,
     "fourier-optimised": OptimisedFourier,
     "rbf-optimised": OptimisedRadialBasis,
 }
@@ -32,6 +35,7 @@ __all__ = [
     "BASES",
     "ActiveDims",
     "Basis",
+    "Boosted",
     "Concatenation",
     "Fourier",
     "HilbertSpace",
@@ -44,6 +48,7 @@ __all__ = [
     "Polynomial",
     "RadialBasis",
     "Spline",
+    "TrainedFourier",
     "Trees",
     "UserFunction",
 ]

@@ -1,5 +1,7 @@
 """A basis over some of the inputs."""
 
+from typing import Any
+
 import equinox as eqx
 from jaxtyping import Bool, Float
 
@@ -41,6 +43,10 @@ class ActiveDims(Basis):
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
         """Flag rows whose first inputs lie outside the region of `basis`."""
         return self.basis.outside(X[:, : self.basis.num_inputs])
+
+    def honest_rows(self, n: int) -> Any:
+        """Return those of `basis`."""
+        return self.basis.honest_rows(n)
 
     def precomputed(self) -> "ActiveDims":
         """Return the same with `basis` precomputed."""

@@ -58,6 +58,17 @@ class Basis(eqx.Module):
         """
         return self
 
+    def search_steps(self, n: int) -> int | None:
+        """Return after how many steps a search for the hyperparameters on n rows ends; None: when it is done."""
+        return None
+
+    def honest_rows(self, n: int) -> Any:
+        """Return which of the n rows that it was built from it may be fitted to (all, by default).
+
+        A basis that learns from targets says too much of those.
+        """
+        return slice(None)
+
     @classmethod
     def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None) -> "Basis":
         """Build the basis for standardised warm-up rows `X`.

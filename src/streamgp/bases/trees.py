@@ -15,7 +15,6 @@ from streamgp.core import AnyArray, namespace
 LEAVES = 8  # of each tree
 # Twice scikit-learn's: fewer trees say as much (30 here what 50 did there, on all of five data sets), and cost less.
 LEARNING_RATE = 0.2
-_SPLITS = LEAVES - 1
 
 
 @register
@@ -63,9 +62,7 @@ class Trees(Basis):
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         """Flag the leaf of each tree that a row falls into, by the lowest bit that all splits leave."""
         xp = namespace(X, self.threshold)
-        right = xp.asarray(X.T)[self.feature] > self.threshold[..., None]
-        left_over = xp.bitwise_and.reduce(xp.where(right, self.remaining[..., None], -1), axis=-2)
-        leaf = left_over & -left_over  # the lowest bit
+        leaf = leaf_bits(X, self.feature, self.threshold, self.remaining)
         bits = np.left_shift(1, np.arange(LEAVES), dtype=np.int32).reshape(*(1,) * leaf.ndim, LEAVES)
         indicators = xp.moveaxis(leaf[..., None] == bits, -3, -2).astype(X.dtype)
         return indicators.reshape(*indicators.shape[:-2], -1) / np.sqrt(indicators.shape[-2])
@@ -98,16 +95,37 @@ class Trees(Basis):
 
 def look_up(booster: HistGradientBoostingRegressor) -> Trees:
     """Return the leaves of a fitted `booster`: at most 8 in each tree, no missing or categorical inputs."""
-    # Nodes come parents before children and left before right; scikit-learn has no public name for them.
-    trees = [_splits(predictor.nodes) for (predictor,) in booster._predictors]
-    feature, threshold, remaining = (jnp.asarray(np.stack(part)) for part in zip(*trees, strict=True))
+    feature, threshold, remaining = splits_of(booster, LEAVES)
     return Trees(feature, threshold, remaining, booster.n_features_in_)
 
 
-def _splits(nodes: np.ndarray) -> tuple[Int[np.ndarray, " s"], Float[np.ndarray, " s"], Int[np.ndarray, " s"]]:
+def leaf_bits(
+    X: Float[AnyArray, "n d"],
+    feature: Int[AnyArray, "*stack t s"],
+    threshold: Float[AnyArray, "*stack t s"],
+    remaining: Int[AnyArray, "*stack t s"],
+) -> Int[AnyArray, "*stack t n"]:
+    """Return the leaf of each tree that a row falls into, as a bit: the lowest that all splits leave."""
+    xp = namespace(X, threshold)
+    right = xp.asarray(X.T)[feature] > threshold[..., None]
+    left_over = xp.bitwise_and.reduce(xp.where(right, remaining[..., None], -1), axis=-2)
+    return left_over & -left_over
+
+
+def splits_of(booster: HistGradientBoostingRegressor, leaves: int) -> tuple[Array, Array, Array]:
+    """Return feature, threshold and remaining leaves (T, leaves - 1) of the splits of a booster's trees."""
+    # Nodes come parents before children and left before right; scikit-learn has no public name for them.
+    trees = [_splits(predictor.nodes, leaves - 1) for (predictor,) in booster._predictors]
+    feature, threshold, remaining = (jnp.asarray(np.stack(part)) for part in zip(*trees, strict=True))
+    return feature, threshold, remaining
+
+
+def _splits(
+    nodes: np.ndarray, most: int
+) -> tuple[Int[np.ndarray, " s"], Float[np.ndarray, " s"], Int[np.ndarray, " s"]]:
     """Return feature, threshold and remaining leaves of a tree's splits, padded with splits that never go right."""
-    feature, remaining = np.zeros((2, _SPLITS), np.int32)
-    threshold = np.full(_SPLITS, np.inf)
+    feature, remaining = np.zeros((2, most), np.int32)
+    threshold = np.full(most, np.inf)
     splits = np.flatnonzero(nodes["is_leaf"] == 0)
     feature[: len(splits)], threshold[: len(splits)] = nodes["feature_idx"][splits], nodes["num_threshold"][splits]
     before = np.cumsum(nodes["is_leaf"], dtype=int) - nodes["is_leaf"]  # leaves on the left of each node

@@ -68,6 +68,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         warmup_posterior: str = "condition",
         robust: bool | None = None,
         recalibrate: bool | None = None,
+        renew: bool | None = None,
         lags: Any = None,
         horizon: int | None = None,
         missing: str = "impute",
@@ -91,6 +92,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         self.n_samples = n_samples
         self.noise = noise
         self.recalibrate = recalibrate
+        self.renew = renew
         self.lags = lags
         self.horizon = horizon
 

@@ -188,6 +188,6 @@ def fit_basis(
         lambda flat: _loss_and_gradient(jnp.asarray(flat), basis, trainable, X, y),
         flat,
         limits(basis, trainable),
-        MAX_STEPS,
+        basis.search_steps(len(X)) or MAX_STEPS,
     )
     return fit_at(found.x, float(found.fun), basis, trainable, y, start, int(found.nit))

@@ -12,7 +12,7 @@ from streamgp.models.spec import Spec
 
 @dataclass(frozen=True)
 class FittedExpert:
-    """What the table of experts says about one expert."""
+    """What the table of experts says about one expert; `since`: after how many rows it was fitted anew, else 0."""
 
     name: str
     basis: str
@@ -20,6 +20,7 @@ class FittedExpert:
     noise: str
     features: int
     gain: float
+    since: int = 0
 
 
 class FittedModel(NamedTuple):
@@ -96,4 +97,32 @@ class ModelFamily(Protocol):
         `progress` is called with the number of fits done and to do. `provisional_expert` is the one that did best in
         the warm-up, for a family whose models take it in.
         """
+        ...
+
+
+@runtime_checkable
+class RenewingFamily(ModelFamily, Protocol):
+    """A family that fits experts anew as the stream goes on, for specifications that say so (`Spec.renew`)."""
+
+    def renew(
+        self,
+        spec: Spec,
+        fitted: FittedModel,
+        state: Any,
+        rows: WarmupRows,
+        times: np.ndarray | None,
+        *,
+        learnt: int,
+        searches: bool,
+        seed: int,
+    ) -> tuple[FittedModel, Any]:
+        """Return the model and its state with new experts in the place of others; nothing changes its size.
+
+        `rows`, with their `times`, are of the stream so far, in its order; `learnt` counts all that there were. With
+        `searches` the fits may take seconds.
+        """
+        ...
+
+    def conditioned_apart(self, model: Any, state: Any, rows: WarmupRows, times: np.ndarray | None) -> Any:
+        """Return the state at the end of the warm-up, where some experts may learn only part of its rows."""
         ...

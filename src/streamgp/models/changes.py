@@ -11,7 +11,7 @@ from streamgp.bases import BASES
 from streamgp.filters.dynamics import parse as parse_dynamics
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.option_type import Option
-from streamgp.models.options import ENSEMBLES, OPTIONS
+from streamgp.models.options import ENSEMBLES, OPTIONS, RENEWABLE
 from streamgp.models.spec import Spec
 from streamgp.precision import in_float64
 
@@ -56,6 +56,19 @@ def check_switching(spec: Spec) -> None:
         raise ValueError(
             f"delta: expected at most 1/{copies}, since every basis has {copies} copies, got {spec.delta}"
         )
+
+
+def check_renewal(spec: Spec) -> None:
+    """Raise ValueError if experts are to be renewed, and there are none, or the weight rule lets none join."""
+    if not spec.renew:
+        return
+    if not set(spec.bases) & set(RENEWABLE):
+        raise ValueError(
+            f"renew: expected one of the bases {', '.join(RENEWABLE)}, which can be renewed, got "
+            f"{', '.join(spec.bases)}; add one, or choose the model best"
+        )
+    if spec.rule == "stacking-newton":
+        raise ValueError("renew: expected weights by a rule that lets experts join, got 'stacking-newton'")
 
 
 def _takers(option: Option) -> str:

@@ -29,14 +29,15 @@ Missing = Literal["impute", "skip", "raise"]
 MISSING: tuple[Missing, ...] = get_args(Missing)
 BASES = (
     *("linear", "fourier", "hilbert", "hilbert-product", "nystrom", "rbf", "polynomial", "spline", "trees"),
-    *("concatenation", "fourier-optimised", "rbf-optimised"),
+    *("boosted", "concatenation", "fourier-trained", "fourier-optimised", "rbf-optimised"),
 )
+RENEWABLE = ("fourier-trained", "boosted")
 WEIGHT_RULES = (
     *("bma", "bma-shutdown", "dma", "switching", "e-doebe"),
     *("soft-bayes", "stacking", "stacking-share", "stacking-newton", "auto"),
 )
 COMBINATIONS = ("nearest", "precision", "stream", "distance")
-_ON_BY_DEFAULT = "on for the default model, off for the papers'"
+_ON_BY_DEFAULT = "on for default and best, off for the papers' models"
 _PRESETS_OWN = "the preset's"
 _for_all = partial(Option, families=FAMILIES, tasks=TASKS, estimators=ESTIMATORS)
 _for_ensembles = partial(Option, families=ENSEMBLES, tasks=TASKS, estimators=ENSEMBLE_ESTIMATORS)
@@ -266,6 +267,15 @@ _DECLARED = (
         help="Let the bands learn from the levels at which the targets before came.",
         details="The mean stays as it is. See `streamgp.core.recalibration`.",
         unset=_ON_BY_DEFAULT,
+        panel="Learning",
+    ),
+    _for_gaussian(
+        name="renew",
+        kind="switch",
+        help="Fit experts anew as the stream goes on, to more rows and later ones than the warm-up had.",
+        details="After each quarter more rows, to 8,192 at most: half of them the latest. See "
+        "`streamgp.models.gaussian.renewal`. Of the bases, fourier-trained and boosted can be renewed.",
+        unset="on for best, off for the other models",
         panel="Learning",
     ),
     Option(

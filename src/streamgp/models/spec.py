@@ -64,6 +64,7 @@ class Spec:
     warmup_posterior: str = "condition"
     robust: bool = False
     recalibrate: bool = False
+    renew: bool = False
     lags: tuple[int, ...] = ()
     without_lags: bool = False
     horizon: int = 0

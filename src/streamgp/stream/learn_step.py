@@ -12,8 +12,10 @@ from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
 from streamgp.stream.batches import predict_rows, update_rows
 from streamgp.stream.gains import MEASURED_EVERY, with_due_gains, with_measured_gains
+from streamgp.stream.renewal import next_renewal, renewed, with_rows
+from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
-from streamgp.stream.state import RawRows, StreamState
+from streamgp.stream.state import StreamState
 from streamgp.stream.warmup import Progress, rebuild, rebuild_due, with_warmup_rows
 
 Learnt = tuple[StreamState, Info]
@@ -23,6 +25,7 @@ def max_batch(settings: StreamSettings, state: StreamState) -> int:
     """Return how many of the coming rows are learnt in one go at most."""
     fitted = state.rows >= settings.first_fitted
     most = BATCH_SIZES[0] if fitted else settings.next_boundary(state.rows) - state.rows
+    most = int(min(most, next_renewal(settings, state) - state.rows))
     return most if state.inputs.gains is None else min(most, MEASURED_EVERY - state.rows % MEASURED_EVERY)
 
 
@@ -96,8 +99,8 @@ def with_class(settings: StreamSettings, state: StreamState, progress: Progress 
 def _learn_batch(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
     after, info = _advance(settings, state, rows, rows.y, progress)
     if state.inputs.lags.lags and info.flagged is not None and info.flagged.any():
-        return _learn_without_glitches(settings, state, rows, progress)
-    return after, info
+        after, info = _learn_without_glitches(settings, state, rows, progress)
+    return renewed(settings, after), info
 
 
 def _learn_without_glitches(
@@ -143,6 +146,9 @@ def _advance(
             state, info = update_rows(
                 settings, state, pairs, new.y, new.times, wide if h else None, None if h else extra
             )
+            if state.reservoir is not None:
+                learnt = RawRows(pairs, new.y, new.times)
+                state = with_rows(settings, state, learnt, info.predictive.mean, info.flagged)
         state = replace(
             state,
             inputs=replace(state.inputs, lags=state.inputs.lags.learn(past)),

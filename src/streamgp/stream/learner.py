@@ -19,9 +19,11 @@ from streamgp.stream.batches import predict_rows
 from streamgp.stream.forecast_queue import Forecasts
 from streamgp.stream.gains import with_measured_gains
 from streamgp.stream.learn_step import learn_leading, max_batch, predict_next
+from streamgp.stream.renewal import renewed
+from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.single_rows import SingleRows
-from streamgp.stream.state import RawRows, StreamState
+from streamgp.stream.state import StreamState
 
 
 class StreamLearner:
@@ -253,6 +255,8 @@ class StreamLearner:
         single.learn(x, y, time)
         if single.measures_next:
             self.state = with_measured_gains(self.settings, self.state)
+        if single.renews_next:
+            self.state = renewed(self.settings, self.state)
 
     def _stamp(self, time: float) -> np.ndarray | None:
         return np.array([time]) if self.timed else None

@@ -8,6 +8,8 @@ import numpy as np
 from streamgp.numerics.batching import BATCH_SIZES
 from streamgp.precision import in_float64
 from streamgp.stream.gains import MEASURED_EVERY
+from streamgp.stream.renewal import next_renewal, with_rows
+from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 from streamgp.stream.tasks import TRIM
@@ -29,17 +31,22 @@ class SingleRows:
     @in_float64
     def __init__(self, settings: StreamSettings, state: StreamState) -> None:
         trim = TRIM if settings.spec.robust else 0.0
+        self._settings = settings
         self._model = state.model.single_row(state.inputs.scaling, state.targets, trim)
         self.load(state)
 
     @in_float64
     def load(self, state: StreamState) -> None:
         """Go on from a state with the same model and scaling."""
-        self._model.load(state.model_state.unsharded())
+        self._model.load(state.model_state.unsharded(), state.model)
         self._state = state
         self._unread: list[np.ndarray] = []  # rows that the imputer has yet to learn
+        # Rows that the reservoir has yet to take in, with their predictions, and whether they were outliers.
+        self._learnt: list[tuple[np.ndarray, np.ndarray, float, np.ndarray, bool]] = []
         self._inputs = state.inputs
+        self._renews_at = next_renewal(self._settings, state)
         self.rows, self._outside, self._flagged = state.rows, 0, 0
+        self.renews_next = False  # whether it is time for new experts
 
     @property
     def last_time(self) -> float | None:
@@ -65,21 +72,32 @@ class SingleRows:
         """Learn a row without gaps, whose target is there."""
         self._unread.append(x.copy())
         lags = self._inputs.lags
-        rows, beyond, inputs = self._inputs.bounded(lags.widen_next(x[None], self._state.targets.mean))
-        predicted = self._model.predict(rows[0], time)[0] if lags.lags else y
+        wide = lags.widen_next(x[None], self._state.targets.mean)
+        rows, beyond, inputs = self._inputs.bounded(wide)
+        renews = self._state.reservoir is not None
+        predicted = self._model.predict(rows[0], time)[0] if lags.lags or renews else y
         outside, flagged = self._model.learn(rows[0], y, time)
         self._outside += outside or bool(beyond[0])
         self._flagged += flagged
         self._inputs = replace(inputs, lags=lags.learn((predicted if flagged else y)[None]))
+        if renews:
+            self._learnt.append((wide[0], y.copy(), time, predicted, flagged))
         self.rows += 1
+        self.renews_next = self.rows == self._renews_at
         if self.rows % READ_EVERY == 0:
             self._read()
 
     def _read(self) -> None:
-        """Let the imputer learn the rows that it has not yet."""
+        """Let the imputer and the reservoir take in the rows that they have not yet."""
         if self._unread:
             self._inputs = self._inputs.fill_and_learn(np.stack(self._unread))[2]
             self._unread = []
+        if self._learnt:
+            X, y, times, predicted, flagged = (np.array(each) for each in zip(*self._learnt, strict=True))
+            rows = RawRows(X, y, times if self._settings.timed else None)
+            before = replace(self._state, rows=self.rows - len(X))
+            self._state, self._learnt = with_rows(self._settings, before, rows, predicted, flagged), []
+        self._renews_at = next_renewal(self._settings, replace(self._state, rows=self.rows))
 
     @in_float64
     def flush(self) -> StreamState:

@@ -1,7 +1,7 @@
 """All that a learner knows after some rows, as one value: to keep it is to copy it, to put it back is to undo."""
 
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -12,22 +12,13 @@ from streamgp.models.spec import Spec
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.bounds import InputBounds
+from streamgp.stream.error_watch import ErrorWatch
 from streamgp.stream.forecast_queue import Forecasts, Origins
 from streamgp.stream.imputation import Imputer
 from streamgp.stream.inputs import StreamInputs
+from streamgp.stream.reservoir import Reservoir
+from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
-
-
-class RawRows(NamedTuple):
-    """Rows as they come: X (n, D) with its gaps, y (n, E), and times (n,), None where rows have none."""
-
-    X: np.ndarray
-    y: np.ndarray
-    times: np.ndarray | None
-
-    def part(self, rows: slice) -> "RawRows":
-        """Return some of the rows."""
-        return RawRows(self.X[rows], self.y[rows], None if self.times is None else self.times[rows])
 
 
 @dataclass(frozen=True)
@@ -56,6 +47,10 @@ class StreamState:
         What waits, with a horizon.
     model, model_state
         The provisional model or the fitted one, and its state.
+    reservoir
+        The rows that new experts are fitted to, as the model takes them; None where none ever are.
+    errors
+        Whether predictions have become worse, where there is a reservoir.
     """
 
     inputs: StreamInputs
@@ -72,6 +67,8 @@ class StreamState:
     experts: tuple[FittedExpert, ...] = ()
     warmup_rows: tuple[RawRows, ...] | None = ()
     forecasts: Forecasts = field(default_factory=Forecasts)
+    reservoir: Reservoir | None = None
+    errors: ErrorWatch = field(default_factory=ErrorWatch)
 
     @classmethod
     def start(cls, settings: StreamSettings, num_classes: int) -> "StreamState":
@@ -145,6 +142,8 @@ class StreamState:
             "forecasts": self.forecasts,
             "model": self.model,
             "state": self.model_state,
+            "reservoir": self.reservoir,
+            "errors": self.errors,
         }
 
     @classmethod
@@ -174,6 +173,8 @@ class StreamState:
             experts=tuple(FittedExpert(**expert) for expert in tree["experts"]),
             warmup_rows=None if tree["kept"] is None else (RawRows(*tree["kept"]),),
             forecasts=tree["forecasts"],
+            reservoir=tree.get("reservoir"),
+            errors=tree.get("errors") or ErrorWatch(),
         )
 
     def counted(self, outside: Any, flagged: Any, non_finite: Any) -> "StreamState":

@@ -15,8 +15,11 @@ from streamgp.stream.batches import update_rows
 from streamgp.stream.forecast_queue import Origins
 from streamgp.stream.gains import with_measured_gains
 from streamgp.stream.lags import LaggedTargets
+from streamgp.stream.renewal import conditioned_apart
+from streamgp.stream.reservoir import Reservoir
+from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
-from streamgp.stream.state import RawRows, StreamState
+from streamgp.stream.state import StreamState
 
 Progress = Callable[[int, int], None] | None
 
@@ -73,6 +76,11 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
         )
     if ends:
         rebuilt = _ended(settings, rebuilt, prior, info, y, times)
+        if settings.spec.renew:
+            stamps = times[h:] if settings.timed else None
+            empty = Reservoir.empty(settings.width, settings.num_outputs, settings.timed)
+            kept = empty.add(RawRows(inputs[: state.rows - h], usual[h:], stamps))
+            rebuilt = conditioned_apart(settings, replace(rebuilt, reservoir=kept))
     if levels is not None:  # of targets that set the scale, or were fitted, the levels would tell little
         rebuilt = replace(rebuilt, model_state=replace(rebuilt.model_state, levels=levels))
     return rebuilt if state.inputs.gains is None else with_measured_gains(settings, rebuilt)

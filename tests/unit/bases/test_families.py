@@ -122,7 +122,7 @@ def test_a_checkpoint_holds_it(name):
 
 def test_starts_scale_the_lengthscales(name):
     if "lengthscale" not in BASES[name].trainable:
-        assert BASES[name].starts == (1.0,)
+        assert BASES[name].starts == ((1.0, 1.5) if name == "boosted" else (1.0,))  # paces of boosting
         return
     for start in BASES[name].starts:
         np.testing.assert_allclose(build(name, start=start).lengthscale, start * np.ptp(WARM_UP, axis=0))

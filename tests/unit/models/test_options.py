@@ -47,6 +47,7 @@ ACCEPTED: dict[str, Any] = {
     "warmup_posterior": "prior",
     "robust": True,
     "recalibrate": True,
+    "renew": False,
     "lags": 7,
     "horizon": 7,
 }
@@ -87,7 +88,8 @@ def test_the_models_that_take_an_option_are_those_declared(family: Any, name: st
     option = OPTIONS[name]
     for task in family.tasks:
         if family.name in option.families and task in option.tasks:
-            spec = make_spec(MODELS[family.name], task=task, **{name: ACCEPTED[name]})
+            model = "best" if name == "renew" else MODELS[family.name]
+            spec = make_spec(model, task=task, **{name: ACCEPTED[name]})
             field = "rule" if name == "weights" else option.spec_field
             assert changed(spec) == {field}
         else:

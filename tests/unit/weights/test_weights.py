@@ -23,8 +23,11 @@ from streamgp.weights import (
     auto,
     fixed_share,
     markov,
+    scan_rule,
     share,
 )
+from streamgp.weights.by_name import make_rule
+from streamgp.weights.experts import joined_weights
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "ensemble.npz")
 TIGHT = {"rtol": 1e-10, "atol": 1e-12}
@@ -241,3 +244,31 @@ def test_a_transposed_matrix_would_be_noticed():
     assert not np.allclose(Q.sum(1), 1.0)
     assert isinstance(markov(Q), Markov)
     assert not isinstance(markov(Q), Share)
+
+
+@pytest.mark.parametrize("name", ["bma", "auto", "soft-bayes", "switching"])
+def test_experts_that_join_get_the_share_of_equal_ones_and_the_others_keep_their_ratios(name: str):
+    K = 6
+    rule = make_rule(name, [0, 0, 1, 1, 2, 2], delta=0.01, share_rate=0.01, switch=1e-3, transition=None)
+    state = rule.init(jnp.full(K, -np.log(K)))
+    density = np.random.default_rng(0).normal(size=(30, K)) * 3.0
+    state, _ = scan_rule(rule, state, density)
+    new = np.array([False, True, False, False, False, True])
+    joined = joined_weights(state, new)
+    for before, after in zip(*(s.rules if name == "auto" else (s,) for s in (state, joined)), strict=True):
+        weights, old = np.exp(np.asarray(after)), np.exp(np.asarray(before))
+        np.testing.assert_allclose(weights.sum(), 1.0, rtol=1e-12)
+        np.testing.assert_allclose(weights[new], 1.0 / K, rtol=1e-12)
+        np.testing.assert_allclose(weights[~new] / weights[~new].sum(), old[~new] / old[~new].sum(), rtol=1e-9)
+    np.testing.assert_allclose(np.exp(np.asarray(rule.predict(joined))).sum(), 1.0, rtol=1e-9)
+
+
+def test_one_of_those_that_join_may_have_had_all_the_weight():
+    joined = joined_weights(jnp.log(jnp.asarray([1.0, 1e-300, 1e-290])), np.array([True, False, False]))
+    np.testing.assert_allclose(np.exp(np.asarray(joined)), [1 / 3, 2 / 3 * 1e-10, 2 / 3], rtol=1e-9)
+
+
+def test_a_rule_that_keeps_more_than_weights_lets_nobody_join():
+    rule = NewtonStep()
+    with pytest.raises(TypeError, match="expected log weights of 3 experts, got NewtonState"):
+        joined_weights(rule.init(jnp.full(3, -np.log(3))), np.array([True, False, False]))

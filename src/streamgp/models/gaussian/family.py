@@ -4,9 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from streamgp.models.base import FittedModel, WarmupRows
-from streamgp.models.changes import check_switching, with_options
+from streamgp.models.changes import check_renewal, check_switching, with_options
+from streamgp.models.gaussian.renewal import conditioned_apart, renew
 from streamgp.models.gaussian.warmup import fit_ensemble
 from streamgp.models.spec import Spec
+
+__all__ = ["conditioned_apart", "fit", "name", "renew", "serves", "spec", "tasks", "weighs_warmup"]
 
 name = "gaussian"
 tasks: tuple[str, ...] = ("regression",)
@@ -23,6 +26,7 @@ def spec(preset: Spec, **options: Any) -> Spec:
     """Return a preset with the user's changes, every one checked."""
     changed = with_options(preset, name, options)
     check_switching(changed)
+    check_renewal(changed)
     return changed
 
 

@@ -1,6 +1,6 @@
 """The fits that a warm-up ends with: every starting point of every basis, and how several of them run at a time."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -53,14 +53,14 @@ class FitTask:
 
 
 def make_fit_tasks(
-    spec: Spec, names: Iterable[str], X: np.ndarray, y: np.ndarray, seed: int, max_features: int | None = None
+    spec: Spec, max_features: Mapping[str, int | None], X: np.ndarray, y: np.ndarray, seed: int
 ) -> list[FitTask]:
-    """Build every starting point of every basis named, each with at most `max_features` features."""
+    """Build every starting point of every basis named, with at most so many features; None: as many as it has."""
     tasks = []
-    for position, name in enumerate(names):
+    for position, (name, most) in enumerate(max_features.items()):
         cls = BASES[name]
         wanted = spec.features_per_basis or cls.default_features
-        features = wanted if max_features is None else min(wanted, max_features)
+        features = wanted if most is None else min(wanted, most)
         fixed = spec.lengthscales if "lengthscale" in cls.trainable else None
         starts = fixed or cls.starts
         for i, start in enumerate(starts):

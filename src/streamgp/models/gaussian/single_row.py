@@ -45,16 +45,16 @@ class SingleRow:
         self._one = model.num_experts == 1 and not model.noise.adapt and not model.recalibrated
         self._copies = len(model.noise.discounts)
 
-        self._bases = [as_numpy(group.basis) for group in model.groups]
-
         def learn_weights(weights: Any, log_density: jax.Array, is_outlier: Any) -> tuple[Any, jax.Array]:
             weights, _ = scan_rule(model.rule, weights, log_density[None], None, is_outlier)
             return weights, model.rule.predict(weights)
 
         self._learn_weights = jax.jit(learn_weights)
 
-    def load(self, state: EnsembleState) -> None:
-        """Go on from the ensemble's state."""
+    def load(self, state: EnsembleState, model: Ensemble) -> None:
+        """Go on from the ensemble's state; of the model nothing has changed but the experts in their places."""
+        self._model = model
+        self._bases = [as_numpy(group.basis) for group in model.groups]
         parts = [
             as_numpy((beliefs, group.dynamics, group.noise))
             for group, beliefs in zip(self._model.groups, state.filters, strict=True)

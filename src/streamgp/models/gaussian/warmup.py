@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from streamgp.bases import BASES, ActiveDims, Basis, Concatenation
+from streamgp.bases import BASES, ActiveDims, Basis, Boosted, Concatenation, TrainedFourier
 from streamgp.bases.concatenation import PARTS
 from streamgp.filters.dynamics import Dynamics, parse
+from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.fitting.gaussian_evidence import INITIAL_NOISE_VAR, INITIAL_PRIOR_VAR, Fit, fit_basis
 from streamgp.fitting.hyperparameter_samples import laplace_samples
@@ -30,6 +31,7 @@ ASIDE = 1e-3  # scale of a part of next to no variance: below the noise's floor,
 # In nats: the most that one row of the warm-up, and all of it, may count for or against an expert.
 MAX_ROW_LOG_ODDS = 10.0
 MAX_LOG_ODDS = 20.0
+RENEWABLE = (Boosted, TrainedFourier)  # bases that are fitted anew as the stream goes on
 CONCATENATION = "concatenation"  # the basis that is built from other bases' fits
 # Its random key, and that of the samples, among the keys that number bases and starts.
 _CONCATENATION_KEY = 10
@@ -105,7 +107,7 @@ def prior_log_weights(log_density: np.ndarray, table: Sequence[FittedExpert]) ->
     """
     against_best = np.nan_to_num(log_density - log_density.max(axis=1, keepdims=True), nan=-MAX_ROW_LOG_ODDS)
     score = np.maximum(against_best, -MAX_ROW_LOG_ODDS).sum(axis=0) / np.sqrt(max(len(log_density), 1))
-    is_tree = np.array([expert.basis.startswith("trees") for expert in table])
+    is_tree = np.array([expert.basis.startswith(("trees", "boosted")) for expert in table])
     if not is_tree.all():
         score[is_tree] = np.minimum(score[is_tree], score[~is_tree].max())
     return np.maximum(score - score.max(), -MAX_LOG_ODDS)
@@ -115,7 +117,8 @@ def dynamics_of(
     spec: Spec, label: str, basis: Basis, prior_var: float, X: np.ndarray
 ) -> Iterator[tuple[str, str, Dynamics]]:
     """Yield the copies of a fit: the name of its dynamics, its own name, and its dynamics relative to v."""
-    amplitude = prior_var * float(jnp.mean(jnp.sum(basis(jnp.asarray(X)) ** 2, axis=1)))
+    phi = np.asarray(as_numpy(basis)(np.asarray(X)))  # in NumPy nothing is compiled
+    amplitude = prior_var * float(np.mean(np.sum(phi * phi, axis=1)))
     for name in spec.dynamics:
         dynamics = parse(name)
         absolute = spec.q_absolute and dynamics.decay == 1.0
@@ -163,7 +166,8 @@ def _fit_inputs(
     rows, targets = jnp.asarray(X), jnp.asarray(y)
     alone = [name for name in spec.bases if name != CONCATENATION]
     parts = tuple(PARTS) if len(alone) < len(spec.bases) else ()
-    tasks = make_fit_tasks(spec, dict.fromkeys([*alone, *parts]), X, y, seed)
+    most = {part: PARTS[part] for part in parts} | dict.fromkeys(alone)
+    tasks = make_fit_tasks(spec, {name: most[name] for name in (*alone, *parts)}, X, y, seed)
     todo = len(tasks) + bool(parts) + (spec.n_samples > 1)
     report(0, todo)
     fits = _fit(tasks, rows, targets, lambda done: report(done, todo))
@@ -174,6 +178,8 @@ def _fit_inputs(
 
     def is_flat(i: int) -> bool:
         if spec.rule == "Q":  # the user's matrix counts every expert
+            return False
+        if spec.renew and isinstance(tasks[i].basis, RENEWABLE):  # more rows may tell more
             return False
         return fits[i].gain < max(FLAT_GAIN, FLAT_SHARE * best[tasks[i].name].gain)
 
@@ -268,6 +274,7 @@ def _fit(
     tasks: Sequence[FitTask], X: Array, y: Array, report: Callable[[int], None] = lambda done: None
 ) -> list[Fit]:
     def run(task: FitTask) -> Fit:
-        return fit_basis(task.basis, X, y, task.start, task.trainable, task.noise_var)
+        rows = task.basis.honest_rows(len(X))
+        return fit_basis(task.basis, X[rows], y[rows], task.start, task.trainable, task.noise_var)
 
     return map_in_threads(run, tasks, X.dtype == np.float64, report)

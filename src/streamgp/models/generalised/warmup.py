@@ -114,7 +114,7 @@ def _fit_all(
 ) -> list[tuple[str, LaplaceFit]]:
     """Fit every start of every basis; drop those that learnt next to nothing."""
     max_features = max(MIN_FEATURES, MAX_COEFFICIENTS // likelihood.num_latents)
-    tasks = make_fit_tasks(spec, spec.bases, X, _as_targets(spec, y, num_classes), seed, max_features)
+    tasks = make_fit_tasks(spec, dict.fromkeys(spec.bases, max_features), X, _as_targets(spec, y, num_classes), seed)
     if spec.likelihood == "categorical" and num_classes < 2:  # nothing to learn yet
         return [(task.label, _unfitted(task, likelihood)) for task in tasks]
     rows, targets, shift = jnp.asarray(X), jnp.asarray(y), jnp.asarray(offset)

@@ -1,0 +1,193 @@
+"""Renewal: as the stream goes on, experts are fitted anew to more rows, and later ones, than the warm-up had.
+
+Bases that gain from more rows have two fits in the ensemble. A renewal replaces the one that counts for less, filter
+by filter and in the same arrays, so that nothing grows and nothing is compiled. The other goes on as it is.
+"""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from streamgp.bases import ActiveDims, Basis, Boosted, TrainedFourier
+from streamgp.bases.boosted import held_out
+from streamgp.filters.engine.blocks import member, stack
+from streamgp.filters.kalman import ExpertVariances
+from streamgp.fitting.gaussian_evidence import Fit, fit_basis
+from streamgp.models.base import FittedModel, WarmupRows
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import Ensemble, ensemble
+from streamgp.models.gaussian.state import EnsembleState
+from streamgp.models.gaussian.warmup import dynamics_of
+from streamgp.models.spec import Spec
+from streamgp.numerics.batching import BATCH_SIZES
+from streamgp.weights import BMA
+from streamgp.weights.experts import expert_weights, joined_weights
+
+MAX_SEARCHED_ROWS = 4096
+_RENEWAL_KEY = 2_000  # among the keys that number bases and starts
+
+
+class Slot(NamedTuple):
+    """The place of one basis in an ensemble: the number of its group, and its number in there."""
+
+    group: int
+    number: int
+
+
+def slots_of(model: Ensemble, kind: type[Basis]) -> list[list[Slot]]:
+    """Return the slots with a basis of a kind; those of one list hold fits of one basis over the same inputs."""
+    return [
+        [Slot(g, number) for number in range(len(group.noise.prior_var))]
+        for g, group in enumerate(model.groups)
+        if isinstance(_inner(group.basis), kind)
+    ]
+
+
+def conditioned_apart(model: Ensemble, state: EnsembleState, rows: WarmupRows, times: Any) -> EnsembleState:
+    """Return the state in which the experts of trees have learnt the rows alone that their trees have not."""
+    for slot in (slot for slots in slots_of(model, Boosted) for slot in slots):
+        state = _conditioned(model, state, slot, rows, held_out(len(rows.X)), times)
+    return state
+
+
+def renew(
+    spec: Spec,
+    fitted: FittedModel,
+    state: EnsembleState,
+    rows: WarmupRows,
+    times: np.ndarray | None,
+    *,
+    learnt: int,
+    searches: bool,
+    seed: int,
+) -> tuple[FittedModel, EnsembleState]:
+    """Fit the weakest experts of every basis that can be renewed to the rows, and let them learn these.
+
+    Parameters
+    ----------
+    rows, times
+        Of the stream so far, in its order.
+    learnt
+        How many rows there were in all.
+    searches
+        Whether frequencies are trained as well, which takes seconds, while trees take less.
+    """
+    model, table = fitted[0], list(fitted[1])
+    assert isinstance(model, Ensemble)
+    state, numbers, new = state.unsharded(), np.arange(len(rows.X)), np.zeros(len(table), bool)
+    weight = expert_weights(model.rule, state.weights)
+    for kind in (Boosted, TrainedFourier) if searches else (Boosted,):
+        for slots in slots_of(model, kind):
+            weights = [weight[_experts(model, slot)].sum() for slot in slots]
+            weakest, best = slots[int(np.argmin(weights))], slots[int(np.argmax(weights))]
+            key = jax.random.fold_in(jax.random.key(seed), _RENEWAL_KEY + weakest.group)
+            basis = member(model.groups[best.group].basis, best.number)
+            fit = _refitted(basis, rows, jax.random.fold_in(key, learnt))
+            model = _replaced(spec, model, weakest, fit, rows)
+            state = _conditioned(model, state, weakest, rows, numbers[fit.basis.honest_rows(len(rows.X))], times)
+            for i in _experts(model, weakest):
+                table[i], new[i] = replace(table[i], gain=fit.gain, since=learnt), True
+    return FittedModel(model, table), replace(state, weights=joined_weights(state.weights, new))
+
+
+def _inner(basis: Basis) -> Basis:
+    return basis.basis if isinstance(basis, ActiveDims) else basis
+
+
+def _filters(model: Ensemble, slot: Slot) -> np.ndarray:
+    """Return the positions of a slot's filters in the user's order."""
+    sizes = [group.noise.prior_var.size for group in model.groups]
+    dynamics = model.groups[slot.group].noise.prior_var.shape[1]
+    first = sum(sizes[: slot.group]) + slot.number * dynamics
+    return np.asarray(model.order[first : first + dynamics])
+
+
+def _experts(model: Ensemble, slot: Slot) -> np.ndarray:
+    """Return the positions of a slot's experts: of each filter, one for each kind of noise."""
+    kinds = len(model.noise.discounts)
+    return (_filters(model, slot)[:, None] * kinds + np.arange(kinds)).ravel()
+
+
+def _refitted(basis: Any, rows: WarmupRows, key: Any) -> Fit:
+    """Fit a basis like this one to the rows; frequencies set out from its own."""
+    inner = _inner(basis)
+    X, y = rows.X[:, : inner.num_inputs], rows.y
+    if isinstance(inner, Boosted):
+        features = inner.value.shape[-2]
+        new = Boosted.from_data(X, num_features=features, start=1.0, key=key, y=y)
+        some = _thinned(held_out(len(X)))
+        fit = fit_basis(new, jnp.asarray(X[some]), jnp.asarray(y[some]))
+    else:
+        some = _thinned(np.arange(len(X)))
+        fit = fit_basis(inner, jnp.asarray(X[some]), jnp.asarray(y[some]))
+    return replace(fit, basis=ActiveDims(fit.basis, basis.num_inputs)) if basis is not inner else fit
+
+
+def _thinned(rows: np.ndarray) -> np.ndarray:
+    """Return as many of the rows, evenly, as the next power of two below: each number of rows is compiled."""
+    n = min(1 << (len(rows).bit_length() - 1), MAX_SEARCHED_ROWS)
+    return rows[np.linspace(0, len(rows) - 1, n).round().astype(int)]
+
+
+def _replaced(spec: Spec, model: Ensemble, slot: Slot, fit: Fit, rows: WarmupRows) -> Ensemble:
+    """Return the model with a fit in a slot."""
+    group = model.groups[slot.group]
+    some = rows.X[_thinned(np.arange(len(rows.X)))[:: max(1, MAX_SEARCHED_ROWS // BATCH_SIZES[0])]]
+    each = [dynamics for _, _, dynamics in dynamics_of(spec, "", fit.basis, fit.prior_var, some)]
+    R = len(each)
+    variances = ExpertVariances(jnp.full(R, fit.prior_var), jnp.full(R, fit.noise_var))
+    put = lambda whole, new: jnp.asarray(whole).at[slot.number].set(new)  # noqa: E731
+    basis = jax.tree.map(put, group.basis, fit.basis)
+    new = replace(
+        group,
+        basis=basis,
+        noise=jax.tree.map(put, group.noise, variances),
+        dynamics=jax.tree.map(put, group.dynamics, stack(each)),
+    )
+    return replace(model, groups=(*model.groups[: slot.group], new, *model.groups[slot.group + 1 :]))
+
+
+def _conditioned(
+    model: Ensemble, state: EnsembleState, slot: Slot, rows: WarmupRows, learnt: np.ndarray, times: Any
+) -> EnsembleState:
+    """Return the state in which the filters of a slot have learnt some of the rows, and nothing else."""
+    group = model.groups[slot.group]
+    basis, noise, dynamics = (member(part, slot.number) for part in (group.basis, group.noise, group.dynamics))
+    members = range(group.noise.prior_var.shape[1])
+    experts = [Expert(basis, noise.prior_var[r], noise.noise_var[r], member(dynamics, r)) for r in members]
+    alone = ensemble(
+        experts,
+        BMA(),
+        num_outputs=model.num_outputs,
+        time_unit=float(model.time_unit),
+        kinds=model.noise,
+        guarded=model.guarded,
+    )
+    own = alone.init(jax.random.key(0))
+    size = BATCH_SIZES[0]
+    for at in range(0, len(learnt), size):
+        which = learnt[at : at + size]
+        n = len(which)
+        X, y = (np.pad(a[which], ((0, size - n), (0, 0))) for a in (rows.X, rows.y))
+        stamps = None if times is None else jnp.asarray(np.pad(times[which], (0, size - n), mode="edge"))
+        own, _ = alone.update(own, jnp.asarray(X), jnp.asarray(y), jnp.asarray(np.arange(size) < n), stamps)
+
+    def put(whole: Any, new: Float[Any, "..."]) -> np.ndarray:
+        changed = np.array(whole)
+        changed[slot.number] = np.asarray(new)[0]
+        return changed
+
+    filters = list(state.filters)
+    filters[slot.group] = jax.tree.map(put, filters[slot.group], own.filters[0])
+    if state.noise is None or own.noise is None:
+        return replace(state, filters=tuple(filters))
+    rate, error = np.array(state.noise.rate), np.array(state.noise.error)
+    where = _filters(model, slot)
+    rate[where], error[where] = own.noise.rate, own.noise.error
+    # Of `shape` there is one for all filters, and it is that of the stream; the rate goes with it.
+    rate[where] *= (np.asarray(state.noise.shape) / np.asarray(own.noise.shape))[None, :, None]
+    return replace(state, filters=tuple(filters), noise=state.noise._replace(rate=rate, error=error))

@@ -1,0 +1,102 @@
+"""When experts are fitted anew, and to which rows."""
+
+import math
+from dataclasses import replace
+
+import jax
+import numpy as np
+
+from streamgp.core import AnyArray
+from streamgp.models.base import FittedModel, RenewingFamily, WarmupRows
+from streamgp.numerics.batching import BATCH_SIZES
+from streamgp.numerics.threads import one_blas_thread
+from streamgp.precision import in_float64
+from streamgp.stream.reservoir import LATEST
+from streamgp.stream.rows import RawRows
+from streamgp.stream.settings import StreamSettings
+from streamgp.stream.state import StreamState
+
+GROWTH = 1.25  # of the rows, from one renewal to the next
+SEARCHED_EVERY = 3  # of these, one in so many also searches for frequencies, which takes longest
+# And so many rows after a change, to the rows since. No batch has both the change and the first of them.
+AFTER_CHANGE = (BATCH_SIZES[0], 2 * BATCH_SIZES[0], LATEST)
+
+
+def next_renewal(settings: StreamSettings, state: StreamState) -> float:
+    """Return the next row count at which experts are fitted anew; infinite where they never are."""
+    if state.reservoir is None:
+        return math.inf
+    k = max(math.floor(math.log(max(state.rows / settings.warmup, 1.0), GROWTH)), 0)
+    due = [_due(settings, k + i) for i in range(4)]
+    if state.errors.changed_at:
+        due += [state.errors.changed_at + rows for rows in AFTER_CHANGE]
+    return min(each for each in due if each > state.rows)
+
+
+def _due(settings: StreamSettings, number: int) -> int:
+    """Return after how many rows the renewal with a number is due."""
+    return math.ceil(settings.warmup * GROWTH**number)
+
+
+def with_rows(
+    settings: StreamSettings, state: StreamState, rows: RawRows, predicted: AnyArray, flagged: AnyArray | None
+) -> StreamState:
+    """Return the state with its next rows, which were learnt, in the reservoir, and their errors counted.
+
+    Outliers, which are `flagged`, take no part. With a horizon no errors are counted: what was `predicted` (n, E) is
+    then not of these targets.
+    """
+    assert state.reservoir is not None
+    outlier = np.zeros(len(rows.X), bool) if flagged is None else np.asarray(flagged)
+    errors = (np.abs(rows.y - np.asarray(predicted)) / np.asarray(state.targets.scale)).mean(axis=1)
+    errors[outlier | bool(settings.horizon)] = np.nan
+    return replace(
+        state, reservoir=state.reservoir.add(rows.part(~outlier)), errors=state.errors.learn(errors, state.rows)
+    )
+
+
+def renewed(settings: StreamSettings, state: StreamState) -> StreamState:
+    """Return the state with new experts, if some are due after the rows that it has learnt."""
+    if state.reservoir is None or not state.is_warmed_up:
+        return state
+    since = state.rows - state.errors.changed_at
+    if state.errors.changed_at and since in AFTER_CHANGE:
+        return refitted(settings, state, searches=True, latest=since)
+    k = round(math.log(state.rows / settings.warmup, GROWTH))
+    if k > 0 and state.rows == _due(settings, k):
+        return refitted(settings, state, searches=k % SEARCHED_EVERY == 0)
+    return state
+
+
+def conditioned_apart(settings: StreamSettings, state: StreamState) -> StreamState:
+    """Return the state at the end of the warm-up, in which some experts have learnt only part of its rows."""
+    family = settings.family
+    assert isinstance(family, RenewingFamily)
+    rows, times = _rows(settings, state)
+    return replace(state, model_state=family.conditioned_apart(state.model, state.model_state, rows, times))
+
+
+@in_float64
+def refitted(
+    settings: StreamSettings, state: StreamState, *, searches: bool, latest: int | None = None
+) -> StreamState:
+    """Return the state with experts fitted to the reservoir, or to the `latest` of its rows."""
+    family = settings.family
+    assert isinstance(family, RenewingFamily)
+    rows, times = _rows(settings, state, latest)
+    fitted = FittedModel(state.model, list(state.experts))
+    how = {"learnt": state.rows, "searches": searches, "seed": settings.seed}
+    with one_blas_thread():
+        (model, experts), model_state = family.renew(settings.spec, fitted, state.model_state, rows, times, **how)
+        jax.block_until_ready((model, model_state))
+    return replace(state, model=model, model_state=model_state, experts=tuple(experts))
+
+
+def _rows(
+    settings: StreamSettings, state: StreamState, latest: int | None = None
+) -> tuple[WarmupRows, np.ndarray | None]:
+    """Return the rows of the reservoir as a family fits them, or the `latest` of them, and their times."""
+    assert state.reservoir is not None
+    X, y, times = state.reservoir.rows().part(slice(0 if latest is None else -latest, None))
+    targets = np.asarray((y - state.targets.mean) / state.targets.scale)
+    return WarmupRows(state.inputs.standardised(X), targets, state.num_classes, 1.0), times
