@@ -227,3 +227,13 @@ def test_a_state_from_before_is_what_it_was():
     model.state = replace(before)
     for name, array in encode(model.to_tree())[1].items():
         np.testing.assert_array_equal(array, arrays[name])
+
+
+def test_what_the_warm_up_could_not_show_may_come_later():
+    """In pure noise no fit is worth anything: the plane is there as it was before its fit."""
+    X, y = rows(DUE[2])
+    y[:WARMUP] = np.random.default_rng(3).normal(size=(WARMUP, 1))
+    model = learner()
+    learn(model, X, y)
+    assert {"linear", "linear unfitted"} & {expert.basis for expert in model.experts}
+    assert {"boosted 1", "boosted 1.5"} <= {expert.basis for expert in model.experts}

@@ -41,12 +41,12 @@ class ErrorWatch:
     def learn(self, errors: Float[np.ndarray, " n"], at: int) -> "ErrorWatch":
         """Return it after rows with these absolute errors, the first of which has the number `at` from 0.
 
-        The error of an outlier is NaN, and not counted; its row is.
+        An error that is not finite, as that of an outlier, is not counted; its row is.
         """
         watch = self
         while len(errors):
             n = min(BLOCK - at % BLOCK, len(errors))
-            counted = errors[:n][~np.isnan(errors[:n])]
+            counted = errors[:n][np.isfinite(errors[:n])]
             total = sum(counted.tolist(), watch.total)  # one by one, so that sums do not depend on the cuts
             watch = replace(watch, rows=watch.rows + len(counted), total=total)
             at, errors = at + n, errors[n:]

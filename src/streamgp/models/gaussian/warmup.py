@@ -176,10 +176,11 @@ def _fit_inputs(
         if task.name not in best or fit.gain > best[task.name].gain:
             best[task.name] = fit
 
+    def stays(task: FitTask) -> bool:
+        return spec.renew and isinstance(task.basis, RENEWABLE)  # more rows may tell more
+
     def is_flat(i: int) -> bool:
-        if spec.rule == "Q":  # the user's matrix counts every expert
-            return False
-        if spec.renew and isinstance(tasks[i].basis, RENEWABLE):  # more rows may tell more
+        if spec.rule == "Q" or stays(tasks[i]):  # the user's matrix counts every expert
             return False
         return fits[i].gain < max(FLAT_GAIN, FLAT_SHARE * best[tasks[i].name].gain)
 
@@ -215,11 +216,13 @@ def _fit_inputs(
         report(todo, todo)
     # With nothing learnable in the warm-up the first fit says so by its noise. Where noise adapts, so that experts
     # find the scale by themselves, those as they were before their fit are there for what the stream may still show.
-    adapts = parse_noise(spec.noise).adapt
-    if named or not adapts:
-        return named, [(tasks[0].label, fits[0])]
-    unfitted = [(f"{task.label} unfitted", _unfitted(task)) for task in tasks if task.name in alone]
-    return named, [(tasks[0].label, fits[0]), *unfitted]
+    first = (tasks[0].label, fits[0])
+    informed = spec.rule == "Q" or any(fit.gain >= FLAT_GAIN for _, fit in named)
+    if informed or not parse_noise(spec.noise).adapt:
+        return named, [first]
+    others = [task for task in tasks if task.name in alone and not stays(task)]
+    unfitted = [(f"{task.label} unfitted", _unfitted(task)) for task in others]
+    return (named and [*named, *unfitted]), [first, *unfitted]
 
 
 def _with_samples(kept: Sequence[tuple[FitTask, Fit]], count: int, X: Array, y: Array) -> list[tuple[str, Fit]]:
