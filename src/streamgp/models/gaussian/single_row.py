@@ -51,10 +51,10 @@ class SingleRow:
 
         self._learn_weights = jax.jit(learn_weights)
 
-    def load(self, state: EnsembleState, model: Ensemble) -> None:
-        """Go on from the ensemble's state; of the model nothing has changed but the experts in their places."""
-        self._model = model
-        self._bases = [as_numpy(group.basis) for group in model.groups]
+    def load(self, state: EnsembleState, renewed: Ensemble | None = None) -> None:
+        """Go on from the ensemble's state, and with new experts in the places of the old ones if it was renewed."""
+        self._model = renewed or self._model
+        self._bases = [as_numpy(group.basis) for group in self._model.groups]
         parts = [
             as_numpy((beliefs, group.dynamics, group.noise))
             for group, beliefs in zip(self._model.groups, state.filters, strict=True)
