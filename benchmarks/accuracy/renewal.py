@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from benchmarks.common.baselines import WARMUP, boosting_refitted, lightgbm_refitted, standardise
 from benchmarks.common.datasets import load
 from benchmarks.common.paths import RESULTS_DIR
 from streamgp import StreamingGPRegressor, evaluate
@@ -28,7 +27,9 @@ MODELS: dict[str, dict[str, Any]] = {
     "best": {"model": "best"},
     "best, never renewed": {"model": "best", "renew": False},
 }
-BASELINES = {"HistGradientBoosting, refitted": boosting_refitted, "LightGBM, refitted": lightgbm_refitted}
+# Names in `benchmarks.common.baselines`, which is imported where it is needed: it needs `river`.
+BASELINES = {"HistGradientBoosting, refitted": "boosting_refitted", "LightGBM, refitted": "lightgbm_refitted"}
+WARMUP = 1_000
 
 
 def main(
@@ -62,10 +63,12 @@ def _rows(name: str, data: Path | None, seed: int) -> tuple[np.ndarray, np.ndarr
 def _score(label: str, name: str, X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, float]:
     """Score the rows after the warm-up."""
     if label in BASELINES:
+        from benchmarks.common import baselines
+
         # Trees get the last target as an input too, where our models do.
         wide = np.column_stack([X, np.r_[y[0], y[:-1]]]) if name in STREAMS else X
-        ys = standardise(y)[0]
-        mean, _ = BASELINES[label](standardise(wide)[0], ys, seed)
+        ys = baselines.standardise(y)[0]
+        mean, _ = getattr(baselines, BASELINES[label])(baselines.standardise(wide)[0], ys, seed)
         error = (ys - mean)[WARMUP:]
         return {"nmse": float(np.mean(error**2) / np.var(ys[WARMUP:]))}
     lags = {"lags": 1} if name in STREAMS else {}
