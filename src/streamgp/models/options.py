@@ -31,7 +31,7 @@ BASES = (
     *("linear", "fourier", "hilbert", "hilbert-product", "nystrom", "rbf", "polynomial", "spline", "trees"),
     *("boosted", "concatenation", "fourier-trained", "fourier-optimised", "rbf-optimised"),
 )
-RENEWABLE = ("fourier-trained", "boosted")
+RENEWABLE = ("fourier-trained", "boosted")  # bases that can be fitted anew as the stream goes on
 WEIGHT_RULES = (
     *("bma", "bma-shutdown", "dma", "switching", "e-doebe"),
     *("soft-bayes", "stacking", "stacking-share", "stacking-newton", "auto"),

@@ -1,5 +1,7 @@
 """The models by name: which bases, which dynamics, which weights (Lu et al. 2022; Waxman and Djuric 2024)."""
 
+from dataclasses import replace
+
 from streamgp.models.spec import Spec
 
 MULTIKERNEL = ("sfg-mkl", "sfg-mkl-r", "raker", "adaraker", "omkr", "omkl-gf")
@@ -13,34 +15,24 @@ _DICTIONARY = {"bases": ("fourier",), "features_per_basis": 100, "lengthscales":
 _MANY_KERNELS = {"bases": (), "lengthscales": SFG_MKL_DICTIONARY}
 # docs/local.md says where the thresholds come from.
 _LOCAL = {"bases": (), "max_models": 64}
+# Chosen by measurement; docs/default.md has what each part is worth, and how to choose again.
+_DEFAULT = Spec(
+    "default",
+    bases=("linear", "hilbert", "fourier", "trees", "concatenation"),
+    dynamics=("static", "walk 0.001", "walk 0.1", "revert 0.999", "revert 0.99", "revert 0.95"),
+    noise=("constant", "adaptive 0.99", "adaptive 0.8", "adaptive 0.8 ar 0.5", "adaptive 0.8 ar 0.9"),
+    rule="auto",
+    most_features=800,
+    without_lags=True,
+    robust=True,
+    recalibrate=True,
+)
 PRESETS: dict[str, Spec] = {
     spec.model: spec
     for spec in (
-        # Chosen by measurement; docs/default.md has what each part is worth, and how to choose again.
-        Spec(
-            "default",
-            bases=("linear", "hilbert", "fourier", "trees", "concatenation"),
-            dynamics=("static", "walk 0.001", "walk 0.1", "revert 0.999", "revert 0.99", "revert 0.95"),
-            noise=("constant", "adaptive 0.99", "adaptive 0.8", "adaptive 0.8 ar 0.5", "adaptive 0.8 ar 0.9"),
-            rule="auto",
-            most_features=800,
-            without_lags=True,
-            robust=True,
-            recalibrate=True,
-        ),
+        _DEFAULT,
         # The default, and experts that are fitted anew as the stream goes on.
-        Spec(
-            "best",
-            bases=("linear", "hilbert", "fourier", "trees", "concatenation", "fourier-trained", "boosted"),
-            dynamics=("static", "walk 0.001", "walk 0.1", "revert 0.999", "revert 0.99", "revert 0.95"),
-            noise=("constant", "adaptive 0.99", "adaptive 0.8", "adaptive 0.8 ar 0.5", "adaptive 0.8 ar 0.9"),
-            rule="auto",
-            most_features=800,
-            without_lags=True,
-            robust=True,
-            recalibrate=True,
-            renew=True,
-        ),
+        replace(_DEFAULT, model="best", bases=(*_DEFAULT.bases, "fourier-trained", "boosted"), renew=True),
         Spec("e-doebe", dynamics=("static", "walk 0.0001", _WALK), rule="e-doebe"),
         Spec("oebe"),
         Spec("doebe", dynamics=(_WALK,)),

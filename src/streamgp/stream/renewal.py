@@ -57,7 +57,7 @@ def with_rows(
 
 def renewed(settings: StreamSettings, state: StreamState) -> StreamState:
     """Return the state with new experts, if some are due after the rows that it has learnt."""
-    if state.reservoir is None or not state.is_warmed_up:
+    if state.reservoir is None:
         return state
     since = state.rows - state.errors.changed_at
     if state.errors.changed_at and since in AFTER_CHANGE:

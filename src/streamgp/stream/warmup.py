@@ -33,8 +33,8 @@ def with_warmup_rows(state: StreamState, new: RawRows) -> StreamState:
     """Return the state with rows added to those of the warm-up, while it lasts."""
     if state.warmup_rows is None:
         return state
-    batch = RawRows(new.X.copy(), new.y.copy(), np.zeros(len(new.X)) if new.times is None else new.times.copy())
-    return replace(state, warmup_rows=(*state.warmup_rows, batch))
+    timed = new if new.times is not None else new._replace(times=np.zeros(len(new.X)))
+    return replace(state, warmup_rows=(*state.warmup_rows, timed.copy()))
 
 
 def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) -> StreamState:

@@ -13,7 +13,6 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.bases import ActiveDims, Basis, Boosted, TrainedFourier
-from streamgp.bases.boosted import held_out
 from streamgp.filters.engine.blocks import member, stack
 from streamgp.filters.kalman import ExpertVariances
 from streamgp.fitting.gaussian_evidence import Fit, fit_basis
@@ -49,8 +48,10 @@ def slots_of(model: Ensemble, kind: type[Basis]) -> list[list[Slot]]:
 
 def conditioned_apart(model: Ensemble, state: EnsembleState, rows: WarmupRows, times: Any) -> EnsembleState:
     """Return the state in which the experts of trees have learnt the rows alone that their trees have not."""
-    for slot in (slot for slots in slots_of(model, Boosted) for slot in slots):
-        state = _conditioned(model, state, slot, rows, held_out(len(rows.X)), times)
+    for slots in slots_of(model, Boosted):
+        honest = _honest(model.groups[slots[0].group].basis, rows)
+        for slot in slots:
+            state = _conditioned(model, state, slot, rows, honest, times)
     return state
 
 
@@ -78,7 +79,7 @@ def renew(
     """
     model, table = fitted[0], list(fitted[1])
     assert isinstance(model, Ensemble)
-    state, numbers, new = state.unsharded(), np.arange(len(rows.X)), np.zeros(len(table), bool)
+    state, new = state.unsharded(), np.zeros(len(table), bool)
     weight = expert_weights(model.rule, state.weights)
     for kind in (Boosted, TrainedFourier) if searches else (Boosted,):
         for slots in slots_of(model, kind):
@@ -88,7 +89,7 @@ def renew(
             basis = member(model.groups[best.group].basis, best.number)
             fit = _refitted(basis, rows, jax.random.fold_in(key, learnt))
             model = _replaced(spec, model, weakest, fit, rows)
-            state = _conditioned(model, state, weakest, rows, numbers[fit.basis.honest_rows(len(rows.X))], times)
+            state = _conditioned(model, state, weakest, rows, _honest(fit.basis, rows), times)
             for i in _experts(model, weakest):
                 table[i], new[i] = replace(table[i], gain=fit.gain, since=learnt), True
     return FittedModel(model, table), replace(state, weights=joined_weights(state.weights, new))
@@ -116,15 +117,17 @@ def _refitted(basis: Any, rows: WarmupRows, key: Any) -> Fit:
     """Fit a basis like this one to the rows; frequencies set out from its own."""
     inner = _inner(basis)
     X, y = rows.X[:, : inner.num_inputs], rows.y
+    new = inner
     if isinstance(inner, Boosted):
-        features = inner.value.shape[-2]
-        new = Boosted.from_data(X, num_features=features, start=1.0, key=key, y=y)
-        some = _thinned(held_out(len(X)))
-        fit = fit_basis(new, jnp.asarray(X[some]), jnp.asarray(y[some]))
-    else:
-        some = _thinned(np.arange(len(X)))
-        fit = fit_basis(inner, jnp.asarray(X[some]), jnp.asarray(y[some]))
+        new = Boosted.from_data(X, num_features=inner.value.shape[-2], start=1.0, key=key, y=y)
+    some = _thinned(_honest(new, rows))
+    fit = fit_basis(new, jnp.asarray(X[some]), jnp.asarray(y[some]))
     return replace(fit, basis=ActiveDims(fit.basis, basis.num_inputs)) if basis is not inner else fit
+
+
+def _honest(basis: Basis, rows: WarmupRows) -> np.ndarray:
+    """Return which of the rows that a basis was built from its experts may learn."""
+    return np.arange(len(rows.X))[basis.honest_rows(len(rows.X))]
 
 
 def _thinned(rows: np.ndarray) -> np.ndarray:

@@ -44,6 +44,7 @@ class SingleRow:
         self._back = np.argsort(np.concatenate([order[i] for members in self._stacks for i in members]))
         self._one = model.num_experts == 1 and not model.noise.adapt and not model.recalibrated
         self._copies = len(model.noise.discounts)
+        self._bases = [as_numpy(group.basis) for group in model.groups]
 
         def learn_weights(weights: Any, log_density: jax.Array, is_outlier: Any) -> tuple[Any, jax.Array]:
             weights, _ = scan_rule(model.rule, weights, log_density[None], None, is_outlier)
@@ -53,8 +54,9 @@ class SingleRow:
 
     def load(self, state: EnsembleState, renewed: Ensemble | None = None) -> None:
         """Go on from the ensemble's state, and with new experts in the places of the old ones if it was renewed."""
-        self._model = renewed or self._model
-        self._bases = [as_numpy(group.basis) for group in self._model.groups]
+        if renewed is not None and renewed is not self._model:
+            self._model = renewed
+            self._bases = [as_numpy(group.basis) for group in renewed.groups]
         parts = [
             as_numpy((beliefs, group.dynamics, group.noise))
             for group, beliefs in zip(self._model.groups, state.filters, strict=True)

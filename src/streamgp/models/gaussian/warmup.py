@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from streamgp.bases import BASES, ActiveDims, Basis, Boosted, Concatenation, TrainedFourier
+from streamgp.bases import BASES, ActiveDims, Basis, Concatenation
 from streamgp.bases.concatenation import PARTS
 from streamgp.filters.dynamics import Dynamics, parse
 from streamgp.filters.engine.cpu import as_numpy
@@ -20,6 +20,7 @@ from streamgp.models.base import FittedExpert
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.fit_tasks import FitTask, make_fit_tasks, map_in_threads, with_lengthscale
 from streamgp.models.gaussian.model import Ensemble, ensemble
+from streamgp.models.options import RENEWABLE
 from streamgp.models.spec import Spec
 from streamgp.weights.by_name import make_rule
 
@@ -31,7 +32,6 @@ ASIDE = 1e-3  # scale of a part of next to no variance: below the noise's floor,
 # In nats: the most that one row of the warm-up, and all of it, may count for or against an expert.
 MAX_ROW_LOG_ODDS = 10.0
 MAX_LOG_ODDS = 20.0
-RENEWABLE = (Boosted, TrainedFourier)  # bases that are fitted anew as the stream goes on
 CONCATENATION = "concatenation"  # the basis that is built from other bases' fits
 # Its random key, and that of the samples, among the keys that number bases and starts.
 _CONCATENATION_KEY = 10
@@ -177,7 +177,7 @@ def _fit_inputs(
             best[task.name] = fit
 
     def stays(task: FitTask) -> bool:
-        return spec.renew and isinstance(task.basis, RENEWABLE)  # more rows may tell more
+        return spec.renew and task.name in RENEWABLE  # more rows may tell more
 
     def is_flat(i: int) -> bool:
         if spec.rule == "Q" or stays(tasks[i]):  # the user's matrix counts every expert
