@@ -61,7 +61,8 @@ def one_run(name: str, options: tuple[str, ...], seed: int, data: Path | None) -
         table = pl.from_numpy(X, schema=[f"x{i}" for i in range(X.shape[1])]).with_columns(y=pl.Series(y))
         path = Path(folder) / f"{name}.parquet"
         table.write_parquet(path)
-        command = ["run", str(path), "--target", "y", "--warmup", str(WARMUP), "--seed", str(seed), *options]
+        lags = () if "--lags" in options else ("--lags", "none")
+        command = ["run", str(path), "--target", "y", "--warmup", str(WARMUP), "--seed", str(seed), *lags, *options]
         done = subprocess.run(
             [sys.executable, "-m", "streamgp.app.cli", *command, "--json", "-"],
             stdout=subprocess.PIPE,

@@ -71,6 +71,78 @@ def test_lags_are_columns_made_by_hand(outputs: int, chunk: int):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9)
 
 
+SEASONAL_ROWS, SEASONAL_WARMUP = 260, 160
+
+
+@cache
+def seasonal() -> tuple[np.ndarray, np.ndarray]:
+    """Targets that repeat what was 24 rows ago, but for an outlier in the warm-up."""
+    rng = np.random.default_rng(6)
+    y = np.tile(rng.normal(size=24), SEASONAL_ROWS // 24 + 1)[:SEASONAL_ROWS, None] + 0.05 * rng.normal(
+        size=(SEASONAL_ROWS, 1)
+    )
+    y[100] += 30.0
+    return rng.normal(size=(SEASONAL_ROWS, 2)), 10.0 + 3.0 * y
+
+
+def choosing() -> StreamLearner:
+    spec = make_spec("e-doebe", lags="auto", robust=True, **SMALL)
+    return StreamLearner(spec, num_inputs=2, num_outputs=1, warmup=SEASONAL_WARMUP, seed=2)
+
+
+def test_chosen_lags_do_not_depend_on_chunks_or_breaks(tmp_path: Path):
+    X, y = seasonal()
+    whole = choosing()
+    expected = run(whole, SEASONAL_ROWS, X, y)
+    assert whole.spec.lags == (24,)
+    np.testing.assert_allclose(expected[0][-50:], y[-50:], atol=2.0)
+    stopped: StreamLearner = choosing()
+    parts = []
+    for rows in (slice(150), slice(150, 200), slice(200, None)):  # the first break is in the warm-up
+        parts.append(run(stopped, 7, X[rows], y[rows]))
+        checkpoint.save(tmp_path, stopped.to_tree(), {})
+        stopped = StreamLearner.from_tree(checkpoint.load(tmp_path)[0])
+    assert stopped.spec.lags == (24,)
+    for ours, theirs in zip(map(np.concatenate, zip(*parts, strict=True)), expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+
+
+def test_until_lags_are_chosen_there_is_lag_one():
+    X, y = seasonal()
+    learner = choosing()
+    list(learner.learn(X[:100], y[:100]))
+    assert learner.spec.lags == (1,)
+
+
+def test_later_rows_choose_no_lags():
+    X, y = seasonal()
+    shuffled = y.copy()
+    shuffled[SEASONAL_WARMUP:] = np.random.default_rng(0).permutation(y[SEASONAL_WARMUP:])
+    learner = choosing()
+    list(learner.learn(X, shuffled))
+    assert learner.spec.lags == (24,)
+
+
+def test_lags_chosen_as_none_leave_the_inputs():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(SEASONAL_ROWS, 2))
+    model = StreamingGPRegressor("linear", lags="auto", warmup=SEASONAL_WARMUP)
+    result = evaluate(model, X, X @ [1.0, -1.0] + 0.1 * rng.normal(size=SEASONAL_ROWS), progress=False)
+    assert model._learner.spec.lags == ()
+    assert result.metrics["nmse"] < 0.02
+    model.predict(X)  # without lags no warning of several rows
+
+
+@pytest.mark.parametrize("task", ["classification", "count"])
+def test_other_targets_than_numbers_take_auto_for_none(task: str):
+    assert make_spec("default", task=task, lags="auto").lags == ()
+
+
+def test_other_words_than_auto_and_none_are_refused():
+    with pytest.raises(ValueError, match="lags: expected whole numbers, or auto or none, got 'autos'"):
+        make_spec("default", lags="autos")
+
+
 @pytest.mark.parametrize("row", [0, 5, WARMUP])
 def test_a_restored_stream_goes_on_bit_for_bit(row: int, tmp_path: Path):
     X, y = stream()
@@ -214,7 +286,7 @@ def test_ways_to_name_lags(lags: Any, expected: tuple[int, ...]):
     [
         ({"lags": 0}, r"lags: expected a whole number >= 1, got 0"),
         ({"lags": (1, 2.5)}, r"lags: expected a whole number >= 1, got 2.5"),
-        ({"lags": "12"}, r"lags: expected a whole number >= 1, got '1'"),
+        ({"lags": "12"}, r"lags: expected whole numbers, or auto or none, got '12'"),
         ({"lags": 10**15}, r"lags: expected lags shorter than the warm-up of 40 rows"),
         ({"lags": (1, WARMUP)}, r"lags: expected lags shorter than the warm-up of 40 rows, got 40; choose a longer"),
         (

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -127,7 +128,7 @@ def test_a_run_without_the_packages_of_the_report_says_what_is_missing(
         (("DATA", "--target", "y", "--resume"), "--resume needs --out"),
         (
             ("DATA", "--target", "y", "--lags", "1,a"),
-            "--lags: expected whole numbers with commas, such as 1,2,24, got '1,a'",
+            "--lags: expected whole numbers with commas, such as 1,2,24, or auto or none, got '1,a'",
         ),
         (("DATA", "--target", "y", "--horizon", "0"), "horizon: expected a whole number >= 1, got 0"),
         (("DATA", "--target", "y", "--lags", "0"), "lags: expected a whole number >= 1, got 0"),
@@ -259,7 +260,7 @@ class Live:
         self.lines = data.read_text().splitlines(keepends=True)
         self.out = out
         self.fed = 0
-        words = ("run", "-", *OPTIONS, "--chunk", 10, "--out", out)
+        words = ("run", "-", *OPTIONS, "--lags", "none", "--chunk", 10, "--out", out)
         self.process = python(RUN, *words, cache=cache, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def feed(self, rows: int) -> None:
@@ -339,3 +340,17 @@ print(jax.jit(lambda x: x + 1)(1))
 """
     out, err = python(code, cache=tmp_path / "file", stdout=subprocess.PIPE).communicate(timeout=60)
     assert (out, err) == ("2\n", "")
+
+
+def test_without_lags_named_the_warm_up_tells_them(tmp_path: Path):
+    rng = np.random.default_rng(0)
+    y = np.cumsum(rng.normal(size=200))
+    table = tmp_path / "walk.csv"
+    table.write_text("y\n" + "\n".join(f"{value:.6f}" for value in y) + "\n")  # a series, and nothing beside it
+    words = ("run", table, "--target", "y", "--model", "linear", "--warmup", WARMUP, "--json", "-")
+    metrics = json.loads(invoke(*words).stdout)
+    assert metrics["lags"] == [1]
+    assert metrics["features"] == ["y lag 1"]
+    assert any("--lags 1" in note for note in metrics["warnings"])
+    assert metrics["rmse"] < 1.2
+    fails(invoke(*words, "--lags", "none"), "expected at least one feature column")

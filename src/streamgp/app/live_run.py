@@ -186,10 +186,10 @@ class LiveRun:
             "target": self.settings.targets[0],
             "features": [
                 *schema.feature_names,
-                *lag_names(self.settings.targets, self.settings.spec.lags),
+                *lag_names(self.settings.targets, self.learner.spec.lags),
             ],
             "exposure": schema.exposure,
-            "lags": list(self.settings.spec.lags),
+            "lags": list(self.learner.spec.lags),
             "horizon": self.settings.spec.horizon or None,
             **scores,
             "by_target": _by_target(schema, scores),

@@ -28,6 +28,11 @@ def run_notes(
     if schema.constant:
         names = ", ".join(f"'{name}'" for name in schema.constant)
         found.append(f"one single value in the first rows, so nothing to learn from at first: {names}")
+    if learner.is_warmed_up and learner.spec.chooses_lags and learner.spec.lags:
+        lags = ",".join(map(str, learner.spec.lags))
+        found.append(
+            f"past targets are inputs, as they told much in the warm-up: --lags {lags}, or none without them"
+        )
     if learner.is_warmed_up:
         found += [
             f"target column '{name}' had the single value {value:g} in all rows of the warm-up, so its scale was "

@@ -127,6 +127,9 @@ def _load(directory: RunDirectory) -> dict[str, Any]:
 def _checked(settings: RunSettings, tree: dict[str, Any]) -> RunSettings:
     """Return the settings for the task of a stored run, if they are the same as then."""
     settings = _for_task(settings, Schema.from_json(tree["schema"]).task)
+    if settings.spec.chooses_lags and "chooses_lags" not in tree["config"]:  # it is older than the choice
+        fixed = replace(settings.spec, chooses_lags=False, lags=tuple(tree["config"].get("lags", ())))
+        settings = replace(settings, spec=fixed)
     given = settings.config
     # An option that is younger than the checkpoint had its default then.
     stored = {**asdict(Spec(tree["config"]["model"])), "conformal": None, **tree["config"]}

@@ -69,7 +69,8 @@ def open_rows(
     schema
         The schema of an earlier reader, in place of inferring one.
     needs_features
-        Whether a file with no column to predict from is refused; the rows' X has no columns otherwise.
+        Whether a file with no column to predict from is refused, though its target holds numbers; X has no columns
+        otherwise.
     task, grades
         What the target is, and the grades of an ordinal one in their order: see `streamgp.data.targets`.
     exposure
@@ -101,6 +102,7 @@ def open_rows(
             count = min(infer_rows, max_rows or infer_rows)
             head = _head(opened, targets, features, time, exposure, count)
             found = infer_target(opened.name, head, targets, task, grades)
+            needs_features = needs_features or found.task != "regression"
             schema = infer_schema(
                 opened.name, head.sound_columns(), targets, features, time, needs_features, exposure
             )

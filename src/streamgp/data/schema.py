@@ -226,7 +226,7 @@ def infer_schema(
         raise DataError(
             f"{file}: expected at least one feature column beside the target, found none"
             + (f" ({reasons})" if reasons else "")
-            + "; add one, or make the target's own past an input (--lags 1)."
+            + "; add one, or make the past of a target of numbers an input (--lags 1)."
         )
     return Schema(
         features=tuple(kept),

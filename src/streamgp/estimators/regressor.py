@@ -236,7 +236,8 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
 
     def _stored_params(self) -> dict[str, Any]:
         # Lags as they were understood: a range, say, could not be stored.
-        return self.get_params() | ({} if self.lags is None else {"lags": self._learner.spec.lags})
+        as_given = self.lags is None or isinstance(self.lags, str)
+        return self.get_params() | ({} if as_given else {"lags": self._learner.spec.lags})
 
     def _metrics(self, unscored: int) -> RegressionMetrics:
         targets = [f"y{e}" for e in range(self._learner.num_outputs)]

@@ -8,7 +8,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import validate_data
 
 from streamgp.data import cells
-from streamgp.models.options import MISSING_VALUES
+from streamgp.models.options import MISSING_VALUES, NONE
 from streamgp.stream.learner import StreamLearner
 
 
@@ -139,7 +139,8 @@ def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> 
 
 def _min_columns(estimator: Any) -> int:
     """Return how many columns X must have: none where lags are inputs too."""
-    return int(getattr(estimator, "lags", None) is None)
+    lags = getattr(estimator, "lags", None)
+    return int(lags is None or (isinstance(lags, str) and lags == NONE))
 
 
 class NotFiniteError(ValueError):

@@ -13,7 +13,7 @@ _TYPES = {
     "flag": "bool",
     "switch": "bool or None",
     "whole": "int",
-    "wholes": "int or sequence of int",
+    "wholes": "int, sequence of int, or str",
     "number": "float",
     "probability": "float",
     "name": "str",
@@ -33,9 +33,9 @@ class Option:
         The keyword in Python; the command has hyphens for its underscores.
     kind
         What values are: a ``flag``; a ``switch`` that is on, off or left to the preset; a ``whole`` number, or
-        ``wholes``, several; a ``number``; a ``probability`` in [0, 1); a ``name`` or several ``names`` among the
-        `choices`; ``terms`` of a small grammar (see `streamgp.filters.dynamics` and `streamgp.filters.noise`);
-        ``weights``, a name or a matrix.
+        ``wholes``, several, or one of the `choices`; a ``number``; a ``probability`` in [0, 1); a ``name`` or several
+        ``names`` among the `choices`; ``terms`` of a small grammar (see `streamgp.filters.dynamics` and
+        `streamgp.filters.noise`); ``weights``, a name or a matrix.
     help
         What it does, in a sentence or two, without default, range and choices.
     details
@@ -95,7 +95,7 @@ class Option:
     @property
     def range(self) -> str:
         """Return the names or numbers that are accepted, in words; empty where the help says it."""
-        if self.choices:
+        if self.choices and self.kind != "wholes":
             return f"{'One' if self.kind in ('name', 'weights') else 'Any'} of {', '.join(self.choices)}."
         if self.kind == "probability":
             return "From 0 to below 1."
@@ -134,6 +134,11 @@ class Option:
             case "whole":
                 return whole_number(self.name, value, 1 if self.low is None else int(self.low))
             case "wholes":
+                if isinstance(value, str) and value in accepted:
+                    return value
+                if isinstance(value, str):
+                    words = " or ".join(accepted)
+                    raise ValueError(f"{self.name}: expected whole numbers, or {words}, got {value!r}")
                 each = value if isinstance(value, Iterable) else [value]
                 return tuple(sorted({whole_number(self.name, one) for one in each}))
             case "probability":

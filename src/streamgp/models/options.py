@@ -20,6 +20,8 @@ NUMBERS = ("regression",)
 REGRESSOR = "StreamingGPRegressor"
 SPLITTING = "SplittingGPRegressor"
 COUNTS = "StreamingGPCountRegressor"
+COMMAND = "streamgp run"
+AUTO, NONE = "auto", "none"  # of lags
 ENSEMBLE_ESTIMATORS = (REGRESSOR, "StreamingGPClassifier", COUNTS, "StreamingGPOrdinal")
 ESTIMATORS = (*ENSEMBLE_ESTIMATORS, SPLITTING)
 
@@ -281,11 +283,15 @@ _DECLARED = (
     Option(
         name="lags",
         kind="wholes",
-        help="The target so many rows ago is an input too: 1,2,24. Each shorter than the warm-up.",
-        details="They count the rows that were learnt. `predict` takes every row as the next one, so its lags are "
-        "those of the last row learnt; given several rows it warns, since of rows that follow each other this is "
-        "wrong for all but the first: `evaluate` them, predict and learn them one by one, or choose a `horizon`. In "
-        "the first rows the mean target stands in for what is missing. With lags, X may have no columns.",
+        help="The target so many rows ago is an input too: 1,2,24. Each shorter than the warm-up. none: no lags. "
+        "auto: none, 1 to 3 and a season, chosen at the end of the warm-up by how well they would have predicted it.",
+        details="With auto, lag 1 is in use until then; see `streamgp.stream.lag_choice`. Lags count the rows that "
+        "were learnt. `predict` takes every row as the next one, so its lags are those of the last row learnt; given "
+        "several rows it warns, since of rows that follow each other this is wrong for all but the first: `evaluate` "
+        "them, predict and learn them one by one, or choose a `horizon`. In the first rows the mean target stands in "
+        "for what is missing. With lags, X may have no columns.",
+        own_defaults={COMMAND: AUTO},
+        choices=(AUTO, NONE),
         families=("gaussian", "multikernel", "sparse"),
         tasks=NUMBERS,
         estimators=(REGRESSOR, SPLITTING),

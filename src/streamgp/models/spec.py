@@ -32,6 +32,8 @@ class Spec:
         starting points are kept.
     transition
         The user's Q, as nested tuples; its columns sum to one.
+    chooses_lags
+        `lags` are those of the warm-up alone; at its end they are chosen (see `streamgp.stream.lag_choice`).
     without_lags
         Where there are lags, every basis serves twice: over all inputs, and over those that are not lags. Each of the
         two has half of `most_features`.
@@ -66,6 +68,7 @@ class Spec:
     recalibrate: bool = False
     renew: bool = False
     lags: tuple[int, ...] = ()
+    chooses_lags: bool = False
     without_lags: bool = False
     horizon: int = 0
     likelihood: str = "gaussian"

@@ -98,6 +98,12 @@ class StreamInputs:
         """Return the same with scaling and bounds by the rows `X` of a warm-up, lags included."""
         return replace(self, scaling=_scaling(X, spec), bounds=_bounds(X, spec))
 
+    def with_lags(self, lags: tuple[int, ...], y: np.ndarray) -> "StreamInputs":
+        """Return the same with other lags, after the rows with the targets `y`."""
+        if lags == self.lags.lags:
+            return self
+        return replace(self, lags=LaggedTargets.empty(lags, y.shape[1]).learn(y))
+
 
 def _scaling(X: np.ndarray, spec: Spec) -> Standardiser:
     """Return mean and scale of the columns; the log of an exposure stays as it is."""

@@ -101,8 +101,8 @@ class StreamLearner:
 
     @property
     def spec(self) -> Spec:
-        """The model."""
-        return self.settings.spec
+        """The model; its lags are those in use."""
+        return replace(self.settings.spec, lags=self._state.inputs.lags.lags)
 
     @property
     def num_inputs(self) -> int:

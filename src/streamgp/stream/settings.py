@@ -50,7 +50,7 @@ class StreamSettings:
 
     @property
     def width(self) -> int:
-        """Inputs of the model: columns of X, and lags."""
+        """Inputs of the model before its fit: columns of X, and lags."""
         return self.num_inputs + self.num_outputs * len(self.spec.lags)
 
     @property

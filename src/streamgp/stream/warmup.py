@@ -14,6 +14,7 @@ from streamgp.numerics.batching import concatenate
 from streamgp.stream.batches import update_rows
 from streamgp.stream.forecast_queue import Origins
 from streamgp.stream.gains import with_measured_gains
+from streamgp.stream.lag_choice import choose_lags
 from streamgp.stream.lags import LaggedTargets
 from streamgp.stream.renewal import conditioned_apart
 from streamgp.stream.reservoir import Reservoir
@@ -49,20 +50,22 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
     ends, levels = state.rows == settings.warmup, getattr(state.model_state, "levels", None)
     usual = task.usual(X, y, settings.seed)
     targets = task.scale(usual, provisional=not ends)
+    if ends and spec.chooses_lags:
+        state = replace(state, inputs=state.inputs.with_lags(choose_lags(X, usual, h), usual))
     # The first rows' lags are missing still, but now there is a mean to stand in for them.
-    lags = LaggedTargets.empty(spec.lags, settings.num_outputs)
+    lags = LaggedTargets.empty(state.inputs.lags.lags, settings.num_outputs)
     widened, inputs = (lags.widen(X, each, targets.mean, own=h > 0) for each in (usual, y))
     rebuilt = replace(
         state,
         warmup_rows=(rows,),
         targets=targets,
         inputs=state.inputs.scaled_by(widened, spec),
-        origins=Origins.empty(h, settings.width).paired(inputs)[1],
+        origins=Origins.empty(h, inputs.shape[1]).paired(inputs)[1],
     )
     if ends:
         # The provisional expert that did best goes on beside the fitted ones; a user's matrix counts these alone.
         continues = settings.weighs_warmup and spec.rule != "Q"
-        best = task.best_provisional_expert(state.weights, settings.width, settings.seed) if continues else None
+        best = task.best_provisional_expert(state.weights, inputs.shape[1], settings.seed) if continues else None
         model, experts = _fit(settings, rebuilt, widened[: state.rows - h], usual[h:], times, best, progress)
         rebuilt = replace(rebuilt, experts=tuple(experts))
     else:
@@ -78,7 +81,7 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
         rebuilt = _ended(settings, rebuilt, prior, info, y, times)
         if settings.spec.renew:
             stamps = times[h:] if settings.timed else None
-            empty = Reservoir.empty(settings.width, settings.num_outputs, settings.timed)
+            empty = Reservoir.empty(inputs.shape[1], settings.num_outputs, settings.timed)
             kept = empty.add(RawRows(inputs[: state.rows - h], usual[h:], stamps))
             rebuilt = conditioned_apart(settings, replace(rebuilt, reservoir=kept))
     if levels is not None:  # of targets that set the scale, or were fitted, the levels would tell little
@@ -141,6 +144,10 @@ def _fit(
     targets = np.asarray((y - state.targets.mean) / state.targets.scale)
     rows = WarmupRows(state.inputs.standardised(X), targets, state.num_classes, _time_unit(settings, times))
     fitted = settings.family.fit(
-        settings.spec, rows, seed=settings.seed, progress=progress, provisional_expert=provisional_expert
+        replace(settings.spec, lags=state.inputs.lags.lags),
+        rows,
+        seed=settings.seed,
+        progress=progress,
+        provisional_expert=provisional_expert,
     )
     return jax.block_until_ready(fitted)

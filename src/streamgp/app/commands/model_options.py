@@ -9,7 +9,7 @@ import typer
 
 from streamgp.app.console import names
 from streamgp.models.option_type import Option
-from streamgp.models.options import OPTIONS
+from streamgp.models.options import COMMAND, OPTIONS
 
 Switch = Literal["on", "off"]
 DATA, MODEL, LEARNING, OUTPUT = "Data", "Model", "Learning", "Output"  # the groups of the help
@@ -23,7 +23,7 @@ def declared(option: Option, **more: Any) -> Any:
         option.help,
         "Several with commas." if option.kind in _LISTS else "",
         "" if shown or more.get("min") is not None else option.range,
-        option.default_text() if option.default is None else "",
+        option.default_text() if option.default_for(COMMAND) is None else "",
     )
     text = " ".join(part for part in parts if part)
     return typer.Option(option.command_name, help=text, rich_help_panel=option.panel, **more)
@@ -38,7 +38,7 @@ def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
         inspect.Parameter(
             option.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=option.default,
+            default=option.default_for(COMMAND),
             annotation=Annotated[_type(option), declared(option)],
         )
         for option in offered
@@ -91,7 +91,7 @@ def _parsed(option: Option, value: Any) -> Any:
             return value == "on"
         case "names" | "terms":
             return names(value)
-        case "wholes":
+        case "wholes" if value not in option.choices:
             return _whole_numbers(option.command_name, value)
         case _:
             return value
@@ -101,4 +101,6 @@ def _whole_numbers(option: str, text: str) -> list[int]:
     try:
         return [int(name) for name in names(text) or []]
     except ValueError:
-        raise ValueError(f"{option}: expected whole numbers with commas, such as 1,2,24, got {text!r}") from None
+        raise ValueError(
+            f"{option}: expected whole numbers with commas, such as 1,2,24, or auto or none, got {text!r}"
+        ) from None

@@ -1,0 +1,89 @@
+"""Lags by what the warm-up tells: of what depends on its own past, and of what does not."""
+
+import numpy as np
+import pytest
+
+from streamgp.stream.lag_choice import _scores, choose_lags
+
+N = 600
+
+
+def autoregressive(coefficients: dict[int, float], seed: int, n: int = N) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=n)
+    for t in range(n):
+        y[t] += sum(c * y[t - lag] for lag, c in coefficients.items() if t >= lag)
+    return 50.0 + 3.0 * y[:, None]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("coefficients", "lags"),
+    [({1: 0.8}, (1,)), ({1: 1.2, 2: -0.7}, (1, 2)), ({24: 0.9}, (24,))],
+)
+def test_the_lags_of_an_autoregression_are_found(coefficients: dict[int, float], lags: tuple[int, ...], seed: int):
+    y = autoregressive(coefficients, seed)
+    X = np.random.default_rng(seed + 10).normal(size=(N, 3))
+    assert choose_lags(X, y) == lags
+
+
+def test_a_season_joins_short_lags():
+    lags = choose_lags(np.zeros((N, 1)), autoregressive({1: 0.3, 48: 0.65}, 0))
+    assert (lags[0], lags[-1]) == (1, 48)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_without_a_past_that_tells_anything_there_are_none(seed: int):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N, 4))
+    y = np.stack([X @ [1.0, -2.0, 0.5, 0.0] + rng.normal(size=N), rng.standard_t(3, size=N)], axis=1)
+    assert choose_lags(X, y) == ()
+
+
+def test_what_the_inputs_tell_of_the_past_needs_no_lag():
+    y = autoregressive({1: 0.9}, 0)
+    X = np.r_[y[:1], y[:-1]]
+    assert choose_lags(X, y) == ()
+
+
+def test_a_horizon_asks_for_what_helps_so_far_ahead():
+    y = autoregressive({1: 0.97}, 1)
+    assert choose_lags(np.zeros((N, 1)), y, horizon=5) == (1,)
+    y = autoregressive({1: 0.3}, 1)
+    assert choose_lags(np.zeros((N, 1)), y, horizon=5) == ()
+
+
+@pytest.mark.parametrize("n", [10, 12, 40])
+def test_few_rows_and_no_columns_give_lag_one(n: int):
+    assert choose_lags(np.zeros((n, 0)), np.random.default_rng(0).normal(size=(n, 1))) == (1,)
+
+
+@pytest.mark.parametrize("horizon", [0, 3])
+def test_scores_are_those_of_regressions_on_the_rows_before(horizon: int):
+    rng = np.random.default_rng(4)
+    n, lags = 90, (1, 4)
+    X, y = rng.normal(size=(n, 2)), 5.0 + rng.normal(size=(n, 2)).cumsum(axis=0)
+    found = _scores(X, y, lags, horizon)
+    # By hand: of target t, what was known at row t - horizon, and a least-squares fit with rows of the prior.
+    known = np.array(
+        [
+            [y[t - lag + (horizon > 0)] if t - lag + (horizon > 0) >= 0 else y.mean(0) for lag in lags]
+            for t in range(n)
+        ]
+    )
+    inputs = np.c_[X, known.reshape(n, -1)][: n - horizon]
+    half = n // 2
+    first = half - horizon
+    inputs = (inputs - inputs[:first].mean(0)) / inputs[:first].std(0)
+    rows = np.c_[np.ones(len(inputs)), inputs]
+    targets = ((y - y[:half].mean(0)) / y[:half].std(0))[horizon:]
+    for i in range(len(rows) - first):
+        seen = first + i - i % 32 - horizon
+        prior = np.vstack([rows[:seen], np.eye(rows.shape[1])])
+        padded = np.vstack([targets[:seen], np.zeros((rows.shape[1], 2))])
+        beta, *_ = np.linalg.lstsq(prior, padded, rcond=None)
+        noise = (1.0 + np.sum((padded - prior @ beta) ** 2, axis=0)) / (1.0 + seen)
+        x = rows[first + i]
+        var = noise * (1.0 + x @ np.linalg.solve(prior.T @ prior, x))
+        expected = -0.5 * (np.log(2 * np.pi * var) + (targets[first + i] - x @ beta) ** 2 / var)
+        np.testing.assert_allclose(found[i], expected.mean(), rtol=1e-9)
