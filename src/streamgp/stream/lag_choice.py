@@ -1,6 +1,7 @@
 """Which lags of the target are worth having, by what the rows of the warm-up tell."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -10,10 +11,10 @@ from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.lags import LaggedTargets
 
 FIRST_LAGS: tuple[int, ...] = (1,)  # in use until they are chosen
-SHORT_LAGS: tuple[tuple[int, ...], ...] = ((), (1,), (1, 2), (1, 2, 3))
+LONGER_LAGS: tuple[tuple[int, ...], ...] = ((1, 2), (1, 2, 3))  # beside them
 SEASONS = (7, 12, 24, 48, 96, 168, 336)
-MIN_GAIN = 0.01  # nats a row and target, for which further lags are taken
-MIN_ERRORS = 3.0  # and so many standard errors of it
+MIN_GAIN = 0.01  # nats a row and target, for which lags are taken
+MIN_ERRORS = 3.0  # and so many standard errors of it, for lag 1 and a season: few streams have either by nature
 MAX_ROW_GAIN = 5.0  # a row counts for no more, in nats
 _BLOCK = 32  # rows that are predicted by the same regression
 _PRIOR_ROWS = 1.0  # what the prior of the coefficients, and of the noise, counts for
@@ -28,8 +29,8 @@ def choose_lags(
 
     Candidates are none, 1 to 3, and each of these with a season. Each is a Bayesian linear regression (Gelman et al.
     2013, ch. 14) that predicts blocks of rows by those before: the log densities of one step ahead (Dawid 1984), or
-    of `horizon` steps. The season that helps most joins the short lags that do best. Lags are taken for a gain
-    above `MIN_GAIN` and its own error alone: without one, none.
+    of `horizon` steps. The season that helps most joins the short lags that do best. All are taken for a gain above
+    `MIN_GAIN` alone, lag 1 and the season if it is also far beyond its own error.
 
     Parameters
     ----------
@@ -46,32 +47,31 @@ def choose_lags(
         In ascending order; not empty where X has no column.
     """
     n, e = y.shape
-    chosen: Lags = () if X.shape[1] else FIRST_LAGS
-    best = _scores(X, y, chosen, horizon)
 
-    def better(candidates: Iterator[Lags]) -> tuple[Lags, np.ndarray]:
-        now, score = chosen, best
-        for lags in candidates:
-            if n < min_rows + X.shape[1] + e * len(lags):
-                continue
-            other = _scores(X, y, lags, horizon)
-            if _gains(other - best) and other.sum() > score.sum():
-                now, score = lags, other
-        return now, score
+    def better(lags: Lags, score: np.ndarray, candidates: Iterable[Lags], min_errors: float) -> tuple[Lags, Any]:
+        found, best = lags, score
+        for each in candidates:
+            if n >= min_rows + X.shape[1] + e * len(each):
+                other = _scores(X, y, each, horizon)
+                if _gains(other - score, min_errors) and other.sum() > best.sum():
+                    found, best = each, other
+        return found, best
 
-    for lags in SHORT_LAGS:
-        if set(lags) > set(chosen):
-            chosen, best = better(iter([lags]))
-    seasons = (s for s in SEASONS if s not in chosen and 2 * s + horizon <= n // 2)
-    chosen, best = better((*chosen, season) for season in seasons)
-    return chosen
+    lags: Lags = () if X.shape[1] else FIRST_LAGS
+    score = _scores(X, y, lags, horizon)
+    if not lags:
+        lags, score = better(lags, score, [FIRST_LAGS], MIN_ERRORS)
+    for longer in LONGER_LAGS if lags else ():
+        lags, score = better(lags, score, [longer], 0.0)
+    seasons = ((*lags, season) for season in SEASONS if 2 * season + horizon <= n // 2)
+    return better(lags, score, seasons, MIN_ERRORS)[0]
 
 
-def _gains(gain: np.ndarray) -> bool:
-    """Return whether a gain in nats, row by row, is more than chance and worth a column."""
+def _gains(gain: np.ndarray, min_errors: float) -> bool:
+    """Return whether a gain in nats, row by row, is worth a column, and more than chance."""
     gain = np.clip(gain, -MAX_ROW_GAIN, MAX_ROW_GAIN)
     error = gain.std() / np.sqrt(max(len(gain), 1))
-    return bool(gain.mean() > max(MIN_GAIN, MIN_ERRORS * error))
+    return bool(gain.mean() > max(MIN_GAIN, min_errors * error))
 
 
 def _scores(
