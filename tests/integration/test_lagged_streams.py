@@ -107,6 +107,21 @@ def test_chosen_lags_do_not_depend_on_chunks_or_breaks(tmp_path: Path):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9)
 
 
+def test_glitches_in_the_warm_up_do_not_repeat_its_fit(monkeypatch: pytest.MonkeyPatch):
+    """A batch with lags is learnt anew for each glitch in it, but not what follows from its rows."""
+    fits = []
+    real = family.fit_ensemble
+    monkeypatch.setattr(family, "fit_ensemble", lambda *args, **more: fits.append(1) or real(*args, **more))
+    X, y = seasonal()
+    y = y.copy()
+    y[[120, 135, 150]] += 100.0
+    spec = make_spec("linear", lags=(1, 24), robust=True)
+    learner = StreamLearner(spec, num_inputs=2, num_outputs=1, warmup=SEASONAL_WARMUP, seed=2)
+    flagged = np.concatenate([info.flagged for info in learner.learn(X, y)])
+    assert flagged[[120, 135, 150]].all()
+    assert len(fits) == 1
+
+
 def test_until_lags_are_chosen_there_is_lag_one():
     X, y = seasonal()
     learner = choosing()

@@ -55,13 +55,24 @@ class Forecasts:
         The rows that came must have been forecast by the same experts.
         """
         n = sum(map(_rows, made))
-        parts = list(self.parts)
-        for part in filter(_rows, made):
-            fits = bool(parts) and _shapes(parts[-1]) == _shapes(part)
-            parts.append(jax.tree.map(lambda *a: np.concatenate(a), parts.pop(), part) if fits else part)
+        parts = _joined([*self.parts, *made])
         came = jax.tree.map(lambda a: a[:n], parts[0])
         parts[0] = jax.tree.map(lambda a: a[n:], parts[0])
         return came, Forecasts(tuple(filter(_rows, parts)))
+
+    def with_last(self, made: tuple[Any, Any]) -> "Forecasts":
+        """Return the same with another forecast of the last row."""
+        *parts, last = self.parts
+        return Forecasts(tuple(_joined([*parts, jax.tree.map(lambda a: a[:-1], last), made])))
+
+
+def _joined(parts: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Return the parts, those of the same experts that follow each other as one."""
+    joined: list[tuple[Any, Any]] = []
+    for part in filter(_rows, parts):
+        fits = bool(joined) and _shapes(joined[-1]) == _shapes(part)
+        joined.append(jax.tree.map(lambda *a: np.concatenate(a), joined.pop(), part) if fits else part)
+    return joined
 
 
 def _rows(part: tuple[Any, Any]) -> int:

@@ -97,15 +97,13 @@ def with_class(settings: StreamSettings, state: StreamState, progress: Progress 
 
 
 def _learn_batch(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
-    after, info = _advance(settings, state, rows, rows.y, progress)
+    after, info = _advance(settings, state, rows, rows.y)
     if state.inputs.lags.lags and info.flagged is not None and info.flagged.any():
-        after, info = _learn_without_glitches(settings, state, rows, progress)
-    return renewed(settings, after), info
+        after, info = _learn_without_glitches(settings, state, rows)
+    return renewed(settings, _with_due_model(settings, after, progress)), info
 
 
-def _learn_without_glitches(
-    settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress
-) -> Learnt:
+def _learn_without_glitches(settings: StreamSettings, state: StreamState, rows: RawRows) -> Learnt:
     """Learn rows some of which are outliers: as lags of the rows after them, what was predicted stands for them.
 
     Which rows are outliers depends on the lags, so that a batch is learnt anew for each that is found in it.
@@ -116,7 +114,7 @@ def _learn_without_glitches(
         past = batch.y.copy()
         known = np.zeros(len(past), bool)
         while True:
-            after, info = _advance(settings, state, batch, past, progress)
+            after, info = _advance(settings, state, batch, past)
             found = np.flatnonzero(info.flagged & ~known)
             if not len(found):
                 break
@@ -127,10 +125,8 @@ def _learn_without_glitches(
     return state, concatenate(parts)
 
 
-def _advance(
-    settings: StreamSettings, state: StreamState, new: RawRows, past: np.ndarray, progress: Progress
-) -> Learnt:
-    """Learn rows; `past` are their targets as the rows after them are to see them."""
+def _advance(settings: StreamSettings, state: StreamState, new: RawRows, past: np.ndarray) -> Learnt:
+    """Learn rows by the model that there is; `past` are their targets as the rows after them are to see them."""
     # What BLAS' threads round depends on how many there are: of fits, and of all that is learnt.
     with one_blas_thread():
         h = settings.horizon
@@ -149,22 +145,30 @@ def _advance(
             if state.reservoir is not None:
                 learnt = RawRows(pairs, new.y, new.times)
                 state = with_rows(settings, state, learnt, info.predictive.mean, info.flagged)
+        (predictive, rules), forecasts = state.forecasts.exchange([(info.predictive, info.rules)])
         state = replace(
             state,
             inputs=replace(state.inputs, lags=state.inputs.lags.learn(past)),
             rows=first.rows + len(X),
             imputed_values=first.imputed_values + missing,
+            forecasts=forecasts,
         )
-        state = with_due_gains(settings, state)
-        made = [(info.predictive, info.rules)]
-        if rebuild_due(settings, state):
-            state = rebuild(settings, state, progress)
-            if h:  # what is known of the last row is more by now
-                made = [jax.tree.map(lambda a: a[:-1], made[0]), _last_forecast(settings, state)]
-        (predictive, rules), forecasts = state.forecasts.exchange(made)
-        state = replace(state, forecasts=forecasts)
         jax.block_until_ready(state.model_state)
     return state, info._replace(predictive=predictive, rules=rules)
+
+
+def _with_due_model(settings: StreamSettings, state: StreamState, progress: Progress) -> StreamState:
+    """Return the state with what is due after its rows: measured gains, and a model that is built anew."""
+    with one_blas_thread():
+        state = with_due_gains(settings, state)
+        if not rebuild_due(settings, state):
+            return state
+        state = rebuild(settings, state, progress)
+        if settings.horizon:  # what is known of the last row is more by now
+            last = _last_forecast(settings, state)
+            state = replace(state, forecasts=state.forecasts.with_last(last))
+        jax.block_until_ready(state.model_state)
+    return state
 
 
 def _last_forecast(settings: StreamSettings, state: StreamState) -> tuple[AnyPredictive, np.ndarray | None]:
