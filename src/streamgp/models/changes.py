@@ -61,17 +61,16 @@ def check_switching(spec: Spec) -> None:
         )
 
 
-def check_renewal(spec: Spec) -> None:
-    """Raise ValueError if experts are to be renewed, and there are none, or the weight rule lets none join."""
-    if not spec.renew:
-        return
+def renewal_hindrance(spec: Spec) -> str | None:
+    """Return why no experts of a specification can be renewed, in words; None where some can."""
     if not set(spec.bases) & set(RENEWABLE):
-        raise ValueError(
+        return (
             f"renew: expected one of the bases {', '.join(RENEWABLE)}, which can be renewed, got "
-            f"{', '.join(spec.bases)}; add one, or choose the model best"
+            f"{', '.join(spec.bases)}; add one, or choose the model default"
         )
     if spec.rule == "stacking-newton":
-        raise ValueError("renew: expected weights by a rule that lets experts join, got 'stacking-newton'")
+        return "renew: expected weights by a rule that lets experts join, got 'stacking-newton'"
+    return None
 
 
 def _takers(option: Option) -> str:

@@ -39,8 +39,10 @@ def make_spec(model: str, *, task: str = "regression", exposure: bool = False, *
         raise TypeError(f"make_spec: expected options among {', '.join(OPTIONS)}, got {unknown[0]!r}")
     if model == "default" and task != "regression":
         preset = GENERALISED_DEFAULT
-    if model == "best" and task != "regression":
-        raise ValueError(f"model: expected 'default' for the task {task!r}, since 'best' is for numbers, got 'best'")
+    if model in ("fast", "best") and task != "regression":
+        raise ValueError(
+            f"model: expected 'default' for the task {task!r}, since {model!r} is for numbers, got {model!r}"
+        )
     if exposure and task != "count":
         raise ValueError(f"exposure: expected it with counts, got the task {task!r}")
     spec = replace(preset, likelihood=likelihood, exposure=exposure)

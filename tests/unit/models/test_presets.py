@@ -48,8 +48,8 @@ def test_every_preset_runs(name: str):
     spec = make_spec(name, bases=bases, features_per_basis=4)
     learner = run(spec)
     switching = {"e-doebe", "soebe", "sdoebe", "sie-gp", "dsie-gp"}
-    grids = {"e-doebe": {"static", "walk 0.0001", WALK}, "default": set(PRESETS["default"].dynamics)}
-    grids["best"] = grids["default"]
+    grids = {"e-doebe": {"static", "walk 0.0001", WALK}}
+    grids |= {each: set(PRESETS[each].dynamics) for each in ("fast", "default", "best")}
     dynamics = grids.get(name, {WALK} if "d" in name[:2] else {"static"})
     assert {expert.dynamics for expert in learner.experts} == dynamics
     assert {expert.noise for expert in learner.experts} == set(spec.noise)
@@ -59,7 +59,7 @@ def test_every_preset_runs(name: str):
     )  # the best filter of the warm-up goes on beside the others
     assert {expert.name.split()[0] for expert in learner.experts} <= {*spec.bases, *provisional}
     single = len(learner.experts) == 1
-    rule = Mixture if name in ("default", "best") else Share if name in switching and not single else BMA
+    rule = Mixture if name in ("fast", "default", "best") else Share if name in switching and not single else BMA
     assert isinstance(learner.state.model.rule, rule)
     if "ie-gp" in name:
         scales = np.concatenate([np.asarray(group.basis.lengthscale) for group in learner.state.model.groups])  # type: ignore[attr-defined]
@@ -99,6 +99,13 @@ def test_changes(changes: dict[str, Any], expected: dict[str, Any]):
     assert make_spec("e-doebe", **changes) == replace(PRESETS["e-doebe"], **expected)
 
 
+@pytest.mark.parametrize("changes", [{"bases": "linear"}, {"weights": "stacking-newton"}, {"renew": False}])
+def test_the_default_renews_where_it_can(changes: dict[str, Any]):
+    assert make_spec("default").renew
+    assert not make_spec("default", **changes).renew
+    assert make_spec("default", bases=["linear", "boosted"]).renew
+
+
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("model", "changes", "says"),
@@ -110,8 +117,13 @@ def test_changes(changes: dict[str, Any], expected: dict[str, Any]):
         ("oebe", {"features_per_basis": 0}, "features_per_basis: expected a whole number >= 1, got 0"),
         ("oebe", {"features_per_basis": 2.5}, "features_per_basis: .*got 2.5"),
         ("oebe", {"renew": True}, "renew: expected one of the bases fourier-trained, boosted, .* got linear"),
-        ("best", {"bases": "linear"}, "renew: expected one of the bases .* got linear; add one, or choose the model"),
-        ("best", {"weights": "stacking-newton"}, "renew: expected weights by a rule that lets experts join"),
+        (
+            "best",
+            {"bases": "linear", "renew": True},
+            "renew: expected one .* got linear; add one, or choose the model",
+        ),
+        ("default", {"weights": "stacking-newton", "renew": True}, "renew: expected weights by a rule that lets "),
+        ("fast", {"task": "count"}, "model: expected 'default' for the task 'count', since 'fast' is for numbers"),
         ("oebe", {"n_samples": 0}, "n_samples: expected a whole number >= 1, got 0"),
         ("oebe", {"n_samples": 1.0}, "n_samples: expected a whole number >= 1, got 1.0"),
         ("oebe", {"dynamics": []}, "dynamics: expected at least one"),

@@ -1,10 +1,11 @@
 """The family of ensembles for numbers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from streamgp.models.base import FittedModel, WarmupRows
-from streamgp.models.changes import check_renewal, check_switching, with_options
+from streamgp.models.changes import check_switching, renewal_hindrance, with_options
 from streamgp.models.gaussian.renewal import conditioned_apart, renew
 from streamgp.models.gaussian.warmup import fit_ensemble
 from streamgp.models.spec import Spec
@@ -26,8 +27,10 @@ def spec(preset: Spec, **options: Any) -> Spec:
     """Return a preset with the user's changes, every one checked."""
     changed = with_options(preset, name, options)
     check_switching(changed)
-    check_renewal(changed)
-    return changed
+    hindrance = renewal_hindrance(changed) if changed.renew else None
+    if hindrance and options.get("renew"):
+        raise ValueError(hindrance)
+    return changed if hindrance is None else replace(changed, renew=False)  # it was the preset's
 
 
 def fit(
