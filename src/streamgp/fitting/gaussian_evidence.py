@@ -5,6 +5,7 @@ form O(n^2 F); the cheaper one is taken. Rasmussen and Williams (2006), Eqs. 2.4
 (2024), 2.1.2.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -148,6 +149,40 @@ def loss(
 _loss_and_gradient = eqx.filter_jit(jax.value_and_grad(loss))
 
 
+def fixed_loss(
+    Phi: Float[np.ndarray, "n f"], y: Float[np.ndarray, "n e"]
+) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+    """Return `loss`, with its gradient, as a function of (log s2, log v) alone, for features that stay as they are.
+
+    In the eigenvectors of Phi' Phi all is a sum over the features: each value costs O(F), and nothing is compiled.
+    """
+    n, E = y.shape
+    gram = Phi.T @ Phi
+    if not np.isfinite(gram).all():
+        return lambda flat: (np.nan, np.full(2, np.nan))
+    values, vectors = np.linalg.eigh(gram)
+    values = np.maximum(values, 0.0)[:, None]
+    squares = np.square(vectors.T @ (Phi.T @ y))
+    total = np.sum(y * y)
+    log_size = np.log(max(np.mean(np.sum(Phi * Phi, axis=1)), np.finfo(float).tiny))
+
+    def evaluate(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        log_noise, log_prior = flat
+        s2, ratio = np.exp(log_noise), np.exp(log_prior - log_noise)
+        grown = 1.0 + ratio * values
+        explained = ratio * squares / grown
+        fit = (total - explained.sum()) / s2
+        evidence = -0.5 * (fit + E * (n * (np.log(2 * np.pi) + log_noise) + np.log(grown).sum()))
+        by_ratio = 0.5 * (np.sum(explained / grown) / s2 - E * np.sum(ratio * values / grown))
+        beyond = max(log_prior - log_noise + log_size - np.log(MAX_RATIO), 0.0)
+        gradient = np.array([by_ratio - 0.5 * (fit - E * n), -by_ratio]) / y.size
+        return -evidence / y.size + _STIFFNESS * beyond**2, gradient + 2.0 * _STIFFNESS * beyond * np.array(
+            [-1.0, 1.0]
+        )
+
+    return evaluate
+
+
 def fit_at(
     flat: Any,
     value: float,
@@ -184,8 +219,14 @@ def fit_basis(
     """
     trainable = tuple(basis.trainable) if trainable is None else trainable
     flat, _ = ravel_pytree(unconstrain(basis, trainable, noise_var=noise_var))
+    if trainable:
+        objective: Any = lambda flat: _loss_and_gradient(jnp.asarray(flat), basis, trainable, X, y)  # noqa: E731
+    else:
+        objective = fixed_loss(
+            np.asarray(jax.tree.map(np.asarray, basis)(np.asarray(X)), float), np.asarray(y, float)
+        )
     found = hyperparameters.search(
-        lambda flat: _loss_and_gradient(jnp.asarray(flat), basis, trainable, X, y),
+        objective,
         flat,
         limits(basis, trainable),
         basis.search_steps(len(X)) or MAX_STEPS,

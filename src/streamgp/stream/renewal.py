@@ -17,7 +17,7 @@ from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 
 GROWTH = 1.25  # of the rows, from one renewal to the next
-SEARCHED_EVERY = 3  # of these, one in so many also searches for frequencies, which takes longest
+SEARCHED_EVERY = 3  # of these, one in so many also searches for frequencies, which takes seconds
 # And so many rows after a change, to the rows since. No batch has both the change and the first of them.
 AFTER_CHANGE = (BATCH_SIZES[0], 2 * BATCH_SIZES[0], LATEST)
 

@@ -11,7 +11,15 @@ from jax.flatten_util import ravel_pytree
 from scipy.stats import multivariate_normal, norm
 
 from streamgp.bases import BASES, Fourier, HilbertSpace, Linear
-from streamgp.fitting.gaussian_evidence import MAX_RATIO, fit_basis, limits, log_evidence, loss, unconstrain
+from streamgp.fitting.gaussian_evidence import (
+    MAX_RATIO,
+    fit_basis,
+    fixed_loss,
+    limits,
+    log_evidence,
+    loss,
+    unconstrain,
+)
 from streamgp.fitting.hyperparameters import search
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "marglik.npz")
@@ -53,6 +61,24 @@ def test_both_forms_are_the_dense_density_and_its_gradient(n, F, E):
     expected = jax.jit(jax.grad(naive, argnums=(0, 1, 2, 3)))(Phi, y, v, s2)
     for got, wanted in zip(gradient, expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-9 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("E", [1, 2])
+@pytest.mark.parametrize(("n", "D"), [(50, 3), (8, 20)], ids=["n > F", "n < F"])
+def test_of_fixed_features_the_loss_is_the_same_without_compiling(n, D, E):
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, D))
+    y = X[:, :1] * np.arange(1, E + 1) + 0.1 * rng.normal(size=(n, E))
+    basis = Linear(D)
+    general = jax.jit(jax.value_and_grad(loss), static_argnums=(2,))
+    fixed = fixed_loss(np.asarray(basis(X)), y)
+    for log_noise, log_prior in [(-1.4, 0.0), (-9.2, 5.0), (3.0, -4.0), (-9.0, 17.0)]:  # the last beyond `MAX_RATIO`
+        flat, _ = ravel_pytree({"log_noise_var": jnp.asarray(log_noise), "log_prior_var": jnp.asarray(log_prior)})
+        value, gradient = general(flat, basis, (), jnp.asarray(X), jnp.asarray(y))
+        found, slope = fixed(np.asarray(flat))
+        np.testing.assert_allclose(found, value, rtol=1e-6)
+        np.testing.assert_allclose(slope, gradient, rtol=1e-6, atol=1e-8)
+    assert not np.isfinite(fixed_loss(np.full((n, 2), np.inf), y)(np.zeros(2))[0])
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])

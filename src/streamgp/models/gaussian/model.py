@@ -160,7 +160,7 @@ class Ensemble(StreamModel):
         extra: AnyArray | None,
     ) -> Predictive:
         for_all = jax.tree.map(lambda a: jnp.asarray(a)[None], scoring.noise)
-        loc, var, _ = self._collect(parts)
+        loc, var, _ = _collect(self.order, parts)
         if extra is not None:
             var = var + jnp.asarray(extra)[:, None, None]
         loc, var, dof = add_noise(self.noise, for_all, loc, var, tau)
@@ -202,7 +202,9 @@ class Ensemble(StreamModel):
         blocks = in_blocks(X, y, seen, clock, later, state.horizon, extra)
         alive = split_by_group(live, self.order, self._shapes)
         filters, parts, outside = engine.update_groups(self.groups, filters, blocks, alive)
-        scoring, info = self._learn_weights(state.scoring, parts, outside, y, seen, clock)
+        scoring, info = _learn_weights(
+            self.rule, self.noise, self.order, state.scoring, parts, outside, y, seen, clock
+        )
         return EnsembleState.of(filters, scoring, np.asarray(last_time)), info
 
     @eqx.filter_jit
@@ -227,7 +229,9 @@ class Ensemble(StreamModel):
         ]
         filters, parts, outside = zip(*runs, strict=True)
         anywhere = jnp.stack(outside).any(0)
-        scoring, info = self._learn_weights(state.scoring, list(parts), anywhere, y, mask, clock)
+        scoring, info = _learn_weights(
+            self.rule, self.noise, self.order, state.scoring, list(parts), anywhere, y, mask, clock
+        )
         return EnsembleState.of(filters, scoring, last_time), info
 
     def _live(self, weights: Any) -> Bool[AnyArray, " filters"]:
@@ -236,31 +240,44 @@ class Ensemble(StreamModel):
             return np.ones(len(self.order), bool)
         return jnp.isfinite(self.rule.predict(weights)).reshape(len(self.order), -1).any(axis=1)
 
-    @eqx.filter_jit
-    def _learn_weights(
-        self, scoring: ScoringState, parts: list, outside: AnyArray, y: AnyArray, mask: AnyArray, clock: AnyArray
-    ) -> tuple[ScoringState, Info]:
-        """Weigh every row's predictions by the rows before it, and learn from its target."""
-        n = y.shape[0]
-        loc, var, is_outlier = self._collect([_join(part, n) for part in parts])
-        scoring, predictive, rules, flagged = learn_from_targets(
-            self.rule, self.noise, scoring, loc, var, y, mask, jnp.diff(clock, prepend=0.0), is_outlier
-        )
-        non_finite = ~jnp.isfinite(var).all(2) & mask[:, None]
-        flagged = None if flagged is None else flagged & mask
-        return scoring, Info(predictive, jnp.asarray(outside[:n] & mask), rules, None, flagged, non_finite)
 
-    def _collect(
-        self, parts: list[Predicted]
-    ) -> tuple[Float[Array, "n k e"], Float[Array, "n k e"], Bool[Array, "n k"] | None]:
-        """Join predictions of all groups, [G, R, n, E] and [G, R, n], to [n, K, E] in the order given by the user."""
-        back = np.argsort(np.asarray(self.order))
+@eqx.filter_jit
+def _learn_weights(
+    rule: WeightRule,
+    noise: NoiseKinds,
+    order: tuple[int, ...],
+    scoring: ScoringState,
+    parts: list[Predicted],
+    outside: AnyArray,
+    y: AnyArray,
+    mask: AnyArray,
+    clock: AnyArray,
+) -> tuple[ScoringState, Info]:
+    """Weigh every row's predictions by the rows before it, and learn from its target.
 
-        def in_order(*each: AnyArray) -> Array:
-            return jnp.moveaxis(jnp.concatenate([a.reshape(-1, *a.shape[2:]) for a in each])[back], 0, 1)
+    It takes no bases, so that ensembles that differ in these alone share what is compiled.
+    """
+    n = y.shape[0]
+    loc, var, is_outlier = _collect(order, [_join(part, n) for part in parts])
+    scoring, predictive, rules, flagged = learn_from_targets(
+        rule, noise, scoring, loc, var, y, mask, jnp.diff(clock, prepend=0.0), is_outlier
+    )
+    non_finite = ~jnp.isfinite(var).all(2) & mask[:, None]
+    flagged = None if flagged is None else flagged & mask
+    return scoring, Info(predictive, jnp.asarray(outside[:n] & mask), rules, None, flagged, non_finite)
 
-        loc, var, is_outlier = jax.tree.map(in_order, *parts)
-        return loc, jnp.broadcast_to(var[:, :, None], loc.shape), is_outlier
+
+def _collect(
+    order: tuple[int, ...], parts: list[Predicted]
+) -> tuple[Float[Array, "n k e"], Float[Array, "n k e"], Bool[Array, "n k"] | None]:
+    """Join predictions of all groups, [G, R, n, E] and [G, R, n], to [n, K, E] in the order given by the user."""
+    back = np.argsort(np.asarray(order))
+
+    def in_order(*each: AnyArray) -> Array:
+        return jnp.moveaxis(jnp.concatenate([a.reshape(-1, *a.shape[2:]) for a in each])[back], 0, 1)
+
+    loc, var, is_outlier = jax.tree.map(in_order, *parts)
+    return loc, jnp.broadcast_to(var[:, :, None], loc.shape), is_outlier
 
 
 def _arrays(state: EnsembleState) -> list:

@@ -26,7 +26,7 @@ from streamgp.numerics.batching import BATCH_SIZES
 from streamgp.weights import BMA
 from streamgp.weights.experts import expert_weights, joined_weights
 
-MAX_SEARCHED_ROWS = 4096
+MAX_SEARCHED_ROWS = 2048
 _RENEWAL_KEY = 2_000  # among the keys that number bases and starts
 
 
@@ -120,7 +120,7 @@ def _refitted(basis: Any, rows: WarmupRows, key: Any) -> Fit:
     new = inner
     if isinstance(inner, Boosted):
         new = Boosted.from_data(X, num_features=inner.value.shape[-2], start=1.0, key=key, y=y)
-    some = _thinned(_honest(new, rows))
+    some = _thinned(_honest(new, rows), MAX_SEARCHED_ROWS)
     fit = fit_basis(new, jnp.asarray(X[some]), jnp.asarray(y[some]))
     return replace(fit, basis=ActiveDims(fit.basis, basis.num_inputs)) if basis is not inner else fit
 
@@ -130,16 +130,15 @@ def _honest(basis: Basis, rows: WarmupRows) -> np.ndarray:
     return np.arange(len(rows.X))[basis.honest_rows(len(rows.X))]
 
 
-def _thinned(rows: np.ndarray) -> np.ndarray:
-    """Return as many of the rows, evenly, as the next power of two below: each number of rows is compiled."""
-    n = min(1 << (len(rows).bit_length() - 1), MAX_SEARCHED_ROWS)
-    return rows[np.linspace(0, len(rows) - 1, n).round().astype(int)]
+def _thinned(rows: np.ndarray, most: int) -> np.ndarray:
+    """Return the rows, or so many of them, evenly."""
+    return rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).round().astype(int)]
 
 
 def _replaced(spec: Spec, model: Ensemble, slot: Slot, fit: Fit, rows: WarmupRows) -> Ensemble:
     """Return the model with a fit in a slot."""
     group = model.groups[slot.group]
-    some = rows.X[_thinned(np.arange(len(rows.X)))[:: max(1, MAX_SEARCHED_ROWS // BATCH_SIZES[0])]]
+    some = rows.X[_thinned(np.arange(len(rows.X)), BATCH_SIZES[0])]
     each = [dynamics for _, _, dynamics in dynamics_of(spec, "", fit.basis, fit.prior_var, some)]
     R = len(each)
     variances = ExpertVariances(jnp.full(R, fit.prior_var), jnp.full(R, fit.noise_var))

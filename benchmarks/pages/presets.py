@@ -1,0 +1,114 @@
+"""Tables and picture of docs/presets.md, from ``results/presets.json``: ``python -m benchmarks.pages.presets``."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import geometric_mean, median
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from benchmarks.accuracy.presets import APART, BASELINES, CHOOSING, MODELS, RESULTS
+from benchmarks.common import markdown
+from benchmarks.common.paths import DOCS
+
+PAGE = DOCS / "presets.md"
+PICTURE = DOCS / "images" / "presets.png"
+COLUMNS = (*MODELS, *BASELINES)
+REFERENCE = "default"
+KINDS = ("tables", "streams")
+HALVES = {"choosing": CHOOSING, "apart": APART}
+
+
+def pages() -> dict[Path, str]:
+    """Return the page with its tables renewed."""
+    runs = json.loads(RESULTS.read_text())
+    return {PAGE: markdown.with_tables(PAGE, {"presets-front": front(runs), "presets-sets": sets(runs)})}
+
+
+def front(runs: dict[str, Any]) -> str:
+    """Return a row for each model: mean errors and log densities of tables and streams, and rows a second."""
+    halves = [(kind, half) for kind in KINDS for half in HALVES]
+    titles = [f"{kind}, {half}: nMSE, PLL" for kind, half in halves]
+    lines = [
+        "| model | " + " | ".join(titles) + " | rows a second | warm-up, s |",
+        "|---" * (3 + len(titles)) + "|",
+    ]
+    for label in COLUMNS:
+        cells = [_means(runs, label, HALVES[half][kind]) for kind, half in halves]
+        warmup = _each(runs, label, "warmup_seconds", list(runs))
+        ends = [f"{median(warmup):.0f}" if warmup else ""]
+        lines.append(f"| {label} | " + " | ".join([*cells, f"{_speed(runs, label):,.0f}", *ends]) + " |")
+    return "\n".join(lines)
+
+
+def sets(runs: dict[str, Any]) -> str:
+    """Return a row for each data set: medians over the seeds of nMSE / PLL / what the 95% bands hold."""
+    lines = ["| data | " + " | ".join(COLUMNS) + " |", "|---" * (1 + len(COLUMNS)) + "|"]
+    lines += [
+        f"| {name} | " + " | ".join(_cell(of.get(label)) for label in COLUMNS) + " |" for name, of in runs.items()
+    ]
+    return "\n".join(lines)
+
+
+def _means(runs: dict[str, Any], label: str, names: Sequence[str]) -> str:
+    """Return the geometric mean of the nMSE, and the mean log density above that of the default."""
+    errors = _each(runs, label, "nmse", names)
+    if not errors:
+        return ""
+    densities = _each(runs, label, "pll", names)
+    text = f"{geometric_mean(errors):.4f}"
+    if not densities:
+        return text
+    above = sum(densities) / len(densities) - sum(ours := _each(runs, REFERENCE, "pll", names)) / len(ours)
+    return f"{text}, {above:+.3f}"
+
+
+def _each(runs: dict[str, Any], label: str, score: str, names: Sequence[str]) -> list[float]:
+    """Return the medians over the seeds of each data set that has the score."""
+    found = [runs[name].get(label, {}).values() for name in names if name in runs]
+    return [median(run[score] for run in seeds) for seeds in found if seeds and all(score in run for run in seeds)]
+
+
+def _speed(runs: dict[str, Any], label: str) -> float:
+    """Return the median over the data sets of rows a second."""
+    speeds = [run["rows"] / run["seconds"] for of in runs.values() for run in of.get(label, {}).values()]
+    return median(speeds) if speeds else 0.0
+
+
+def _cell(seeds: dict[str, dict[str, Any]] | None) -> str:
+    if not seeds:
+        return ""
+    runs = list(seeds.values())
+    parts = [f"{median(run['nmse'] for run in runs):.4f}"]
+    if "pll" in runs[0]:
+        parts.append(f"{median(run['pll'] for run in runs):.3f}")
+    if "coverage" in runs[0]:
+        parts.append(f"{median(run['coverage']['95'] for run in runs):.3f}")
+    return " / ".join(parts)
+
+
+def draw(runs: dict[str, Any], path: Path) -> None:
+    """Draw error against speed: down and to the right is better."""
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    for ax, kind in zip(figure.subplots(1, 2), KINDS, strict=True):
+        names = [name for half in HALVES.values() for name in half[kind]]
+        for label in COLUMNS:
+            errors = _each(runs, label, "nmse", names)
+            if not errors or label == "the last target":
+                continue
+            ours = label in MODELS
+            at = _speed({name: runs[name] for name in names if name in runs}, label), geometric_mean(errors)
+            ax.plot(*at, "o" if ours else "s", color="#1f5fa8" if ours else "#c4560a")
+            ax.annotate(label, at, xytext=(4, 4), textcoords="offset points", fontsize=7)
+        ax.set(
+            xscale="log", yscale="log", xlabel="rows a second, one core", ylabel="nMSE, geometric mean", title=kind
+        )
+        ax.grid(color="#e4e8ed")
+        ax.margins(x=0.25, y=0.15)
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    markdown.write(pages())
+    draw(json.loads(RESULTS.read_text()), PICTURE)
