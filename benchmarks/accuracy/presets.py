@@ -38,8 +38,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "fast": {"model": "fast"},
     "default": {"model": "default"},
     "best": {"model": "best"},
-    "default, never renewed": {"model": "default", "renew": False},
-    "fitted once": {"model": "default", "bases": PLAIN},
+    "neither trained nor boosted": {"model": "default", "bases": PLAIN},
 }
 # Names in `benchmarks.common.baselines`, which is imported where it is needed: it needs `river`.
 BASELINES = {
@@ -57,7 +56,7 @@ def main(
     data: Annotated[Path | None, typer.Option(help="Directory of the Parquet files.")] = None,
     names: Annotated[str, typer.Option(help="Data sets, with commas.")] = ",".join(NAMES),
     models: Annotated[str | None, typer.Option(help="Models, with semicolons.")] = None,
-    rows: Annotated[int, typer.Option(help="Rows of each at most.")] = 6_000,
+    rows: Annotated[int, typer.Option(help="Rows of each at most.")] = 5_000,
     seeds: Annotated[int, typer.Option(help="Seeds, from 0.")] = 1,
     results: Annotated[Path, typer.Option(help="Where scores are kept.")] = RESULTS,
 ) -> None:

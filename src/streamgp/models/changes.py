@@ -66,7 +66,7 @@ def renewal_hindrance(spec: Spec) -> str | None:
     if not set(spec.bases) & set(RENEWABLE):
         return (
             f"renew: expected one of the bases {', '.join(RENEWABLE)}, which can be renewed, got "
-            f"{', '.join(spec.bases)}; add one, or choose the model default"
+            f"{', '.join(spec.bases)}; add one, or choose the model best"
         )
     if spec.rule == "stacking-newton":
         return "renew: expected weights by a rule that lets experts join, got 'stacking-newton'"

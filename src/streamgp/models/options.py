@@ -277,7 +277,7 @@ _DECLARED = (
         help="Fit experts anew as the stream goes on, to more rows and later ones than the warm-up had.",
         details="After each quarter more rows, to 8,192 at most: half of them the latest. See "
         "`streamgp.models.gaussian.renewal`. Of the bases, fourier-trained and boosted can be renewed.",
-        unset="on for default and best where a basis can be renewed, off for the other models",
+        unset="on for best, off for the other models",
         panel="Learning",
     ),
     Option(

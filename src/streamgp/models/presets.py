@@ -26,22 +26,22 @@ _DEFAULT = Spec(
     without_lags=True,
     robust=True,
     recalibrate=True,
-    renew=True,
 )
-# A quarter of its filters, fitted once.
+# A part of its filters.
 _FAST = replace(
     _DEFAULT,
     model="fast",
     bases=("linear", "hilbert", "fourier-trained", "boosted"),
     dynamics=("static", _WALK, "revert 0.95"),
-    renew=False,
 )
+# The same, and what can be is fitted anew as the stream goes on.
+_BEST = replace(_DEFAULT, model="best", renew=True)
 PRESETS: dict[str, Spec] = {
     spec.model: spec
     for spec in (
         _DEFAULT,
         _FAST,
-        replace(_DEFAULT, model="best", bases=(*_DEFAULT.bases, "fourier")),
+        _BEST,
         Spec("e-doebe", dynamics=("static", "walk 0.0001", _WALK), rule="e-doebe"),
         Spec("oebe"),
         Spec("doebe", dynamics=(_WALK,)),

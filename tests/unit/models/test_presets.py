@@ -100,10 +100,10 @@ def test_changes(changes: dict[str, Any], expected: dict[str, Any]):
 
 
 @pytest.mark.parametrize("changes", [{"bases": "linear"}, {"weights": "stacking-newton"}, {"renew": False}])
-def test_the_default_renews_where_it_can(changes: dict[str, Any]):
-    assert make_spec("default").renew
-    assert not make_spec("default", **changes).renew
-    assert make_spec("default", bases=["linear", "boosted"]).renew
+def test_best_renews_where_it_can(changes: dict[str, Any]):
+    assert make_spec("best").renew
+    assert not make_spec("best", **changes).renew
+    assert make_spec("best", bases=["linear", "boosted"]).renew
 
 
 @pytest.mark.usefixtures("unchecked")
