@@ -19,7 +19,6 @@ from streamgp import StreamingGPRegressor, evaluate
 MODELS: dict[str, dict[str, Any]] = {
     "default": {},
     "best": {"model": "best"},
-    "best, never renewed": {"model": "best", "renew": False},
 }
 
 

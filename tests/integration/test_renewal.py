@@ -70,6 +70,17 @@ def test_which_are_replaced(long: StreamLearner):
     assert SEARCHED in {e.since for e in long.experts if e.basis.startswith("boosted")}
 
 
+def believes(model: Any, state: Any, slot: Any, X: np.ndarray, y: np.ndarray) -> bool:
+    """Return whether a slot's static filter believes what these rows say, in closed form."""
+    group, beliefs = model.groups[slot.group], state.model_state.filters[slot.group]
+    Phi = np.asarray(member(group.basis, slot.number)(X))
+    v, s2 = (float(a[slot.number, 0]) for a in group.noise)
+    cov = np.linalg.inv(np.eye(Phi.shape[1]) / v + Phi.T @ Phi / s2)
+    mean, found = cov @ Phi.T @ y / s2, np.asarray(beliefs.cov)[slot.number, 0]
+    same = np.allclose(np.asarray(beliefs.mean)[slot.number, 0], mean, rtol=1e-5, atol=1e-7)
+    return same and np.allclose(found, cov, rtol=1e-5, atol=1e-9)
+
+
 @pytest.mark.parametrize("kind", [Boosted, TrainedFourier])
 def test_a_new_expert_believes_what_its_rows_say(long: StreamLearner, kind: type):
     """The posterior of Bayesian linear regression in closed form; of trees, on the rows kept from them alone."""
@@ -78,21 +89,23 @@ def test_a_new_expert_believes_what_its_rows_say(long: StreamLearner, kind: type
     X, y = rows(SEARCHED)
     X, y = state.inputs.standardised(X), np.asarray((y - state.targets.mean) / state.targets.scale)
     found = 0
-    for (slots,) in [slots_of(model, kind)]:
-        for slot in slots:
-            group, beliefs = model.groups[slot.group], state.model_state.filters[slot.group]
-            basis = member(group.basis, slot.number)
-            seen = np.arange(SEARCHED)
-            if kind is Boosted:
-                seen = held_out(SEARCHED)
-            Phi = np.asarray(basis(X[seen]))
-            v, s2 = (float(a[slot.number, 0]) for a in group.noise)
-            cov = np.linalg.inv(np.eye(Phi.shape[1]) / v + Phi.T @ Phi / s2)
-            mean = cov @ Phi.T @ y[seen] / s2
-            if np.allclose(np.asarray(beliefs.mean)[slot.number, 0], mean, rtol=1e-5, atol=1e-7):
-                np.testing.assert_allclose(np.asarray(beliefs.cov)[slot.number, 0], cov, rtol=1e-5, atol=1e-9)
-                found += 1
+    for slot in slots_of(model, kind)[0]:
+        seen = held_out(SEARCHED) if kind is Boosted else np.arange(SEARCHED)
+        found += believes(model, state, slot, X[seen], y[seen])
     assert found, "no expert has the beliefs of one that was fitted at the last row"
+
+
+@pytest.mark.parametrize("renew", [False, True])
+def test_after_the_warm_up_trees_are_worth_what_rows_kept_from_them_say(renew: bool):
+    learner_ = learner(**PLAIN, renew=renew)
+    X, y = rows(WARMUP)
+    learn(learner_, X, y)
+    state = learner_.state
+    model: Any = state.model
+    X, y = state.inputs.standardised(X), np.asarray((y - state.targets.mean) / state.targets.scale)
+    (slots,) = slots_of(model, Boosted)
+    for slot in slots:
+        assert believes(model, state, slot, X[held_out(WARMUP)], y[held_out(WARMUP)])
 
 
 def test_weights_of_the_new_ones_are_those_of_equal_experts():

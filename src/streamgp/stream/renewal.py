@@ -11,7 +11,7 @@ from streamgp.models.base import FittedModel, RenewingFamily, WarmupRows
 from streamgp.numerics.batching import BATCH_SIZES
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
-from streamgp.stream.reservoir import LATEST
+from streamgp.stream.reservoir import LATEST, Reservoir
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
@@ -68,12 +68,19 @@ def renewed(settings: StreamSettings, state: StreamState) -> StreamState:
     return state
 
 
-def conditioned_apart(settings: StreamSettings, state: StreamState) -> StreamState:
-    """Return the state at the end of the warm-up, in which some experts have learnt only part of its rows."""
+def conditioned_apart(settings: StreamSettings, state: StreamState, rows: RawRows) -> StreamState:
+    """Return the state at the end of the warm-up, in which some experts have learnt only part of its rows.
+
+    `rows` are those of the warm-up as the model takes them. Where experts are renewed, they are kept.
+    """
     family = settings.family
-    assert isinstance(family, RenewingFamily)
-    rows, times = _rows(settings, state)
-    return replace(state, model_state=family.conditioned_apart(state.model, state.model_state, rows, times))
+    if not isinstance(family, RenewingFamily):
+        return state
+    kept = Reservoir.empty(rows.X.shape[1], settings.num_outputs, settings.timed).add(rows)
+    if settings.spec.warmup_posterior == "condition":
+        fitted, times = _standardised(settings, state, rows)
+        state = replace(state, model_state=family.conditioned_apart(state.model, state.model_state, fitted, times))
+    return replace(state, reservoir=kept) if settings.spec.renew else state
 
 
 @in_float64
@@ -83,7 +90,10 @@ def refitted(
     """Return the state with experts fitted to the reservoir, or to the `latest` of its rows."""
     family = settings.family
     assert isinstance(family, RenewingFamily)
-    rows, times = _rows(settings, state, latest)
+    assert state.reservoir is not None
+    rows, times = _standardised(
+        settings, state, state.reservoir.rows().part(slice(0 if latest is None else -latest, None))
+    )
     fitted = FittedModel(state.model, list(state.experts))
     how = {"learnt": state.rows, "searches": searches, "seed": settings.seed}
     with one_blas_thread():
@@ -92,11 +102,9 @@ def refitted(
     return replace(state, model=model, model_state=model_state, experts=tuple(experts))
 
 
-def _rows(
-    settings: StreamSettings, state: StreamState, latest: int | None = None
+def _standardised(
+    settings: StreamSettings, state: StreamState, rows: RawRows
 ) -> tuple[WarmupRows, np.ndarray | None]:
-    """Return the rows of the reservoir as a family fits them, or the `latest` of them, and their times."""
-    assert state.reservoir is not None
-    X, y, times = state.reservoir.rows().part(slice(0 if latest is None else -latest, None))
-    targets = np.asarray((y - state.targets.mean) / state.targets.scale)
-    return WarmupRows(state.inputs.standardised(X), targets, state.num_classes, 1.0), times
+    """Return rows of the reservoir as a family fits them, and their times."""
+    targets = np.asarray((rows.y - state.targets.mean) / state.targets.scale)
+    return WarmupRows(state.inputs.standardised(rows.X), targets, state.num_classes, 1.0), rows.times

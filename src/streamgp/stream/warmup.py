@@ -17,7 +17,6 @@ from streamgp.stream.gains import with_measured_gains
 from streamgp.stream.lag_choice import choose_lags
 from streamgp.stream.lags import LaggedTargets
 from streamgp.stream.renewal import conditioned_apart
-from streamgp.stream.reservoir import Reservoir
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
@@ -79,11 +78,8 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
         )
     if ends:
         rebuilt = _ended(settings, rebuilt, prior, info, y, times)
-        if settings.spec.renew:
-            stamps = times[h:] if settings.timed else None
-            empty = Reservoir.empty(inputs.shape[1], settings.num_outputs, settings.timed)
-            kept = empty.add(RawRows(inputs[: state.rows - h], usual[h:], stamps))
-            rebuilt = conditioned_apart(settings, replace(rebuilt, reservoir=kept))
+        stamps = times[h:] if settings.timed else None
+        rebuilt = conditioned_apart(settings, rebuilt, RawRows(inputs[: state.rows - h], usual[h:], stamps))
     if levels is not None:  # of targets that set the scale, or were fitted, the levels would tell little
         rebuilt = replace(rebuilt, model_state=replace(rebuilt.model_state, levels=levels))
     return rebuilt if state.inputs.gains is None else with_measured_gains(settings, rebuilt)
