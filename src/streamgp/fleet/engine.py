@@ -237,7 +237,8 @@ def _write(mixture: Mixture, at: np.ndarray | slice, new: Mixture) -> None:
 
 def _as_mixture(predicted: list[tuple[float, float]]) -> Mixture:
     """Return mixtures of parts that are all the same, from means and variances."""
-    mean, var = (np.repeat(np.array(each)[:, None], len(DOF), axis=1) for each in zip(*predicted, strict=True))
+    both = np.reshape(np.array(predicted, float), (-1, 2, 1))
+    mean, var = (np.repeat(both[:, i], len(DOF), axis=1) for i in range(2))
     return Mixture(np.full(mean.shape, -np.log(len(DOF))), mean, var)
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from streamgp import checkpoint
 from streamgp.data import DataError
 from streamgp.fleet import outputs
-from streamgp.fleet.directory import Directory, complaint
+from streamgp.fleet.directory import NEW, Directory, complaint
 from streamgp.fleet.engine import FleetEngine, Outcome
 from streamgp.fleet.forecasts import MAX_STEPS, forecast
 from streamgp.fleet.frames import FleetColumns, Key, Table, as_times, name_rows, new_frame, read, with_columns
@@ -181,7 +181,7 @@ class StreamingGPFleet:
         values = outputs.predictions(outcome.mixture)
         return with_columns(table, self.settings, outputs.spread(values, good, len(table.keys)))
 
-    def forecast(self, h: int, level: Sequence[int | float] = (80, 95), inputs: Any = None) -> Any:
+    def forecast(self, h: int, level: float | Sequence[float] = (80, 95), inputs: Any = None) -> Any:
         """Forecast the next rows of every key.
 
         Parameters
@@ -295,10 +295,7 @@ class StreamingGPFleet:
             if self.settings.on_bad_row == "raise":
                 raise DataError(complaint(caller, self.settings, table, bad))
             # A key is new with its first good row.
-            skipped = self._directory.find([table.keys[i] for i in np.flatnonzero(is_bad).tolist()])
             key, new = self._directory.number([table.keys[i] for i in np.flatnonzero(~is_bad).tolist()])
-            np.add.at(self._directory.skipped, skipped[skipped >= 0], 1)
-            self._shards.touch(self._directory, skipped[skipped >= 0])
         good = np.flatnonzero(~is_bad)
         self._directory.add(new)
         if self._engine is None:
@@ -309,7 +306,10 @@ class StreamingGPFleet:
         self._engine.broken = True
         outcome = self._engine.learn(key, times, table.X[good], y)
         self._count(key, times, np.isnan(y), table.unusable[good])
-        self._shards.touch(self._directory, key)
+        skipped = self._directory.find([table.keys[i] for i in np.flatnonzero(is_bad).tolist()])
+        skipped = skipped[skipped != NEW]
+        np.add.at(self._directory.skipped, skipped, 1)
+        self._shards.touch(self._directory, np.r_[key, skipped])
         self._engine.broken = False
         return table, good, outcome
 

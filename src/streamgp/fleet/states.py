@@ -1,7 +1,7 @@
 """What the fleet keeps of every key: arrays of one row a key."""
 
 from dataclasses import dataclass, fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -219,7 +219,7 @@ def with_room(arrays: Arrays | None, keys: int, like: Arrays) -> Arrays:
     return visit(arrays, like)
 
 
-def _parts(arrays: Arrays) -> list[tuple[str, np.ndarray]]:
+def _parts(arrays: Arrays) -> list[tuple[str, Any]]:
     return [(field.name, getattr(arrays, field.name)) for field in fields(arrays)]
 
 
