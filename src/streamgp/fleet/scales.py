@@ -45,7 +45,7 @@ class PoolScales:
     scale_rows: Float[np.ndarray, " c"]
 
     @classmethod
-    def of(cls, values: list[Rows]) -> "PoolScales":
+    def of(cls, values: list[np.ndarray]) -> "PoolScales":
         """Estimate them from the rows of every key, NaN where a value is missing."""
         columns = range(values[0].shape[1])
         return cls(
@@ -134,7 +134,7 @@ def _median(values: Float[np.ndarray, "n w"], rows: Int[np.ndarray, " n"]) -> Fl
     return 0.5 * (ordered[each, (rows - 1) // 2] + ordered[each, rows // 2])
 
 
-def _column(keys: list[Float[np.ndarray, " n"]]) -> tuple[float, float, float, float, float]:
+def _column(keys: list[np.ndarray]) -> tuple[float, float, float, float, float]:
     """Return what a column of all keys has in common: center, log scale, spread, and what these count for."""
     keys = [seen for column in keys if len(seen := column[~np.isnan(column)])]
     if not keys:

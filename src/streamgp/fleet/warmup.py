@@ -93,7 +93,7 @@ def fit_fleet(rows: PooledRows, lags: Sequence[int], season: int | str | None, d
     return FleetModel(features, scales, experts, unit, [prior])
 
 
-def find_season(targets: list[Float[np.ndarray, " n"]]) -> int | None:
+def find_season(targets: list[np.ndarray]) -> int | None:
     """Find the season of the keys, in rows: the first high peak of their mean autocorrelation, if there is one.
 
     That of the differences, in which neither a level nor a trend correlates.
