@@ -24,7 +24,7 @@ def frame(keys: int = 7, rows: int = 60, seed: int = 0, glitches: bool = True) -
         last[k] = 0.6 * last[k] + 0.5 * x[0] + 0.3 * np.sin(2.0 * x[1]) + 0.4 * rng.normal()
         clock[k] += 1.0 if rng.random() < 0.8 else float(rng.exponential(4.0)) + 0.1
         count[k] += 1
-        y = level[k] + scale[k] * (last[k] + (5.0 if k == 1 and count[k] > 40 else 0.0))
+        y = level[k] + scale[k] * (last[k] + (30.0 if k == 1 and count[k] > 40 else 0.0))
         if glitches:
             odd = rng.random()
             y = np.nan if odd < 0.04 else y + 60.0 * scale[k] if odd < 0.06 else y

@@ -39,7 +39,7 @@ def test_every_key_is_the_textbooks_filter(whole):
     assert len(set(born.values())) > 1
     flagged = model.scores()["flagged"].sum()
     assert flagged > 3
-    checked = 0
+    checked = shifts = 0
     for key in model.keys_:
         mine = predicted.filter(pl.col("unique_id") == key)
         inputs = ROWS.filter(pl.col("unique_id") == key)
@@ -57,7 +57,8 @@ def test_every_key_is_the_textbooks_filter(whole):
                     mine.select("mean", "std", "log_density").row(i), expected, rtol=1e-9, atol=1e-9
                 )
                 checked += 1
-    assert checked > 250
+        shifts += loop.shifts
+    assert checked > 250 and shifts > 0
 
 
 @pytest.mark.parametrize("sizes", [[1] * 200, [37] * 12, [5, 1, 150, 2, 90]])

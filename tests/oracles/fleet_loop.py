@@ -37,7 +37,7 @@ class Expert:
         return self.loc, self.var * self.rate / (self.shape - 1.0)
 
     def learn(self, y):
-        """Return whether the row is an outlier, a change, and by how much its variance was raised."""
+        """Return whether the row is an outlier, a change like the row before, and the factor on its variance."""
         error = y - self.loc
         z = error / np.sqrt(self.var)
         in_run = self.run > 0.5
@@ -50,6 +50,8 @@ class Expert:
         beyond = excess > 1.0
         change = beyond and in_run and z * self.last > 0.0 and z * z <= 16.0 * self.last**2
         outlier = beyond and not change
+        alike = change and 0.5 <= z / self.last <= 2.0
+        self.before = self.rate.copy()
         entering = min(z * z, 4.0 * max(self.level, floor)) if beyond else z * z
         self.level = 0.98 * self.level + 0.02 * entering
         self.run = 0.8 * self.run + 0.2 * beyond
@@ -63,7 +65,12 @@ class Expert:
         if outlier:
             square = np.minimum(square, 4.0 * self.rate / self.shape)
         self.rate = np.maximum(self.discounts * self.rate + 0.5 * square, 1e-12 * self.shape)
-        return outlier, change, raised
+        return outlier, alike, raised
+
+    def forget(self):
+        """Take back what the last row taught, but for the level of the innovations: the stream has shifted."""
+        self.mean, self.cov, self.rate = self.at, self.P, self.before
+        self.run = self.last = 0.0
 
 
 @dataclass
@@ -86,7 +93,7 @@ class Running:
         own = 0.5 * np.log(max(self.var * n / (n - 1), np.exp(2 * self.log_scale) * 1e-6))
         return center, np.exp((self.scale_rows * self.log_scale + (n - 1) * own) / (self.scale_rows + n - 1))
 
-    def learn(self, value, scale, changed=False):
+    def learn(self, value, scale):
         if np.isnan(value):
             return
         if self.count == 0:
@@ -94,12 +101,9 @@ class Running:
         else:
             gain = 1.0 / (min(self.count, MEMORY - 1) + 1)
             off = value - self.loc
-            if changed:
-                self.loc += max(gain, 0.5) * off
-            else:
-                off = min(max(off, -CLIP * scale), CLIP * scale)
-                self.loc += gain * off
-                self.var = (1 - gain) * (self.var + gain * off**2)
+            off = min(max(off, -CLIP * scale), CLIP * scale)
+            self.loc += gain * off
+            self.var = (1 - gain) * (self.var + gain * off**2)
         self.count += 1
 
 
@@ -126,6 +130,7 @@ class FleetLoop:
         self.weights = np.exp(prior.log_weights)
         columns = zip(s.center, s.log_scale, s.center_rows, s.scale_rows, strict=True)
         self.columns = [Running(*map(float, column)) for column in columns]
+        self.shifts = 0
         self.targets, self.first_targets, self.time = [], [], None
         self.dof = np.tile(1.0 / (1.0 - e.discount), len(self.experts))
         self.lags, self.frequencies, self.periods = f.lags, f.frequencies, f.periods
@@ -167,16 +172,30 @@ class FleetLoop:
         kinds = len(self.dof) // len(found)
         share = row.weights.reshape(-1, kinds).sum(1)
         outlier = share @ [o for o, _, _ in found] > 0.5
-        change = share @ [c for _, c, _ in found] > 0.5
+        target = self.columns[0]
+        young = target.count < YOUNG
+        shift = not young and share @ [c for _, c, _ in found] > 0.5
         raised = np.repeat([r for _, _, r in found], kinds)
         near = density((y - row.mean) / np.sqrt(raised), 0.0, row.var, self.dof)
+        before = self.weights
         self.weights = row.weights * near / (row.weights @ near) * (1 - SHARE) + SHARE / len(near)
         mean = row.weights @ row.mean
         std = np.sqrt(row.weights @ (row.var + (row.mean - mean) ** 2))
-        target = self.columns[0]
-        young = target.count < YOUNG
-        self.targets.append(min(max(y, mean - 4 * std), mean + 4 * std) if outlier and not young else y)
-        target.learn(np.nan if outlier and not young else y, scale, change and not young)
+        if shift:
+            self.weights = before
+            self.shifts += 1
+            for expert in self.experts:
+                expert.forget()
+            self.targets = [each + y - mean for each in self.targets]
+            # Sixteen rows that are located where the stream is now, in the scale that it had.
+            n, place = YOUNG, center + y - mean
+            target.count = n
+            target.loc = ((target.center_rows + n) * place - target.center_rows * target.center) / n
+            more = target.scale_rows + n - 1
+            own = (more * np.log(scale) - target.scale_rows * target.log_scale) / (n - 1)
+            target.var = np.exp(2 * own) * (n - 1) / n
+        self.targets.append(min(max(y, mean - 2 * std), mean + 2 * std) if outlier and not young else y)
+        target.learn(np.nan if shift or (outlier and not young) else y, scale)
         if young:
             self.first_targets.append(y)
             target.loc = np.median(self.first_targets)

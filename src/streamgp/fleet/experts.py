@@ -20,6 +20,7 @@ from streamgp.fleet.states import KeyBeliefs, identity
 from streamgp.numerics import student_t
 
 SHARE = 0.005  # of the weights that is dealt out evenly after every row
+HALF = 0.5  # of the experts' weight decides whether a row is an outlier, and whether the stream has shifted
 TOLERATED = 1e-6  # of the noise variance that rounding may have taken from a prediction's variance
 
 
@@ -55,12 +56,12 @@ class Predicted(NamedTuple):
 
 
 class Learnt(NamedTuple):
-    """What a row taught each key, its log densities, and how much of the weight found an outlier or a change."""
+    """What a row taught each key, its log densities, and whether it was an outlier or the stream has shifted."""
 
     beliefs: KeyBeliefs
     log_densities: Float[np.ndarray, "n k"]
-    outlier: Float[np.ndarray, " n"]
-    change: Float[np.ndarray, " n"]
+    is_outlier: Bool[np.ndarray, " n"]
+    is_shift: Bool[np.ndarray, " n"]
 
 
 @register
@@ -126,19 +127,31 @@ class FleetExperts:
         scaled = (var[..., None] * factor).reshape(n, -1)
         return Predicted(np.repeat(loc, kinds, axis=1), scaled, loc, var, gain, shrink, is_broken)
 
-    def learn(self, beliefs: KeyBeliefs, p: Predicted, y: Float[np.ndarray, " n"]) -> Learnt:
-        """Learn the target of the row that `p` predicts; the covariances given are overwritten."""
+    def learn(
+        self, beliefs: KeyBeliefs, p: Predicted, y: Float[np.ndarray, " n"], may_shift: Bool[np.ndarray, " n"]
+    ) -> Learnt:
+        """Learn the target of the row that `p` predicts; the covariances given are overwritten.
+
+        Of a row that shows that the stream has shifted, for most of the experts' weight, nothing else is learnt: it
+        is a change (see `streamgp.filters.guard`) that is off by about as much as the row before.
+        """
         if p.is_broken.any():
             beliefs = self._restarted(beliefs, p.is_broken)
         error = y[:, None] - p.loc
         guard = Guard(beliefs.level[..., None], beliefs.run, beliefs.agreement, beliefs.last[..., None])
         is_outlier: Any
         log_densities: Any
-        guard, is_outlier, raised = learn(guard, (error / np.sqrt(p.filter_var))[..., None])
+        z = error / np.sqrt(p.filter_var)
+        guard, is_outlier, raised = learn(guard, z[..., None])
+        weights = np.exp(beliefs.log_weights).reshape(*z.shape, -1).sum(-1)
+        alike = (z * beliefs.last > 0.0) & (np.abs(np.log2(np.abs(z / beliefs.last))) <= 1.0)
+        shows = (guard.last[..., 0] != 0.0) & ~is_outlier & alike
+        is_shift = may_shift & (np.vecdot(weights, shows) > HALF)
         used, shortened = bounded(raised)
         var = p.filter_var * used
-        gain = p.gain / np.sqrt(var)[..., None]
-        step = error * shortened / np.sqrt(var)
+        learns = np.where(is_shift, 0.0, 1.0)[:, None]
+        gain = p.gain * (learns / np.sqrt(var))[..., None]
+        step = learns * error * shortened / np.sqrt(var)
         mean = p.shrink[..., None] * beliefs.mean + step[..., None] * gain
         i, j, _, diagonal = _triangle(gain.shape[-1])
         keep = p.shrink * p.shrink
@@ -148,22 +161,21 @@ class FleetExperts:
         product = np.take(gain, i, axis=-1, mode="clip")
         product *= np.take(gain, j, axis=-1, mode="clip")
         cov -= product
-        rate = self._noise(beliefs.rate, error * error / p.filter_var, is_outlier)
+        rate = self._noise(beliefs.rate, z * z, is_outlier)
         log_densities = student_t.log_density(y[:, None] - p.mean, p.var, self.dof)
-        weights = np.exp(beliefs.log_weights).reshape(*error.shape, -1).sum(-1)
+        log_weights = self._weighed(beliefs.log_weights, p, error / np.sqrt(raised), log_densities, is_outlier)
         new = replace(
             beliefs,
             mean=mean,
             cov=cov,
             level=guard.level[..., 0],
-            run=guard.run,
+            run=guard.run * learns,
             agreement=guard.agreement,
-            last=guard.last[..., 0],
-            rate=rate,
-            log_weights=self._weighed(beliefs.log_weights, p, error / np.sqrt(raised), log_densities, is_outlier),
+            last=guard.last[..., 0] * learns,
+            rate=np.where(is_shift[:, None, None], beliefs.rate, rate),
+            log_weights=np.where(is_shift[:, None], beliefs.log_weights, log_weights),
         )
-        is_change = (guard.last[..., 0] != 0.0) & ~is_outlier
-        return Learnt(new, log_densities, np.vecdot(weights, is_outlier), np.vecdot(weights, is_change))
+        return Learnt(new, log_densities, np.vecdot(weights, is_outlier) > HALF, is_shift)
 
     def _noise(
         self, rate: Float[np.ndarray, "n e j"], square: Float[np.ndarray, "n e"], is_outlier: Bool[np.ndarray, "n e"]

@@ -16,8 +16,7 @@ from streamgp.numerics import student_t
 from streamgp.numerics.mixtures import log_sum
 
 LARGEST = 1e100  # a number that is larger has no square, and is no measurement
-BELIEVED = 4.0  # standard deviations; of an outlier as much becomes a lag of the rows after it
-HALF = 0.5  # of the experts' weight decides whether a row is an outlier, and whether it is a change
+BELIEVED = 2.0  # standard deviations; of an outlier as much becomes a lag of the rows after it
 QUANTILES = (0.05, 0.5, 0.95)
 
 
@@ -96,13 +95,20 @@ class FleetModel:
     ) -> tuple[KeyStates, Float[np.ndarray, " n"]]:
         """Learn the targets of the rows that `ahead` predicts; return the new states and the log densities."""
         scale = ahead.scale[:, 0]
-        learnt = self.experts.learn(states.beliefs, ahead.predicted, (y - ahead.center[:, 0]) / scale)
+        young = states.moments.count[:, 0] < YOUNG
+        learnt = self.experts.learn(states.beliefs, ahead.predicted, (y - ahead.center[:, 0]) / scale, ~young)
         log_density: Any = log_sum(ahead.mixture.log_weights + learnt.log_densities) - np.log(scale)
-        is_outlier, is_change = learnt.outlier > HALF, learnt.change > HALF
+        is_outlier, is_shift = learnt.is_outlier, learnt.is_shift
         mean, std = ahead.mixture.moments
         near = np.clip(y, mean - BELIEVED * std, mean + BELIEVED * std)
-        young = states.moments.count[:, 0] < YOUNG
         past = np.concatenate([states.past[:, 1:], np.where(is_outlier & ~young, near, y)[:, None]], axis=1)
+        moments = learn_row(states.moments, past, np.column_stack([y, X]), ahead.scale, is_outlier | is_shift)
+        if is_shift.any():  # the key goes on as it was, in another place
+            at = np.flatnonzero(is_shift)
+            past[at, :-1] += (y - mean)[at, None]
+            moments.count[at, 0] = YOUNG
+            center = ahead.center[at, 0] + (y - mean)[at]
+            moments.loc[at, 0], moments.var[at, 0] = self.scales.after_shift(center, scale[at])
         scores = states.scores
         if scored:
             scores = self._scored(states, ahead, y, y - mean, log_density)
@@ -110,7 +116,7 @@ class FleetModel:
             replace(
                 states,
                 past=past,
-                moments=learn_row(states.moments, past, np.column_stack([y, X]), ahead.scale, is_outlier, is_change),
+                moments=moments,
                 beliefs=replace(learnt.beliefs, time=np.fmax(times, states.beliefs.time)),
                 scores=scores,
                 last=y,

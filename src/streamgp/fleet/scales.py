@@ -16,7 +16,6 @@ MEMORY = 200.0  # rows that a running location and scale remember
 YOUNG = 16  # rows of a key of which median and median deviation are taken; later ones enter as they come
 REACH = 10.0  # scales beyond which a standardised value counts as so far out
 CLIP = 4.0  # scales; of a value further out, so much enters the running moments
-CHANGED = 0.5  # gain of a location after a change
 LEAST = 1e-3  # of the fleet's scale: no key's is smaller
 NORMAL = 1.4826  # standard deviations in a median deviation
 
@@ -61,6 +60,14 @@ class PoolScales:
         own = 0.5 * np.log(np.maximum(unbiased, np.exp(2.0 * self.log_scale) * LEAST**2))
         return center, np.exp((self.scale_rows * self.log_scale + more * own) / (self.scale_rows + more))
 
+    def after_shift(
+        self, center: Float[np.ndarray, " n"], scale: Float[np.ndarray, " n"]
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Return location and variance of the target, of `YOUNG` rows, with which `locate` finds these."""
+        loc = center + self.center_rows[0] / YOUNG * (center - self.center[0])
+        log_scale = np.log(scale) + self.scale_rows[0] / (YOUNG - 1.0) * (np.log(scale) - self.log_scale[0])
+        return loc, np.exp(2.0 * log_scale) * (YOUNG - 1.0) / YOUNG
+
 
 @register
 @dataclass(frozen=True)
@@ -76,18 +83,17 @@ class KeyMoments:
         """Return the moments of new keys."""
         return cls(*(np.zeros((keys, columns)) for _ in range(3)))
 
-    def learn(self, values: Rows, scale: Rows, changed: Bool[np.ndarray, "n c"]) -> "KeyMoments":
-        """Learn a row of every key: NaN teaches nothing; after a change the location moves half of the way there."""
+    def learn(self, values: Rows, scale: Rows) -> "KeyMoments":
+        """Learn a row of every key: NaN teaches nothing, and a value far out as much as one `CLIP` scales away."""
         first = self.count == 0.0
         gain = 1.0 / (np.minimum(self.count, MEMORY - 1.0) + 1.0)
         off = np.where(first, values, values - self.loc)
         near = np.where(first, off, np.clip(off, -CLIP * scale, CLIP * scale))
-        step = np.where(changed, np.maximum(gain, CHANGED) * off, gain * near)
-        var = np.where(changed, self.var, (1.0 - gain) * (self.var + gain * near * near))
+        var = (1.0 - gain) * (self.var + gain * near * near)
         known = ~np.isnan(values)
         return KeyMoments(
             self.count + known,
-            np.where(known, np.where(first, values, self.loc + step), self.loc),
+            np.where(known, np.where(first, values, self.loc + gain * near), self.loc),
             np.where(known, np.where(first, 0.0, var), self.var),
         )
 
@@ -97,20 +103,17 @@ def learn_row(
     past: Float[np.ndarray, "n w"],
     values: Rows,
     scale: Rows,
-    is_outlier: Bool[np.ndarray, " n"],
-    is_change: Bool[np.ndarray, " n"],
+    left_out: Bool[np.ndarray, " n"],
 ) -> KeyMoments:
     """Learn a row of every key, the target first.
 
     That of a young key comes from all of its targets at once, which `past` ends with, this row's the last; of others
-    an outlier teaches nothing.
+    those that are `left_out` teach nothing.
     """
     young = moments.count[:, 0] < YOUNG
-    changed = np.zeros(values.shape, bool)
-    changed[:, 0] = is_change & ~young
     values = values.copy()
-    values[is_outlier & ~young, 0] = np.nan
-    new = moments.learn(values, scale, changed)
+    values[left_out & ~young, 0] = np.nan
+    new = moments.learn(values, scale)
     if young.any():
         new.loc[young, 0], new.var[young, 0] = of_young(past[young, -YOUNG:])
     return new

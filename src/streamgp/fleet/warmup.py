@@ -142,7 +142,7 @@ def _sums(features: FeatureMap, scales: PoolScales, rows: PooledRows) -> Sums:
         kept.append((k, phi, (y - center[:, 0]) / scale[:, 0]))
         past[k] = np.concatenate([past[k][:, 1:], y[:, None]], axis=1)
         ordinary = np.zeros(len(k), bool)
-        put(moments, k, learn_row(before, past[k], np.column_stack([y, X]), scale, ordinary, ordinary))
+        put(moments, k, learn_row(before, past[k], np.column_stack([y, X]), scale, ordinary))
     k, phi, u = (np.concatenate(each) for each in zip(*kept, strict=True))
     usable = np.abs(u) <= REACH
     k, phi, u = k[usable], phi[usable], u[usable]

@@ -125,20 +125,21 @@ def test_running_moments_are_mean_and_variance_and_keep_glitches_out():
         past = np.roll(past, -1, axis=1)
         past[0, -1] = value
         ordinary = np.zeros(1, bool)
-        moments = learn_row(moments, past, np.array([[value]]), common.locate(moments)[1], ordinary, ordinary)
+        moments = learn_row(moments, past, np.array([[value]]), common.locate(moments)[1], ordinary)
     np.testing.assert_allclose(moments.loc[0, 0], values.mean(), atol=0.3)
     np.testing.assert_allclose(np.sqrt(moments.var[0, 0]), 2.0, rtol=0.2)
     assert moments.count[0, 0] == 150 < MEMORY
     scale = common.locate(moments)[1]
-    for value, is_outlier, is_change, most in (
-        (1e9, False, False, CLIP * scale[0, 0] / 150),
-        (1e9, True, False, 0.0),
-    ):
-        flags = np.array([is_outlier]), np.array([is_change])
-        after = learn_row(moments, past, np.array([[value]]), scale, *flags)
+    for left_out, most in ((False, CLIP * scale[0, 0] / 150), (True, 0.0)):
+        after = learn_row(moments, past, np.array([[1e9]]), scale, np.array([left_out]))
         assert abs(after.loc[0, 0] - moments.loc[0, 0]) <= most
-    jumped = learn_row(moments, past, np.array([[103.0]]), scale, np.array([False]), np.array([True]))
-    np.testing.assert_allclose(jumped.loc[0, 0], 0.5 * (103.0 + moments.loc[0, 0]))
+
+
+def test_after_a_shift_a_key_is_located_where_it_went():
+    common = pool(center=10.0, log_scale=0.5, spread=1.0, center_rows=3.0, scale_rows=2.0)
+    loc, var = common.after_shift(np.array([50.0]), np.array([4.0]))
+    found = common.locate(KeyMoments(np.array([[16.0]]), loc[:, None], var[:, None]))
+    np.testing.assert_allclose(np.array(found).ravel(), [50.0, 4.0], rtol=1e-12)
 
 
 def test_what_the_keys_have_in_common_is_found():
