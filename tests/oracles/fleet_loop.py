@@ -194,7 +194,7 @@ class FleetLoop:
             more = target.scale_rows + n - 1
             own = (more * np.log(scale) - target.scale_rows * target.log_scale) / (n - 1)
             target.var = np.exp(2 * own) * (n - 1) / n
-        self.targets.append(min(max(y, mean - 2 * std), mean + 2 * std) if outlier and not young else y)
+        self.targets.append(min(max(y, mean - std), mean + std) if outlier and not young else y)
         target.learn(np.nan if shift or (outlier and not young) else y, scale)
         if young:
             self.first_targets.append(y)

@@ -21,7 +21,7 @@ from streamgp.numerics.threads import one_blas_thread
 
 BLOCK = 512  # keys at a time, whose covariances stay in a core's cache
 HISTORY = 4  # targets that a key must have shown before its next one counts towards the warm-up
-MAX_WARMUP = 128  # times its length: so many rows end the warm-up, whatever they are
+MAX_WARMUP = 512  # times its length: so many rows end the warm-up, whatever they are
 NEVER = 1 << 62  # rows
 # Degrees of freedom of the parts of every prediction.
 DOF = np.tile(1.0 / (1.0 - DISCOUNTS), len(EXPERTS))

@@ -16,7 +16,7 @@ from streamgp.numerics import student_t
 from streamgp.numerics.mixtures import log_sum
 
 LARGEST = 1e100  # a number that is larger has no square, and is no measurement
-BELIEVED = 2.0  # standard deviations; of an outlier as much becomes a lag of the rows after it
+BELIEVED = 1.0  # standard deviations; of an outlier so much becomes a lag of the rows after it
 QUANTILES = (0.05, 0.5, 0.95)
 
 
