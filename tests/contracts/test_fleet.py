@@ -58,6 +58,10 @@ def test_every_key_is_the_textbooks_filter(whole):
                 )
                 checked += 1
         shifts += loop.shifts
+        beliefs, k = engine.states.beliefs, model.keys_.index(key)
+        for name in ("level", "run", "agreement", "last", "rate"):
+            expected = [getattr(expert, name) for expert in loop.experts]
+            np.testing.assert_allclose(getattr(beliefs, name)[k], expected, rtol=1e-8, atol=1e-9, err_msg=name)
     assert checked > 250 and shifts > 0
 
 

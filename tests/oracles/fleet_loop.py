@@ -90,7 +90,8 @@ class Running:
         center = (self.center_rows * self.center + n * self.loc) / (self.center_rows + n)
         if n < 2:
             return center, np.exp(self.log_scale)
-        own = 0.5 * np.log(max(self.var * n / (n - 1), np.exp(2 * self.log_scale) * 1e-6))
+        least = np.exp(self.log_scale) * 1e-6 ** ((n - 1) / (n - 1 + YOUNG))
+        own = np.log(max(np.sqrt(self.var * n / (n - 1)), least)) if self.var else self.log_scale
         return center, np.exp((self.scale_rows * self.log_scale + (n - 1) * own) / (self.scale_rows + n - 1))
 
     def learn(self, value, scale):

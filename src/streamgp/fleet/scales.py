@@ -16,7 +16,7 @@ MEMORY = 200.0  # rows that a running location and scale remember
 YOUNG = 16  # rows of a key of which median and median deviation are taken; later ones enter as they come
 REACH = 10.0  # scales beyond which a standardised value counts as so far out
 CLIP = 4.0  # scales; of a value further out, so much enters the running moments
-LEAST = 1e-3  # of the fleet's scale: no key's is smaller
+LEAST = 1e-6  # of the fleet's scale: no key's is smaller, and far from that while its rows are few
 NORMAL = 1.4826  # standard deviations in a median deviation
 
 Rows = Float[np.ndarray, "n c"]
@@ -57,7 +57,10 @@ class PoolScales:
         center = (self.center_rows * self.center + rows * moments.loc) / (self.center_rows + rows)
         more = np.maximum(rows - 1.0, 0.0)
         unbiased = moments.var * rows / np.maximum(more, 1.0)
-        own = 0.5 * np.log(np.maximum(unbiased, np.exp(2.0 * self.log_scale) * LEAST**2))
+        least = self.log_scale + np.log(LEAST) * more / (more + YOUNG)
+        # What has never moved has no scale of its own yet.
+        moves = unbiased > 0.0
+        own = np.where(moves, np.maximum(0.5 * np.log(np.where(moves, unbiased, 1.0)), least), self.log_scale)
         return center, np.exp((self.scale_rows * self.log_scale + more * own) / (self.scale_rows + more))
 
     def after_shift(
