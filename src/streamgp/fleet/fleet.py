@@ -245,9 +245,13 @@ class StreamingGPFleet:
 
         Whenever the program, the machine or the disk gives out, the directory still loads, as it was or as it is.
         """
+        self.save_with(path, {})
+
+    def save_with(self, path: str | Path, more: dict[str, Any]) -> None:
+        """Write the fleet as `save` does, and in the same step what a run knows besides."""
         self._check_usable()
         engine = self._engine
-        shared = {
+        shared = more | {
             "settings": self.settings,
             "columns": self._columns,
             "seq": self._seq,
