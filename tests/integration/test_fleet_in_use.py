@@ -12,6 +12,8 @@ from fleet_streams import fleet, frame, learnt
 from oracles.fleet_loop import FleetLoop
 from streamgp import StreamingGPFleet, evaluate
 
+pytestmark = pytest.mark.slow
+
 COMPILED: list[str] = []
 jax.monitoring.register_event_duration_secs_listener(
     lambda event, _, **__: COMPILED.append(event) if event.endswith("backend_compile_duration") else None
@@ -120,7 +122,8 @@ def test_the_first_step_is_the_prediction_of_a_row_without_inputs():
     given = model.forecast(3, inputs=inputs)
     with_inputs = model.predict(ahead.with_columns(a=1.0, b=-0.5))
     np.testing.assert_allclose(with_inputs.select(names), given[::3].select(names), rtol=1e-9)
-    early = fleet().partial_fit(rows[:12]).forecast(2)
+    early = fleet().partial_fit(rows[:12].with_columns(ds=pl.int_range(12) * 7.0, unique_id=pl.lit("a"))).forecast(2)
+    assert early["ds"].to_list() == [84.0, 91.0]
     assert early["mean"].is_finite().all() and (early["std"][1::2] > early["std"][::2]).all()
 
 

@@ -82,6 +82,19 @@ class Directory:
         for name in self.COUNTS:
             setattr(self, name, np.concatenate([getattr(self, name), np.zeros(len(new), np.int64)]))
 
+    def count(
+        self,
+        number: Int[np.ndarray, " n"],
+        times: Float[np.ndarray, " n"],
+        no_target: Bool[np.ndarray, " n"],
+        unusable: Bool[np.ndarray, " n"],
+    ) -> None:
+        """Count rows that were learnt."""
+        self.rows += np.bincount(number, minlength=len(self))
+        self.unlabelled += np.bincount(number[no_target], minlength=len(self))
+        self.unusable += np.bincount(number[unusable], minlength=len(self))
+        np.maximum.at(self.seen, number, times)
+
     def check(self, number: Int[np.ndarray, " n"], times: Float[np.ndarray, " n"] | None) -> BadRows:
         """Find the rows that have no key or time, or do not come after the last good one of the same key.
 

@@ -14,12 +14,12 @@ from streamgp.fleet.pooling import pooled_prior
 from streamgp.fleet.provisional import Provisional
 from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.states import KeyStates, put, take, with_room
-from streamgp.fleet.warmup import DISCOUNTS, EXPERTS, PooledRows, fit_fleet, rounds
+from streamgp.fleet.warmup import DISCOUNTS, EXPERTS, PooledRows, fit_fleet, median_gap, rounds
 from streamgp.numerics import student_t
 from streamgp.numerics.mixtures import log_sum
 from streamgp.numerics.threads import one_blas_thread
 
-BLOCK = 512  # keys at a time, whose covariances stay in a core's cache
+BLOCK = 1_024  # keys at a time, whose covariances stay in a cache
 HISTORY = 4  # targets that a key must have shown before its next one counts towards the warm-up
 MAX_WARMUP = 512  # times its length: so many rows end the warm-up, whatever they are
 NEVER = 1 << 62  # rows
@@ -145,8 +145,16 @@ class FleetEngine:
             self._fit()
         return done
 
+    @property
+    def unit(self) -> float:
+        """The median time between two rows of a key, in the warm-up."""
+        return median_gap(self._waiting_rows(), self.dated) if self.model is None else self.model.unit
+
+    def _waiting_rows(self) -> PooledRows:
+        return PooledRows(*(np.concatenate(each) for each in zip(*self.waiting, strict=True)))
+
     def _fit(self) -> None:
-        rows = PooledRows(*(np.concatenate(each) for each in zip(*self.waiting, strict=True)))
+        rows = self._waiting_rows()
         s = self.settings
         self.model = fit_fleet(rows, s.lags, s.season, self.dated, s.random_state)
         self.waiting, self.provisional = [], Provisional()

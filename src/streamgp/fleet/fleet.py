@@ -309,22 +309,13 @@ class StreamingGPFleet:
         y = table.y[good]
         self._engine.broken = True
         outcome = self._engine.learn(key, times, table.X[good], y)
-        self._count(key, times, np.isnan(y), table.unusable[good])
+        self._directory.count(key, times, np.isnan(y), table.unusable[good])
         skipped = self._directory.find([table.keys[i] for i in np.flatnonzero(is_bad).tolist()])
         skipped = skipped[skipped != NEW]
         np.add.at(self._directory.skipped, skipped, 1)
         self._shards.touch(self._directory, np.r_[key, skipped])
         self._engine.broken = False
         return table, good, outcome
-
-    def _count(
-        self, key: Int[np.ndarray, " n"], times: Float[np.ndarray, " n"], no_target: np.ndarray, unusable: np.ndarray
-    ) -> None:
-        book = self._directory
-        book.rows += np.bincount(key, minlength=len(book))
-        book.unlabelled += np.bincount(key[no_target], minlength=len(book))
-        book.unusable += np.bincount(key[unusable], minlength=len(book))
-        np.maximum.at(book.seen, key, times)
 
     def _next_rows(self, key: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """Return the numbers of rows among those of their keys, which are the clock where there is no other."""

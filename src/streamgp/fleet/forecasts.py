@@ -36,8 +36,7 @@ def forecast(
 
     The time of a step is one unit, the median gap between two rows of a key in the warm-up, after the one before.
     """
-    unit = 1.0 if engine.model is None else engine.model.unit
-    times = seen[:, None] + unit * np.arange(1, h + 1)
+    times = seen[:, None] + engine.unit * np.arange(1, h + 1)
     parts = []
     for start in range(0, keys, BLOCK):
         at = np.arange(start, min(start + BLOCK, keys))

@@ -59,8 +59,7 @@ def fit_fleet(rows: PooledRows, lags: Sequence[int], season: int | str | None, d
     by_key = [np.flatnonzero(rows.key == k) for k in np.unique(rows.key)[:MAX_KEYS].tolist()]
     values = np.column_stack([rows.y, rows.X])
     scales = PoolScales.of([values[at] for at in by_key])
-    gaps = np.concatenate([np.diff(rows.times[at]) for at in by_key])
-    unit = float(np.median(gaps)) if len(gaps) else 1.0
+    unit = median_gap(rows, dated)
     if season == "auto":
         season = find_season([rows.y[at] for at in by_key])
     looked_back = tuple(sorted({*lags, int(season)} if season else {*lags}))
@@ -91,6 +90,13 @@ def fit_fleet(rows: PooledRows, lags: Sequence[int], season: int | str | None, d
         np.array([decay for _, decay in EXPERTS]), np.array([each.noise_var for each in fitted]), DISCOUNTS
     )
     return FleetModel(features, scales, experts, unit, [prior])
+
+
+def median_gap(rows: PooledRows, dated: bool) -> float:
+    """Return the median time between two rows of a key; a day, or one, where no key has two."""
+    order = np.argsort(rows.key, kind="stable")
+    gaps = np.diff(rows.times[order])[np.diff(rows.key[order]) == 0]
+    return float(np.median(gaps)) if len(gaps) else DAY if dated else 1.0
 
 
 def find_season(targets: list[np.ndarray]) -> int | None:

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
+from fleet_streams import fleet, frame
 from streamgp.fleet import prior as pooled
+from streamgp.fleet.pooling import pooled_prior
 from streamgp.fleet.prior import PooledPrior, Sums
 from streamgp.fleet.scales import CLIP, MEMORY, YOUNG, KeyMoments, PoolScales, learn_row, of_young
 from streamgp.fleet.warmup import find_season, rounds
@@ -173,3 +175,33 @@ def test_rounds_take_one_row_of_each_key_in_order():
         for row in at.tolist():
             assert (key[:row] == key[row]).sum() == number
     assert rounds(np.empty(0, np.int64)) == []
+
+
+def test_the_prior_of_new_keys_is_the_moments_of_the_beliefs_so_far():
+    model = fleet().partial_fit(frame(keys=6, rows=60, seed=1))
+    engine = model._engine
+    priors, beliefs = engine.model.priors, engine.states.beliefs
+    assert len(priors) > 1 and len(set(beliefs.prior[:6].tolist())) > 1
+    engine.states.learnt[2] = 0  # has learnt nothing
+    beliefs.mean[4, 1, 3] = np.nan  # is broken
+    found = pooled_prior(engine.states, 6, priors)
+    first = priors[0]
+    F = first.mean.shape[1]
+    i, j = np.tril_indices(F)
+    for e in range(len(first.mean)):
+        thetas, covs, weights = [], [], []
+        for k in (0, 1, 3, 5):
+            prior, P = priors[beliefs.prior[k]], np.zeros((F, F))
+            P[i, j] = P[j, i] = beliefs.cov[k, e]
+            thetas.append(prior.mean[e] + prior.root[e] @ beliefs.mean[k, e])
+            covs.append(prior.root[e] @ P @ prior.root[e].T)
+            weights.append(np.exp(beliefs.log_weights[k]))
+        mean = (np.sum(thetas, axis=0) + first.mean[e]) / 5
+        between = sum(np.outer(t - mean, t - mean) for t in thetas)
+        cov = (5 * first.root[e] @ first.root[e].T + np.sum(covs, axis=0) + between) / 9
+        np.testing.assert_allclose(found.mean[e], mean, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.root[e] @ found.root[e].T, cov, rtol=1e-9, atol=1e-12)
+        shares = np.mean([w / w.sum() for w in weights], axis=0)
+        np.testing.assert_allclose(np.exp(found.log_weights), 0.995 * shares + 0.005 / 6, rtol=1e-9)
+    engine.states.learnt[:] = 0
+    assert pooled_prior(engine.states, 6, priors) is first

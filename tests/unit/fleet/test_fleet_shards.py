@@ -49,6 +49,7 @@ def test_two_fleets_in_turn_in_one_directory(tmp_path, model):
     assert StreamingGPFleet.load(tmp_path).rows_ == HALF
 
 
+@pytest.mark.slow
 def test_wherever_the_disk_fails_the_directory_loads_as_before_or_as_now(tmp_path, monkeypatch):
     model = fleet(shards=2).partial_fit(ROWS[:HALF])
     calls, fail_at, outcomes = 1, 0, set()
