@@ -307,13 +307,15 @@ class StreamingGPFleet:
         self._columns = table.columns
         times = self._next_rows(key) if table.times is None else table.times[good]
         y = table.y[good]
-        self._engine.broken = True
+        warm, self._engine.broken = self.is_warmed_up_, True
         outcome = self._engine.learn(key, times, table.X[good], y)
         self._directory.count(key, times, np.isnan(y), table.unusable[good])
         skipped = self._directory.find([table.keys[i] for i in np.flatnonzero(is_bad).tolist()])
         skipped = skipped[skipped != NEW]
         np.add.at(self._directory.skipped, skipped, 1)
-        self._shards.touch(self._directory, np.r_[key, skipped])
+        # At the end of the warm-up all keys learn what they have shown.
+        changed = np.r_[key, skipped] if warm == self.is_warmed_up_ else np.arange(len(self._directory))
+        self._shards.touch(self._directory, changed)
         self._engine.broken = False
         return table, good, outcome
 

@@ -34,6 +34,7 @@ class Shards:
         self._of: list[int] = []  # of every key
         self._changed: set[int] = set()
         self._path: Path | None = None
+        self._part_of: Path | None = None
         self._names: dict[str, str] = {}
 
     def touch(self, directory: Directory, keys: np.ndarray) -> None:
@@ -47,6 +48,10 @@ class Shards:
     ) -> None:
         """Write the fleet: the shards that changed, then what all keys share, which names them."""
         path = path.resolve()
+        if path == self._part_of:
+            raise ValueError(
+                f"{path}: expected another directory than that of the whole fleet, of which this is a part"
+            )
         same = path == self._path and _names_on_disk(path) == self._names
         of = np.array(self._of, np.int64)
         there = np.unique(of).tolist()
@@ -96,6 +101,8 @@ class Shards:
         self._of = [shard_of(key, self.number) for key in directory.keys]
         if only is None:
             self._path, self._names = path, dict(names)
+        else:
+            self._part_of = path
 
 
 def _names_on_disk(path: Path) -> dict[str, str] | None:

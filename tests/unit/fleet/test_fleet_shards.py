@@ -1,6 +1,7 @@
 """A fleet on disk: only what changed is written, and whatever fails, the directory loads as it was or as it is."""
 
 import numpy as np
+import polars as pl
 import pytest
 
 from failing_disk import Disk
@@ -107,6 +108,31 @@ def test_a_fleet_before_its_first_row_and_one_in_its_warmup(tmp_path):
     assert_same(again.evaluate(ROWS[15:]).frame, early.evaluate(ROWS[15:]).frame)
     with pytest.raises(ValueError, match="expected a fleet after its warm-up"):
         StreamingGPFleet.load(tmp_path / "early", shards=[0, 1])
+
+
+def test_keys_without_a_row_since_the_warmup_are_written_when_it_ends(tmp_path):
+    rows = frame(keys=6, rows=60, seed=2, glitches=False)
+    model = fleet(warmup=60)
+    start = next(i for i in range(len(rows)) if rows["unique_id"][:i].n_unique() == 4)
+    model.partial_fit(rows[:start])
+    model.save(tmp_path)
+    silent = rows["unique_id"][0]
+    others = rows[start:].filter(pl.col("unique_id") != silent)
+    model.partial_fit(others)
+    assert model.is_warmed_up_
+    model.save(tmp_path)
+    later = rows[start:].filter(pl.col("unique_id") == silent)
+    assert_same(StreamingGPFleet.load(tmp_path).evaluate(later).frame, model.evaluate(later).frame)
+
+
+def test_a_part_is_not_saved_over_the_whole(tmp_path, model):
+    model.save(tmp_path / "whole")
+    part = StreamingGPFleet.load(tmp_path / "whole", shards=[0, 1])
+    with pytest.raises(ValueError, match="expected another directory than that of the whole fleet"):
+        part.save(tmp_path / "whole")
+    part.save(tmp_path / "part")
+    assert StreamingGPFleet.load(tmp_path / "part").keys_ == part.keys_
+    assert len(StreamingGPFleet.load(tmp_path / "whole").keys_) == len(model.keys_) > len(part.keys_)
 
 
 def test_the_step_that_was_learnt_last_is_kept(tmp_path):
