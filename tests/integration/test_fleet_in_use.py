@@ -1,6 +1,7 @@
 """Fleets on streams whose truth is known: new keys, seasons, forecasts, glitches, changes, keys that come back."""
 
 import copy
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -107,6 +108,34 @@ def test_forecasts_are_what_simulated_futures_average_to(calendar):
     np.testing.assert_allclose(found["std"], std, rtol=0.1)
     lower = (futures < found["mean-lo-80"].to_numpy()).mean(0)
     assert (np.abs(lower - 0.1) < 0.03).all()
+
+
+def test_the_errors_of_all_steps_are_carried_on():
+    rows = frame(keys=3, rows=80, glitches=False)
+    model = fleet(lags=(1, 2, 3)).partial_fit(rows)
+    h, engine = 6, model._engine
+    forecast = model.forecast(h).filter(unique_id=model.keys_[1])
+    states, X = engine.states_of(np.array([1])), np.full((1, 2), np.nan)
+    means, times = forecast["mean"].to_numpy(), forecast["ds"].to_numpy()
+
+    def predict(past: np.ndarray, step: int) -> tuple[float, float]:
+        ahead = engine.model.predict(replace(states, past=past[None]), X, times[step : step + 1])
+        mean, std = ahead.mixture.moments
+        return mean[0], std[0]
+
+    slopes, own = np.zeros((h, h)), np.empty(h)
+    for step in range(h):
+        past = np.r_[states.past[0], means[:step]]
+        assert predict(past, step)[0] == pytest.approx(means[step], rel=1e-9)
+        own[step] = predict(past, step)[1]
+        for earlier in range(step):
+            moved = np.zeros(len(past))
+            moved[len(states.past[0]) + earlier] = 1e-4
+            slopes[step, earlier] = (predict(past + moved, step)[0] - predict(past - moved, step)[0]) / 2e-4
+    assert (np.abs(slopes) > 0.01).sum() > 5
+    # Each step's error is its own and what the errors before make of it.
+    whole = np.linalg.inv(np.eye(h) - slopes)
+    np.testing.assert_allclose(forecast["std"] ** 2, np.diag(whole @ np.diag(own**2) @ whole.T), rtol=1e-5)
 
 
 def test_the_first_step_is_the_prediction_of_a_row_without_inputs():

@@ -152,7 +152,8 @@ def _column(keys: list[np.ndarray]) -> tuple[float, float, float, float, float]:
     spread = NORMAL * float(np.median(np.abs(centers - center)))
     if not pairs:
         whole = float(np.sqrt(of_young(np.concatenate(keys)[None])[1][0]))
-        return center, float(np.log(whole)) if whole > 0.0 else 0.0, spread, 1.0, 1.0
+        # No key shows how far its own values spread: this is of all of them, however far the keys lie apart.
+        return center, float(np.log(whole)) if whole > 0.0 else 0.0, 0.0, 1.0, 1.0
     logs = np.log([scale for scale, _ in pairs])
     log_scale = float(np.median(logs))
     # A median deviation of n rows varies by itself, with a variance of its logarithm of some 1.36 / n.
