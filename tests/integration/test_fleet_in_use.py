@@ -41,7 +41,12 @@ def test_bands_hold_and_the_baselines_are_beaten():
     found = model.evaluate(alike(20, 150))
     scored = found.metrics["scored_rows"]
     assert scored > 2_000
-    assert abs(found.metrics["coverage"]["90"] - 0.9) < 5 * np.sqrt(0.09 / scored) + 0.02
+    for level, held in found.metrics["coverage"].items():
+        share = int(level) / 100
+        assert abs(held - share) < 5 * np.sqrt(share * (1 - share) / scored) + 0.03
+    last = found.frame[-scored:].drop_nans()
+    inside = ((last["q05"] <= last["y"]) & (last["y"] <= last["q95"])).mean()
+    assert inside == pytest.approx(found.metrics["coverage"]["90"], abs=1e-9)
     scores = found.scores
     assert (scores["nmse"] < 0.3 * scores["nmse_persistence"]).all()
     assert (scores["nmse"] < 0.3 * scores["nmse_running_mean"]).all()

@@ -27,7 +27,8 @@ from streamgp.progress import Bar, progress_bar
 
 INFER_ROWS = 1_000  # that decide the kinds of the columns
 CHECKPOINT_SECONDS = 20.0
-SUMS = ("scored_rows", "squared", "absolute", "log_density", "crps", "covered")
+COVERED = ("50", "90", "95")
+SUMS = ("scored_rows", "squared", "absolute", "log_density", "crps", *COVERED)
 
 
 @dataclass(frozen=True)
@@ -281,7 +282,7 @@ class FleetRun:
         m = found.metrics
         count = m["scored_rows"]
         if count:
-            means = (m["rmse"] ** 2, m["mae"], m["pll"], m["crps"], m["coverage"]["90"])
+            means = (m["rmse"] ** 2, m["mae"], m["pll"], m["crps"], *(m["coverage"][c] for c in COVERED))
             for name, mean in zip(SUMS, (1.0, *means), strict=True):
                 self.sums[name] += count * mean
 
@@ -316,7 +317,7 @@ class FleetRun:
             "mae": mean["absolute"],
             "pll": mean["log_density"],
             "crps": mean["crps"],
-            "coverage": {"90": mean["covered"]},
+            "coverage": {c: mean[c] for c in COVERED},
             "seconds": seconds,
             "rows_per_second": learnt / seconds["stream"] if learnt > 0 and seconds["stream"] > 0 else None,
             "skipped_rows": self.rows - int(by_key["rows"].sum()),

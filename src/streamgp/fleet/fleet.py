@@ -148,9 +148,10 @@ class StreamingGPFleet:
         table, good, outcome = self._learn(frame, "evaluate")
         assert table.y is not None and self._engine is not None
         values = outputs.predictions(outcome.mixture)
-        values |= {"log_density": outcome.log_density, "crps": outputs.crps(outcome.mixture, table.y[good])}
+        crps, level = outputs.judge(outcome.mixture, table.y[good])
+        values |= {"log_density": outcome.log_density, "crps": crps}
         scored = was_provisional + np.arange(len(good)) >= self._engine.fitted_at
-        found = outputs.metrics(values, table.y[good], scored)
+        found = outputs.metrics(values, table.y[good], level, scored)
         wide = {self.settings.target_col: table.y} | outputs.spread(values, good, len(table.keys))
         whole = with_columns(table, self.settings, wide)
         return FleetEvaluation(whole, found, self.scores())

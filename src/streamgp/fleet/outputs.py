@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from streamgp.fleet.directory import Directory
 from streamgp.fleet.engine import DOF, FleetEngine
@@ -15,6 +15,7 @@ from streamgp.numerics import mixtures
 from streamgp.numerics.crps import mixture_crps
 from streamgp.numerics.quantiles import mixture_quantiles
 
+COVERAGE_LEVELS = (50, 90, 95)
 NAMES = ("q05", "q50", "q95")
 BATCH = 4_096  # rows at a time
 KEYS = 4_096  # keys at a time, whose covariances are read
@@ -64,17 +65,22 @@ def predictions(mixture: Mixture) -> Values:
     return {"mean": mean, "std": std} | dict(zip(NAMES, quantiles(mixture, QUANTILES), strict=True))
 
 
-def crps(mixture: Mixture, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """Return the continuous ranked probability score of every row, NaN where there is no target."""
+def judge(mixture: Mixture, y: Float[np.ndarray, " n"]) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Return CRPS and the level at which the target came of every row, NaN where there is none."""
     found = []
     for part, target in zip(_batches(mixture), (y[i : i + BATCH] for i in range(0, len(y), BATCH)), strict=True):
         m, there = _flat(part), np.nan_to_num(target)
-        found.append(np.where(np.isnan(target), np.nan, mixture_crps(m, there, mixtures.evaluate(m, there))))
-    return np.concatenate(found) if found else np.empty(0)
+        at_y = mixtures.evaluate(m, there)
+        both = np.stack([mixture_crps(m, there, at_y), mixtures.cdf(m, at_y)])
+        found.append(np.where(np.isnan(target), np.nan, both))
+    crps, level = np.concatenate(found, axis=1) if found else np.empty((2, 0))
+    return crps, level
 
 
-def metrics(values: Values, y: Float[np.ndarray, " n"], scored: np.ndarray) -> dict[str, Any]:
-    """Return scores over rows: those with a target that the fitted fleet predicted."""
+def metrics(
+    values: Values, y: Float[np.ndarray, " n"], level: Float[np.ndarray, " n"], scored: Bool[np.ndarray, " n"]
+) -> dict[str, Any]:
+    """Return scores over rows: those with a target that the fitted fleet predicted, which came at these levels."""
     rows = scored & ~np.isnan(y)
     count = int(rows.sum())
     found: dict[str, Any] = {"rows": len(y), "scored_rows": count}
@@ -87,7 +93,7 @@ def metrics(values: Values, y: Float[np.ndarray, " n"], scored: np.ndarray) -> d
         "mae": float(np.mean(np.abs(error))),
         "pll": float(np.mean(of["log_density"])),
         "crps": float(np.mean(of["crps"])),
-        "coverage": {"90": float(np.mean((of["q05"] <= y) & (y <= of["q95"])))},
+        "coverage": {str(c): float(np.mean(np.abs(level[rows] - 0.5) <= c / 200.0)) for c in COVERAGE_LEVELS},
     }
 
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from fleet_streams import VALUES, assert_same, fleet, frame
-from streamgp import DataError, StreamingGPFleet
+from streamgp import DataError, StreamingGPFleet, StreamingGPRegressor, evaluate
 
 ROWS = frame(keys=4, rows=30)
 
@@ -135,6 +135,13 @@ def test_keys_of_mixed_types():
         fleet().partial_fit(mixed)
     with pytest.raises(DataError, match=r"keys of text or whole numbers, got 1.5 in row 1"):
         fleet().partial_fit(three(unique_id=[1.0, 1.5, 2.0]))
+
+
+def test_evaluate_takes_a_fleet_and_a_frame_alone():
+    with pytest.raises(ValueError, match="expected a fleet and a frame that holds keys, times and targets"):
+        evaluate(fleet(), ROWS, np.zeros(len(ROWS)))
+    with pytest.raises(ValueError, match="expected the targets y as well, unless the model is a fleet"):
+        evaluate(StreamingGPRegressor(), np.zeros((3, 1)))
 
 
 def test_what_is_no_frame():
