@@ -59,8 +59,8 @@ CHECKED = "unit"
 UNCHECKED = {"test_forecasts", "test_nearest_blend"}  # modules of unit/ that send whole streams too
 # Modules that count compilations: nothing is compiled there before they begin.
 COUNTED = {
-    *("test_ensemble", "test_estimators", "test_generalised", "test_latent_predictive", "test_learner"),
-    *("test_local_models", "test_model", "test_optimizer", "test_rowwise", "test_streaming_gplvm"),
+    *("test_ensemble", "test_estimators", "test_fleet_in_use", "test_generalised", "test_latent_predictive"),
+    *("test_learner", "test_local_models", "test_model", "test_optimizer", "test_rowwise", "test_streaming_gplvm"),
 }
 MAPS = Path("/proc/self/maps")
 MAX_MAPS = 30_000  # of the 65,530 that Linux allows a process; a compiled program takes about ten

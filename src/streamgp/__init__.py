@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         evaluate,
     )
     from streamgp.evaluation import Evaluation
+    from streamgp.fleet import StreamingGPFleet
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ __all__ = [
     "SplittingGPRegressor",
     "StreamingGPClassifier",
     "StreamingGPCountRegressor",
+    "StreamingGPFleet",
     "StreamingGPLVM",
     "StreamingGPOrdinal",
     "StreamingGPRegressor",
@@ -41,6 +43,7 @@ _HOMES = {
     "SplittingGPRegressor": "streamgp.estimators",
     "StreamingGPClassifier": "streamgp.estimators",
     "StreamingGPCountRegressor": "streamgp.estimators",
+    "StreamingGPFleet": "streamgp.fleet",
     "StreamingGPLVM": "streamgp.estimators",
     "StreamingGPOrdinal": "streamgp.estimators",
     "StreamingGPRegressor": "streamgp.estimators",

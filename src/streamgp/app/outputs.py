@@ -191,16 +191,27 @@ class RunDirectory:
         columns |= tasks.columns(part, self.targets, labels)
         if part.flagged is not None:
             columns["flagged"] = part.flagged
-        if self._columns.get("predictions") != list(columns):
-            self.flush()
-        self._columns["predictions"] = list(columns)
-        self._pending["predictions"].append(tuple(columns.values()))
+        self._take(columns)
         kept = keep_weights(scored + np.arange(len(rows)))
         if part.weights is not None and kept.any():
             weights = [w[kept].astype(np.float32) for w in (part.weights, part.rules) if w is not None]
             self._columns["weights"] = ["row", *experts, *(RULE + name for name in rules if part.rules is not None)]
             self._pending["weights"].append((rows[kept], *weights))
-        self.position += len(rows)
+        self._count(len(rows))
+
+    def take(self, columns: dict[str, np.ndarray]) -> None:
+        """Take in the predictions of a stretch, column by column, and no weights."""
+        self._take(columns)
+        self._count(len(columns["row"]))
+
+    def _take(self, columns: dict[str, np.ndarray]) -> None:
+        if self._columns.get("predictions") != list(columns):
+            self.flush()
+        self._columns["predictions"] = list(columns)
+        self._pending["predictions"].append(tuple(columns.values()))
+
+    def _count(self, rows: int) -> None:
+        self.position += rows
         if self.position - self._began >= PART_ROWS:
             self.flush()
 

@@ -51,6 +51,31 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
         console.print(f"note: {warning}", markup=False)
 
 
+def print_fleet(metrics: dict[str, Any], to_stderr: bool) -> None:
+    """Print what a fleet found: a sentence, its scores, on how many keys it beats the baselines, its speed."""
+    console = Console(stderr=to_stderr, highlight=False, soft_wrap=True)
+    keys = metrics["keys"]
+    console.print(
+        f"{plural(metrics['rows'], 'row')} of {plural(len(keys), 'key')}, {metrics['scored_rows']:,} scored"
+    )
+    if metrics["scored_rows"]:
+        console.print(
+            f"nMSE {number(metrics['nmse'])} (median over keys), mean log density {number(metrics['pll'])}, CRPS "
+            f"{number(metrics['crps'])}, {share(metrics['coverage']['90'])} of the targets in bands of 90%"
+        )
+        scored = [key for key in keys if key["nmse"] is not None and key["nmse"] == key["nmse"]]
+        for name, what in (
+            ("nmse_persistence", "repeating the last target"),
+            ("nmse_running_mean", "the mean so far"),
+        ):
+            better = sum(key["nmse"] < key[name] for key in scored)
+            console.print(f"smaller squared errors than {what} on {better:,} of {plural(len(scored), 'key')}")
+    if metrics["rows_per_second"] is not None:
+        console.print(f"{metrics['rows_per_second']:,.0f} rows a second")
+    for warning in metrics["warnings"]:
+        console.print(f"note: {warning}", markup=False)
+
+
 def print_embedding(metrics: dict[str, Any], to_stderr: bool) -> None:
     """Print what an embedding found: a sentence, its speed, and how labels agree between neighbours."""
     console = Console(stderr=to_stderr, highlight=False, soft_wrap=True)

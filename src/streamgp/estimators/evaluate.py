@@ -4,15 +4,16 @@ from typing import Any
 
 from streamgp.estimators.base import StreamEstimator, warmup_for
 from streamgp.evaluation.prequential import prequential, restore_skipped_rows, results
+from streamgp.fleet import StreamingGPFleet
 from streamgp.progress import progress_bar
 
 CHUNK = 1024  # rows scored between two steps of the progress bar
 
 
 def evaluate(
-    model: StreamEstimator,
+    model: StreamEstimator | StreamingGPFleet,
     X: Any,
-    y: Any,
+    y: Any = None,
     times: Any = None,
     *,
     exposure: Any = None,
@@ -27,7 +28,7 @@ def evaluate(
     Parameters
     ----------
     model
-        An estimator, new or already at work.
+        An estimator, new or already at work; or a fleet, with a frame for `X` and nothing else: see its `evaluate`.
     X, y, times, exposure
         As in the model's `partial_fit`; rows in the order of the stream. Those that ``missing="skip"`` leaves out
         are NaN in the result, and so are the scores of those whose target is missing.
@@ -48,6 +49,12 @@ def evaluate(
         Arrays with one entry per row, ``mean``, ``std``, ``log_density``, ``weights``, ..., and ``metrics``. Labels
         and grades have ``probabilities`` and ``predicted`` in place of mean, std and quantiles.
     """
+    if isinstance(model, StreamingGPFleet):
+        if any(given is not None for given in (y, times, exposure, conformal)):
+            raise ValueError("evaluate: expected a fleet and a frame that holds keys, times and targets, and no more")
+        return model.evaluate(X)
+    if y is None:
+        raise ValueError("evaluate: expected the targets y as well, unless the model is a fleet")
     with model._access.lock:
         return _evaluated(model, X, y, times, exposure, conformal, progress)
 

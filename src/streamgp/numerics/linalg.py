@@ -70,6 +70,17 @@ def solve_small(A: Float[AnyArray, "n d d"], b: Float[AnyArray, "n d"]) -> Float
     return namespace(b).stack([x[i] for i in range(d)], axis=1)
 
 
+def inverses(A: Float[np.ndarray, "*batch n n"]) -> Float[np.ndarray, "*batch n n"]:
+    """Compute the inverses of many symmetric positive definite matrices; symmetric to the last digit."""
+    found = np.linalg.inv(A)
+    return 0.5 * (found + np.swapaxes(found, -1, -2))
+
+
+def log_dets(A: Float[np.ndarray, "*batch n n"]) -> Float[np.ndarray, "*batch"]:
+    """Compute the log determinants of many symmetric positive definite matrices."""
+    return np.linalg.slogdet(A)[1]
+
+
 def log_det(L: Float[AnyArray, "n n"]) -> Float[AnyArray, ""] | np.floating:
     """Return log |L L'| from its Cholesky factor: twice the sum of the log diagonal."""
     xp = namespace(L)

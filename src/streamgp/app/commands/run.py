@@ -9,7 +9,7 @@ from streamgp.app.commands.finish import check_json, command_line, fail_if_stopp
 from streamgp.app.commands.model_options import DATA, LEARNING, OUTPUT, declared, parsed, with_model_options
 from streamgp.app.console import names, sentences
 from streamgp.models.option_type import known
-from streamgp.models.options import MISSING_VALUES, MODEL, SEED, WARMUP, Missing
+from streamgp.models.options import MISSING_VALUES, MODEL, OPTIONS, SEED, WARMUP, Missing
 
 if TYPE_CHECKING:
     from streamgp.app.settings import RunSettings
@@ -35,6 +35,8 @@ Examples:
 - `streamgp run power.csv --target load --lags 1,24 --horizon 24` — each load is forecast 24 rows ahead
 
 - `tail -n +1 -f live.csv | streamgp run - --target y --chunk 1 --json metrics.json`
+
+- `streamgp run shops.csv --target sales --key shop --time day --out results` — a stream for each shop, as a fleet
 
 - `streamgp run power.csv --target load --out results --resume` — go on after Ctrl-C
 """
@@ -74,6 +76,13 @@ def run(
         str | None,
         typer.Option(
             help="Column of times, numbers or dates (ISO 8601, 20240131); forgetting then runs by time, not by rows.",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of keys: every key is a stream of its own, and all of them are learnt as a fleet.",
             rich_help_panel=DATA,
         ),
     ] = None,
@@ -128,6 +137,28 @@ def run(
         from streamgp.data.targets import TASKS
         from streamgp.models.registry import make_spec
 
+        if key is not None:
+            refused = {"--task": task not in ("auto", "regression"), "--grades": grades, "--exposure": exposure}
+            refused |= {"--model": model not in (MODEL.default, "fleet"), "--conformal": conformal}
+            run_keyed(
+                refused | _changed(options),
+                json,
+                data=data,
+                target=target,
+                key=key,
+                time=time,
+                features=names(features),
+                lags=options["lags"],
+                warmup=warmup,
+                seed=seed,
+                chunk=chunk,
+                max_rows=max_rows,
+                missing=missing,
+                out=out,
+                resume=resume,
+                overwrite=overwrite,
+            )
+            return
         if task == "auto":  # an option of a single task determines it
             task = "ordinal" if grades is not None else "count" if exposure is not None else task
 
@@ -162,6 +193,35 @@ def run(
             command=command_line(),
         )
         run_and_report(settings, json)
+
+
+def _changed(options: dict[str, Any]) -> dict[str, bool]:
+    """Return which options of the models were given, but for the lags, which fleets have too."""
+    return {
+        OPTIONS[name].command_name: value != OPTIONS[name].default
+        for name, value in options.items()
+        if name != "lags"
+    }
+
+
+def run_keyed(refused: dict[str, Any], json: str | None, lags: str | None, **given: Any) -> None:
+    """Run a fleet, then the table and the metrics as JSON."""
+    from streamgp.app.outputs import RunError
+    from streamgp.app.run_fleet import FleetRunSettings, run_fleet
+    from streamgp.app.summary import print_fleet
+
+    for option, is_given in refused.items():
+        if is_given not in (None, False):
+            raise RunError(f"{option} does not go with --key: a fleet has one model for numbers; leave it out")
+    check_json(json)
+    try:
+        looked_back = None if lags is None else parsed({"lags": lags})["lags"]
+    except ValueError as error:
+        raise RunError(str(error)) from error
+    outcome = run_fleet(FleetRunSettings(lags=looked_back, command=command_line(), **given))
+    print_fleet(outcome.metrics, to_stderr=json == "-")
+    write_metrics(json, outcome.metrics)
+    fail_if_stopped(outcome.stopped, outcome.interrupted)
 
 
 def run_and_report(settings: "RunSettings", json: str | None) -> None:

@@ -1,0 +1,77 @@
+"""The tables of docs/fleets.md, from ``results/fleet_*.json``: ``python -m benchmarks.pages.fleet``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.accuracy import fleet as accuracy
+from benchmarks.common import markdown
+from benchmarks.common.paths import DOCS
+from benchmarks.speed import fleet as speed
+
+PAGE = DOCS / "fleets.md"
+
+
+def pages() -> dict[Path, str]:
+    """Return the page with its tables renewed."""
+    measured, scored = json.loads(speed.RESULTS.read_text()), json.loads(accuracy.RESULTS.read_text())
+    tables = {
+        "speed": speed_table(measured),
+        "accuracy": accuracy_table(scored["data"]),
+        "new keys": new(scored["data"]),
+    }
+    return {PAGE: markdown.with_tables(PAGE, tables)}
+
+
+def speed_table(found: dict[str, Any]) -> str:
+    """Return a row for each number of keys, then the growth and river."""
+    columns = ("keys", "seconds a tick: median, 99%", "processor seconds a tick", "rows a processor second")
+    columns += ("peak memory, MiB", "first row to end of warm-up, s")
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for size in found["sizes"]:
+        lines.append(
+            f"| {size['keys']:,} | {size['tick_seconds']['median']:.3f}, {size['tick_seconds_p99']:.3f} | "
+            f"{size['tick_processor_seconds']['median']:.3f} | {size['rows_per_processor_second']:,.0f} | "
+            f"{size['peak_memory_mb']:,.0f} | {size['cold_start_seconds']:.0f} |"
+        )
+    if "river" in found:
+        river = found["river"]
+        lines.append(
+            f"| river, a dictionary of {river['keys']:,} models | | | {river['rows_per_processor_second']:,.0f} | | |"
+        )
+    slope = found["growth"]["tick_processor_seconds"]
+    return "\n".join(lines) + f"\n\nFrom 1,000 keys on the processor time of a tick grows as keys^{slope:.2f}."
+
+
+def accuracy_table(found: dict[str, Any]) -> str:
+    """Return a row for each data set and model: means over the keys, and on how many keys the fleet is better."""
+    lines = [
+        "| data | model | log density | CRPS | keys where the fleet is better, by each |",
+        "|---|---|---|---|---|",
+    ]
+    for name, of in found.items():
+        for label, each in of["models"].items():
+            better = (
+                ""
+                if label == "fleet"
+                else f"{each['keys_where_fleet_has_higher_log_density']}, {each['keys_where_fleet_has_lower_crps']} "
+                f"of {of['keys']}"
+            )
+            lines.append(f"| {name} | {label} | {each['log_density']:.3f} | {each['crps']:.4f} | {better} |")
+    return "\n".join(lines)
+
+
+def new(found: dict[str, Any]) -> str:
+    """Return a row for each data set: what new keys' first rows cost in a fleet and alone."""
+    lines = ["| data | mean squared error: in the fleet, alone | log density: in the fleet, alone |", "|---|---|---|"]
+    for name, of in found.items():
+        first = of[f"first_{accuracy.FIRST}_rows_of_new_keys"]
+        lines.append(
+            f"| {name} | {first['fleet_mse']:.3g}, {first['alone_mse']:.3g} | {first['fleet_log_density']:.3f}, "
+            f"{first['alone_log_density']:.3f} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    markdown.write(pages())

@@ -1,0 +1,343 @@
+"""`streamgp run --key`: a file of many keyed streams, predicted and learnt as a fleet."""
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from streamgp import checkpoint
+from streamgp.app.interrupt import Interrupt
+from streamgp.app.lock import locked
+from streamgp.app.outputs import RunDirectory, RunError
+from streamgp.app.runner import Clock, Outcome, learn_all, read_next
+from streamgp.app.wording import plural
+from streamgp.data import DataError, cells
+from streamgp.data.blocks import Block
+from streamgp.data.readers import Missing
+from streamgp.data.schema import Schema, check_names, infer_schema
+from streamgp.data.sources import open_source
+from streamgp.fleet import FleetEvaluation, StreamingGPFleet
+from streamgp.progress import Bar, progress_bar
+
+INFER_ROWS = 1_000  # that decide the kinds of the columns
+CHECKPOINT_SECONDS = 20.0
+COVERED = ("50", "90", "95")
+SUMS = ("scored_rows", "squared", "absolute", "log_density", "crps", *COVERED)
+
+
+@dataclass(frozen=True)
+class FleetRunSettings:
+    """The settings of a run, as given on the command line."""
+
+    data: str
+    target: str
+    key: str
+    time: str | None = None
+    features: list[str] | None = None
+    lags: list[int] | None = None
+    warmup: int | None = None
+    seed: int = 0
+    chunk: int = 1024
+    max_rows: int | None = None
+    missing: Missing = "impute"
+    out: Path | None = None
+    resume: bool = False
+    overwrite: bool = False
+    command: str = ""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Return what must not change when the run is resumed."""
+        names = ("target", "key", "time", "features", "lags", "warmup", "seed", "missing")
+        return {name: getattr(self, name) for name in names}
+
+    def new_fleet(self) -> StreamingGPFleet:
+        """Return a fleet that has seen nothing."""
+        given = {"lags": self.lags, "warmup": self.warmup}
+        return StreamingGPFleet(
+            self.key,
+            self.time,
+            self.target,
+            on_bad_row="raise" if self.missing == "raise" else "skip",
+            random_state=self.seed,
+            **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
+        )
+
+
+def run_fleet(settings: FleetRunSettings) -> Outcome:
+    """Run a file of keyed streams and write everything that was asked for.
+
+    Raises
+    ------
+    RunError, DataError, CheckpointError, OSError
+        As `streamgp.app.run_stream.run_stream` does.
+    """
+    if settings.resume and settings.out is None:
+        raise RunError("--resume needs --out DIR, the directory of the run to go on with")
+    if settings.out is None:
+        return _run(settings, None)
+    with locked(settings.out):
+        return _run(settings, RunDirectory(settings.out, [settings.target]))
+
+
+def _run(settings: FleetRunSettings, directory: RunDirectory | None) -> Outcome:
+    stored: Any = None
+    if settings.resume and directory is not None and directory.has_checkpoint:
+        stored = checkpoint.load_of(directory.checkpoint, StreamingGPFleet)["run"]
+        _check_same(settings, stored["config"])
+    elif directory is not None and directory.holds_a_run and not (settings.overwrite or settings.resume):
+        raise RunError(
+            f"{settings.out} already holds a run: add --resume to go on with it, --overwrite to replace it, "
+            f"or name another --out"
+        )
+    with KeyedRows(settings) as rows:
+        run = FleetRun(settings, rows, directory, stored)
+        if directory is not None:
+            directory.start() if stored is None else directory.resume(run.rows)
+        return run.run()
+
+
+def _check_same(settings: FleetRunSettings, config: dict[str, Any]) -> None:
+    for name, before in config.items():
+        if before != (now := settings.config[name]):
+            raise RunError(
+                f"--resume: the run in {settings.out} has {name} {before!r}, but now {now!r} was given; "
+                f"give the same options as before"
+            )
+
+
+class KeyedRows:
+    """The rows of a file as frames with a column of keys; use it in a ``with`` statement."""
+
+    def __init__(self, settings: FleetRunSettings) -> None:
+        self._settings = settings
+        self._source = open_source(settings.data)
+        self.name = self._source.name
+        self.chunk = settings.chunk
+        self.unreadable = 0  # rows that could not be read at all
+        try:
+            self._head = self._source.read(self._wanted(INFER_ROWS))
+            if not self._head.size:
+                raise DataError(f"{self.name}: the file has no data rows; expected some below the column names.")
+            columns = self._head.sound_columns()
+            others = [name for name in (settings.key, settings.time) if name is not None]
+            check_names(self.name, list(columns), [settings.target, *others], settings.features, None)
+            columns = {name: cells for name, cells in columns.items() if name != settings.key}
+            schema = infer_schema(self.name, columns, [settings.target], settings.features, settings.time, False)
+            self.schema: Schema = schema
+            self.kinds = {each.name: each.kind for each in schema.features if each.kind != "categorical"}
+            text = [each.name for each in schema.features if each.kind == "categorical"]
+            if text and settings.features is not None:
+                raise DataError(f"{self.name}: column '{text[0]}' holds text, not numbers; leave it out.")
+            self.dropped = schema.dropped | dict.fromkeys(text, "it holds text")
+        except BaseException:
+            self._source.close()
+            raise
+        self._source.selected = [*others, settings.target, *self.kinds]
+
+    def __enter__(self) -> "KeyedRows":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._source.close()
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, pl.DataFrame]]:
+        block = self._head
+        while block.size:
+            for start in range(0, block.size, self.chunk):
+                yield self._frame(block, range(start, min(start + self.chunk, block.size)))
+            block = self._source.read(self._wanted(self.chunk))
+
+    def _wanted(self, count: int) -> int:
+        most = self._settings.max_rows
+        return count if most is None else min(count, max(0, most - self._source.next_row))
+
+    def _frame(self, block: Block, rows: range) -> tuple[np.ndarray, pl.DataFrame]:
+        """Return the numbers of some rows in the file, and their frame; rows that cannot be read have no key."""
+        faults = [i for i in rows if i in block.faults]
+        if faults and self._settings.missing == "raise":
+            raise DataError(f"{self.name}: {block.where(faults[0])}: {block.faults[faults[0]]}")
+        self.unreadable += len(faults)
+        part = {name: block.columns[name][rows.start : rows.stop] for name in self._source.selected or []}
+        found: dict[str, Any] = {self._settings.key: [_key(cell) for cell in part[self._settings.key]]}
+        frame = pl.DataFrame(found, schema={self._settings.key: pl.String})
+        if (time := self._settings.time) is not None:
+            if self.schema.time_is_text:
+                micro = pl.Series(time, cells.to_seconds(part[time]) * 1e6, nan_to_null=True)
+                frame = frame.with_columns(micro.cast(pl.Int64).cast(pl.Datetime("us")))
+            else:
+                frame = frame.with_columns(pl.Series(time, cells.to_numbers(part[time])))
+        for name in (self._settings.target, *self.kinds):
+            to = cells.to_booleans if self.kinds.get(name) == "boolean" else cells.to_numbers
+            frame = frame.with_columns(pl.Series(name, to(part[name])))
+        return block.first_row + np.array(rows, np.int64), frame
+
+
+class FleetRun:
+    """A run under way: the fleet, its scores, and where it stands in the file."""
+
+    def __init__(
+        self,
+        settings: FleetRunSettings,
+        source: KeyedRows,
+        directory: RunDirectory | None,
+        stored: dict[str, Any] | None,
+    ) -> None:
+        self.settings, self.source, self.directory = settings, source, directory
+        self.clock, self.interrupt = Clock(), Interrupt()
+        self._hash = hashlib.sha256()
+        self._again = stored["rows"] if stored else 0  # rows of the file that were learnt before
+        self._passed = 0  # rows of the file seen by this process
+        self._digest = stored["digest"] if stored else ""
+        self.rows = self._again
+        self.sums = dict(stored["sums"]) if stored else dict.fromkeys(SUMS, 0.0)
+        try:
+            self.fleet = (
+                settings.new_fleet()
+                if stored is None or directory is None
+                else StreamingGPFleet.load(directory.checkpoint)
+            )
+        except ValueError as error:
+            raise RunError(str(error)) from error
+
+    def run(self) -> Outcome:
+        """Learn the stream and write what there is to write, however it ends."""
+        before = self.rows
+        with self.interrupt.watch():
+            stopped, interrupted = learn_all(self._stream, lambda: self.rows, self.source.name)
+            if interrupted:
+                then = "" if self.directory is None else "; go on with --resume"
+                stopped = f"interrupted after {plural(self.rows, 'row')}{then}"
+            if self._passed < self._again:
+                if stopped is not None:
+                    raise RunError(f"--resume: stopped before it went on ({stopped}); go on with --resume")
+                raise RunError(
+                    f"--resume: {self.source.name} has fewer rows than the {self._again:,} that the run in "
+                    f"{self.settings.out} has read: name the file of that run, or start again with --overwrite"
+                )
+            metrics = self._result(before, stopped)
+            if self.directory is not None:
+                self._save(self.directory)
+                self.directory.finish(metrics)
+        return Outcome(metrics, stopped, interrupted)
+
+    def _stream(self) -> None:
+        saved = -math.inf
+        with progress_bar("fleet", self.settings.max_rows) as bar:
+            parts = iter(self.source)
+            while (part := read_next(parts, self.interrupt, self.clock)) is not None:
+                self._take(*part, bar)
+                self.interrupt.check()
+                if (
+                    self.directory is not None
+                    and self._passed >= self._again
+                    and perf_counter() - saved > CHECKPOINT_SECONDS
+                ):
+                    self._save(self.directory)
+                    saved = perf_counter()
+
+    def _take(self, numbers: np.ndarray, frame: pl.DataFrame, bar: Bar) -> None:
+        """Learn a chunk; of rows that were learnt before, only check that they are those."""
+        old = min(len(frame), self._again - self._passed)
+        for piece, at in ((frame[:old], numbers[:old]), (frame[old:], numbers[old:])):
+            if not len(piece):
+                continue
+            self._hash.update(hash_of(piece))
+            self._passed += len(piece)
+            if self._passed == self._again and self._hash.hexdigest() != self._digest:
+                raise RunError(
+                    f"--resume: {self.source.name} is not the file of the run in {self.settings.out}: its first "
+                    f"{self._again:,} rows are not those that the run has read; name that file, or start again with "
+                    f"--overwrite"
+                )
+            if self._passed > self._again:
+                self._learn(at, piece)
+        bar.at(self.rows, "fleet")
+
+    def _learn(self, numbers: np.ndarray, frame: pl.DataFrame) -> None:
+        began, warm = perf_counter(), self.fleet.is_warmed_up_
+        try:
+            found = self.fleet.evaluate(frame)
+        except DataError as error:
+            first, last = int(numbers[0]) + 1, int(numbers[-1]) + 1
+            raise DataError(f"{self.source.name}: data rows {first:,} to {last:,}: {error}") from error
+        self._add(found)
+        self.rows += len(frame)
+        if self.directory is not None:
+            names = {self.settings.key: "key", self.settings.time or "": "time", self.settings.target: "y"}
+            columns = found.frame.rename({a: b for a, b in names.items() if a in found.frame.columns}).drop("crps")
+            self.directory.take({"row": numbers} | {c: columns[c].to_numpy() for c in columns.columns})
+        if warm:
+            self.clock.stream += perf_counter() - began
+        else:
+            self.clock.warmup += perf_counter() - began
+
+    def _add(self, found: FleetEvaluation) -> None:
+        m = found.metrics
+        count = m["scored_rows"]
+        if count:
+            means = (m["rmse"] ** 2, m["mae"], m["pll"], m["crps"], *(m["coverage"][c] for c in COVERED))
+            for name, mean in zip(SUMS, (1.0, *means), strict=True):
+                self.sums[name] += count * mean
+
+    def _save(self, directory: RunDirectory) -> None:
+        directory.flush()
+        run = {
+            "config": self.settings.config,
+            "rows": self.rows,
+            "digest": self._hash.hexdigest(),
+            "sums": self.sums,
+        }
+        self.fleet.save_with(directory.checkpoint, {"run": run})
+
+    def _result(self, before: int, stopped: str | None) -> dict[str, Any]:
+        seconds, by_key = self.clock.result(), self.fleet.scores().rename({self.settings.key: "key"})
+        count = self.sums["scored_rows"]
+        mean = {name: self.sums[name] / count if count else None for name in SUMS}
+        nmse = by_key["nmse"].to_numpy()
+        learnt = self.rows - before
+        return {
+            "task": "fleet",
+            "model": "fleet",
+            "data": "standard input" if self.settings.data == "-" else Path(self.settings.data).name,
+            "target": self.settings.target,
+            "key": self.settings.key,
+            "features": list(self.source.kinds),
+            "rows": self.rows,
+            "warmup": self.rows - int(count) - int(by_key["unlabelled"].sum()),
+            "scored_rows": int(count),
+            "nmse": float(np.nanmedian(nmse)) if np.isfinite(nmse).any() else None,
+            "rmse": None if not count else math.sqrt(self.sums["squared"] / count),
+            "mae": mean["absolute"],
+            "pll": mean["log_density"],
+            "crps": mean["crps"],
+            "coverage": {c: mean[c] for c in COVERED},
+            "seconds": seconds,
+            "rows_per_second": learnt / seconds["stream"] if learnt > 0 and seconds["stream"] > 0 else None,
+            "skipped_rows": self.rows - int(by_key["rows"].sum()),
+            "flagged_rows": int(by_key["flagged"].sum()),
+            "interrupted": stopped is not None,
+            "stopped": stopped,
+            "keys": by_key.drop("last_seen", strict=False).to_dicts(),
+            "warnings": [f"column '{name}' was left out: {why}" for name, why in self.source.dropped.items()],
+            "command": self.settings.command,
+        }
+
+
+def hash_of(frame: pl.DataFrame) -> bytes:
+    """Return rows as bytes, one after the other, so that no cut into chunks matters."""
+    numbers = frame.select(pl.exclude(pl.String).cast(pl.Float64)).fill_null(math.nan).to_numpy()
+    keys = frame.select(pl.col(pl.String)).to_series().to_list()
+    return b"".join(f"{key}\0".encode() + row.tobytes() for key, row in zip(keys, numbers, strict=True))
+
+
+def _key(cell: Any) -> str | None:
+    if cells.is_missing(cell):
+        return None
+    return f"{cell:.15g}" if isinstance(cell, float) else cells.to_text(cell)

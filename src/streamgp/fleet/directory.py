@@ -1,0 +1,136 @@
+"""The keys of a fleet, by number in the order of their first rows, and which rows cannot be learnt."""
+
+from collections.abc import Callable
+from hashlib import blake2b
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from streamgp.fleet.frames import Key, Table, name_rows
+from streamgp.fleet.settings import FleetSettings
+
+NEW = -1  # the number of a key that is not known
+
+
+def shard_of(key: Key, shards: int) -> int:
+    """Return the shard of a key: the same in every process, and for as long as the number of shards is the same."""
+    name = f"i{key}" if isinstance(key, int) else f"s{key}"
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big") % shards
+
+
+class BadRows(NamedTuple):
+    """Rows that cannot be learnt, by what is wrong with them."""
+
+    no_key: Bool[np.ndarray, " n"]
+    no_time: Bool[np.ndarray, " n"]
+    duplicate: Bool[np.ndarray, " n"]
+    backwards: Bool[np.ndarray, " n"]
+
+    @property
+    def any(self) -> Bool[np.ndarray, " n"]:
+        """Which rows are bad in any way."""
+        return self.no_key | self.no_time | self.duplicate | self.backwards
+
+
+class Directory:
+    """Keys and their numbers.
+
+    Attributes
+    ----------
+    keys
+        In the order of their numbers.
+    seen
+        The time of the last row of each key.
+    rows, unlabelled, unusable, skipped
+        Of each key: rows accepted, those without a target, those with a value that is infinite or absurd, and bad
+        rows that were left out.
+    """
+
+    COUNTS = ("rows", "unlabelled", "unusable", "skipped")
+
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+        self._number: dict[Key, int] = {}
+        self.seen = np.empty(0)
+        self.rows, self.unlabelled, self.unusable, self.skipped = (np.empty(0, np.int64) for _ in self.COUNTS)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def find(self, keys: list[Key | None]) -> Int[np.ndarray, " n"]:
+        """Return the numbers of keys, `NEW` of those not known."""
+        get: Callable[..., int] = self._number.get
+        return np.fromiter(map(get, keys, repeat(NEW)), np.int64, len(keys))
+
+    def number(self, keys: list[Key | None]) -> tuple[Int[np.ndarray, " n"], list[Key]]:
+        """Return the numbers of keys with those that new ones will get, and the new keys; `NEW` of no key."""
+        found = self.find(keys)
+        new: dict[Key, int] = {}
+        for i in np.flatnonzero(found == NEW).tolist():
+            key = keys[i]
+            if key is not None:
+                found[i] = new.setdefault(key, len(self.keys) + len(new))
+        return found, list(new)
+
+    def add(self, new: list[Key]) -> None:
+        """Give the next numbers to new keys."""
+        self._number.update(zip(new, range(len(self.keys), len(self.keys) + len(new)), strict=True))
+        self.keys += new
+        self.seen = np.concatenate([self.seen, np.full(len(new), -np.inf)])
+        for name in self.COUNTS:
+            setattr(self, name, np.concatenate([getattr(self, name), np.zeros(len(new), np.int64)]))
+
+    def count(
+        self,
+        number: Int[np.ndarray, " n"],
+        times: Float[np.ndarray, " n"],
+        no_target: Bool[np.ndarray, " n"],
+        unusable: Bool[np.ndarray, " n"],
+    ) -> None:
+        """Count rows that were learnt."""
+        self.rows += np.bincount(number, minlength=len(self))
+        self.unlabelled += np.bincount(number[no_target], minlength=len(self))
+        self.unusable += np.bincount(number[unusable], minlength=len(self))
+        np.maximum.at(self.seen, number, times)
+
+    def check(self, number: Int[np.ndarray, " n"], times: Float[np.ndarray, " n"] | None) -> BadRows:
+        """Find the rows that have no key or time, or do not come after the last good one of the same key.
+
+        `number` is as `number` returns it.
+        """
+        no_key = number == NEW
+        none = np.zeros(len(number), bool)
+        if times is None:
+            return BadRows(no_key, none, none, none)
+        no_time = ~np.isfinite(times) & ~no_key
+        duplicate, backwards = none.copy(), none.copy()
+        good = np.flatnonzero(~no_key & ~no_time)
+        if len(good):
+            latest = np.full(number.max() + 1, -np.inf)
+            latest[: len(self.seen)] = self.seen[: len(latest)]
+            order = good[np.argsort(number[good], kind="stable")]
+            key = number[order]
+            first = np.r_[True, key[1:] != key[:-1]]
+            before = np.where(first, latest[key], np.r_[-np.inf, times[order][:-1]])
+            if (times[order] <= before).any():  # what comes after a bad row is held against the last good one
+                for i, k in zip(order.tolist(), key.tolist(), strict=True):
+                    duplicate[i], backwards[i] = times[i] == latest[k], times[i] < latest[k]
+                    latest[k] = max(latest[k], times[i])
+        return BadRows(no_key, no_time, duplicate, backwards)
+
+
+def complaint(caller: str, settings: FleetSettings, table: Table, bad: BadRows) -> str:
+    """Say what is wrong with which rows."""
+    kinds = (
+        ("no key", bad.no_key),
+        ("no time", bad.no_time),
+        ("the time of an earlier row of the same key", bad.duplicate),
+        ("a time before an earlier row of the same key", bad.backwards),
+    )
+    found = [f"{text} in {name_rows(settings, table, rows)}" for text, rows in kinds if rows.any()]
+    return (
+        f"{caller}: expected rows with a key and a time, those of a key in the order of time, got "
+        f"{'; '.join(found)}; nothing was learnt: correct them, or leave such rows out (on_bad_row='skip')."
+    )

@@ -1,0 +1,85 @@
+"""The features of a row, the same for every expert: a constant, lags, season, calendar, inputs, and Fourier features.
+
+All but the constant are inputs of the random Fourier features as well (Rahimi and Recht 2007).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from streamgp.checkpoint.encoding import register
+from streamgp.fleet.scales import REACH, YOUNG
+
+
+@register
+@dataclass(frozen=True)
+class FeatureMap:
+    """What a row's features are.
+
+    Attributes
+    ----------
+    lags
+        How many learnt rows of the same key to look back, each a feature; the season's among them.
+    periods
+        Of the calendar, in the unit of the times: a sine and a cosine each.
+    num_inputs
+        FleetColumns besides key, time and target.
+    frequencies
+        Of the Fourier features, one a row.
+    """
+
+    lags: tuple[int, ...]
+    periods: tuple[float, ...]
+    num_inputs: int
+    frequencies: Float[np.ndarray, "m z"]
+
+    @property
+    def width(self) -> int:
+        """How many past targets of each key are kept."""
+        return max(YOUNG, *self.lags) if self.lags else YOUNG
+
+    @property
+    def num_linear(self) -> int:
+        """How many features are linear, the constant among them."""
+        return 1 + len(self.lags) + 2 * len(self.periods) + self.num_inputs
+
+    @property
+    def num_features(self) -> int:
+        """How many features there are."""
+        return self.num_linear + 2 * len(self.frequencies)
+
+    def standardise(
+        self,
+        past: Float[np.ndarray, "n w"],
+        X: Float[np.ndarray, "n d"],
+        times: Float[np.ndarray, " n"],
+        center: Float[np.ndarray, "n c"],
+        scale: Float[np.ndarray, "n c"],
+    ) -> Float[np.ndarray, "n z"]:
+        """Return the inputs of the features in units of their scales; zero, the middle, where one is missing.
+
+        `past` holds each key's last targets, the last one last; `center` and `scale` are those of the target, then
+        of the inputs.
+        """
+        lagged = past[:, [-lag for lag in self.lags]] if self.lags else past[:, :0]
+        parts = [(lagged - center[:, :1]) / scale[:, :1]]
+        for period in self.periods:
+            angle = (2.0 * np.pi / period) * (times % period)
+            parts.append(np.stack([np.sin(angle), np.cos(angle)], axis=1))
+        parts.append((X - center[:, 1:]) / scale[:, 1:])
+        Z = np.concatenate(parts, axis=1)
+        return np.clip(np.where(np.isnan(Z), 0.0, Z), -REACH, REACH)
+
+    def __call__(self, Z: Float[np.ndarray, "n z"]) -> Float[np.ndarray, "n f"]:
+        """Return the features of standardised inputs."""
+        angle = Z @ self.frequencies.T
+        wave = np.concatenate([np.cos(angle), np.sin(angle)], axis=1) / np.sqrt(max(len(self.frequencies), 1))
+        return np.concatenate([np.ones((len(Z), 1)), Z, wave], axis=1)
+
+    def slopes(self, Z: Float[np.ndarray, "n z"], theta: Float[np.ndarray, "n f"]) -> Float[np.ndarray, "n l"]:
+        """Return the derivative of ``phi' theta`` by each lag."""
+        first, m, count = self.num_linear, len(self.frequencies), len(self.lags)
+        angle, toward = Z @ self.frequencies.T, self.frequencies[:, :count] / np.sqrt(max(m, 1))
+        waves = theta[:, first + m :] * np.cos(angle) - theta[:, first : first + m] * np.sin(angle)
+        return theta[:, 1 : 1 + count] + waves @ toward

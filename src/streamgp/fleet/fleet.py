@@ -1,0 +1,345 @@
+"""The fleet as its users meet it: frames of many keyed streams in, predictions and scores out."""
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from streamgp import checkpoint
+from streamgp.data import DataError
+from streamgp.fleet import outputs
+from streamgp.fleet.directory import NEW, Directory, complaint
+from streamgp.fleet.engine import FleetEngine, Outcome
+from streamgp.fleet.forecasts import MAX_STEPS, forecast
+from streamgp.fleet.frames import FleetColumns, Key, Table, as_times, name_rows, new_frame, read, with_columns
+from streamgp.fleet.outputs import FleetEvaluation
+from streamgp.fleet.settings import FleetSettings, as_lags
+from streamgp.fleet.shards import Shards
+from streamgp.fleet.warmup import rounds
+
+
+class StreamingGPFleet:
+    """A model for each of many keyed streams, learnt online, which all begin from what the others have shown.
+
+    A row is a key, a time, a target and any numeric inputs, in a long frame of pandas, polars or Arrow. Rows of many
+    keys may come in any order, those of one key in the order of time. New keys may come at any time.
+
+    Parameters
+    ----------
+    id_col, time_col, target_col
+        Names of the columns. All others are numeric inputs. Without a time column (None) the rows of a key are its
+        clock.
+    engine
+        ``local``: in this process, on all of its cores.
+    model
+        ``fleet``: three experts for each key, linear and with Fourier features, static and moving.
+    lags
+        Past targets of the same key, so many rows back, that are inputs as well.
+    season
+        One more lag, in rows; ``auto`` finds it in the warm-up, if the keys have one; None: none.
+    warmup
+        Rows, of keys that have shown four targets or more, after which what all keys share is fitted.
+    shards
+        How many directories the keys are spread over when saved.
+    on_bad_row
+        What to do with rows that have no key or time, or do not come after the last one of their key: ``raise`` and
+        learn nothing of the call, or ``skip`` and count them.
+    random_state
+        Seed of the Fourier features.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+    """
+
+    def __init__(
+        self,
+        id_col: str = "unique_id",
+        time_col: str | None = "ds",
+        target_col: str = "y",
+        *,
+        engine: str = "local",
+        model: str = "fleet",
+        lags: int | Sequence[int] = (1, 2, 3),
+        season: int | str | None = "auto",
+        warmup: int = 2_000,
+        shards: int = 256,
+        on_bad_row: str = "raise",
+        random_state: int = 0,
+    ) -> None:
+        self.settings = FleetSettings(
+            id_col,
+            time_col,
+            target_col,
+            engine,
+            model,
+            as_lags(lags),
+            season,
+            warmup,
+            shards,
+            on_bad_row,
+            random_state,
+        )
+        self._columns: FleetColumns | None = None
+        self._directory = Directory()
+        self._engine: FleetEngine | None = None
+        self._shards = Shards(shards)
+        self._seq = -1
+
+    @property
+    def keys_(self) -> list[Key]:
+        """The keys seen, in the order of their first rows."""
+        return list(self._directory.keys)
+
+    @property
+    def rows_(self) -> int:
+        """How many rows have been accepted."""
+        return int(self._directory.rows.sum())
+
+    @property
+    def is_warmed_up_(self) -> bool:
+        """Whether what all keys share has been fitted; before, a key's last target is what is predicted."""
+        return self._engine is not None and self._engine.model is not None
+
+    def partial_fit(self, frame: Any) -> Self:
+        """Learn rows, in their order.
+
+        Parameters
+        ----------
+        frame
+            With the columns of key, time and target, and the same inputs in every call. A missing target is not
+            learnt; a missing input is taken to be ordinary for its key.
+
+        Raises
+        ------
+        DataError
+            If columns or rows are not as expected; nothing of the frame is learnt then.
+        """
+        self._learn(frame, "partial_fit")
+        return self
+
+    def predict(self, frame: Any) -> Any:
+        """Predict rows, each as if it were the next one of its key; nothing is learnt, and no target is looked at.
+
+        Returns
+        -------
+        frame
+            Of the same make, in the same order: key, time, mean, std, q05, q50 and q95.
+        """
+        table = read(frame, self.settings, self._columns, with_target=False)
+        no_key = np.fromiter((key is None for key in table.keys), bool, len(table.keys))
+        if no_key.any():
+            named = name_rows(self.settings, table, no_key)
+            raise DataError(f"predict: expected a key in every row, got none in {named}; leave it out.")
+        key = self._directory.find(table.keys)
+        engine = self._engine or FleetEngine(self.settings, table.X.shape[1], table.columns.dated)
+        times = self._next_rows(key) if table.times is None else table.times
+        return with_columns(table, self.settings, outputs.predictions(engine.predict(key, times, table.X)))
+
+    def evaluate(self, frame: Any) -> FleetEvaluation:
+        """Test, then train: predict every row before its target is seen, score it, then learn it.
+
+        Rows that ``on_bad_row="skip"`` leaves out are NaN in the result.
+        """
+        was_provisional = 0 if self._engine is None else self._engine.rows
+        table, good, outcome = self._learn(frame, "evaluate")
+        assert table.y is not None and self._engine is not None
+        values = outputs.predictions(outcome.mixture)
+        crps, level = outputs.judge(outcome.mixture, table.y[good])
+        values |= {"log_density": outcome.log_density, "crps": crps}
+        scored = was_provisional + np.arange(len(good)) >= self._engine.fitted_at
+        found = outputs.metrics(values, table.y[good], level, scored)
+        wide = {self.settings.target_col: table.y} | outputs.spread(values, good, len(table.keys))
+        whole = with_columns(table, self.settings, wide)
+        return FleetEvaluation(whole, found, self.scores())
+
+    def step(self, seq: int, frame: Any) -> Any:
+        """Predict rows, then learn them, unless a step of this number or a later one was learnt before.
+
+        So a step that may or may not have been learnt before a crash can be sent again.
+
+        Parameters
+        ----------
+        seq
+            The number of the step, which grows from one to the next; `save` keeps it.
+        frame
+            As in `partial_fit`.
+
+        Returns
+        -------
+        frame or None
+            As `predict` returns it; None if the step had been learnt before, and nothing was changed.
+        """
+        if isinstance(seq, bool) or not isinstance(seq, int) or seq < 0:
+            raise ValueError(f"seq: expected a whole number of at least 0, got {seq!r}")
+        if seq <= self._seq:
+            return None
+        table, good, outcome = self._learn(frame, "step")
+        self._seq = seq
+        values = outputs.predictions(outcome.mixture)
+        return with_columns(table, self.settings, outputs.spread(values, good, len(table.keys)))
+
+    def forecast(self, h: int, level: float | Sequence[float] = (80, 95), inputs: Any = None) -> Any:
+        """Forecast the next rows of every key.
+
+        Parameters
+        ----------
+        h
+            How many rows.
+        level
+            Shares in percent that bands are to hold: columns ``mean-lo-80``, ``mean-hi-80`` and so on.
+        inputs
+            A frame with the key and the inputs of the rows to come, those of a key in their order. Without it, inputs
+            are taken to be ordinary for their key.
+
+        Returns
+        -------
+        frame
+            Of the make of the last frame: key, time, mean, std, q05, q50, q95 and the bands, `h` rows for each key in
+            the order of `keys_`.
+        """
+        if isinstance(h, bool) or not isinstance(h, int) or not 1 <= h <= MAX_STEPS:
+            raise ValueError(f"h: expected a whole number from 1 to {MAX_STEPS}, got {h!r}")
+        levels = [level] if isinstance(level, int | float) else list(level)
+        if not all(0 < each < 100 for each in levels):
+            raise ValueError(f"level: expected shares between 0 and 100 percent, got {levels}")
+        if self._columns is None or self._engine is None:
+            raise ValueError("forecast: expected a fleet that has seen some rows; call partial_fit first")
+        keys = len(self._directory)
+        seen = self._directory.seen if self.settings.time_col else self._directory.rows.astype(float) - 1.0
+        found = forecast(self._engine, keys, h, seen, self._inputs_ahead(h, inputs))
+        ids = [key for key in self._directory.keys for _ in range(h)]
+        values: dict[str, Any] = {self.settings.id_col: ids}
+        if self.settings.time_col is not None:
+            values[self.settings.time_col] = as_times(self._columns, found.times)
+        values |= outputs.predictions(found.mixture)
+        for each in levels:
+            ends = outputs.quantiles(found.mixture, [0.5 - each / 200.0, 0.5 + each / 200.0])
+            values |= {f"mean-lo-{each:g}": ends[0], f"mean-hi-{each:g}": ends[1]}
+        return new_frame(self._columns, values)
+
+    def scores(self) -> Any:
+        """Return the scores of every key, over its rows after the warm-up, in the order of `keys_`.
+
+        Returns
+        -------
+        frame
+            Of the make of the last frame: the key; rows, and of them unlabelled, unusable, flagged (as outliers) and
+            skipped ones; last_seen; scored_rows; nmse, pll (mean log density), coverage (of the band from q05 to
+            q95); nmse_persistence and nmse_running_mean, the baselines' (the last target, the mean of all before);
+            resets, how often an expert started again; borrowed, the share of the fleet's prior that is still in the
+            key's beliefs.
+        """
+        if self._columns is None or self._engine is None:
+            raise ValueError("scores: expected a fleet that has seen some rows; call partial_fit first")
+        found = dict(outputs.scores(self._engine, self._directory))
+        seen = found.pop("last_seen")
+        if self.settings.time_col is not None:
+            found["last_seen"] = as_times(self._columns, seen)
+        return new_frame(self._columns, {self.settings.id_col: self.keys_} | found)
+
+    def save(self, path: str | Path) -> None:
+        """Write the fleet to a directory; shards whose keys have no new row stay as they are there.
+
+        Whenever the program, the machine or the disk gives out, the directory still loads, as it was or as it is.
+        """
+        self.save_with(path, {})
+
+    def save_with(self, path: str | Path, more: dict[str, Any]) -> None:
+        """Write the fleet as `save` does, and in the same step what a run knows besides."""
+        self._check_usable()
+        engine = self._engine
+        shared = more | {
+            "settings": self.settings,
+            "columns": self._columns,
+            "seq": self._seq,
+            "engine": None if engine is None else engine.shared(),
+        }
+        self._shards.save(Path(path), type(self).__name__, self._directory, engine, shared)
+
+    @classmethod
+    def load(cls, path: str | Path, shards: Collection[int] | None = None) -> Self:
+        """Read a fleet that `save` wrote.
+
+        Parameters
+        ----------
+        path
+            Its directory.
+        shards
+            Read only the keys of these, and leave the prior of new keys as it is from now on: a part of the fleet
+            that learns on its own, for another process. Not before the warm-up's end.
+
+        Raises
+        ------
+        CheckpointError
+            If the directory holds no fleet, or a damaged one.
+        """
+        tree = checkpoint.load_of(path, cls)
+        fleet = cls.__new__(cls)
+        fleet.settings, fleet._columns, fleet._seq = tree["settings"], tree["columns"], tree["seq"]
+        fleet._directory, fleet._engine = Directory(), None
+        fleet._shards = Shards(fleet.settings.shards)
+        if fleet._columns is not None:
+            fleet._engine = FleetEngine(fleet.settings, len(fleet._columns.inputs), fleet._columns.dated)
+            fleet._engine.restore(tree["engine"], frozen=shards is not None)
+            fleet._shards.load(Path(path), tree["shards"], fleet._directory, fleet._engine, shards)
+        return fleet
+
+    def _learn(self, frame: Any, caller: str) -> tuple[Table, Int[np.ndarray, " m"], Outcome]:
+        """Check all rows, then predict and learn the good ones; return also which these are."""
+        self._check_usable()
+        table = read(frame, self.settings, self._columns, with_target=True)
+        assert table.y is not None
+        key, new = self._directory.number(table.keys)
+        bad = self._directory.check(key, table.times)
+        is_bad = bad.any
+        if is_bad.any():
+            if self.settings.on_bad_row == "raise":
+                raise DataError(complaint(caller, self.settings, table, bad))
+            # A key is new with its first good row.
+            key, new = self._directory.number([table.keys[i] for i in np.flatnonzero(~is_bad).tolist()])
+        good = np.flatnonzero(~is_bad)
+        self._directory.add(new)
+        if self._engine is None:
+            self._engine = FleetEngine(self.settings, table.X.shape[1], table.columns.dated)
+        self._columns = table.columns
+        times = self._next_rows(key) if table.times is None else table.times[good]
+        y = table.y[good]
+        warm, self._engine.broken = self.is_warmed_up_, True
+        outcome = self._engine.learn(key, times, table.X[good], y)
+        self._directory.count(key, times, np.isnan(y), table.unusable[good])
+        skipped = self._directory.find([table.keys[i] for i in np.flatnonzero(is_bad).tolist()])
+        skipped = skipped[skipped != NEW]
+        np.add.at(self._directory.skipped, skipped, 1)
+        # At the end of the warm-up all keys learn what they have shown.
+        changed = np.r_[key, skipped] if warm == self.is_warmed_up_ else np.arange(len(self._directory))
+        self._shards.touch(self._directory, changed)
+        self._engine.broken = False
+        return table, good, outcome
+
+    def _next_rows(self, key: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Return the numbers of rows among those of their keys, which are the clock where there is no other."""
+        times = np.where(key >= 0, self._directory.rows[key] if len(self._directory) else 0, 0).astype(float)
+        for rank, at in enumerate(rounds(key)):
+            times[at] += rank
+        return times
+
+    def _inputs_ahead(self, h: int, inputs: Any) -> Float[np.ndarray, "k h d"]:
+        assert self._columns is not None
+        X = np.full((len(self._directory), h, len(self._columns.inputs)), np.nan)
+        if inputs is not None:
+            settings = FleetSettings(**{**vars(self.settings), "time_col": None})
+            known = FleetColumns(**{**vars(self._columns), "time": None})
+            given = read(inputs, settings, known, with_target=False)
+            key = self._directory.find(given.keys)
+            for step, at in enumerate(rounds(key)[:h]):
+                at = at[key[at] >= 0]
+                X[key[at], step] = given.X[at]
+        return X
+
+    def _check_usable(self) -> None:
+        if self._engine is not None and self._engine.broken:
+            raise RuntimeError("the fleet was stopped in the midst of learning; load it from where it was last saved")

@@ -1,0 +1,214 @@
+"""Long frames of any make, to arrays and back; what is wrong with a frame is said before anything is learnt."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+from jaxtyping import Bool, Float
+
+from streamgp.checkpoint.encoding import register
+from streamgp.data import DataError
+from streamgp.fleet.model import LARGEST
+from streamgp.fleet.settings import FleetSettings
+
+Key = str | int
+_SHOWN = 3  # offenders that a message names
+
+
+@register
+@dataclass(frozen=True)
+class FleetColumns:
+    """What the first frame's columns are; those of all later ones are the same.
+
+    Attributes
+    ----------
+    inputs
+        The numeric columns besides key, time and target.
+    key
+        What keys are: ``text`` or ``whole number``.
+    time
+        What times are: ``date``, ``datetime``, ``whole number``, ``number`` or, where there is no such column, None.
+    zone
+        Time zone of the times.
+    backend
+        The make of the last frame.
+    """
+
+    inputs: tuple[str, ...]
+    key: str
+    time: str | None
+    zone: str | None
+    backend: str
+
+    @property
+    def dated(self) -> bool:
+        """Whether times are of a calendar."""
+        return self.time in ("date", "datetime")
+
+
+class Table(NamedTuple):
+    """The rows of a frame: keys, None where one is missing; times, in seconds where dated; NaN where values are."""
+
+    columns: FleetColumns
+    keys: list[Key | None]
+    times: Float[np.ndarray, " n"] | None
+    X: Float[np.ndarray, "n d"]
+    y: Float[np.ndarray, " n"] | None
+    unusable: Bool[np.ndarray, " n"]
+    frame: Any
+
+
+def read(frame: Any, settings: FleetSettings, known: FleetColumns | None, with_target: bool) -> Table:
+    """Return the rows of a frame.
+
+    Raises
+    ------
+    DataError
+        If columns are missing, are new, or are of another type than they were.
+    TypeError
+        If it is no data frame.
+    """
+    try:
+        table = nw.from_native(frame, eager_only=True)
+    except TypeError as error:
+        raise TypeError(f"expected a data frame of pandas, polars or Arrow, got {type(frame).__name__}") from error
+    names = list(table.columns)
+    needed = [settings.id_col, *([] if settings.time_col is None else [settings.time_col])]
+    needed += [settings.target_col] if with_target else []
+    needed += [] if known is None else list(known.inputs)
+    missing = [name for name in needed if name not in names]
+    if missing:
+        raise DataError(f"expected the columns {_listed(needed)}, got {_listed(names)}; {_listed(missing)} missing.")
+    own = (settings.id_col, settings.time_col, settings.target_col)
+    inputs = tuple(name for name in names if name not in own)
+    if known is not None:
+        new = [name for name in inputs if name not in known.inputs]
+        if new:
+            raise DataError(
+                f"expected the inputs {_listed(known.inputs)}, as in the first frame, got {_listed(new)} as well; "
+                f"leave it out, or start a new fleet."
+            )
+        inputs = known.inputs
+    keys, key_kind = _keys(table[settings.id_col], settings.id_col)
+    times, time_kind, zone = None, None, None
+    if settings.time_col is not None:
+        times, time_kind, zone = _times(table[settings.time_col], settings.time_col)
+    if known is not None:
+        _same(settings.id_col, known.key, key_kind if any(k is not None for k in keys) else known.key)
+        if (known.time in _DATED) != (time_kind in _DATED) and len(keys):
+            _same(str(settings.time_col), known.time, time_kind)
+        key_kind = known.key
+        time_kind, zone = known.time, known.zone
+    columns = FleetColumns(inputs, key_kind, time_kind, zone, table.implementation.value)
+    numbers = [_numbers(table[name], name) for name in inputs]
+    X = np.stack(numbers, axis=1) if numbers else np.empty((len(keys), 0))
+    y = _numbers(table[settings.target_col], settings.target_col) if with_target else None
+    # NaN says that there is no value; what is infinite or absurd is taken for one that was lost.
+    unusable: Any = (np.abs(X) > LARGEST).any(axis=1)
+    X = np.where(np.abs(X) <= LARGEST, X, np.nan)
+    if y is not None:
+        unusable = unusable | (np.abs(y) > LARGEST)
+        y = np.where(np.abs(y) <= LARGEST, y, np.nan)
+    return Table(columns, keys, times, X, y, unusable, table)
+
+
+def with_columns(table: Table, settings: FleetSettings, values: Mapping[str, np.ndarray]) -> Any:
+    """Return a frame of the same make with the key and time columns as they came, and these besides."""
+    own = [name for name in (settings.id_col, settings.time_col) if name is not None]
+    frame = table.frame.select(own)
+    made = [nw.new_series(name, array, backend=table.frame.implementation) for name, array in values.items()]
+    if frame.implementation.is_pandas_like():
+        made = [nw.maybe_set_index(s, index=nw.maybe_get_index(frame)) for s in made]
+    return frame.with_columns(*made).to_native()
+
+
+def new_frame(columns: FleetColumns, values: Mapping[str, Any]) -> Any:
+    """Return a frame of the make of the last one that came."""
+    backend: Any = columns.backend
+    return nw.from_dict(dict(values), backend=backend).to_native()
+
+
+def as_times(columns: FleetColumns, times: Float[np.ndarray, " n"]) -> Any:
+    """Return times as the column that they came from has them."""
+    if columns.time == "whole number":
+        return np.round(times).astype(np.int64)
+    if not columns.dated:
+        return times
+    stamps = np.round(times * 1e6).astype(np.int64).astype("datetime64[us]")
+    backend: Any = columns.backend
+    series = nw.new_series("time", stamps, backend=backend)
+    if columns.zone is not None:
+        series = series.dt.replace_time_zone("UTC").dt.convert_time_zone(columns.zone)
+    if columns.time == "date" and columns.backend != "pandas":
+        series = series.cast(nw.Date())
+    return series.to_native()
+
+
+def name_rows(settings: FleetSettings, table: Table, which: Bool[np.ndarray, " n"]) -> str:
+    """Name the first of some rows: number, key and time."""
+    said, rows = [], np.flatnonzero(which).tolist()
+    for i in rows[:_SHOWN]:
+        time = "" if settings.time_col is None else f" at {table.frame[settings.time_col][i]}"
+        said.append(f"row {i} ({table.keys[i]!r}{time})")
+    more = len(rows) - len(said)
+    return ", ".join(said) + (f" and {more} more" if more > 0 else "")
+
+
+_DATED = ("date", "datetime")
+
+
+def _same(name: str, expected: str | None, got: str | None) -> None:
+    if expected != got:
+        raise DataError(f"column '{name}': expected a column of type {expected}, as in the first frame, got {got}.")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names) or "none"
+
+
+def _keys(series: Any, name: str) -> tuple[list[Key | None], str]:
+    """Return keys, and what they are."""
+    kind = series.dtype
+    values = series.to_list()
+    if kind.is_integer():
+        return values, "whole number"
+    if kind.is_float():
+        whole: list[Key | None] = []
+        for i, value in enumerate(values):
+            if value is None or value != value:
+                whole.append(None)
+            elif float(value).is_integer():
+                whole.append(int(value))
+            else:
+                raise DataError(f"column '{name}': expected keys of text or whole numbers, got {value!r} in row {i}.")
+        return whole, "whole number"
+    if not (kind in (nw.String, nw.Categorical, nw.Enum, nw.Object) or kind.is_numeric()):
+        raise DataError(f"column '{name}': expected keys of text or whole numbers, got a column of {kind}.")
+    text: list[Key | None] = [None if value is None or value != value else value for value in values]
+    odd = {type(value): i for i, value in reversed(list(enumerate(text))) if value is not None}
+    if len(odd) > 1 or not set(odd) <= {str, int}:
+        found = ", ".join(f"{text[i]!r} in row {i}" for i in sorted(odd.values()))
+        raise DataError(f"column '{name}': expected keys of one type, text or whole numbers, got {found}.")
+    return text, "whole number" if int in odd else "text"
+
+
+def _times(series: Any, name: str) -> tuple[Float[np.ndarray, " n"], str, str | None]:
+    """Return times as numbers, what they were, and their zone."""
+    kind = series.dtype
+    if kind == nw.Date or kind == nw.Datetime:
+        zone = getattr(kind, "time_zone", None)
+        stamps = series.cast(nw.Datetime("us", zone)) if kind == nw.Date else series
+        micro = stamps.dt.timestamp("us").cast(nw.Float64).to_numpy().astype(float)
+        return micro / 1e6, "date" if kind == nw.Date else "datetime", zone
+    if not kind.is_numeric():
+        raise DataError(f"column '{name}': expected dates, times or numbers, got a column of {kind}; convert it.")
+    return _numbers(series, name), "whole number" if kind.is_integer() else "number", None
+
+
+def _numbers(series: Any, name: str) -> Float[np.ndarray, " n"]:
+    kind = series.dtype
+    if not (kind.is_numeric() or kind == nw.Boolean or series.null_count() == len(series)):
+        raise DataError(f"column '{name}': expected numbers, got a column of {kind}; convert it, or leave it out.")
+    return np.array(series.cast(nw.Float64).to_numpy(), dtype=float)

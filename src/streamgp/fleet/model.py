@@ -1,0 +1,138 @@
+"""A row of each of some keys: its features, its prediction, and what its target teaches."""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from streamgp.checkpoint.encoding import register
+from streamgp.fleet.experts import FleetExperts, Predicted, log_normalised
+from streamgp.fleet.features import FeatureMap
+from streamgp.fleet.prior import PooledPrior
+from streamgp.fleet.scales import YOUNG, PoolScales, learn_row
+from streamgp.fleet.states import KeyScores, KeyStates
+from streamgp.numerics import student_t
+from streamgp.numerics.mixtures import log_sum
+
+LARGEST = 1e100  # a number that is larger has no square, and is no measurement
+BELIEVED = 1.0  # standard deviations; of an outlier so much becomes a lag of the rows after it
+QUANTILES = (0.05, 0.5, 0.95)
+
+
+class Mixture(NamedTuple):
+    """Predictions of rows: mixtures of Student's t, in the unit of the target."""
+
+    log_weights: Float[np.ndarray, "n k"]
+    mean: Float[np.ndarray, "n k"]
+    var: Float[np.ndarray, "n k"]
+
+    @property
+    def moments(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Mean and standard deviation of every row."""
+        weights = np.exp(self.log_weights)
+        mean = np.vecdot(weights, self.mean)
+        return mean, np.sqrt(np.vecdot(weights, self.var + np.square(self.mean - mean[:, None])))
+
+
+class Ahead(NamedTuple):
+    """A prediction with all that learning the row needs."""
+
+    mixture: Mixture
+    predicted: Predicted
+    center: Float[np.ndarray, "n c"]
+    scale: Float[np.ndarray, "n c"]
+    Z: Float[np.ndarray, "n z"]
+
+
+@register
+@dataclass(frozen=True)
+class FleetModel:
+    """What the warm-up found for all keys, and the priors that keys are born with, the newest last."""
+
+    features: FeatureMap
+    scales: PoolScales
+    experts: FleetExperts
+    unit: float
+    priors: list[PooledPrior]
+
+    @property
+    def width(self) -> int:
+        """How many past targets of each key are kept."""
+        return self.features.width
+
+    def born(self, keys: int) -> KeyStates:
+        """Return the states of new keys."""
+        columns = 1 + self.features.num_inputs
+        return KeyStates.born(keys, self.width, columns, self.priors[-1], len(self.priors) - 1, self.experts.shape)
+
+    def predict(self, states: KeyStates, X: Float[np.ndarray, "n d"], times: Float[np.ndarray, " n"]) -> Ahead:
+        """Predict the next row of each key."""
+        center, scale = self.scales.locate(states.moments)
+        Z = self.features.standardise(states.past, X, times, center, scale)
+        return self._ahead(states, Z, times, center, scale)
+
+    def _ahead(
+        self, states: KeyStates, Z: np.ndarray, times: np.ndarray, center: np.ndarray, scale: np.ndarray
+    ) -> Ahead:
+        beliefs = states.beliefs
+        since = (times - beliefs.time) / self.unit
+        tau = np.where(since > 0.0, since, 0.0)  # NaN before the first row
+        # Nothing is known yet of where a new key lies.
+        extra = np.where(states.moments.count[:, 0] == 0.0, np.square(self.scales.spread[0] / scale[:, 0]), 0.0)
+        p = self.experts.predict(beliefs, self.priors, self.features(Z), tau, extra)
+        c, s = center[:, :1], scale[:, :1]
+        return Ahead(Mixture(log_normalised(beliefs.log_weights), c + s * p.mean, s * s * p.var), p, center, scale, Z)
+
+    def learn(
+        self,
+        states: KeyStates,
+        ahead: Ahead,
+        X: Float[np.ndarray, "n d"],
+        y: Float[np.ndarray, " n"],
+        times: Float[np.ndarray, " n"],
+        scored: bool = True,
+    ) -> tuple[KeyStates, Float[np.ndarray, " n"]]:
+        """Learn the targets of the rows that `ahead` predicts; return the new states and the log densities."""
+        scale = ahead.scale[:, 0]
+        young = states.moments.count[:, 0] < YOUNG
+        learnt = self.experts.learn(states.beliefs, ahead.predicted, (y - ahead.center[:, 0]) / scale, ~young)
+        log_density: Any = log_sum(ahead.mixture.log_weights + learnt.log_densities) - np.log(scale)
+        is_outlier, is_shift = learnt.is_outlier, learnt.is_shift
+        mean, std = ahead.mixture.moments
+        near = np.clip(y, mean - BELIEVED * std, mean + BELIEVED * std)
+        past = np.concatenate([states.past[:, 1:], np.where(is_outlier & ~young, near, y)[:, None]], axis=1)
+        moments = learn_row(states.moments, past, np.column_stack([y, X]), ahead.scale, is_outlier | is_shift)
+        if is_shift.any():  # the key goes on as it was, in another place
+            at = np.flatnonzero(is_shift)
+            past[at, :-1] += (y - mean)[at, None]
+            moments.count[at, 0] = YOUNG
+            center = ahead.center[at, 0] + (y - mean)[at]
+            moments.loc[at, 0], moments.var[at, 0] = self.scales.after_shift(center, scale[at])
+        scores = states.scores
+        if scored:
+            scores = self._scored(states, ahead, y, y - mean, log_density)
+        return (
+            replace(
+                states,
+                past=past,
+                moments=moments,
+                beliefs=replace(learnt.beliefs, time=np.fmax(times, states.beliefs.time)),
+                scores=scores,
+                last=y,
+                total=states.total + y,
+                learnt=states.learnt + 1,
+                flagged=states.flagged + is_outlier,
+            ),
+            log_density,
+        )
+
+    def _scored(
+        self, states: KeyStates, ahead: Ahead, y: np.ndarray, error: np.ndarray, log_density: np.ndarray
+    ) -> KeyScores:
+        mixture, dof = ahead.mixture, self.experts.dof
+        t = (y[:, None] - mixture.mean) / np.sqrt(student_t.squared_scale(mixture.var, dof))
+        below = np.vecdot(np.exp(mixture.log_weights), student_t.cdf(t, np.broadcast_to(dof, t.shape)))
+        covered = (below > QUANTILES[0]) & (below < QUANTILES[-1])
+        running = states.total / np.where(states.learnt > 0, states.learnt, np.nan)
+        return states.scores.add(y, error, log_density, covered.astype(float), states.last, running)

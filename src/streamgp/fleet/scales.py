@@ -1,0 +1,165 @@
+"""Where each key's values lie and how far they spread, learnt causally from what all keys have in common.
+
+A key's location and scale are those of its own rows so far, drawn towards those of the fleet while it has few: by how
+much was found from how far the keys of the warm-up differ. Targets are in units of them, and so are their lags and
+the inputs; a row is always scaled by what was known before it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from streamgp.checkpoint.encoding import register
+
+MEMORY = 200.0  # rows that a running location and scale remember
+YOUNG = 16  # rows of a key of which median and median deviation are taken; later ones enter as they come
+REACH = 10.0  # scales beyond which a standardised value counts as so far out
+CLIP = 4.0  # scales; of a value further out, so much enters the running moments
+LEAST = 1e-6  # of the fleet's scale: no key's is smaller, and far from that while its rows are few
+NORMAL = 1.4826  # standard deviations in a median deviation
+
+Rows = Float[np.ndarray, "n c"]
+
+
+@register
+@dataclass(frozen=True)
+class PoolScales:
+    """What the keys of the warm-up have in common, of the target (the first column) and of every input.
+
+    Attributes
+    ----------
+    center, log_scale
+        The middle of the keys' locations, and of the logarithms of their scales.
+    spread
+        How far their locations lie apart.
+    center_rows, scale_rows
+        For how many rows of a key's own these count.
+    """
+
+    center: Float[np.ndarray, " c"]
+    log_scale: Float[np.ndarray, " c"]
+    spread: Float[np.ndarray, " c"]
+    center_rows: Float[np.ndarray, " c"]
+    scale_rows: Float[np.ndarray, " c"]
+
+    @classmethod
+    def of(cls, values: list[np.ndarray]) -> "PoolScales":
+        """Estimate them from the rows of every key, NaN where a value is missing."""
+        columns = range(values[0].shape[1])
+        return cls(
+            *(np.array(each) for each in zip(*(_column([v[:, j] for v in values]) for j in columns), strict=True))
+        )
+
+    def locate(self, moments: "KeyMoments") -> tuple[Rows, Rows]:
+        """Return location and scale of the columns of some keys."""
+        rows = np.minimum(moments.count, MEMORY)
+        center = (self.center_rows * self.center + rows * moments.loc) / (self.center_rows + rows)
+        more = np.maximum(rows - 1.0, 0.0)
+        unbiased = moments.var * rows / np.maximum(more, 1.0)
+        least = self.log_scale + np.log(LEAST) * more / (more + YOUNG)
+        # What has never moved has no scale of its own yet.
+        moves = unbiased > 0.0
+        own = np.where(moves, np.maximum(0.5 * np.log(np.where(moves, unbiased, 1.0)), least), self.log_scale)
+        return center, np.exp((self.scale_rows * self.log_scale + more * own) / (self.scale_rows + more))
+
+    def after_shift(
+        self, center: Float[np.ndarray, " n"], scale: Float[np.ndarray, " n"]
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Return location and variance of the target, of `YOUNG` rows, with which `locate` finds these."""
+        loc = center + self.center_rows[0] / YOUNG * (center - self.center[0])
+        log_scale = np.log(scale) + self.scale_rows[0] / (YOUNG - 1.0) * (np.log(scale) - self.log_scale[0])
+        return loc, np.exp(2.0 * log_scale) * (YOUNG - 1.0) / YOUNG
+
+
+@register
+@dataclass(frozen=True)
+class KeyMoments:
+    """Rows, and running location and variance, of the columns of some keys."""
+
+    count: Rows
+    loc: Rows
+    var: Rows
+
+    @classmethod
+    def none(cls, keys: int, columns: int) -> "KeyMoments":
+        """Return the moments of new keys."""
+        return cls(*(np.zeros((keys, columns)) for _ in range(3)))
+
+    def learn(self, values: Rows, scale: Rows) -> "KeyMoments":
+        """Learn a row of every key: NaN teaches nothing, and a value far out as much as one `CLIP` scales away."""
+        first = self.count == 0.0
+        gain = 1.0 / (np.minimum(self.count, MEMORY - 1.0) + 1.0)
+        off = np.where(first, values, values - self.loc)
+        near = np.where(first, off, np.clip(off, -CLIP * scale, CLIP * scale))
+        var = (1.0 - gain) * (self.var + gain * near * near)
+        known = ~np.isnan(values)
+        return KeyMoments(
+            self.count + known,
+            np.where(known, np.where(first, values, self.loc + gain * near), self.loc),
+            np.where(known, np.where(first, 0.0, var), self.var),
+        )
+
+
+def learn_row(
+    moments: KeyMoments,
+    past: Float[np.ndarray, "n w"],
+    values: Rows,
+    scale: Rows,
+    left_out: Bool[np.ndarray, " n"],
+) -> KeyMoments:
+    """Learn a row of every key, the target first.
+
+    That of a young key comes from all of its targets at once, which `past` ends with, this row's the last; of others
+    those that are `left_out` teach nothing.
+    """
+    young = moments.count[:, 0] < YOUNG
+    values = values.copy()
+    values[left_out & ~young, 0] = np.nan
+    new = moments.learn(values, scale)
+    if young.any():
+        new.loc[young, 0], new.var[young, 0] = of_young(past[young, -YOUNG:])
+    return new
+
+
+def of_young(targets: Float[np.ndarray, "n w"]) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Return location and variance of a key's first targets, of which NaN are none, whatever one of them is."""
+    rows = (~np.isnan(targets)).sum(1)
+    center = _median(targets, rows)
+    off = np.abs(targets - center[:, None])
+    scale = NORMAL * _median(off, rows)
+    # Where more than half of them are the same.
+    rest = np.sqrt(np.where(np.isnan(off), 0.0, off * off).sum(1) / rows)
+    return center, np.square(np.where(scale > 0.0, scale, rest))
+
+
+def _median(values: Float[np.ndarray, "n w"], rows: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Return the medians of so many values in each row that are not NaN."""
+    ordered = np.sort(values, axis=1)  # NaN last
+    each = np.arange(len(values))
+    return 0.5 * (ordered[each, (rows - 1) // 2] + ordered[each, rows // 2])
+
+
+def _column(keys: list[np.ndarray]) -> tuple[float, float, float, float, float]:
+    """Return what a column of all keys has in common: center, log scale, spread, and what these count for."""
+    keys = [seen for column in keys if len(seen := column[~np.isnan(column)])]
+    if not keys:
+        return 0.0, 0.0, 0.0, 1.0, 1.0
+    centers = np.array([np.median(seen) for seen in keys])
+    several = [seen for seen in keys if len(seen) > 3]
+    pairs = [(np.sqrt(var[0]), len(seen)) for seen in several if (var := of_young(seen[None])[1])[0] > 0.0]
+    center = float(np.median(centers))
+    spread = NORMAL * float(np.median(np.abs(centers - center)))
+    if not pairs:
+        whole = float(np.sqrt(of_young(np.concatenate(keys)[None])[1][0]))
+        # No key shows how far its own values spread: this is of all of them, however far the keys lie apart.
+        return center, float(np.log(whole)) if whole > 0.0 else 0.0, 0.0, 1.0, 1.0
+    logs = np.log([scale for scale, _ in pairs])
+    log_scale = float(np.median(logs))
+    # A median deviation of n rows varies by itself, with a variance of its logarithm of some 1.36 / n.
+    noise = float(np.mean([1.36 / n for _, n in pairs]))
+    between = (NORMAL * float(np.median(np.abs(logs - log_scale)))) ** 2 if len(pairs) > 1 else 1.0
+    scale_rows = 0.5 / max(between - noise, 0.01)
+    of_center = spread**2 if len(keys) > 1 else np.inf
+    center_rows = np.exp(2.0 * log_scale) / of_center if of_center > 0.0 else np.inf
+    return center, log_scale, spread, float(np.clip(center_rows, 1e-6, 10.0)), float(np.clip(scale_rows, 0.1, 10.0))

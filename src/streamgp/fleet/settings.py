@@ -1,0 +1,64 @@
+"""What a fleet is made with; it never changes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streamgp.checkpoint.encoding import register
+
+ENGINES = ("local",)
+MODELS = ("fleet",)
+MAX_LAG = 1_000
+
+
+@register
+@dataclass(frozen=True)
+class FleetSettings:
+    """The parameters of a `StreamingGPFleet`, checked."""
+
+    id_col: str
+    time_col: str | None
+    target_col: str
+    engine: str
+    model: str
+    lags: tuple[int, ...]
+    season: int | str | None
+    warmup: int
+    shards: int
+    on_bad_row: str
+    random_state: int
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        names = [name for name in (self.id_col, self.time_col, self.target_col) if name is not None]
+        for name in ("id_col", "target_col") if self.time_col is None else ("id_col", "time_col", "target_col"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name):
+                raise ValueError(f"{name}: expected the name of a column, got {getattr(self, name)!r}")
+        if len(set(names)) < len(names):
+            raise ValueError(f"id_col, time_col, target_col: expected different columns, got {', '.join(names)}")
+        _choice("engine", self.engine, ENGINES)
+        _choice("model", self.model, MODELS)
+        _choice("on_bad_row", self.on_bad_row, ("raise", "skip"))
+        for lag in self.lags:
+            _whole("lags", lag, 1, MAX_LAG)
+        if self.season not in ("auto", None):
+            _whole("season", self.season, 2, MAX_LAG)
+        _whole("warmup", self.warmup, 10, 1_000_000)
+        _whole("shards", self.shards, 1, 65_536)
+        _whole("random_state", self.random_state, 0, 2**63 - 1)
+
+
+def as_lags(lags: int | Sequence[int]) -> tuple[int, ...]:
+    """Return lags in ascending order, each once."""
+    several = [lags] if isinstance(lags, int) else list(lags)
+    return tuple(sorted(set(several)))
+
+
+def _choice(name: str, value: Any, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name}: expected {' or '.join(repr(each) for each in allowed)}, got {value!r}")
+
+
+def _whole(name: str, value: Any, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValueError(f"{name}: expected a whole number from {low} to {high}, got {value!r}")

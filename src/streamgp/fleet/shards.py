@@ -1,0 +1,119 @@
+"""A fleet on disk: a checkpoint for what all keys share, and one for every shard of keys.
+
+``checkpoint.json`` in the fleet's directory names the directories of its shards: a new state of the fleet is there as
+soon as that file is renamed into place, and until then the old one is. Shards whose keys have no new row stay as they
+are. No pickle is written or read.
+"""
+
+import secrets
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamgp import checkpoint
+from streamgp.checkpoint import CheckpointError
+from streamgp.fleet.directory import Directory, shard_of
+from streamgp.fleet.engine import FleetEngine
+from streamgp.fleet.states import put, take, with_room
+
+
+class Shards:
+    """Which shards of a fleet are on disk, and where; those whose keys have new rows are written again.
+
+    Parameters
+    ----------
+    number
+        Of virtual shards.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._of: list[int] = []  # of every key
+        self._changed: set[int] = set()
+        self._path: Path | None = None
+        self._part_of: Path | None = None
+        self._names: dict[str, str] = {}
+
+    def touch(self, directory: Directory, keys: np.ndarray) -> None:
+        """Note which keys have new rows."""
+        self._of += [shard_of(key, self.number) for key in directory.keys[len(self._of) :]]
+        of = np.array(self._of, np.int64)
+        self._changed.update(np.unique(of[keys]).tolist())
+
+    def save(
+        self, path: Path, kind: str, directory: Directory, engine: FleetEngine | None, shared: dict[str, Any]
+    ) -> None:
+        """Write the fleet: the shards that changed, then what all keys share, which names them."""
+        path = path.resolve()
+        if path == self._part_of:
+            raise ValueError(
+                f"{path}: expected another directory than that of the whole fleet, of which this is a part"
+            )
+        same = path == self._path and _names_on_disk(path) == self._names
+        of = np.array(self._of, np.int64)
+        there = np.unique(of).tolist()
+        names = dict(self._names) if same else {}
+        for shard in there:
+            if not same or shard in self._changed or str(shard) not in names:
+                name = f"shard-{shard:05d}-{secrets.token_hex(4)}"
+                checkpoint.save(
+                    path / name, _keys_of(np.flatnonzero(of == shard), directory, engine), {"shard": shard}
+                )
+                names[str(shard)] = name
+        rows = int(directory.rows.sum())
+        checkpoint.save(path, shared | {"shards": names}, {"kind": kind, "rows": rows, "keys": len(directory)})
+        self._path, self._names, self._changed = path, names, set()
+        for old in path.glob("shard-*"):
+            if old.name not in names.values():
+                shutil.rmtree(old, ignore_errors=True)
+
+    def load(
+        self,
+        path: Path,
+        names: dict[str, str],
+        directory: Directory,
+        engine: FleetEngine,
+        only: Collection[int] | None,
+    ) -> None:
+        """Read the keys of all shards, or of some."""
+        path = path.resolve()
+        wanted = [name for shard, name in names.items() if only is None or int(shard) in only]
+        trees = [checkpoint.load(path / name)[0] for name in wanted]
+        numbers = np.concatenate([tree["number"] for tree in trees]) if trees else np.empty(0, np.int64)
+        keys = [key for tree in trees for key in tree["keys"]]
+        order = np.argsort(numbers)
+        place = np.empty(len(numbers), np.int64)
+        place[order] = np.arange(len(numbers))
+        directory.add([keys[i] for i in order.tolist()])
+        engine.num_keys = len(keys)
+        at = 0
+        for tree in trees:
+            here = place[at : at + len(tree["keys"])]
+            for name, values in tree["book"].items():
+                getattr(directory, name)[here] = values
+            if tree["states"] is not None:
+                engine.states = with_room(engine.states, len(keys), tree["states"])
+                put(engine.states, here, tree["states"])
+            at += len(here)
+        self._of = [shard_of(key, self.number) for key in directory.keys]
+        if only is None:
+            self._path, self._names = path, dict(names)
+        else:
+            self._part_of = path
+
+
+def _names_on_disk(path: Path) -> dict[str, str] | None:
+    """Return which shards the directory holds; None if it is no fleet's."""
+    try:
+        return checkpoint.load(path)[0]["shards"]
+    except (CheckpointError, KeyError, TypeError):
+        return None
+
+
+def _keys_of(at: np.ndarray, directory: Directory, engine: FleetEngine | None) -> dict[str, Any]:
+    book = {name: getattr(directory, name)[at] for name in ("seen", *Directory.COUNTS)}
+    states = None if engine is None or engine.states is None else take(engine.states, at)
+    return {"number": at, "keys": [directory.keys[i] for i in at.tolist()], "book": book, "states": states}

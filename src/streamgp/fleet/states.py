@@ -1,0 +1,228 @@
+"""What the fleet keeps of every key: arrays of one row a key."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from streamgp.checkpoint.encoding import register
+from streamgp.fleet.prior import PooledPrior
+from streamgp.fleet.scales import KeyMoments
+
+SPARE = 1.25  # the capacity grows by this factor at least
+
+
+@register
+@dataclass(frozen=True)
+class KeyBeliefs:
+    """What the experts of some keys believe.
+
+    Attributes
+    ----------
+    mean, cov
+        Of the weights, in units of the key's prior; covariances by their lower triangles, row by row.
+    level, run, agreement, last
+        The experts' guards, see `streamgp.filters.guard`.
+    rate
+        The rates of their kinds of noise, see `streamgp.filters.noise`.
+    log_weights
+        Of all pairs of an expert and a kind of noise.
+    prior
+        Which of the fleet's priors the key was born with.
+    time
+        Of the last row learnt, NaN before.
+    resets
+        How often an expert had to start again.
+    """
+
+    mean: Float[np.ndarray, "n e f"]
+    cov: Float[np.ndarray, "n e t"]
+    level: Float[np.ndarray, "n e"]
+    run: Float[np.ndarray, "n e"]
+    agreement: Float[np.ndarray, "n e"]
+    last: Float[np.ndarray, "n e"]
+    rate: Float[np.ndarray, "n e j"]
+    log_weights: Float[np.ndarray, "n k"]
+    prior: Int[np.ndarray, " n"]
+    time: Float[np.ndarray, " n"]
+    resets: Int[np.ndarray, " n"]
+
+    @classmethod
+    def born(cls, keys: int, prior: PooledPrior, which: int, rate: Float[np.ndarray, " j"]) -> "KeyBeliefs":
+        """Return the beliefs of new keys."""
+        experts, features = prior.mean.shape
+        one = np.zeros((keys, experts))
+        cov = np.broadcast_to(identity(features), (keys, experts, features * (features + 1) // 2))
+        return cls(
+            np.zeros((keys, experts, features)),
+            cov,
+            one + 1.0,
+            one,
+            one,
+            one,
+            np.broadcast_to(rate, (keys, experts, len(rate))),
+            np.broadcast_to(prior.log_weights, (keys, len(prior.log_weights))),
+            np.full(keys, which),
+            np.full(keys, np.nan),
+            np.zeros(keys, np.int64),
+        )
+
+
+def identity(features: int) -> Float[np.ndarray, " t"]:
+    """Return the lower triangle of the identity."""
+    i, j = np.tril_indices(features)
+    return np.where(i == j, 1.0, 0.0)
+
+
+@register
+@dataclass(frozen=True)
+class KeyScores:
+    """Sums over the rows that the fitted fleet predicted and then saw the targets of.
+
+    Attributes
+    ----------
+    rows, mean, m2
+        Number, mean and squared deviations of the targets.
+    squared, log_density, covered
+        Squared errors, log densities, and how many targets lay between the quantiles 0.05 and 0.95.
+    persistence, running
+        Squared errors of the last target, and of the mean of all targets before.
+    """
+
+    rows: Float[np.ndarray, " n"]
+    mean: Float[np.ndarray, " n"]
+    m2: Float[np.ndarray, " n"]
+    squared: Float[np.ndarray, " n"]
+    log_density: Float[np.ndarray, " n"]
+    covered: Float[np.ndarray, " n"]
+    persistence: Float[np.ndarray, " n"]
+    running: Float[np.ndarray, " n"]
+
+    @classmethod
+    def none(cls, keys: int) -> "KeyScores":
+        """Return the sums before any row."""
+        return cls(*(np.zeros(keys) for _ in fields(cls)))
+
+    def add(
+        self,
+        y: Float[np.ndarray, " n"],
+        error: Float[np.ndarray, " n"],
+        log_density: Float[np.ndarray, " n"],
+        covered: Float[np.ndarray, " n"],
+        last: Float[np.ndarray, " n"],
+        running: Float[np.ndarray, " n"],
+    ) -> "KeyScores":
+        """Return the sums with one more row of each key; of a key's first target the baselines say nothing."""
+        rows = self.rows + 1.0
+        off = y - self.mean
+        return KeyScores(
+            rows,
+            self.mean + off / rows,
+            self.m2 + off * off * (1.0 - 1.0 / rows),
+            self.squared + error * error,
+            self.log_density + log_density,
+            self.covered + covered,
+            self.persistence + np.where(np.isnan(last), 0.0, np.square(y - last)),
+            self.running + np.where(np.isnan(running), 0.0, np.square(y - running)),
+        )
+
+
+@register
+@dataclass(frozen=True)
+class KeyStates:
+    """All that is kept of some keys.
+
+    Attributes
+    ----------
+    past
+        The last targets learnt, the last one last, NaN before the first; far-out ones as far as they were believed.
+    moments
+        Of the target and the inputs.
+    beliefs, scores
+        Of the experts.
+    last, total
+        The last target as it was, and the sum of all.
+    learnt, flagged
+        Rows learnt, and how many of them were taken for outliers.
+    """
+
+    past: Float[np.ndarray, "n w"]
+    moments: KeyMoments
+    beliefs: KeyBeliefs
+    scores: KeyScores
+    last: Float[np.ndarray, " n"]
+    total: Float[np.ndarray, " n"]
+    learnt: Int[np.ndarray, " n"]
+    flagged: Int[np.ndarray, " n"]
+
+    @classmethod
+    def born(
+        cls, keys: int, width: int, columns: int, prior: PooledPrior, which: int, rate: Float[np.ndarray, " j"]
+    ) -> "KeyStates":
+        """Return the states of new keys."""
+        zeros = np.zeros(keys)
+        whole = np.zeros(keys, np.int64)
+        return cls(
+            np.full((keys, width), np.nan),
+            KeyMoments.none(keys, columns),
+            KeyBeliefs.born(keys, prior, which, rate),
+            KeyScores.none(keys),
+            np.full(keys, np.nan),
+            zeros,
+            whole,
+            whole,
+        )
+
+
+Arrays = TypeVar("Arrays", KeyStates, KeyBeliefs, KeyScores, KeyMoments)
+
+
+def take(arrays: Arrays, at: np.ndarray | slice) -> Arrays:
+    """Return some of the keys: a copy, unless they are a slice."""
+    return replace(
+        arrays,
+        **{name: each[at] if isinstance(each, np.ndarray) else take(each, at) for name, each in _parts(arrays)},
+    )
+
+
+def put(arrays: Arrays, at: np.ndarray | slice, new: Arrays) -> None:
+    """Overwrite some of the keys, but for what was changed in place."""
+    for name, each in _parts(arrays):
+        values = getattr(new, name)
+        if not isinstance(each, np.ndarray):
+            put(each, at, values)
+        elif not np.may_share_memory(values, each):
+            each[at] = values
+
+
+def with_room(arrays: Arrays | None, keys: int, like: Arrays) -> Arrays:
+    """Return the arrays with room for so many keys; those that are new are not yet written."""
+    have = 0 if arrays is None else len(_first(arrays))
+    if arrays is not None and keys <= have:
+        return arrays
+    capacity = max(keys, int(SPARE * have))
+
+    def room(old: np.ndarray | None, like: np.ndarray) -> np.ndarray:
+        wide = np.empty((capacity, *like.shape[1:]), like.dtype)
+        if old is not None:
+            wide[:have] = old
+        return wide
+
+    def visit(old: Arrays | None, like: Arrays) -> Arrays:
+        new = {}
+        for name, each in _parts(like):
+            before = None if old is None else getattr(old, name)
+            new[name] = room(before, each) if isinstance(each, np.ndarray) else visit(before, each)
+        return replace(like, **new)
+
+    return visit(arrays, like)
+
+
+def _parts(arrays: Arrays) -> list[tuple[str, Any]]:
+    return [(field.name, getattr(arrays, field.name)) for field in fields(arrays)]
+
+
+def _first(arrays: Arrays) -> np.ndarray:
+    _, each = _parts(arrays)[0]
+    return each if isinstance(each, np.ndarray) else _first(each)

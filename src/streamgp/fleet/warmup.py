@@ -1,0 +1,159 @@
+"""The pooled fit: from the rows of the warm-up, what all keys have in common."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from streamgp.fleet.experts import FleetExperts
+from streamgp.fleet.features import FeatureMap
+from streamgp.fleet.model import FleetModel
+from streamgp.fleet.prior import FittedPrior, PooledPrior, Sums, fit, root
+from streamgp.fleet.scales import REACH, KeyMoments, PoolScales, learn_row
+from streamgp.fleet.states import put, take
+
+FEATURES = 20  # of every expert, unless the inputs alone are more
+MIN_FREQUENCIES = 3
+LENGTHSCALES = (1.0, 2.0, 4.0, 8.0)  # times the root of the number of inputs
+MAX_SEASON = 60  # rows
+MIN_SEASONS = 3  # that a key must have shown for its season to count
+MIN_CORRELATION = 0.3
+MAX_KEYS = 512  # of which the prior is fitted
+FIRST_GUESS = 0.3  # variance of the weights
+# FleetExperts: which features, and the factor on the weights' deviation from the prior per unit of time.
+EXPERTS = (("linear", 1.0), ("all", 0.999), ("all", 0.98))
+DISCOUNTS = np.array([0.9, 0.98])  # of the levels of noise
+DAY = 86_400.0
+PERIODS = (
+    (DAY, 0.25 * DAY),
+    (7 * DAY, 2 * DAY),
+    (365.2425 * DAY, 60 * DAY),
+)  # and the largest gap between rows for each
+
+
+class PooledRows(NamedTuple):
+    """Rows of many keys in the order in which they came, with the number of each one's key; y may be NaN."""
+
+    key: Int[np.ndarray, " n"]
+    times: Float[np.ndarray, " n"]
+    X: Float[np.ndarray, "n d"]
+    y: Float[np.ndarray, " n"]
+
+
+def rounds(key: Int[np.ndarray, " n"]) -> list[Int[np.ndarray, " m"]]:
+    """Group rows by how many rows of the same key stand before them."""
+    order = np.argsort(key, kind="stable")
+    ordered = key[order]
+    new = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(key) else np.zeros(0, np.int64)
+    rank = np.empty(len(key), np.int64)
+    rank[order] = np.arange(len(key)) - np.repeat(new, np.diff(np.r_[new, len(key)]))
+    by_rank = np.argsort(rank, kind="stable")
+    return np.split(by_rank, np.cumsum(np.bincount(rank))[:-1]) if len(key) else []
+
+
+def fit_fleet(rows: PooledRows, lags: Sequence[int], season: int | str | None, dated: bool, seed: int) -> FleetModel:
+    """Fit what all keys share to the rows of the warm-up."""
+    known = ~np.isnan(rows.y)
+    rows = PooledRows(*(a[known] for a in rows))
+    by_key = [np.flatnonzero(rows.key == k) for k in np.unique(rows.key)[:MAX_KEYS].tolist()]
+    values = np.column_stack([rows.y, rows.X])
+    scales = PoolScales.of([values[at] for at in by_key])
+    unit = median_gap(rows, dated)
+    if season == "auto":
+        season = find_season([rows.y[at] for at in by_key])
+    looked_back = tuple(sorted({*lags, int(season)} if season else {*lags}))
+    periods = tuple(period for period, largest in PERIODS if dated and unit <= largest)
+    plain = FeatureMap(looked_back, periods, rows.X.shape[1], np.zeros((0, 0)))
+    inputs = plain.num_linear - 1
+    count = max(MIN_FREQUENCIES, (FEATURES - plain.num_linear) // 2)
+    draws = np.random.default_rng(seed).normal(size=(count, inputs))
+    sample = np.concatenate(by_key)
+    sample.sort()
+    sample = PooledRows(*(a[sample] for a in rows))
+    candidates = []
+    for lengthscale in LENGTHSCALES:
+        tried = FeatureMap(looked_back, periods, rows.X.shape[1], draws / (lengthscale * np.sqrt(max(inputs, 1))))
+        tried_sums = _sums(tried, scales, sample)
+        candidates.append((fit(tried_sums, FIRST_GUESS * np.eye(tried.num_features)), tried, tried_sums))
+    of_all, features, sums = max(candidates, key=lambda candidate: candidate[0].log_evidence)
+    linear = np.arange(features.num_linear)
+    of_linear = fit(sums.of(linear), FIRST_GUESS * np.eye(len(linear)))
+    fitted = [_widened(of_linear, features.num_features) if kind == "linear" else of_all for kind, _ in EXPERTS]
+    num_weights = len(EXPERTS) * len(DISCOUNTS)
+    prior = PooledPrior(
+        np.stack([each.mean for each in fitted]),
+        np.stack([root(each.cov) for each in fitted]),
+        np.full(num_weights, -np.log(num_weights)),
+    )
+    experts = FleetExperts(
+        np.array([decay for _, decay in EXPERTS]), np.array([each.noise_var for each in fitted]), DISCOUNTS
+    )
+    return FleetModel(features, scales, experts, unit, [prior])
+
+
+def median_gap(rows: PooledRows, dated: bool) -> float:
+    """Return the median time between two rows of a key; a day, or one, where no key has two."""
+    order = np.argsort(rows.key, kind="stable")
+    gaps = np.diff(rows.times[order])[np.diff(rows.key[order]) == 0]
+    return float(np.median(gaps)) if len(gaps) else DAY if dated else 1.0
+
+
+def find_season(targets: list[np.ndarray]) -> int | None:
+    """Find the season of the keys, in rows: the first high peak of their mean autocorrelation, if there is one.
+
+    That of the differences, in which neither a level nor a trend correlates.
+    """
+    total, seen = np.zeros(MAX_SEASON + 2), np.zeros(MAX_SEASON + 2)
+    for y in targets:
+        d = np.diff(y)
+        scale = np.median(np.abs(d)) if len(d) else 0.0
+        if scale > 0.0:
+            d = np.clip(d, -REACH * scale, REACH * scale)
+            d = d - d.mean()
+            most = min(MAX_SEASON + 1, len(d) // MIN_SEASONS)
+            total[: most + 1] += [
+                d[lag:] @ d[: len(d) - lag] / (d @ d) * len(d) / (len(d) - lag) for lag in range(most + 1)
+            ]
+            seen[: most + 1] += 1.0
+    mean = total / np.maximum(seen, 1.0)
+    inner = np.arange(2, MAX_SEASON + 1)
+    peaks = inner[
+        (mean[inner] > MIN_CORRELATION) & (mean[inner] >= mean[inner - 1]) & (mean[inner] >= mean[inner + 1])
+    ]
+    high = peaks[mean[peaks] > 0.9 * mean[peaks].max()] if len(peaks) else peaks
+    return int(high[0]) if len(high) else None
+
+
+def _widened(fitted: FittedPrior, features: int) -> FittedPrior:
+    """Return the prior of the first features as one of more, of which the others have no weight."""
+    more = features - len(fitted.mean)
+    return FittedPrior(
+        np.pad(fitted.mean, (0, more)), np.pad(fitted.cov, (0, more)), fitted.noise_var, fitted.log_evidence
+    )
+
+
+def _sums(features: FeatureMap, scales: PoolScales, rows: PooledRows) -> Sums:
+    """Return the sums of every key over the rows, whose features are what the filters will see but for outliers."""
+    key = np.unique(rows.key, return_inverse=True)[1]
+    F, num_keys = features.num_features, int(key.max()) + 1
+    past = np.full((num_keys, features.width), np.nan)
+    moments = KeyMoments.none(num_keys, 1 + features.num_inputs)
+    kept: list[tuple[Any, ...]] = []
+    for at in rounds(key):
+        k, y, X = key[at], rows.y[at], rows.X[at]
+        before = take(moments, k)
+        center, scale = scales.locate(before)
+        phi = features(features.standardise(past[k], X, rows.times[at], center, scale))
+        kept.append((k, phi, (y - center[:, 0]) / scale[:, 0]))
+        past[k] = np.concatenate([past[k][:, 1:], y[:, None]], axis=1)
+        ordinary = np.zeros(len(k), bool)
+        put(moments, k, learn_row(before, past[k], np.column_stack([y, X]), scale, ordinary))
+    k, phi, u = (np.concatenate(each) for each in zip(*kept, strict=True))
+    usable = np.abs(u) <= REACH
+    k, phi, u = k[usable], phi[usable], u[usable]
+    gram, cross = np.zeros((num_keys, F, F)), np.zeros((num_keys, F))
+    for i in range(num_keys):
+        mine = k == i
+        gram[i], cross[i] = phi[mine].T @ phi[mine], u[mine] @ phi[mine]
+    return Sums(gram, cross, np.bincount(k, u * u, num_keys), np.bincount(k, minlength=num_keys).astype(float))

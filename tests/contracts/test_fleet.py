@@ -1,0 +1,171 @@
+"""What every fleet must keep: a key's numbers are its own, whatever comes beside it, in whatever pieces."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fleet_streams import assert_same, fleet, frame, learnt
+from oracles.fleet_loop import FleetLoop
+from streamgp import StreamingGPFleet
+from streamgp.fleet.directory import shard_of
+
+pytestmark = pytest.mark.slow
+
+ROWS = frame()
+WARM, DUE = 145, 260  # rows after which the fleet has been fitted, and before its pooled prior is due again
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory):
+    """A fleet right after its warm-up, on disk."""
+    path = tmp_path_factory.mktemp("fleet")
+    model = fleet()
+    model.partial_fit(ROWS[:WARM])
+    assert model.is_warmed_up_ and model._engine.refresh_at > DUE
+    model.save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """What a fleet that learns all rows in one call predicts of them, and the fleet."""
+    model = fleet()
+    return learnt(model, ROWS), model
+
+
+def test_every_key_is_the_textbooks_filter(whole):
+    predicted, model = whole
+    engine = model._engine
+    assert len(engine.model.priors) > 1  # keys were born with different ones
+    born = dict(zip(model.keys_, engine.states.beliefs.prior.tolist(), strict=False))
+    assert len(set(born.values())) > 1
+    flagged = model.scores()["flagged"].sum()
+    assert flagged > 3
+    checked = shifts = 0
+    for key in model.keys_:
+        mine = predicted.filter(pl.col("unique_id") == key)
+        inputs = ROWS.filter(pl.col("unique_id") == key)
+        first = int((ROWS["unique_id"] == key).arg_max())
+        loop = FleetLoop(engine.model, born[key])
+        provisional = int((ROWS["unique_id"][: engine.fitted_at] == key).sum())
+        assert (first >= engine.fitted_at) == (provisional == 0)
+        for i, (time, y, a, b) in enumerate(inputs.select("ds", "y", "a", "b").rows()):
+            row = loop.step(np.array([a, b]), time, y)
+            if i >= provisional:
+                mean = row.weights @ row.mean
+                std = np.sqrt(row.weights @ (row.var + (row.mean - mean) ** 2))
+                expected = [mean, std, row.log_density]
+                np.testing.assert_allclose(
+                    mine.select("mean", "std", "log_density").row(i), expected, rtol=1e-9, atol=1e-9
+                )
+                checked += 1
+        shifts += loop.shifts
+        beliefs, k = engine.states.beliefs, model.keys_.index(key)
+        for name in ("level", "run", "agreement", "last", "rate"):
+            expected = [getattr(expert, name) for expert in loop.experts]
+            np.testing.assert_allclose(getattr(beliefs, name)[k], expected, rtol=1e-8, atol=1e-9, err_msg=name)
+    assert checked > 250 and shifts > 0
+
+
+@pytest.mark.parametrize("sizes", [[150] + [1] * 200, [37] * 12, [5, 1, 150, 2, 90]])
+def test_chunks_do_not_matter(whole, sizes):
+    assert_same(learnt(fleet(), ROWS, sizes), whole[0])
+
+
+def test_a_key_beside_others_is_a_key_alone(whole, saved):
+    rest = ROWS[WARM:DUE]
+    together = learnt(StreamingGPFleet.load(saved), rest)
+    for key in rest["unique_id"].unique().to_list():
+        alone = learnt(StreamingGPFleet.load(saved), rest.filter(pl.col("unique_id") == key))
+        assert_same(alone, together.filter(pl.col("unique_id") == key))
+    assert_same(together, whole[0][WARM:DUE])
+
+
+def test_the_order_of_rows_of_different_keys_does_not_matter(saved):
+    rest = ROWS[WARM:DUE]
+    by_key = rest.sort("unique_id", "ds")
+    one = learnt(StreamingGPFleet.load(saved), rest).sort("unique_id", "ds")
+    assert_same(one, learnt(StreamingGPFleet.load(saved), by_key))
+
+
+@pytest.mark.parametrize("number", [1, 3, 256])
+def test_the_number_of_shards_does_not_matter(tmp_path, whole, number):
+    model = fleet(shards=number)
+    learnt(model, ROWS[:200])
+    model.save(tmp_path / "fleet")
+    assert_same(learnt(StreamingGPFleet.load(tmp_path / "fleet"), ROWS[200:]), whole[0][200:])
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_parts_of_a_fleet_are_the_fleet(saved, parts):
+    rest = ROWS[WARM:DUE]
+    together = learnt(StreamingGPFleet.load(saved), rest)
+    keys_seen = 0
+    for part in range(parts):
+        mine = [shard for shard in range(256) if shard % parts == part]
+        worker = StreamingGPFleet.load(saved, shards=mine)
+        keys_seen += len(worker.keys_)
+        theirs = [key for key in rest["unique_id"].unique() if shard_of(key, 256) in mine]
+        of_worker = pl.col("unique_id").is_in(theirs)
+        if theirs:
+            assert_same(learnt(worker, rest.filter(of_worker)), together.filter(of_worker))
+    assert keys_seen == len(StreamingGPFleet.load(saved).keys_)
+
+
+@pytest.mark.parametrize("at", [20, WARM, 350])
+def test_a_fleet_that_was_saved_goes_on(tmp_path, whole, at):
+    model = fleet()
+    before = learnt(model, ROWS[:at])
+    model.save(tmp_path / "fleet")
+    model.partial_fit(ROWS[at:])  # what it does later is not in the files
+    again = StreamingGPFleet.load(tmp_path / "fleet")
+    assert_same(pl.concat([before, learnt(again, ROWS[at:])]), whole[0])
+    assert again.scores().equals(model.scores())
+
+
+@pytest.mark.parametrize("at", [10, 100, 300])
+def test_a_prediction_knows_no_target_from_its_row_on(whole, at):
+    changed = ROWS.with_columns(y=pl.Series(np.r_[ROWS["y"].to_numpy()[:at], 100.0 + np.arange(len(ROWS) - at)]))
+    names = ["mean", "std", "q05", "q50", "q95"]
+    moved = learnt(fleet(), changed)
+    before = [each[: at + 1].select(names).to_numpy() for each in (moved, whole[0])]
+    np.testing.assert_allclose(*before, rtol=1e-12, atol=1e-12)
+    assert not np.allclose(moved[at + 1 :]["mean"], whole[0][at + 1 :]["mean"])
+
+
+def test_predicting_changes_nothing_and_is_what_learning_finds(whole, saved):
+    model = StreamingGPFleet.load(saved)
+    rest = ROWS[WARM:200].unique("unique_id", keep="first", maintain_order=True)
+    predicted = model.predict(rest.drop("y"))
+    assert_same(predicted, model.predict(rest))
+    assert_same(predicted, model.evaluate(rest).frame)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e300, 1e99, -1e20, np.nan])
+@pytest.mark.parametrize("column", ["y", "a"])
+def test_a_bad_row_costs_no_other_key_anything(saved, column, value):
+    rest = ROWS[WARM:DUE]
+    at = int((rest["unique_id"] == "key 3").arg_max()) + 1
+    spoilt = rest.with_columns(pl.Series(column, np.where(np.arange(len(rest)) == at - 1, value, rest[column])))
+    plain, odd = learnt(StreamingGPFleet.load(saved), rest), learnt(model := StreamingGPFleet.load(saved), spoilt)
+    others = pl.col("unique_id") != "key 3"
+    assert_same(odd.filter(others), plain.filter(others), rtol=0.0)
+    mine = odd.filter(~others)
+    assert np.isfinite(mine.select("mean", "std", "q05", "q95").to_numpy()).all()
+    # And the key itself goes on: its later errors are hardly larger.
+    later = slice(3, None)
+    errors = [np.nanmean(np.abs(each["y"] - each["mean"])[later]) for each in (mine, plain.filter(~others))]
+    assert errors[0] < 2.0 * errors[1] + 0.1, errors
+    if column == "y" and np.isfinite(value) and value < 1e200:
+        assert model.scores().filter(pl.col("unique_id") == "key 3")["flagged"][0] >= 1
+    if np.isinf(value) or value == 1e300:
+        assert model.scores().filter(pl.col("unique_id") == "key 3")["unusable"][0] == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_mixture_in_any_pieces(seed):
+    rng = np.random.default_rng(seed)
+    rows = frame(keys=int(rng.integers(1, 12)), rows=int(rng.integers(20, 40)), seed=seed)
+    sizes = rng.integers(1, 60, size=30).tolist()
+    options = {"random_state": seed, "lags": int(rng.integers(1, 4))}
+    assert_same(learnt(fleet(**options), rows, sizes), learnt(fleet(**options), rows))

@@ -1,0 +1,214 @@
+"""One key of a fleet, row by row, as the textbooks write it: whole matrices of the weights themselves.
+
+It takes what the fleet found for all keys (a `FleetModel`) and one key's rows, and shares no code with the fleet.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.stats import t as student
+
+SHARE, MEMORY, YOUNG, REACH, CLIP = 0.005, 200, 16, 10.0, 4.0
+
+
+@dataclass
+class Expert:
+    """A Kalman filter of theta, its guard, and its levels of noise."""
+
+    prior_mean: np.ndarray
+    prior_cov: np.ndarray
+    decay: float
+    noise: float
+    discounts: np.ndarray
+
+    def __post_init__(self):
+        self.mean, self.cov = self.prior_mean.copy(), self.prior_cov.copy()
+        self.level, self.run, self.agreement, self.last = 1.0, 0.0, 0.0, 0.0
+        self.shape = 0.5 / (1.0 - self.discounts)
+        self.rate = self.shape.copy()
+
+    def predict(self, phi, tau, extra):
+        a = self.decay**tau
+        self.at = self.prior_mean + a * (self.mean - self.prior_mean)
+        self.P = a * a * self.cov + (1.0 - a * a) * self.prior_cov
+        self.phi = phi
+        self.loc = phi @ self.at
+        self.var = phi @ self.P @ phi + self.noise + extra
+        return self.loc, self.var * self.rate / (self.shape - 1.0)
+
+    def learn(self, y):
+        """Return whether the row is an outlier, a change like the row before, and the factor on its variance."""
+        error = y - self.loc
+        z = error / np.sqrt(self.var)
+        in_run = self.run > 0.5
+        if self.last != 0.0 and not in_run:
+            confirmed = z * self.last > 0.5 * self.last**2
+            self.agreement = 0.95 * self.agreement + 0.05 * confirmed
+        part = min(max((self.agreement - 0.1) / 0.3, 0.0), 1.0)
+        threshold, floor = 16.0 + 48.0 * part, 0.1 + 0.9 * part
+        excess = z * z / max(self.level, floor) / threshold
+        beyond = excess > 1.0
+        change = beyond and in_run and z * self.last > 0.0 and z * z <= 16.0 * self.last**2
+        outlier = beyond and not change
+        alike = change and 0.5 <= z / self.last <= 2.0
+        self.before = self.rate.copy()
+        entering = min(z * z, 4.0 * max(self.level, floor)) if beyond else z * z
+        self.level = 0.98 * self.level + 0.02 * entering
+        self.run = 0.8 * self.run + 0.2 * beyond
+        self.last = z if beyond else 0.0
+        raised = excess if outlier else 1.0
+        used = min(raised, 1e8)
+        gain = self.P @ self.phi / (self.var * used)
+        self.mean = self.at + gain * error * np.sqrt(used / raised)
+        self.cov = self.P - np.outer(gain, gain) * self.var * used
+        square = np.full(len(self.rate), error**2 / self.var)
+        if outlier:
+            square = np.minimum(square, 4.0 * self.rate / self.shape)
+        self.rate = np.maximum(self.discounts * self.rate + 0.5 * square, 1e-12 * self.shape)
+        return outlier, alike, raised
+
+    def forget(self):
+        """Take back what the last row taught, but for the level of the innovations: the stream has shifted."""
+        self.mean, self.cov, self.rate = self.at, self.P, self.before
+        self.run = self.last = 0.0
+
+
+@dataclass
+class Running:
+    """Location and scale of one column."""
+
+    center: float
+    log_scale: float
+    center_rows: float
+    scale_rows: float
+    count: int = 0
+    loc: float = 0.0
+    var: float = 0.0
+
+    def locate(self):
+        n = min(self.count, MEMORY)
+        center = (self.center_rows * self.center + n * self.loc) / (self.center_rows + n)
+        if n < 2:
+            return center, np.exp(self.log_scale)
+        least = np.exp(self.log_scale) * 1e-6 ** ((n - 1) / (n - 1 + YOUNG))
+        own = np.log(max(np.sqrt(self.var * n / (n - 1)), least)) if self.var else self.log_scale
+        return center, np.exp((self.scale_rows * self.log_scale + (n - 1) * own) / (self.scale_rows + n - 1))
+
+    def learn(self, value, scale):
+        if np.isnan(value):
+            return
+        if self.count == 0:
+            self.loc, self.var = value, 0.0
+        else:
+            gain = 1.0 / (min(self.count, MEMORY - 1) + 1)
+            off = value - self.loc
+            off = min(max(off, -CLIP * scale), CLIP * scale)
+            self.loc += gain * off
+            self.var = (1 - gain) * (self.var + gain * off**2)
+        self.count += 1
+
+
+@dataclass
+class Row:
+    """What is predicted of a row: weights, means and variances of the parts, and the log density of the target."""
+
+    weights: np.ndarray
+    mean: np.ndarray
+    var: np.ndarray
+    log_density: float = field(default=np.nan)
+
+
+class FleetLoop:
+    """One key."""
+
+    def __init__(self, model, which=0):
+        self.model, prior = model, model.priors[which]
+        e, f, s = model.experts, model.features, model.scales
+        self.experts = [
+            Expert(prior.mean[i], prior.root[i] @ prior.root[i].T, e.decay[i], e.noise_var[i], e.discount)
+            for i in range(len(e.decay))
+        ]
+        self.weights = np.exp(prior.log_weights)
+        columns = zip(s.center, s.log_scale, s.center_rows, s.scale_rows, strict=True)
+        self.columns = [Running(*map(float, column)) for column in columns]
+        self.shifts = 0
+        self.targets, self.first_targets, self.time = [], [], None
+        self.dof = np.tile(1.0 / (1.0 - e.discount), len(self.experts))
+        self.lags, self.frequencies, self.periods = f.lags, f.frequencies, f.periods
+
+    def features(self, x, time):
+        places = [column.locate() for column in self.columns]
+        (center, scale), others = places[0], places[1:]
+        z = []
+        for lag in self.lags:
+            z.append((self.targets[-lag] - center) / scale if len(self.targets) >= lag else 0.0)
+        for period in self.periods:
+            z += [np.sin(2 * np.pi * (time % period) / period), np.cos(2 * np.pi * (time % period) / period)]
+        for value, (c, s) in zip(x, others, strict=True):
+            z.append(0.0 if np.isnan(value) else (value - c) / s)
+        z = [min(max(each, -REACH), REACH) for each in z]
+        root = np.sqrt(len(self.frequencies))
+        angles = [sum(w * each for w, each in zip(row, z, strict=True)) for row in self.frequencies]
+        waves = [np.cos(a) / root for a in angles] + [np.sin(a) / root for a in angles]
+        return np.array([1.0, *z, *waves]), places
+
+    def predict(self, x, time):
+        phi, self.places = self.features(x, time)
+        center, scale = self.places[0]
+        tau = 0.0 if self.time is None else max((time - self.time) / self.model.unit, 0.0)
+        extra = (self.model.scales.spread[0] / scale) ** 2 if self.columns[0].count == 0 else 0.0
+        each = [expert.predict(phi, tau, extra) for expert in self.experts]
+        mean = np.concatenate([np.full(len(var), loc) for loc, var in each])
+        var = np.concatenate([var for _, var in each])
+        return Row(self.weights / self.weights.sum(), center + scale * mean, scale**2 * var)
+
+    def step(self, x, time, y):
+        """Predict a row, then learn it."""
+        row = self.predict(x, time)
+        if np.isnan(y):
+            return row
+        row.log_density = np.log(row.weights @ density(y, row.mean, row.var, self.dof))
+        center, scale = self.places[0]
+        found = [expert.learn((y - center) / scale) for expert in self.experts]
+        kinds = len(self.dof) // len(found)
+        share = row.weights.reshape(-1, kinds).sum(1)
+        outlier = share @ [o for o, _, _ in found] > 0.5
+        target = self.columns[0]
+        young = target.count < YOUNG
+        shift = not young and share @ [c for _, c, _ in found] > 0.5
+        raised = np.repeat([r for _, _, r in found], kinds)
+        near = density((y - row.mean) / np.sqrt(raised), 0.0, row.var, self.dof)
+        before = self.weights
+        self.weights = row.weights * near / (row.weights @ near) * (1 - SHARE) + SHARE / len(near)
+        mean = row.weights @ row.mean
+        std = np.sqrt(row.weights @ (row.var + (row.mean - mean) ** 2))
+        if shift:
+            self.weights = before
+            self.shifts += 1
+            for expert in self.experts:
+                expert.forget()
+            self.targets = [each + y - mean for each in self.targets]
+            # Sixteen rows that are located where the stream is now, in the scale that it had.
+            n, place = YOUNG, center + y - mean
+            target.count = n
+            target.loc = ((target.center_rows + n) * place - target.center_rows * target.center) / n
+            more = target.scale_rows + n - 1
+            own = (more * np.log(scale) - target.scale_rows * target.log_scale) / (n - 1)
+            target.var = np.exp(2 * own) * (n - 1) / n
+        self.targets.append(min(max(y, mean - std), mean + std) if outlier and not young else y)
+        target.learn(np.nan if shift or (outlier and not young) else y, scale)
+        if young:
+            self.first_targets.append(y)
+            target.loc = np.median(self.first_targets)
+            deviations = np.abs(np.array(self.first_targets) - target.loc)
+            target.var = (1.4826 * np.median(deviations)) ** 2 or np.mean(deviations**2)
+        for value, column, (_, s) in zip(x, self.columns[1:], self.places[1:], strict=True):
+            column.learn(value, s)
+        self.time = time
+        return row
+
+
+def density(y, mean, var, dof):
+    """Density of Student's t of these means and variances."""
+    scale = np.sqrt(var * (dof - 2) / dof)
+    return student.pdf((y - mean) / scale, dof) / scale

@@ -1,0 +1,131 @@
+"""`streamgp run --key`: what the fleet in Python predicts, in one go or resumed."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from fleet_streams import frame
+from streamgp import StreamingGPFleet
+from streamgp.app.cli import app
+
+pytestmark = pytest.mark.slow
+
+ROWS = frame(keys=5, rows=60, glitches=False).rename({"unique_id": "shop", "ds": "day"})
+ARGS = ["--target", "y", "--key", "shop", "--time", "day", "--warmup", "100", "--out", "out"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    ROWS.write_csv("rows.csv")
+
+
+def run(*words: str, fails: bool = False) -> str:
+    result = CliRunner().invoke(app, ["run", *words])
+    assert (result.exit_code != 0) == fails, result.output
+    return result.output
+
+
+def in_python() -> tuple[StreamingGPFleet, pl.DataFrame]:
+    model = StreamingGPFleet("shop", "day", "y", warmup=100)
+    return model, model.evaluate(ROWS).frame
+
+
+def assert_whole(predictions: pl.DataFrame) -> None:
+    expected = in_python()[1]
+    assert predictions["row"].to_list() == list(range(len(ROWS)))
+    assert predictions["key"].to_list() == ROWS["shop"].to_list()
+    for name in ("y", "mean", "std", "q05", "q50", "q95", "log_density"):
+        np.testing.assert_allclose(predictions[name], expected[name], rtol=1e-9, err_msg=name)
+    np.testing.assert_allclose(predictions["time"], ROWS["day"])
+
+
+def test_the_command_is_the_fleet_in_python():
+    said = run("rows.csv", *ARGS, "--json", "metrics.json")
+    assert "300 rows of 5 keys" in said
+    assert_whole(pl.read_parquet("out/predictions.parquet"))
+    model, _ = in_python()
+    found = json.loads(Path("metrics.json").read_text())
+    assert found == json.loads(Path("out/metrics.json").read_text())
+    assert (found["rows"], found["features"], found["skipped_rows"]) == (300, ["a", "b"], 0)
+    scores = model.scores()
+    assert [each["key"] for each in found["keys"]] == model.keys_
+    np.testing.assert_allclose([each["pll"] for each in found["keys"]], scores["pll"], rtol=1e-9)
+    weights = scores["scored_rows"].to_numpy()
+    np.testing.assert_allclose(found["pll"], np.average(scores["pll"], weights=weights), rtol=1e-9)
+    np.testing.assert_allclose(found["coverage"]["90"], np.average(scores["coverage"], weights=weights), atol=0.005)
+    again = StreamingGPFleet.load("out/checkpoint")
+    assert again.scores().equals(scores)
+
+
+@pytest.mark.parametrize("chunk", ["7", "128"])
+def test_a_resumed_run_is_one_that_was_never_stopped(chunk: str):
+    run("rows.csv", *ARGS, "--max-rows", "130", "--chunk", chunk)
+    assert len(pl.read_parquet("out/predictions.parquet")) == 130
+    run("rows.csv", *ARGS, "--resume", "--chunk", "50")
+    assert_whole(pl.read_parquet("out/predictions.parquet"))
+    resumed = json.loads(Path("out/metrics.json").read_text())
+    run("rows.csv", *ARGS[:-1], "whole")
+    whole = json.loads(Path("whole/metrics.json").read_text())
+    for name in ("rows", "scored_rows", "warmup"):
+        assert resumed[name] == whole[name]
+    for name in ("rmse", "pll", "crps", "nmse", "mae"):
+        np.testing.assert_allclose(resumed[name], whole[name], rtol=1e-9)
+
+
+def test_a_run_goes_on_with_its_own_file_and_options_alone():
+    run("rows.csv", *ARGS, "--max-rows", "130")
+    other = ROWS.with_columns(a=pl.when(pl.int_range(pl.len()) == 77).then(9.0).otherwise("a"))
+    other.write_csv("other.csv")
+    assert "is not the file of the run" in run("other.csv", *ARGS, "--resume", fails=True)
+    ROWS[:50].write_csv("short.csv")
+    assert "fewer rows than the 130" in run("short.csv", *ARGS, "--resume", fails=True)
+    assert "has seed 0, but now 1" in run("rows.csv", *ARGS, "--resume", "--seed", "1", fails=True)
+    assert "already holds a run" in run("rows.csv", *ARGS, fails=True)
+    run("rows.csv", *ARGS, "--resume")
+    assert_whole(pl.read_parquet("out/predictions.parquet"))
+
+
+def test_dates_whole_keys_text_and_bad_rows(tmp_path: Path):
+    dated = ROWS.with_columns(
+        day=pl.from_epoch((pl.col("day") * 86_400).cast(pl.Int64)).dt.to_string("iso"),
+        shop=pl.col("shop").str.strip_prefix("key ").cast(pl.Int64),
+        colour=pl.lit("red"),
+    )
+    bad = dated[10:11].with_columns(y=pl.lit(1e300))
+    rows = pl.concat([dated[:200], bad, dated[200:]])  # a second time for its key: skipped
+    rows.write_parquet("rows.parquet")
+    rows.write_csv("rows.csv")
+    found = []
+    for name in ("rows.parquet", "rows.csv"):
+        said = run(name, *ARGS, "--overwrite")
+        assert "column 'colour' was left out: it holds text" in said
+        found.append(pl.read_parquet("out/predictions.parquet"))
+        metrics = json.loads(Path("out/metrics.json").read_text())
+        assert metrics["skipped_rows"] == 1
+        assert found[-1]["mean"].is_nan().to_list().index(True) == 200
+        assert found[-1]["key"].to_list() == [str(k) for k in rows["shop"]]
+    np.testing.assert_allclose(found[0]["mean"], found[1]["mean"], rtol=1e-9)
+    said = run("rows.csv", *ARGS, "--overwrite", "--missing", "raise", "--chunk", "32", fails=True)
+    assert "data rows 193 to 224: evaluate: expected rows with a key and a time" in " ".join(said.split())
+    assert len(pl.read_parquet("out/predictions.parquet")) == 192
+
+
+def test_what_does_not_go_with_keys_is_refused():
+    for words in (["--conformal", "0.9"], ["--task", "count"], ["--horizon", "2"], ["--model", "fast"]):
+        said = run("rows.csv", *ARGS, *words, fails=True)
+        assert f"{words[0]} does not go with --key" in said
+    assert "no column" in run("rows.csv", "--target", "y", "--key", "none", fails=True)
+
+
+def test_standard_input_and_no_output():
+    text = ROWS.drop("day").write_csv()
+    result = CliRunner().invoke(
+        app, ["run", "-", "--target", "y", "--key", "shop", "--json", "-", "--warmup", "100"], input=text
+    )
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["scored_rows"] > 100

@@ -1,0 +1,207 @@
+"""The pooled prior against dense Gaussian algebra, and where keys lie against their definitions."""
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from fleet_streams import fleet, frame
+from streamgp.fleet import prior as pooled
+from streamgp.fleet.pooling import pooled_prior
+from streamgp.fleet.prior import PooledPrior, Sums
+from streamgp.fleet.scales import CLIP, MEMORY, YOUNG, KeyMoments, PoolScales, learn_row, of_young
+from streamgp.fleet.warmup import find_season, rounds
+
+
+def keys(count: int, rows: int, F: int = 3, seed: int = 0):
+    """Return features and targets of keys whose weights have a common mean and covariance."""
+    rng = np.random.default_rng(seed)
+    mean, root = np.array([1.0, -2.0, 0.5])[:F], np.diag([0.3, 0.1, 0.6][:F])
+    data = []
+    for _ in range(count):
+        Phi = rng.normal(size=(rows, F))
+        data.append((Phi, Phi @ (mean + root @ rng.normal(size=F)) + 0.2 * rng.normal(size=rows)))
+    return data, mean, root @ root.T
+
+
+def sums_of(data) -> Sums:
+    return Sums(
+        np.stack([Phi.T @ Phi for Phi, _ in data]),
+        np.stack([Phi.T @ y for Phi, y in data]),
+        np.array([y @ y for _, y in data]),
+        np.array([float(len(y)) for _, y in data]),
+    )
+
+
+def dense_log_evidence(data, mean, cov, noise) -> float:
+    each = [multivariate_normal(Phi @ mean, Phi @ cov @ Phi.T + noise * np.eye(len(y))).logpdf(y) for Phi, y in data]
+    return float(np.sum(each))
+
+
+def test_evidence_and_posterior_are_those_of_the_dense_gaussian():
+    data, mean, cov = keys(4, 6)
+    V, means, log_evidence = pooled._posterior(sums_of(data), mean, cov, 0.3)
+    np.testing.assert_allclose(log_evidence, dense_log_evidence(data, mean, cov, 0.3), rtol=1e-10)
+    for (Phi, y), covariance, center in zip(data, V, means, strict=True):
+        gain = cov @ Phi.T @ np.linalg.inv(Phi @ cov @ Phi.T + 0.3 * np.eye(len(y)))
+        np.testing.assert_allclose(center, mean + gain @ (y - Phi @ mean), rtol=1e-9)
+        np.testing.assert_allclose(covariance, cov - gain @ Phi @ cov, rtol=1e-8, atol=1e-12)
+
+
+def test_the_fit_finds_what_the_keys_have_in_common_and_no_step_would_be_better():
+    data, mean, cov = keys(300, 12)
+    found = pooled.fit(sums_of(data), 0.3 * np.eye(3))
+    # Standard errors of a mean and of a variance of 300 keys, each known to within the noise of its rows.
+    error = np.sqrt((np.diag(cov) + 0.2**2 / 12) / 300)
+    assert (np.abs(found.mean - mean) < 4.0 * error + 0.005).all()
+    np.testing.assert_allclose(np.diag(found.cov), np.diag(cov) * 300 / 305 + 0.3 * 5 / 305, rtol=0.4)
+    np.testing.assert_allclose(found.noise_var, 0.04, rtol=0.1)
+    np.testing.assert_allclose(
+        found.log_evidence, dense_log_evidence(data, found.mean, found.cov, found.noise_var), rtol=1e-9
+    )
+    for moved in (found.mean + 0.1, found.mean - 0.1):
+        assert dense_log_evidence(data, moved, found.cov, found.noise_var) < found.log_evidence
+    for factor in (0.5, 2.0):
+        assert dense_log_evidence(data, found.mean, factor * found.cov, found.noise_var) < found.log_evidence
+
+
+def test_one_key_and_no_rows_leave_a_prior_of_use():
+    data, _, _ = keys(1, 5)
+    found = pooled.fit(sums_of(data), 0.3 * np.eye(3))
+    assert np.linalg.eigvalsh(found.cov).min() > 0.1
+    none = pooled.fit(Sums(np.zeros((2, 3, 3)), np.zeros((2, 3)), np.zeros(2), np.zeros(2)), 0.3 * np.eye(3))
+    np.testing.assert_allclose(none.mean, 0.0)
+    np.testing.assert_allclose(none.cov, 0.3 * np.eye(3), rtol=1e-9)
+
+
+def test_the_pooled_moments_are_those_of_a_mixture():
+    rng = np.random.default_rng(1)
+    means, covs = rng.normal(size=(50, 2)), np.stack([np.diag(rng.uniform(0.1, 1.0, 2)) for _ in range(50)])
+    mean, cov = pooled.pooled(means.sum(0), means.T @ means, covs.sum(0), 50, np.zeros(2), np.eye(2))
+    np.testing.assert_allclose(mean, means.sum(0) / 51)
+    between = (means - mean).T @ (means - mean)
+    np.testing.assert_allclose(cov, (5 * np.eye(2) + covs.sum(0) + between) / 55, rtol=1e-12)
+
+
+def test_the_root_of_a_covariance_with_features_that_are_off():
+    cov = np.zeros((4, 4))
+    cov[:2, :2] = [[2.0, 0.5], [0.5, 1.0]]
+    L = pooled.root(cov)
+    np.testing.assert_allclose(L @ L.T, cov, atol=1e-12)
+    assert not L[2:].any()
+    assert PooledPrior(np.zeros((1, 4)), L[None], np.zeros(1)).root.shape == (1, 4, 4)
+
+
+def test_young_keys_are_located_by_median_and_median_deviation():
+    rng = np.random.default_rng(0)
+    for count in (1, 2, 5, YOUNG):
+        targets = rng.normal(size=(3, count))
+        padded = np.concatenate([np.full((3, YOUNG - count), np.nan), targets], axis=1)
+        center, var = of_young(padded)
+        np.testing.assert_allclose(center, np.median(targets, axis=1))
+        spread = 1.4826 * np.median(np.abs(targets - center[:, None]), axis=1)
+        np.testing.assert_allclose(var, spread**2, rtol=1e-12)
+    # More than half of them the same: the mean square instead.
+    center, var = of_young(np.array([[0.0, 0.0, 0.0, 2.0]]))
+    np.testing.assert_allclose([center[0], var[0]], [0.0, 1.0])
+
+
+def pool(**changes) -> PoolScales:
+    return PoolScales(**({name: np.array([value]) for name, value in changes.items()}))
+
+
+def test_a_location_is_drawn_to_the_fleet_s_while_rows_are_few():
+    common = pool(center=10.0, log_scale=0.0, spread=1.0, center_rows=2.0, scale_rows=1.0)
+    none = KeyMoments.none(1, 1)
+    np.testing.assert_allclose(np.array(common.locate(none)).ravel(), [10.0, 1.0])
+    some = KeyMoments(np.array([[2.0]]), np.array([[20.0]]), np.array([[8.0]]))
+    center, scale = common.locate(some)
+    np.testing.assert_allclose(center, (2 * 10 + 2 * 20) / 4)
+    np.testing.assert_allclose(np.log(scale), 0.5 * np.log(8.0 * 2 / 1) / 2)
+
+
+def test_running_moments_are_mean_and_variance_and_keep_glitches_out():
+    common = pool(center=0.0, log_scale=0.0, spread=1.0, center_rows=1e-6, scale_rows=1e-6)
+    rng = np.random.default_rng(0)
+    values, moments, past = rng.normal(3.0, 2.0, size=150), KeyMoments.none(1, 1), np.full((1, YOUNG), np.nan)
+    for value in values:
+        past = np.roll(past, -1, axis=1)
+        past[0, -1] = value
+        ordinary = np.zeros(1, bool)
+        moments = learn_row(moments, past, np.array([[value]]), common.locate(moments)[1], ordinary)
+    np.testing.assert_allclose(moments.loc[0, 0], values.mean(), atol=0.3)
+    np.testing.assert_allclose(np.sqrt(moments.var[0, 0]), 2.0, rtol=0.2)
+    assert moments.count[0, 0] == 150 < MEMORY
+    scale = common.locate(moments)[1]
+    for left_out, most in ((False, CLIP * scale[0, 0] / 150), (True, 0.0)):
+        after = learn_row(moments, past, np.array([[1e9]]), scale, np.array([left_out]))
+        assert abs(after.loc[0, 0] - moments.loc[0, 0]) <= most
+
+
+def test_after_a_shift_a_key_is_located_where_it_went():
+    common = pool(center=10.0, log_scale=0.5, spread=1.0, center_rows=3.0, scale_rows=2.0)
+    loc, var = common.after_shift(np.array([50.0]), np.array([4.0]))
+    found = common.locate(KeyMoments(np.array([[16.0]]), loc[:, None], var[:, None]))
+    np.testing.assert_allclose(np.array(found).ravel(), [50.0, 4.0], rtol=1e-12)
+
+
+def test_what_the_keys_have_in_common_is_found():
+    rng = np.random.default_rng(0)
+    values = [np.exp(0.2 * rng.normal()) * rng.normal(size=(40, 1)) + 5.0 + 3.0 * rng.normal() for _ in range(400)]
+    found = PoolScales.of(values)
+    np.testing.assert_allclose(found.center[0], 5.0, atol=0.7)
+    np.testing.assert_allclose(found.spread[0], 3.0, rtol=0.2)
+    np.testing.assert_allclose(found.log_scale[0], 0.0, atol=0.1)
+    np.testing.assert_allclose(found.center_rows[0], 1.0 / 9.0, rtol=0.5)
+    assert found.scale_rows[0] == pytest.approx(0.5 / 0.04, rel=0.6) or found.scale_rows[0] == 10.0
+    for odd in ([np.full((3, 1), np.nan)], [np.ones((5, 1))], [np.array([[2.0]])]):
+        assert all(np.isfinite(each).all() for each in vars(PoolScales.of(odd)).values())
+
+
+@pytest.mark.parametrize("season", [4, 7, 24])
+def test_the_season_is_found_and_none_where_there_is_none(season):
+    rng = np.random.default_rng(season)
+    i = np.arange(season * 6)
+    shape = rng.normal(size=season)
+    seasonal = [shape[i % season] + 0.4 * rng.normal(size=len(i)) for _ in range(20)]
+    assert find_season(seasonal) == season
+    assert find_season([np.cumsum(rng.normal(size=120)) for _ in range(20)]) is None
+    assert find_season([rng.normal(size=5)]) is None
+    assert find_season([np.ones(100)]) is None
+
+
+def test_rounds_take_one_row_of_each_key_in_order():
+    key = np.array([3, 1, 3, 3, 2, 1])
+    for number, at in enumerate(rounds(key)):
+        for row in at.tolist():
+            assert (key[:row] == key[row]).sum() == number
+    assert rounds(np.empty(0, np.int64)) == []
+
+
+def test_the_prior_of_new_keys_is_the_moments_of_the_beliefs_so_far():
+    model = fleet().partial_fit(frame(keys=6, rows=60, seed=1))
+    engine = model._engine
+    priors, beliefs = engine.model.priors, engine.states.beliefs
+    assert len(priors) > 1 and len(set(beliefs.prior[:6].tolist())) > 1
+    engine.states.learnt[2] = 0  # has learnt nothing
+    beliefs.mean[4, 1, 3] = np.nan  # is broken
+    found = pooled_prior(engine.states, 6, priors)
+    first = priors[0]
+    F = first.mean.shape[1]
+    i, j = np.tril_indices(F)
+    for e in range(len(first.mean)):
+        thetas, covs, weights = [], [], []
+        for k in (0, 1, 3, 5):
+            prior, P = priors[beliefs.prior[k]], np.zeros((F, F))
+            P[i, j] = P[j, i] = beliefs.cov[k, e]
+            thetas.append(prior.mean[e] + prior.root[e] @ beliefs.mean[k, e])
+            covs.append(prior.root[e] @ P @ prior.root[e].T)
+            weights.append(np.exp(beliefs.log_weights[k]))
+        mean = (np.sum(thetas, axis=0) + first.mean[e]) / 5
+        between = sum(np.outer(t - mean, t - mean) for t in thetas)
+        cov = (5 * first.root[e] @ first.root[e].T + np.sum(covs, axis=0) + between) / 9
+        np.testing.assert_allclose(found.mean[e], mean, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.root[e] @ found.root[e].T, cov, rtol=1e-9, atol=1e-12)
+        shares = np.mean([w / w.sum() for w in weights], axis=0)
+        np.testing.assert_allclose(np.exp(found.log_weights), 0.995 * shares + 0.005 / 6, rtol=1e-9)
+    engine.states.learnt[:] = 0
+    assert pooled_prior(engine.states, 6, priors) is first
