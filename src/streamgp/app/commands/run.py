@@ -9,7 +9,7 @@ from streamgp.app.commands.finish import check_json, command_line, fail_if_stopp
 from streamgp.app.commands.model_options import DATA, LEARNING, OUTPUT, declared, parsed, with_model_options
 from streamgp.app.console import names, sentences
 from streamgp.models.option_type import known
-from streamgp.models.options import MISSING_VALUES, MODEL, OPTIONS, SEED, WARMUP, Missing
+from streamgp.models.options import AUTO, MISSING_VALUES, MODEL, NONE, OPTIONS, SEED, WARMUP, Missing
 
 if TYPE_CHECKING:
     from streamgp.app.settings import RunSettings
@@ -204,7 +204,7 @@ def _changed(options: dict[str, Any]) -> dict[str, bool]:
     }
 
 
-def run_keyed(refused: dict[str, Any], json: str | None, lags: str | None, **given: Any) -> None:
+def run_keyed(refused: dict[str, Any], json: str | None, lags: str, **given: Any) -> None:
     """Run a fleet, then the table and the metrics as JSON."""
     from streamgp.app.outputs import RunError
     from streamgp.app.run_fleet import FleetRunSettings, run_fleet
@@ -215,7 +215,8 @@ def run_keyed(refused: dict[str, Any], json: str | None, lags: str | None, **giv
             raise RunError(f"{option} does not go with --key: a fleet has one model for numbers; leave it out")
     check_json(json)
     try:
-        looked_back = None if lags is None else parsed({"lags": lags})["lags"]
+        chosen: dict[str, Any] = {AUTO: None, NONE: []}  # a fleet has lags of its own, and finds the season
+        looked_back = chosen[lags] if lags in chosen else parsed({"lags": lags})["lags"]
     except ValueError as error:
         raise RunError(str(error)) from error
     outcome = run_fleet(FleetRunSettings(lags=looked_back, command=command_line(), **given))
