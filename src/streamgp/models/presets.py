@@ -33,6 +33,7 @@ _FAST = replace(
     model="fast",
     bases=("linear", "hilbert", "fourier-trained", "boosted"),
     dynamics=("static", _WALK, "revert 0.95"),
+    most_features=200,
 )
 # The same, and what can be is fitted anew as the stream goes on.
 _BEST = replace(_DEFAULT, model="best", renew=True)
