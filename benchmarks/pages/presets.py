@@ -28,17 +28,15 @@ def pages() -> dict[Path, str]:
 
 def front(runs: dict[str, Any]) -> str:
     """Return a row for each model: mean errors and log densities of tables and streams, and rows a second."""
-    halves = [(kind, half) for kind in KINDS for half in HALVES]
+    halves = [(kind, half) for kind in KINDS for half, names in HALVES.items() if set(names[kind]) & set(runs)]
     titles = [f"{kind}, {half}: nMSE, PLL" for kind, half in halves]
     lines = [
-        "| model | " + " | ".join(titles) + " | rows a second | warm-up, s |",
-        "|---" * (3 + len(titles)) + "|",
+        "| model | " + " | ".join(titles) + " | rows a second |",
+        "|---" * (2 + len(titles)) + "|",
     ]
     for label in COLUMNS:
         cells = [_means(runs, label, HALVES[half][kind]) for kind, half in halves]
-        warmup = _each(runs, label, "warmup_seconds", list(runs))
-        ends = [f"{median(warmup):.0f}" if warmup else ""]
-        lines.append(f"| {label} | " + " | ".join([*cells, f"{_speed(runs, label):,.0f}", *ends]) + " |")
+        lines.append(f"| {label} | " + " | ".join([*cells, f"{_speed(runs, label):,.0f}"]) + " |")
     return "\n".join(lines)
 
 
@@ -52,9 +50,9 @@ def sets(runs: dict[str, Any]) -> str:
 
 
 def _means(runs: dict[str, Any], label: str, names: Sequence[str]) -> str:
-    """Return the geometric mean of the nMSE, and the mean log density above that of the default."""
+    """Return the geometric mean of the nMSE, and the mean log density above that of the default, if all are there."""
     errors = _each(runs, label, "nmse", names)
-    if not errors:
+    if not errors or len(errors) < len(_each(runs, REFERENCE, "nmse", names)):
         return ""
     densities = _each(runs, label, "pll", names)
     text = f"{geometric_mean(errors):.4f}"
@@ -72,8 +70,7 @@ def _each(runs: dict[str, Any], label: str, score: str, names: Sequence[str]) ->
 
 def _speed(runs: dict[str, Any], label: str) -> float:
     """Return the median over the data sets of rows a second."""
-    speeds = [run["rows"] / run["seconds"] for of in runs.values() for run in of.get(label, {}).values()]
-    return median(speeds) if speeds else 0.0
+    return median(run["rows"] / run["seconds"] for of in runs.values() for run in of.get(label, {}).values())
 
 
 def _cell(seeds: dict[str, dict[str, Any]] | None) -> str:
@@ -90,17 +87,19 @@ def _cell(seeds: dict[str, dict[str, Any]] | None) -> str:
 
 def draw(runs: dict[str, Any], path: Path) -> None:
     """Draw error against speed: down and to the right is better."""
-    figure = Figure(figsize=(9, 4), layout="constrained")
-    for ax, kind in zip(figure.subplots(1, 2), KINDS, strict=True):
-        names = [name for half in HALVES.values() for name in half[kind]]
+    run = {kind: [name for half in HALVES.values() for name in half[kind] if name in runs] for kind in KINDS}
+    run = {kind: names for kind, names in run.items() if names}
+    figure = Figure(figsize=(1.0 + 5.5 * len(run), 4), layout="constrained")
+    for ax, (kind, names) in zip(figure.subplots(1, len(run), squeeze=False).flat, run.items(), strict=True):
         for label in COLUMNS:
             errors = _each(runs, label, "nmse", names)
-            if not errors or label == "the last target":
+            if len(errors) < len(_each(runs, REFERENCE, "nmse", names)) or label == "the last target":
                 continue
             ours = label in MODELS
-            at = _speed({name: runs[name] for name in names if name in runs}, label), geometric_mean(errors)
+            at = _speed({name: runs[name] for name in names}, label), geometric_mean(errors)
             ax.plot(*at, "o" if ours else "s", color="#1f5fa8" if ours else "#c4560a")
-            ax.annotate(label, at, xytext=(4, 4), textcoords="offset points", fontsize=7)
+            where = {"ha": "left", "xytext": (4, 4)} if ours else {"ha": "right", "xytext": (-5, 4)}
+            ax.annotate(label, at, textcoords="offset points", fontsize=7, **where)
         ax.set(
             xscale="log", yscale="log", xlabel="rows a second, one core", ylabel="nMSE, geometric mean", title=kind
         )
