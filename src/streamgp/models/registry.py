@@ -49,4 +49,6 @@ def make_spec(model: str, *, task: str = "regression", exposure: bool = False, *
     family = family_of(spec)
     if task not in family.tasks:
         raise ValueError(f"model: expected an ensemble for the task {task!r}, got {model!r}")
+    if family.name not in OPTIONS["lags"].families and isinstance(options.get("lags"), str):
+        options = options | {"lags": None}  # the command's own, which such a family need not know
     return family.spec(spec, **options)
