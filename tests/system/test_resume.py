@@ -109,7 +109,7 @@ def test_ctrl_c_during_the_fit_leaves_it_out_and_resume_gives_the_same_numbers(
         patch.setattr(streamgp.models.gaussian.warmup, "fit_basis", slow)
         outcome = run_small(data, tmp_path / "out", chunk=80)
     assert outcome.interrupted
-    assert len(fitted) == 3  # of four: one was ready, two at work
+    assert 2 <= len(fitted) <= 3  # of four: one was ready, one or two at work
     assert outcome.metrics["rows"] == 80  # the stretch that ends with the fit was not learnt
     resumed = run_small(data, tmp_path / "out", chunk=80, resume=True)
     same_as_unbroken(data, tmp_path, resumed, run_small, chunk=80)
