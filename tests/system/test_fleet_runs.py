@@ -1,6 +1,7 @@
 """`streamgp run --key`: what the fleet in Python predicts, in one go or resumed."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,15 @@ def test_a_run_goes_on_with_its_own_file_and_options_alone():
     assert "already holds a run" in run("rows.csv", *ARGS, fails=True)
     run("rows.csv", *ARGS, "--resume")
     assert_whole(pl.read_parquet("out/predictions.parquet"))
+
+
+def test_results_without_a_checkpoint_are_not_replaced_by_a_resumed_run():
+    run("rows.csv", *ARGS)
+    before = Path("out/predictions.parquet").read_bytes()
+    shutil.rmtree("out/checkpoint")
+    said = run("rows.csv", *ARGS, "--resume", fails=True)
+    assert "holds results, but no checkpoint to go on from" in said
+    assert Path("out/predictions.parquet").read_bytes() == before
 
 
 def test_dates_whole_keys_text_and_bad_rows(tmp_path: Path):

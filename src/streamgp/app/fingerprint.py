@@ -30,6 +30,22 @@ class Fingerprint:
         return self._hash.hexdigest()
 
 
+def other_rows(name: str, rows: int, out: object) -> RunError:
+    """Return the error of a run that is resumed with a file of other rows."""
+    return RunError(
+        f"--resume: {name} is not the file of the run in {out}: its first {rows:,} rows are not those "
+        f"that the run has read; name that file, or start again with --overwrite"
+    )
+
+
+def fewer_rows(name: str, rows: int, out: object) -> RunError:
+    """Return the error of a run that is resumed with a shorter file."""
+    return RunError(
+        f"--resume: {name} has fewer rows than the {rows:,} that the run in {out} has "
+        f"read: name the file of that run, or start again with --overwrite"
+    )
+
+
 def replay(reader: RowReader, rows: int, next_row: int, digest: str | None, out: object) -> Fingerprint:
     """Pass over the rows that a run has learnt, and check that they are those.
 
@@ -48,20 +64,14 @@ def replay(reader: RowReader, rows: int, next_row: int, digest: str | None, out:
         If the file has fewer rows, or others.
     """
     found, learnt, after = Fingerprint(), 0, 0
-    differs = RunError(
-        f"--resume: {reader.name} is not the file of the run in {out}: its first {next_row:,} rows are not those "
-        f"that the run has read; name that file, or start again with --overwrite"
-    )
+    differs = other_rows(reader.name, next_row, out)
     try:
         with progress_bar("rows of before", rows) as bar:
             while learnt < rows:
                 reader.chunk = min(_ROWS, rows - learnt)
                 chunk = next(reader, None)
                 if chunk is None:
-                    raise RunError(
-                        f"--resume: {reader.name} has fewer rows than the {next_row:,} that the run in {out} has "
-                        f"read: name the file of that run, or start again with --overwrite"
-                    )
+                    raise fewer_rows(reader.name, next_row, out)
                 found.add(chunk)
                 learnt, after = learnt + len(chunk.rows), int(chunk.rows[-1]) + 1
                 bar.at(learnt, "rows of before")

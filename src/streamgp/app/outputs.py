@@ -123,6 +123,28 @@ class RunDirectory:
         files = (self.directory / "predictions.parquet", self.checkpoint)
         return any(path.exists() for path in files) or any(self._parts.glob("*.parquet"))
 
+    def check_free(self, resume: bool, overwrite: bool) -> None:
+        """Raise RunError if there are results that a new run would remove, unless it may: there is no checkpoint."""
+        if overwrite:
+            return
+        if resume and self.holds_results:
+            raise RunError(
+                f"--resume: {self.directory} holds results, but no checkpoint to go on from: put it back, add "
+                f"--overwrite to start again, or name another --out"
+            )
+        if self.holds_a_run and not resume:
+            raise RunError(
+                f"{self.directory} already holds a run: add --resume to go on with it, --overwrite to replace it, "
+                f"or name another --out"
+            )
+
+    def option_differs(self, name: str, before: Any, now: Any) -> "RunError":
+        """Return the error of a run that is resumed with another value of an option."""
+        return RunError(
+            f"--resume: the run in {self.directory} has {name} {before!r}, but now {now!r} was given; "
+            f"give the same options as before"
+        )
+
     def start(self) -> None:
         """Empty the directory for a new run; results of an earlier one are removed."""
         with self._writing():

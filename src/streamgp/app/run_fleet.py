@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from streamgp import checkpoint
+from streamgp.app.fingerprint import fewer_rows, other_rows
 from streamgp.app.interrupt import Interrupt
 from streamgp.app.lock import locked
 from streamgp.app.outputs import RunDirectory, RunError
@@ -90,26 +91,16 @@ def _run(settings: FleetRunSettings, directory: RunDirectory | None) -> Outcome:
     stored: Any = None
     if settings.resume and directory is not None and directory.has_checkpoint:
         stored = checkpoint.load_of(directory.checkpoint, StreamingGPFleet)["run"]
-        _check_same(settings, stored["config"])
-    elif directory is not None and directory.holds_a_run and not (settings.overwrite or settings.resume):
-        raise RunError(
-            f"{settings.out} already holds a run: add --resume to go on with it, --overwrite to replace it, "
-            f"or name another --out"
-        )
+        for name, before in stored["config"].items():
+            if before != (now := settings.config[name]):
+                raise directory.option_differs(name, before, now)
+    elif directory is not None:
+        directory.check_free(settings.resume, settings.overwrite)
     with KeyedRows(settings) as rows:
         run = FleetRun(settings, rows, directory, stored)
         if directory is not None:
             directory.start() if stored is None else directory.resume(run.rows)
         return run.run()
-
-
-def _check_same(settings: FleetRunSettings, config: dict[str, Any]) -> None:
-    for name, before in config.items():
-        if before != (now := settings.config[name]):
-            raise RunError(
-                f"--resume: the run in {settings.out} has {name} {before!r}, but now {now!r} was given; "
-                f"give the same options as before"
-            )
 
 
 class KeyedRows:
@@ -217,10 +208,7 @@ class FleetRun:
             if self._passed < self._again:
                 if stopped is not None:
                     raise RunError(f"--resume: stopped before it went on ({stopped}); go on with --resume")
-                raise RunError(
-                    f"--resume: {self.source.name} has fewer rows than the {self._again:,} that the run in "
-                    f"{self.settings.out} has read: name the file of that run, or start again with --overwrite"
-                )
+                raise fewer_rows(self.source.name, self._again, self.settings.out)
             metrics = self._result(before, stopped)
             if self.directory is not None:
                 self._save(self.directory)
@@ -251,11 +239,7 @@ class FleetRun:
             self._hash.update(hash_of(piece))
             self._passed += len(piece)
             if self._passed == self._again and self._hash.hexdigest() != self._digest:
-                raise RunError(
-                    f"--resume: {self.source.name} is not the file of the run in {self.settings.out}: its first "
-                    f"{self._again:,} rows are not those that the run has read; name that file, or start again with "
-                    f"--overwrite"
-                )
+                raise other_rows(self.source.name, self._again, self.settings.out)
             if self._passed > self._again:
                 self._learn(at, piece)
         bar.at(self.rows, "fleet")

@@ -31,7 +31,8 @@ def run_notes(
     if learner.is_warmed_up and learner.spec.chooses_lags and learner.spec.lags:
         lags = ",".join(map(str, learner.spec.lags))
         found.append(
-            f"past targets are inputs, as they told much in the warm-up: --lags {lags}, or none without them"
+            f"past targets are inputs, since with them the warm-up was predicted better: --lags {lags}; --lags none "
+            f"omits them"
         )
     if learner.is_warmed_up:
         found += [

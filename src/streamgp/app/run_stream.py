@@ -43,17 +43,9 @@ def _run(settings: RunSettings, directory: RunDirectory | None) -> Outcome:
     stored: dict[str, Any] | None = None
     if settings.resume and directory is not None and directory.has_checkpoint:
         stored = _load(directory)
-        settings = replace(_checked(settings, stored), warmup=stored["config"]["warmup"])
-    elif settings.resume and directory is not None and directory.holds_results and not settings.overwrite:
-        raise RunError(
-            f"--resume: {settings.out} holds results, but no checkpoint to go on from: put it back, add --overwrite "
-            f"to start again, or name another --out"
-        )
-    elif directory is not None and directory.holds_a_run and not (settings.overwrite or settings.resume):
-        raise RunError(
-            f"{settings.out} already holds a run: add --resume to go on with it, --overwrite to replace it, "
-            f"or name another --out"
-        )
+        settings = replace(_checked(settings, stored, directory), warmup=stored["config"]["warmup"])
+    elif directory is not None:
+        directory.check_free(settings.resume, settings.overwrite)
     if settings.warmup is None:
         settings = replace(settings, warmup=_warmup_for(settings))
     with _open(settings, stored) as reader:
@@ -124,7 +116,7 @@ def _load(directory: RunDirectory) -> dict[str, Any]:
     return tree
 
 
-def _checked(settings: RunSettings, tree: dict[str, Any]) -> RunSettings:
+def _checked(settings: RunSettings, tree: dict[str, Any], directory: RunDirectory) -> RunSettings:
     """Return the settings for the task of a stored run, if they are the same as then."""
     settings = _for_task(settings, Schema.from_json(tree["schema"]).task)
     if settings.spec.chooses_lags and "chooses_lags" not in tree["config"]:  # it is older than the choice
@@ -138,8 +130,5 @@ def _checked(settings: RunSettings, tree: dict[str, Any]) -> RunSettings:
     for name, before in stored.items():
         now = given.get(name)
         if before != now and not (name == "warmup" and now is None):
-            raise RunError(
-                f"--resume: the run in {settings.out} has {name} {before!r}, but now {now!r} was given; "
-                f"give the same options as before"
-            )
+            raise directory.option_differs(name, before, now)
     return settings

@@ -1,17 +1,19 @@
 """Test, then train, with an estimator."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamgp.estimators.base import StreamEstimator, warmup_for
 from streamgp.evaluation.prequential import prequential, restore_skipped_rows, results
-from streamgp.fleet import StreamingGPFleet
 from streamgp.progress import progress_bar
+
+if TYPE_CHECKING:  # who has a fleet has imported it
+    from streamgp.fleet import StreamingGPFleet
 
 CHUNK = 1024  # rows scored between two steps of the progress bar
 
 
 def evaluate(
-    model: StreamEstimator | StreamingGPFleet,
+    model: "StreamEstimator | StreamingGPFleet",
     X: Any,
     y: Any = None,
     times: Any = None,
@@ -49,7 +51,7 @@ def evaluate(
         Arrays with one entry per row, ``mean``, ``std``, ``log_density``, ``weights``, ..., and ``metrics``. Labels
         and grades have ``probabilities`` and ``predicted`` in place of mean, std and quantiles.
     """
-    if isinstance(model, StreamingGPFleet):
+    if not isinstance(model, StreamEstimator):
         if any(given is not None for given in (y, times, exposure, conformal)):
             raise ValueError("evaluate: expected a fleet and a frame that holds keys, times and targets, and no more")
         return model.evaluate(X)

@@ -17,6 +17,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from streamgp.bases.base import Basis
+from streamgp.filters.engine.cpu import as_numpy
 from streamgp.fitting import hyperparameters
 from streamgp.numerics.linalg import add_diagonal, cholesky, cholesky_solve, log_det
 
@@ -176,9 +177,8 @@ def fixed_loss(
         by_ratio = 0.5 * (np.sum(explained / grown) / s2 - E * np.sum(ratio * values / grown))
         beyond = max(log_prior - log_noise + log_size - np.log(MAX_RATIO), 0.0)
         gradient = np.array([by_ratio - 0.5 * (fit - E * n), -by_ratio]) / y.size
-        return -evidence / y.size + _STIFFNESS * beyond**2, gradient + 2.0 * _STIFFNESS * beyond * np.array(
-            [-1.0, 1.0]
-        )
+        steep = 2.0 * _STIFFNESS * beyond * np.array([-1.0, 1.0])
+        return -evidence / y.size + _STIFFNESS * beyond**2, gradient + steep
 
     return evaluate
 
@@ -222,9 +222,7 @@ def fit_basis(
     if trainable:
         objective: Any = lambda flat: _loss_and_gradient(jnp.asarray(flat), basis, trainable, X, y)  # noqa: E731
     else:
-        objective = fixed_loss(
-            np.asarray(jax.tree.map(np.asarray, basis)(np.asarray(X)), float), np.asarray(y, float)
-        )
+        objective = fixed_loss(np.asarray(as_numpy(basis)(np.asarray(X)), float), np.asarray(y, float))
     found = hyperparameters.search(
         objective,
         flat,

@@ -127,7 +127,7 @@ class StreamingGPFleet:
         Returns
         -------
         frame
-            Of the same make, in the same order: key, time, mean, std, q05, q50 and q95.
+            Of the same type, in the same order: key, time, mean, std, q05, q50 and q95.
         """
         table = read(frame, self.settings, self._columns, with_target=False)
         no_key = np.fromiter((key is None for key in table.keys), bool, len(table.keys))

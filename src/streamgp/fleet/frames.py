@@ -1,4 +1,4 @@
-"""Long frames of any make, to arrays and back; what is wrong with a frame is said before anything is learnt."""
+"""Long frames of pandas, polars or Arrow, to arrays and back; what is wrong is said before anything is learnt."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 
 from streamgp.checkpoint.encoding import register
 from streamgp.data import DataError
-from streamgp.fleet.model import LARGEST
+from streamgp.data.cells import LARGEST
 from streamgp.fleet.settings import FleetSettings
 
 Key = str | int
@@ -115,7 +115,7 @@ def read(frame: Any, settings: FleetSettings, known: FleetColumns | None, with_t
 
 
 def with_columns(table: Table, settings: FleetSettings, values: Mapping[str, np.ndarray]) -> Any:
-    """Return a frame of the same make with the key and time columns as they came, and these besides."""
+    """Return a frame of the same type with the key and time columns as they came, and these besides."""
     own = [name for name in (settings.id_col, settings.time_col) if name is not None]
     frame = table.frame.select(own)
     made = [nw.new_series(name, array, backend=table.frame.implementation) for name, array in values.items()]

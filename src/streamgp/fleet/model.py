@@ -15,7 +15,6 @@ from streamgp.fleet.states import KeyScores, KeyStates
 from streamgp.numerics import student_t
 from streamgp.numerics.mixtures import log_sum
 
-LARGEST = 1e100  # a number that is larger has no square, and is no measurement
 BELIEVED = 1.0  # standard deviations; of an outlier so much becomes a lag of the rows after it
 QUANTILES = (0.05, 0.5, 0.95)
 

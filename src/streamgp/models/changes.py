@@ -11,7 +11,7 @@ from streamgp.bases import BASES
 from streamgp.filters.dynamics import parse as parse_dynamics
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.option_type import Option
-from streamgp.models.options import AUTO, COMMAND, ENSEMBLES, NONE, OPTIONS, RENEWABLE
+from streamgp.models.options import AUTO, ENSEMBLES, NONE, OPTIONS, RENEWABLE
 from streamgp.models.spec import Spec
 from streamgp.precision import in_float64
 
@@ -38,9 +38,6 @@ def with_options(preset: Spec, family: str, options: Mapping[str, Any]) -> Spec:
         option = OPTIONS[name]
         if option.is_unset(value):
             continue
-        takes = preset.task in option.tasks and family in option.families
-        if not takes and isinstance(value, str) and value == option.own_defaults.get(COMMAND):
-            continue  # the command's own
         if preset.task not in option.tasks:
             expected = " or ".join(repr(task) for task in option.tasks)
             raise ValueError(f"{name}: expected it with the task {expected} alone, got {value!r} for {preset.task!r}")

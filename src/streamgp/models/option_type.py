@@ -113,9 +113,14 @@ class Option:
         text = self.unset if default is None else repr(default) if estimator else str(default)
         return f"Default: {text}." if text else ""
 
-    def is_unset(self, value: Any) -> bool:
-        """Return whether a value is the default, which every model takes."""
-        return value is self.default or (type(value) is type(self.default) and value == self.default)
+    def is_unset(self, value: Any, estimator: str = "") -> bool:
+        """Return whether a value is the default, which every model takes; or that of an estimator."""
+        default = self.default_for(estimator)
+        return value is default or (type(value) is type(default) and value == default)
+
+    def takes(self, family: str, task: str) -> bool:
+        """Return whether the models of a family take the option, for targets of a task."""
+        return family in self.families and task in self.tasks
 
     def check(self, value: Any, choices: Collection[str] | None = None) -> Any:
         """Return a value as `Spec` has it, if it is one of the kind and in the range.
@@ -134,11 +139,11 @@ class Option:
             case "whole":
                 return whole_number(self.name, value, 1 if self.low is None else int(self.low))
             case "wholes":
-                if isinstance(value, str) and value in accepted:
-                    return value
                 if isinstance(value, str):
-                    words = " or ".join(accepted)
-                    raise ValueError(f"{self.name}: expected whole numbers, or {words}, got {value!r}")
+                    if value not in accepted:
+                        words = " or ".join(accepted)
+                        raise ValueError(f"{self.name}: expected whole numbers, or {words}, got {value!r}")
+                    return value
                 each = value if isinstance(value, Iterable) else [value]
                 return tuple(sorted({whole_number(self.name, one) for one in each}))
             case "probability":

@@ -27,7 +27,7 @@ _DEFAULT = Spec(
     robust=True,
     recalibrate=True,
 )
-# A part of its filters.
+# Four of its bases, at half of its dynamics.
 _FAST = replace(
     _DEFAULT,
     model="fast",

@@ -5,7 +5,7 @@ from typing import Any
 
 from streamgp.models.families import family_of
 from streamgp.models.option_type import known
-from streamgp.models.options import OPTIONS
+from streamgp.models.options import COMMAND, OPTIONS
 from streamgp.models.presets import GENERALISED_DEFAULT, PRESETS
 from streamgp.models.spec import LIKELIHOODS, Spec
 
@@ -49,6 +49,10 @@ def make_spec(model: str, *, task: str = "regression", exposure: bool = False, *
     family = family_of(spec)
     if task not in family.tasks:
         raise ValueError(f"model: expected an ensemble for the task {task!r}, got {model!r}")
-    if family.name not in OPTIONS["lags"].families and isinstance(options.get("lags"), str):
-        options = options | {"lags": None}  # the command's own, which such a family need not know
-    return family.spec(spec, **options)
+    # The command's own default says nothing where the option does not belong.
+    kept = {
+        name: value
+        for name, value in options.items()
+        if OPTIONS[name].takes(family.name, task) or not OPTIONS[name].is_unset(value, COMMAND)
+    }
+    return family.spec(spec, **kept)

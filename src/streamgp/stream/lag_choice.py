@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.linalg import cho_factor, cho_solve
 
+from streamgp.models.options import MIN_WARMUP
 from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.lags import LaggedTargets
 
@@ -22,9 +23,7 @@ _PRIOR_ROWS = 1.0  # what the prior of the coefficients, and of the noise, count
 Lags = tuple[int, ...]
 
 
-def choose_lags(
-    X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"], horizon: int = 0, min_rows: int = 10
-) -> tuple[int, ...]:
+def choose_lags(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"], horizon: int = 0) -> tuple[int, ...]:
     """Choose lags by how well regressions on the inputs and them predict the later half of the rows.
 
     Candidates are none, 1 to 3, and each of these with a season. Each is a Bayesian linear regression (Gelman et al.
@@ -38,8 +37,6 @@ def choose_lags(
         Inputs, without gaps or lags, and targets without outliers, in their order.
     horizon
         How many rows after its inputs a target comes; lag 1 is then the target of the inputs' own row.
-    min_rows
-        How many rows there must be besides one for each input.
 
     Returns
     -------
@@ -51,7 +48,7 @@ def choose_lags(
     def better(lags: Lags, score: np.ndarray, candidates: Iterable[Lags], min_errors: float) -> tuple[Lags, Any]:
         found, best = lags, score
         for each in candidates:
-            if n >= min_rows + X.shape[1] + e * len(each):
+            if n >= MIN_WARMUP + X.shape[1] + e * len(each):
                 other = _scores(X, y, each, horizon)
                 if _gains(other - score, min_errors) and other.sum() > best.sum():
                     found, best = each, other

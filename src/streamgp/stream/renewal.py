@@ -76,11 +76,13 @@ def conditioned_apart(settings: StreamSettings, state: StreamState, rows: RawRow
     family = settings.family
     if not isinstance(family, RenewingFamily):
         return state
-    kept = Reservoir.empty(rows.X.shape[1], settings.num_outputs, settings.timed).add(rows)
     if settings.spec.warmup_posterior == "condition":
         fitted, times = _standardised(settings, state, rows)
         state = replace(state, model_state=family.conditioned_apart(state.model, state.model_state, fitted, times))
-    return replace(state, reservoir=kept) if settings.spec.renew else state
+    if not settings.spec.renew:
+        return state
+    empty = Reservoir.empty(rows.X.shape[1], settings.num_outputs, settings.timed)
+    return replace(state, reservoir=empty.add(rows))
 
 
 @in_float64

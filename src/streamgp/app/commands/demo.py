@@ -18,7 +18,7 @@ def demo(
         from streamgp.app.outputs import RunDirectory, RunError
         from streamgp.app.settings import RunSettings
         from streamgp.data.demo import write_demo_csv
-        from streamgp.models.options import COMMAND, OPTIONS
+        from streamgp.models.options import AUTO
         from streamgp.models.registry import make_spec
 
         table = out / "demo.csv"
@@ -34,7 +34,7 @@ def demo(
         settings = RunSettings(
             data=str(table),
             targets=[about.target],
-            spec=make_spec("default", lags=OPTIONS["lags"].default_for(COMMAND)),
+            spec=make_spec("default", lags=AUTO),
             features=list(about.features),
             out=out,
             overwrite=True,

@@ -92,15 +92,16 @@ def _parsed(option: Option, value: Any) -> Any:
         case "names" | "terms":
             return names(value)
         case "wholes" if value not in option.choices:
-            return _whole_numbers(option.command_name, value)
+            return _whole_numbers(option, value)
         case _:
             return value
 
 
-def _whole_numbers(option: str, text: str) -> list[int]:
+def _whole_numbers(option: Option, text: str) -> list[int]:
     try:
         return [int(name) for name in names(text) or []]
     except ValueError:
+        words = ", or " + " or ".join(option.choices) if option.choices else ""
         raise ValueError(
-            f"{option}: expected whole numbers with commas, such as 1,2,24, or auto or none, got {text!r}"
+            f"{option.command_name}: expected whole numbers with commas, such as 1,2,24{words}, got {text!r}"
         ) from None

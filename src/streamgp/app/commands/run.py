@@ -9,7 +9,7 @@ from streamgp.app.commands.finish import check_json, command_line, fail_if_stopp
 from streamgp.app.commands.model_options import DATA, LEARNING, OUTPUT, declared, parsed, with_model_options
 from streamgp.app.console import names, sentences
 from streamgp.models.option_type import known
-from streamgp.models.options import AUTO, MISSING_VALUES, MODEL, NONE, OPTIONS, SEED, WARMUP, Missing
+from streamgp.models.options import AUTO, COMMAND, MISSING_VALUES, MODEL, NONE, OPTIONS, SEED, WARMUP, Missing
 
 if TYPE_CHECKING:
     from streamgp.app.settings import RunSettings
@@ -198,7 +198,7 @@ def run(
 def _changed(options: dict[str, Any]) -> dict[str, bool]:
     """Return which options of the models were given, but for the lags, which fleets have too."""
     return {
-        OPTIONS[name].command_name: value != OPTIONS[name].default
+        OPTIONS[name].command_name: value != OPTIONS[name].default_for(COMMAND)
         for name, value in options.items()
         if name != "lags"
     }
