@@ -4,7 +4,8 @@
 run; started again, it goes on where it stopped. It needs `river` besides what streamgp itself needs.
 
 Every model is tested, then trained: row i is predicted from rows before i alone. Inputs and target are
-standardised by the first 1,000 rows, from which every model learns too; the rows after them are scored.
+standardised by the first 1,000 rows, from which every model learns too; the rows after them are scored. Where the
+default would choose lags, a data set is run with them among the inputs as well.
 """
 
 import json
@@ -31,8 +32,9 @@ from benchmarks.common.baselines import (
     river_linear,
     running_mean,
     standardise,
+    with_chosen_lags,
 )
-from benchmarks.common.datasets import CHOOSING, load
+from benchmarks.common.datasets import CHOOSING, LAGGED, load
 from benchmarks.common.paths import RESULTS_DIR
 
 RESULTS = RESULTS_DIR / "baselines.json"
@@ -114,6 +116,9 @@ def main(
     done = {(r["data"], r["model"], r["seed"]) for r in runs}
     try:
         tables = {name: load(name, data) for name in names.split(",")}
+        for name, (X, y) in list(tables.items()):
+            wide, lags = with_chosen_lags(X, y)
+            tables |= {LAGGED.format(name): (wide, y)} if lags else {}
     except (ValueError, FileNotFoundError) as problem:
         raise SystemExit(str(problem)) from None
     for seed in range(5):

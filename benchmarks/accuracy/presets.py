@@ -101,12 +101,9 @@ def _score(label: str, name: str, X: np.ndarray, y: np.ndarray, seed: int) -> di
 
 def _baseline(label: str, name: str, X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Any]:
     from benchmarks.common import baselines
-    from streamgp.stream.lag_choice import choose_lags
 
     if name not in TABLES:
-        lags = choose_lags(X[:WARMUP], y[:WARMUP, None])
-        past = [np.concatenate([np.full(lag, y[:WARMUP].mean()), y[:-lag]]) for lag in lags]
-        X = np.column_stack([X, *past])
+        X, _ = baselines.with_chosen_lags(X, y)
     Xs, ys = baselines.standardise(X)[0], baselines.standardise(y)[0]
     begin = time.process_time()
     mean, var = getattr(baselines, BASELINES[label])(Xs, ys, seed)

@@ -12,6 +12,9 @@ from jaxtyping import Float
 from river import forest, linear_model, preprocessing
 from sklearn.ensemble import HistGradientBoostingRegressor
 
+from streamgp.fitting.screening import screen
+from streamgp.stream.lag_choice import choose_lags
+
 WARMUP = 1_000
 REFIT_EVERY = 500
 
@@ -72,6 +75,14 @@ def lightgbm_refitted(X: Rows, y: Column, seed: int) -> Prediction:
         model = lightgbm.LGBMRegressor(random_state=seed, n_jobs=1, verbose=-1).fit(X[:at], y[:at])
         mean[at : at + REFIT_EVERY] = np.asarray(model.predict(X[at : at + REFIT_EVERY]))
     return mean, None
+
+
+def with_chosen_lags(X: Rows, y: Column) -> tuple[Rows, tuple[int, ...]]:
+    """Return the inputs with the past targets that the default would choose at the end of the warm-up; and which."""
+    usual = screen(X[:WARMUP], y[:WARMUP, None], 0)[0]
+    lags = choose_lags(X[:WARMUP], usual)
+    past = [np.concatenate([np.full(lag, y[:WARMUP].mean()), y[:-lag]]) for lag in lags]
+    return np.column_stack([X, *past]), lags
 
 
 def _rows(X: Rows, y: Column) -> Iterator[tuple[dict, float]]:

@@ -51,6 +51,7 @@ CHOOSING = (
 )
 APART = tuple(name for name in TABLES if name not in CHOOSING)
 NAMES = (*TABLES, "friedman1")
+LAGGED = "{}, with its lags"  # a set whose inputs are joined by the past targets that the default chooses
 
 
 def load(
