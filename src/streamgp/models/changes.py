@@ -11,7 +11,7 @@ from streamgp.bases import BASES
 from streamgp.filters.dynamics import parse as parse_dynamics
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.option_type import Option
-from streamgp.models.options import AUTO, ENSEMBLES, NONE, OPTIONS, RENEWABLE
+from streamgp.models.options import AUTO, ENSEMBLES, NONE, OPTIONS
 from streamgp.models.spec import Spec
 from streamgp.precision import in_float64
 
@@ -60,9 +60,9 @@ def check_switching(spec: Spec) -> None:
 
 def renewal_hindrance(spec: Spec) -> str | None:
     """Return why no experts of a specification can be renewed, in words; None where some can."""
-    if not set(spec.bases) & set(RENEWABLE):
+    if not set(spec.bases) & set(spec.renewable):
         return (
-            f"renew: expected one of the bases {', '.join(RENEWABLE)}, which can be renewed, got "
+            f"renew: expected one of the bases {', '.join(spec.renewable)}, which can be renewed, got "
             f"{', '.join(spec.bases)}; add one, or choose the model best"
         )
     if spec.rule == "stacking-newton":
@@ -91,6 +91,8 @@ def _change(option: Option, value: Any) -> dict[str, Any]:
         case "lags" if isinstance(value, str):
             chosen = option.check(value)
             return {"lags": {AUTO: (1,), NONE: ()}[chosen], "chooses_lags": chosen == AUTO}
+        case "renew":
+            return {"renew": option.check(value), "searches": True}
         case _:
             return {option.spec_field: option.check(value)}
 

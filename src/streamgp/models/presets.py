@@ -26,17 +26,20 @@ _DEFAULT = Spec(
     without_lags=True,
     robust=True,
     recalibrate=True,
+    renew=True,
+    searches=False,
 )
-# Four of its bases, at half of its dynamics.
+# Four of its bases, at half of its dynamics, and nothing fitted anew.
 _FAST = replace(
     _DEFAULT,
     model="fast",
     bases=("linear", "hilbert", "fourier-trained", "boosted"),
     dynamics=("static", _WALK, "revert 0.95"),
     most_features=200,
+    renew=False,
 )
-# The same, and what can be is fitted anew as the stream goes on.
-_BEST = replace(_DEFAULT, model="best", renew=True)
+# The same, and frequencies are trained anew as the stream goes on, as trees are.
+_BEST = replace(_DEFAULT, model="best", searches=True)
 PRESETS: dict[str, Spec] = {
     spec.model: spec
     for spec in (

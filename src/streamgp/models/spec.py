@@ -12,6 +12,10 @@ LIKELIHOODS = {
     "count": ("negative-binomial", "poisson"),
     "ordinal": ("ordinal",),
 }
+# The bases that can be fitted anew as the stream goes on: those that search for frequencies, which takes seconds, and
+# trees, which take less.
+SEARCHED = ("fourier-trained",)
+TREES = ("boosted",)
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class Spec:
         starting points are kept.
     transition
         The user's Q, as nested tuples; its columns sum to one.
+    searches
+        Where experts are renewed, those of trained frequencies are as well; else those of trees alone.
     chooses_lags
         `lags` are those of the warm-up alone; at its end they are chosen (see `streamgp.stream.lag_choice`).
     without_lags
@@ -67,6 +73,7 @@ class Spec:
     robust: bool = False
     recalibrate: bool = False
     renew: bool = False
+    searches: bool = True
     lags: tuple[int, ...] = ()
     chooses_lags: bool = False
     without_lags: bool = False
@@ -85,6 +92,11 @@ class Spec:
     def task(self) -> str:
         """Return what the targets are: ``regression``, ``classification``, ``count`` or ``ordinal``."""
         return next(task for task, names in LIKELIHOODS.items() if self.likelihood in names)
+
+    @property
+    def renewable(self) -> tuple[str, ...]:
+        """Return the names of the bases whose experts are fitted anew where `renew` says so."""
+        return TREES + SEARCHED if self.searches else TREES
 
     def check(self, num_inputs: int, warmup: int) -> None:
         """Raise ValueError if a basis cannot take so many inputs, or lag or horizon are too long for the warm-up.

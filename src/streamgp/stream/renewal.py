@@ -61,10 +61,10 @@ def renewed(settings: StreamSettings, state: StreamState) -> StreamState:
         return state
     since = state.rows - state.errors.changed_at
     if state.errors.changed_at and since in AFTER_CHANGE:
-        return refitted(settings, state, searches=True, latest=since)
+        return refitted(settings, state, searches=settings.spec.searches, latest=since)
     k = round(math.log(state.rows / settings.warmup, GROWTH))
     if k > 0 and state.rows == _due(settings, k):
-        return refitted(settings, state, searches=k % SEARCHED_EVERY == 0)
+        return refitted(settings, state, searches=settings.spec.searches and k % SEARCHED_EVERY == 0)
     return state
 
 

@@ -9,7 +9,10 @@ from jaxtyping import Array, Bool, Float
 
 from streamgp.numerics.arrays import AnyArray
 
-MIN_LOG_DENSITY = -1e100  # of log densities that are multiplied: zero times infinity would be no number
+# What an outlier is worth to every expert at least: one row in a hundred, and three deviations of the target wide.
+# So an expert that foresees a rare event gains on those that take it for a glitch, but not without limit; and a
+# glitch, which none foresees, changes no weight.
+OUTLIER_LOG_DENSITY = -6.6
 
 
 @runtime_checkable
@@ -46,16 +49,16 @@ def scan_rule(
 ) -> tuple[Any, Any]:
     """Update a rule row by row; return its state after all rows, and those before each of them.
 
-    Rows with a false `mask` are passed over, and a row counts by its `trust`.
+    Rows with a false `mask` are passed over. What a row tells against an expert is bounded by `OUTLIER_LOG_DENSITY`,
+    in so far as the experts take it for an outlier (1 - `trust`).
     """
     mask = jnp.ones(len(log_density), bool) if mask is None else mask
 
     def learn(state: Any, row: tuple) -> tuple[Any, Any]:
         density, keep, outlier = row
         if outlier is not None:
-            density = trust(rule.predict(state), outlier) * jnp.maximum(
-                relative(rule.predict(state), density), MIN_LOG_DENSITY
-            )
+            doubt = jnp.log1p(-trust(rule.predict(state), outlier))
+            density = jnp.logaddexp(density, OUTLIER_LOG_DENSITY + doubt)
         new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), rule.update(state, density), state)
         return new, state
 
@@ -63,7 +66,7 @@ def scan_rule(
 
 
 def trust(log_weights: Float[Array, " k"], is_outlier: Bool[AnyArray, " k"]) -> Float[Array, ""]:
-    """Return the weight of the experts that do not take a row for an outlier, by which the row counts."""
+    """Return the weight of the experts that do not take a row for an outlier."""
     return jnp.maximum(1.0 - jnp.exp(log_weights) @ jnp.where(is_outlier, 1.0, 0.0), 0.0)
 
 

@@ -70,6 +70,15 @@ def test_rows_that_are_held_out_teach_the_trees_nothing(n: int):
     assert isinstance(built(X, y).honest_rows(n), np.ndarray)
 
 
+def test_rows_that_are_held_out_lie_together_in_blocks():
+    """Between neighbours in time there are trees that have seen the next row, which says too much."""
+    apart = held_out(1_000)
+    assert 0.1 < len(apart) / 1_000 < 0.2
+    blocks = np.split(apart, np.flatnonzero(np.diff(apart) > 1) + 1)
+    assert {len(block) for block in blocks} == {1_000 // 56}
+    assert len(blocks) == 8
+
+
 def test_few_rows_make_trees_without_a_split():
     X, y = table(12)
     found = np.asarray(built(X, y)(table(5, 1)[0]))[:, D + 1 :]

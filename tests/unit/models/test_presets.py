@@ -106,6 +106,15 @@ def test_best_renews_where_it_can(changes: dict[str, Any]):
     assert make_spec("best", bases=["linear", "boosted"]).renew
 
 
+def test_the_default_renews_trees_alone_unless_asked():
+    assert make_spec("default").renew
+    assert make_spec("default").renewable == ("boosted",)
+    assert replace(make_spec("default", renew=True), model="best") == make_spec("best")
+    assert not make_spec("default", renew=False).renew
+    assert not make_spec("default", bases=["linear", "fourier-trained"]).renew
+    assert not make_spec("fast").renew
+
+
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("model", "changes", "says"),
@@ -116,7 +125,7 @@ def test_best_renews_where_it_can(changes: dict[str, Any]):
         ("oebe", {"bases": []}, "bases: expected at least one of linear"),
         ("oebe", {"features_per_basis": 0}, "features_per_basis: expected a whole number >= 1, got 0"),
         ("oebe", {"features_per_basis": 2.5}, "features_per_basis: .*got 2.5"),
-        ("oebe", {"renew": True}, "renew: expected one of the bases fourier-trained, boosted, .* got linear"),
+        ("oebe", {"renew": True}, "renew: expected one of the bases boosted, fourier-trained, .* got linear"),
         (
             "best",
             {"bases": "linear", "renew": True},

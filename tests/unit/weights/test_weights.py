@@ -26,6 +26,7 @@ from streamgp.weights import (
     scan_rule,
     share,
 )
+from streamgp.weights.base import OUTLIER_LOG_DENSITY
 from streamgp.weights.by_name import make_rule
 from streamgp.weights.experts import joined_weights
 
@@ -210,6 +211,33 @@ def test_experts_that_foresaw_an_outlier_together_share_the_weight():
     prior = jnp.log(jnp.asarray([1.0 - 6e-13, *6 * [1e-13]]))  # too little each for the largest step that is taken
     after = run(ExponentiatedGradient(), prior, jnp.asarray(log_density))[0][2]
     np.testing.assert_allclose(np.exp(after), [0.0, *6 * [1 / 6]], atol=1e-12)
+
+
+def after_an_outlier(log_density: list[float], is_outlier: list[bool]) -> np.ndarray:
+    """Return the weights after one row, of experts that had 0.98, 0.01 and 0.01."""
+    before = BMA().init(jnp.log(jnp.asarray([0.98, 0.01, 0.01])))
+    state, _ = scan_rule(BMA(), before, np.array([log_density]), None, np.array([is_outlier]))
+    return np.exp(np.asarray(BMA().predict(state)))
+
+
+def test_a_glitch_that_no_expert_foresaw_changes_no_weight():
+    after = after_an_outlier([-1e6, -800.0, -np.inf], [True, True, True])
+    np.testing.assert_allclose(after, [0.98, 0.01, 0.01], rtol=1e-12)
+
+
+def test_an_expert_that_foresaw_a_rare_event_gains_as_much_as_the_floor_says():
+    """By Bayes' rule with the floor in place of densities below it, as far as experts take it for an outlier."""
+    after = after_an_outlier([-1e6, 0.0, -1e6], [True, False, True])
+    floor = 0.99 * np.exp(OUTLIER_LOG_DENSITY)
+    joint = np.array([0.98, 0.01, 0.01]) * [floor, 1.0 + floor, floor]
+    np.testing.assert_allclose(after, joint / joint.sum(), rtol=1e-9)
+    assert after[1] > 0.85
+
+
+def test_where_none_with_weight_takes_a_row_for_an_outlier_it_counts_in_full():
+    after = after_an_outlier([-1.0, -30.0, -60.0], [False, False, False])
+    joint = np.array([0.98, 0.01, 0.01]) * np.exp([-1.0, -30.0, -60.0])
+    np.testing.assert_allclose(after, joint / joint.sum(), rtol=1e-12)
 
 
 @pytest.mark.parametrize("rule", ["share", "Q"])

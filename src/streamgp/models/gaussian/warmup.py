@@ -20,7 +20,6 @@ from streamgp.models.base import FittedExpert
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.fit_tasks import FitTask, make_fit_tasks, map_in_threads, with_lengthscale
 from streamgp.models.gaussian.model import Ensemble, ensemble
-from streamgp.models.options import RENEWABLE
 from streamgp.models.spec import Spec
 from streamgp.weights.by_name import make_rule
 
@@ -177,7 +176,7 @@ def _fit_inputs(
             best[task.name] = fit
 
     def stays(task: FitTask) -> bool:
-        return spec.renew and task.name in RENEWABLE  # more rows may tell more
+        return spec.renew and task.name in spec.renewable  # more rows may tell more
 
     def is_flat(i: int) -> bool:
         if spec.rule == "Q" or stays(tasks[i]):  # the user's matrix counts every expert
