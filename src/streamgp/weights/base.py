@@ -9,10 +9,10 @@ from jaxtyping import Array, Bool, Float
 
 from streamgp.numerics.arrays import AnyArray
 
-# What an outlier is worth to every expert at least: as if it came from anywhere within fifty deviations of the target.
-# So an expert that foresees a rare event gains on those that take it for a glitch, but not without limit; and a
-# glitch, which none foresees, changes no weight. With a lower floor wide experts gain by glitches within the range of
-# the target: at -6.6 sign flips in 5% of the rows cost a quarter of the accuracy, at -4 a hundredth.
+# What an outlier is worth to every expert at least, as if it came from anywhere within fifty deviations of the
+# target. So an expert that foresees a rare event gains on those that take it for a glitch, but not without limit; and
+# a glitch, which none foresees, changes no weight. With a lower floor wide experts gain by glitches within the range
+# of the target: at -6.6 sign flips in 5% of the rows cost a quarter of the accuracy, at -4 a hundredth.
 OUTLIER_LOG_DENSITY = -4.0
 
 
