@@ -38,6 +38,18 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path / "out"
 
 
+def test_a_run_says_what_experts_fitted_anew_are_worth(tmp_path: Path):
+    table().write_csv(tmp_path / "data.csv")
+    spec = make_spec("best", bases=["linear", "boosted"], features_per_basis=5, dynamics="static", noise="constant")
+    outcome = run_spec(tmp_path / "data.csv", None, spec)
+    experts = outcome.metrics["experts"]
+    last = max(expert.get("since", 0) for expert in experts)
+    weight = sum(expert["weight"] for expert in experts if expert.get("since", 0))
+    assert last > 200
+    expected = f"experts fitted anew as the stream went on, last after row {last}, have {weight:.0%} of the weight"
+    assert expected in outcome.metrics["warnings"]
+
+
 # The numbers
 
 

@@ -41,6 +41,12 @@ def run_notes(
             for name, value in zip(schema.targets, learner.constant_targets, strict=True)
             if value is not None
         ]
+    renewed = [(expert.since, weight) for expert, weight in zip(learner.experts, learner.weights, strict=False)]
+    if last := max((since for since, _ in renewed), default=0):
+        found.append(
+            f"experts fitted anew as the stream went on, last after row {last:,}, have "
+            f"{sum(weight for since, weight in renewed if since):.0%} of the weight"
+        )
     found += [
         f"column '{name}': {plural(count, 'row')} with a level that the first rows had not, taken as no level"
         for name, count in unseen_levels.items()
