@@ -10,7 +10,8 @@ from sklearn.base import RegressorMixin
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.docstrings import with_options
-from streamgp.estimators.validation import NotFiniteError, Rows, check_one, check_target
+from streamgp.estimators.forecasts import check_levels, forecast_frame
+from streamgp.estimators.validation import NotFiniteError, Rows, check_inputs, check_one, check_target
 from streamgp.evaluation.regression import RegressionMetrics, apply_in_batches
 from streamgp.models.option_type import whole_number
 from streamgp.precision import float64
@@ -166,6 +167,77 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
             key = jax.random.fold_in(jax.random.key(self._learner.seed), self._learner.rows)
             draws = np.asarray(predictive.sample(key, (n,)))
         return np.stack([self._shape(d) for d in draws], axis=-1)
+
+    # Several rows ahead
+
+    @alone
+    def forecast(
+        self,
+        h: int,
+        X_future: Any = None,
+        level: float | Sequence[float] = (80, 95),
+        times: Any = None,
+        n: int = 1_000,
+    ) -> Any:
+        """Forecast the targets of the next h rows, each with what is not known of those before it.
+
+        Parameters
+        ----------
+        h
+            How many rows.
+        X_future
+            Their inputs (h, D), which may be missing (NaN); None for a model that has lags alone.
+        level
+            Shares in percent that bands are to hold: columns ``mean-lo-80``, ``mean-hi-80`` and so on.
+        times
+            Their time stamps, on a stream that has them; without, they come at the warm-up's median gap.
+        n
+            How many paths are drawn (see `sample_paths`): the mean is known to ``std / sqrt(n)``.
+
+        Returns
+        -------
+        frame
+            A row for each step (of several targets, for each step and target): step, time, target, mean, std, q05,
+            q50, q95 and the bands. Of the make of `X_future`, or of polars if that is no frame.
+
+        Raises
+        ------
+        ValueError
+            If the model has a horizon, or is no ensemble, or inputs are not those of h rows.
+        """
+        levels = check_levels(level)
+        paths, times = self._paths(h, n, X_future, times)
+        return forecast_frame(paths, levels, times, self._single, X_future)
+
+    @alone
+    def sample_paths(self, h: int, n: int = 1_000, X_future: Any = None, times: Any = None) -> np.ndarray:
+        """Draw the targets of the next h rows jointly, shape (n, h), or (n, h, E) with several targets.
+
+        A path follows one expert, chosen by the weights, with regression weights and a noise level drawn from its
+        beliefs; its own targets are the lags of its later rows. Which expert is right is not learnt on the way. The
+        draws depend on `random_state` and on how many rows have been learnt. The parameters are those of `forecast`.
+        """
+        paths, _ = self._paths(h, n, X_future, times)
+        return paths[..., 0] if self._single else paths
+
+    def _paths(self, h: int, n: int, X_future: Any, times: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return paths (n, h, E), and the times of the rows."""
+        self._check_fitted()
+        h, n, learner = whole_number("h", h), whole_number("n", n), self._learner
+        X = np.empty((h, 0)) if X_future is None else X_future
+        if X_future is None and learner.num_inputs:
+            raise ValueError(
+                f"X_future: expected the inputs of the next {h} rows, shape ({h}, {learner.num_inputs}), got None"
+            )
+        if len(X) != h:
+            raise ValueError(f"X_future: expected {h} rows, as many as there are steps, got {len(X)}")
+        stamps = np.full(h, learner.last_time) if times is None and learner.timed else times
+        X, stamps = check_inputs(self, X, stamps, learner)
+        if stamps is not None and (np.diff(stamps) < 0.0).any():
+            raise ValueError(f"times: expected times that never decrease, got {stamps.tolist()}")
+        self._warn_if_early(0)
+        stamps = None if times is None else stamps
+        return learner.paths(X, stamps, n), stamps
 
     # One row at a time
 

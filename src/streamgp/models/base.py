@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+from jaxtyping import Float
 
 from streamgp.core import StreamModel
 from streamgp.models.spec import Spec
@@ -125,4 +126,30 @@ class RenewingFamily(ModelFamily, Protocol):
 
     def conditioned_apart(self, model: Any, state: Any, rows: WarmupRows, times: np.ndarray | None) -> Any:
         """Return the state at the end of the warm-up, where some experts may learn only part of its rows."""
+        ...
+
+
+@runtime_checkable
+class Paths(Protocol):
+    """Joint draws of the targets of rows to come, many at a time, in standardised units."""
+
+    def step(
+        self, X: Float[np.ndarray, "n d"], gap: float | None = None, extra: float = 0.0
+    ) -> Float[np.ndarray, "n e"]:
+        """Draw the next row of every path, of which these are the inputs; `gap` is the time since the row before."""
+        ...
+
+    def recalibrated(self, y: Float[np.ndarray, "n e"]) -> Float[np.ndarray, "n e"]:
+        """Return a row of all paths, in its order, as the errors of the rows so far suggest."""
+        ...
+
+
+@runtime_checkable
+class PathFamily(ModelFamily, Protocol):
+    """A family that draws the targets of several rows to come jointly."""
+
+    def paths(
+        self, model: Any, state: Any, weights: Float[np.ndarray, " k"], n: int, rng: np.random.Generator
+    ) -> Paths:
+        """Begin n paths after the rows learnt; each follows an expert, chosen by these weights."""
         ...

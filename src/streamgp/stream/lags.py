@@ -75,5 +75,9 @@ class LaggedTargets:
         known = np.concatenate([self.last, y])
         return LaggedTargets(self.lags, known[len(y) :])
 
+    def known(self, n: int, fill: Float[AnyArray, " e"]) -> Float[np.ndarray, "n l e"]:
+        """Return the last targets, oldest first, n times: so many futures begin with them."""
+        return np.tile(self._filled(fill), (n, 1, 1))
+
     def _filled(self, fill: AnyArray) -> np.ndarray:
         return np.where(np.isnan(self.last), fill, self.last)

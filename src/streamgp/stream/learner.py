@@ -19,6 +19,7 @@ from streamgp.stream.batches import predict_rows
 from streamgp.stream.forecast_queue import Forecasts
 from streamgp.stream.gains import with_measured_gains
 from streamgp.stream.learn_step import learn_leading, max_batch, predict_next
+from streamgp.stream.paths import draw_paths
 from streamgp.stream.renewal import renewed
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
@@ -219,6 +220,13 @@ class StreamLearner:
         With a horizon h, forecast the target h rows after the last one learnt, were each row's inputs those of that.
         """
         return predict_next(self.settings, self.state, X, times)
+
+    def paths(self, X: np.ndarray, times: np.ndarray | None, n: int) -> np.ndarray:
+        """Draw the targets of the next h rows jointly, n times: (n, h, E); see `streamgp.stream.paths`.
+
+        The draws depend on the seed and on the rows learnt.
+        """
+        return draw_paths(self.settings, self.state, X, times, n, np.random.default_rng([self.seed, self.rows]))
 
     def learn(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None = None) -> Iterator[Info]:
         """Learn from the rows in order; yield, for consecutive batches, what was predicted one step ahead.

@@ -6,16 +6,18 @@ from typing import Any
 
 from streamgp.models.base import FittedModel, WarmupRows
 from streamgp.models.changes import check_switching, renewal_hindrance, with_options
+from streamgp.models.gaussian.paths import Paths
 from streamgp.models.gaussian.renewal import conditioned_apart, renew
 from streamgp.models.gaussian.warmup import fit_ensemble
 from streamgp.models.spec import Spec
 
-__all__ = ["conditioned_apart", "fit", "name", "renew", "serves", "spec", "tasks", "weighs_warmup"]
+__all__ = ["conditioned_apart", "fit", "name", "paths", "renew", "serves", "spec", "tasks", "weighs_warmup"]
 
 name = "gaussian"
 tasks: tuple[str, ...] = ("regression",)
 # Whether the warm-up's rows add to the prior log weights of the experts.
 weighs_warmup = True
+paths = Paths
 
 
 def serves(spec: Spec) -> bool:

@@ -1,0 +1,39 @@
+"""Forecasts of the next rows as a frame."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from jaxtyping import Float
+
+QUANTILES = {"q05": 0.05, "q50": 0.5, "q95": 0.95}
+
+
+def check_levels(level: float | Sequence[float]) -> list[float]:
+    """Return the shares in percent that bands are to hold, checked."""
+    levels = [float(each) for each in ([level] if isinstance(level, int | float) else level)]
+    if not all(0 < each < 100 for each in levels):
+        raise ValueError(f"level: expected shares between 0 and 100 percent, got {levels}")
+    return levels
+
+
+def forecast_frame(
+    paths: Float[np.ndarray, "n h e"], level: Sequence[float], times: np.ndarray | None, single: bool, like: Any
+) -> Any:
+    """Return what paths say of every step, in a frame of the make of `like`, or of polars if that is none."""
+    _, h, outputs = paths.shape
+    drawn = paths.reshape(len(paths), h * outputs)
+    values: dict[str, Any] = {"step": np.arange(1, h + 1).repeat(outputs)}
+    if times is not None:
+        values["time"] = times.repeat(outputs)
+    if not single:
+        values["target"] = [f"y{e}" for e in range(outputs)] * h
+    values |= {"mean": drawn.mean(axis=0), "std": drawn.std(axis=0, ddof=1)}
+    values |= dict(zip(QUANTILES, np.quantile(drawn, list(QUANTILES.values()), axis=0), strict=True))
+    for each in level:
+        ends = np.quantile(drawn, [0.5 - each / 200.0, 0.5 + each / 200.0], axis=0)
+        values |= {f"mean-lo-{each:g}": ends[0], f"mean-hi-{each:g}": ends[1]}
+    given = nw.from_native(like, pass_through=True)
+    backend = given.implementation if isinstance(given, nw.DataFrame) else "polars"
+    return nw.from_dict(values, backend=backend).to_native()

@@ -1,0 +1,143 @@
+"""Joint draws of the targets of several rows to come.
+
+A path is drawn from one expert, by the weights: its regression weights from the belief, its noise variance from the
+inverse gamma distribution of its level. Then, row by row, the weights move as the dynamics say, a correlated error
+carries over, and noise is added. So the first row of many paths is distributed as `Ensemble.predict` says, and
+the rows of one path belong together: a target that was drawn can be an input of the rows after it.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from streamgp.core import recalibration
+from streamgp.filters.dynamics import Dynamics
+from streamgp.filters.engine.blocks import member
+from streamgp.filters.engine.cpu import as_numpy
+from streamgp.models.gaussian.model import Ensemble
+from streamgp.models.gaussian.state import EnsembleState
+
+
+@dataclass
+class _Part:
+    """The paths of one filter: its own, and of each path noise and the weights now."""
+
+    paths: Int[np.ndarray, " m"]
+    basis: Any
+    dynamics: Dynamics
+    prior_var: float
+    noise_var: float
+    correlation: Float[np.ndarray, " m"]
+    unit: Float[np.ndarray, "m e"]  # of all variances
+    weights: Float[np.ndarray, "m f e"]
+    error: Float[np.ndarray, "m e"]
+
+
+class Paths:
+    """Draw n paths from a state of an ensemble, a row at a time, in its standardised units.
+
+    Parameters
+    ----------
+    weights
+        Of the experts, (K,), by which each path chooses one; those whose beliefs are not finite are left out.
+    """
+
+    def __init__(
+        self,
+        model: Ensemble,
+        state: EnsembleState,
+        weights: Float[np.ndarray, " k"],
+        n: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self._rng, self._n, self._outputs = rng, n, model.num_outputs
+        self._time_unit = float(model.time_unit)
+        self._levels = None if state.levels is None else np.asarray(state.levels)
+        kinds = len(model.noise.discounts)
+        filters = as_numpy(state.unsharded().filters)
+        slots = [
+            (g, b, r)
+            for g, group in enumerate(model.groups)
+            for b in range(group.noise.prior_var.shape[0])
+            for r in range(group.noise.prior_var.shape[1])
+        ]
+        slots = [slots[at] for at in np.argsort(model.order)]
+        beliefs = [(filters[g].mean[b, r], filters[g].cov[b, r]) for g, b, r in slots]
+        finite = np.array([np.isfinite(mean).all() and np.isfinite(cov).all() for mean, cov in beliefs])
+        weights = np.where(finite.repeat(kinds), weights, 0.0)
+        chosen = np.sort(rng.choice(len(weights), size=n, p=weights / weights.sum()))
+        noise = None if state.noise is None else as_numpy(state.noise)
+        self._parts: list[_Part] = []
+        for number in np.unique(chosen // kinds).tolist():
+            paths = np.flatnonzero(chosen // kinds == number)
+            kind = chosen[paths] % kinds
+            unit, error = np.ones((len(paths), self._outputs)), np.zeros((len(paths), self._outputs))
+            if noise is not None:
+                adapts = np.array([d is not None for d in model.noise.discounts])[kind, None]
+                drawn = noise.rate[number, kind] / rng.gamma(noise.shape[kind, None], size=unit.shape)
+                unit, error = np.where(adapts, drawn, unit), error + noise.error[number]
+            (g, b, r), (mean, cov) = slots[number], beliefs[number]
+            group, z = model.groups[g], rng.normal(size=(len(paths), *mean.shape))
+            self._parts.append(
+                _Part(
+                    paths,
+                    as_numpy(member(group.basis, b)),
+                    as_numpy(member(member(group.dynamics, b), r)),
+                    float(group.noise.prior_var[b, r]),
+                    float(group.noise.noise_var[b, r]),
+                    np.array(model.noise.correlations)[kind],
+                    unit,
+                    mean + np.sqrt(unit)[:, None] * np.matmul(_root(cov), z),
+                    error,
+                )
+            )
+
+    def step(
+        self, X: Float[np.ndarray, "n d"], gap: float | None = None, extra: float = 0.0
+    ) -> Float[np.ndarray, "n e"]:
+        """Draw the next row of every path.
+
+        Parameters
+        ----------
+        X
+            The inputs of that row, one for each path.
+        gap
+            The time since the row before; None: the usual one.
+        extra
+            Variance that the row's noise has in addition.
+        """
+        y, tau = np.empty((self._n, self._outputs)), 1.0 if gap is None else max(gap / self._time_unit, 0.0)
+        for part in self._parts:
+            time = np.asarray(tau)
+            gained = float(part.dynamics.process_variance(time)) * part.prior_var
+            part.weights = float(part.dynamics.transition(time)) * part.weights
+            if gained:
+                moved = self._rng.normal(size=part.weights.shape)
+                part.weights += np.sqrt(gained * part.unit)[:, None] * moved
+            Phi = np.asarray(part.basis(X[part.paths]))
+            mean = np.matmul(Phi[:, None], part.weights)[:, 0]
+            carried = (part.correlation**tau * (part.correlation > 0.0))[:, None] * part.error
+            spread = np.sqrt((part.noise_var + extra) * part.unit)
+            part.error = carried + spread * self._rng.normal(size=part.error.shape)
+            y[part.paths] = mean + part.error
+        return y
+
+    def recalibrated(self, y: Float[np.ndarray, "n e"]) -> Float[np.ndarray, "n e"]:
+        """Return a row of all paths moved, in its order, to recalibrated quantiles; its mean stays as it is."""
+        if self._levels is None:
+            return y
+        new, n = np.empty_like(y), len(y)
+        for e, shares in enumerate(recalibration.shares(self._levels)):
+            levels = recalibration.level(np.tile(shares, (n, 1)), (np.arange(n) + 0.5) / n)
+            order = np.argsort(y[:, e], kind="stable")
+            moved = np.interp(levels * n - 0.5, np.arange(n), y[order, e])
+            new[order, e] = moved + (y[:, e].mean() - moved.mean())
+        return new
+
+
+def _root(cov: Float[np.ndarray, "f f"]) -> Float[np.ndarray, "f f"]:
+    """Return R with R R' = cov; of eigenvalues that rounding has made negative, zero."""
+    values, vectors = np.linalg.eigh(cov)
+    return vectors * np.sqrt(np.maximum(values, 0.0))

@@ -1,0 +1,63 @@
+"""Paths of targets several rows ahead: what was drawn of a row is a lag of those after it."""
+
+import numpy as np
+from jaxtyping import Float
+
+from streamgp.core import trimmed
+from streamgp.models.base import PathFamily
+from streamgp.numerics.threads import one_blas_thread
+from streamgp.precision import in_float64
+from streamgp.stream.gains import with_measured_gains
+from streamgp.stream.settings import StreamSettings
+from streamgp.stream.state import StreamState
+from streamgp.stream.tasks import TRIM
+
+
+@in_float64
+def draw_paths(
+    settings: StreamSettings,
+    state: StreamState,
+    X: Float[np.ndarray, "h d"],
+    times: Float[np.ndarray, " h"] | None,
+    n: int,
+    rng: np.random.Generator,
+) -> Float[np.ndarray, "n h e"]:
+    """Draw n paths of the targets of the next h rows, jointly, in the units of the targets.
+
+    Parameters
+    ----------
+    X
+        Inputs of these rows, which may be missing (NaN).
+    times
+        Their time stamps; None: they come at the usual gaps.
+
+    Raises
+    ------
+    ValueError
+        If the model is none whose targets can be drawn jointly, or forecasts directly, with a horizon.
+    """
+    family = settings.family
+    if not isinstance(family, PathFamily) or settings.horizon:
+        raise ValueError(
+            f"forecast: expected an ensemble for numbers without a horizon, got the model {settings.spec.model!r}"
+            + (f" with the horizon {settings.horizon}" if settings.horizon else "")
+        )
+    if state.inputs.gains is None and np.isnan(X).any():
+        state = with_measured_gains(settings, state)
+    X, extra = state.inputs.fill(X)
+    extra = np.zeros(len(X)) if extra is None else extra
+    gaps: list[float | None] = [None] * len(X)
+    if times is not None and state.last_time is not None:
+        gaps = np.diff(times, prepend=state.last_time).tolist()
+    mean, scale = np.asarray(state.targets.mean), np.asarray(state.targets.scale)
+    lags, found = state.inputs.lags, np.empty((n, len(X), settings.num_outputs))
+    past = lags.known(n, mean)
+    with one_blas_thread():
+        weights = np.asarray(trimmed(state.weights, TRIM if settings.spec.robust else 0.0))
+        paths = family.paths(state.model, state.model_state, weights, n, rng)
+        for step, row in enumerate(X):
+            wide = np.concatenate([np.tile(row, (n, 1)), *(past[:, -lag] for lag in lags.lags)], axis=1)
+            y = paths.step(state.inputs.standardised(wide), gaps[step], float(extra[step]))
+            found[:, step] = mean + scale * paths.recalibrated(y)
+            past = np.concatenate([past[:, 1:], mean + scale * y[:, None]], axis=1)
+    return found

@@ -1,0 +1,194 @@
+"""Forecasts of the next rows: joint draws beside closed forms, simulations and the prediction of the next row."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from streamgp import StreamingGPRegressor
+
+pytestmark = pytest.mark.slow
+
+DRAWS = 20_000
+DEVIATIONS = 5.0  # standard errors
+
+
+def fitted(
+    n: int = 300, times: bool = False, targets: int = 1, louder: float = 1.0, **options: Any
+) -> StreamingGPRegressor:
+    """Return a model of one basis over two inputs that has learnt some rows; after the warm-up noise is `louder`."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2))
+    y = (
+        3.0
+        + X @ rng.normal(size=(2, targets))
+        + 0.3 * rng.normal(size=(n, targets)) * np.where(np.arange(n) < 60, 1.0, louder)[:, None]
+    )
+    options = {"model": "linear", "warmup": 60} | options
+    model = StreamingGPRegressor(**options)
+    return model.partial_fit(X, y[:, 0] if targets == 1 else y, np.cumsum(rng.exponential(size=n)) if times else None)
+
+
+def autoregressive(n: int = 400, seed: int = 0) -> np.ndarray:
+    """Return a stream of the order one around 2."""
+    rng, y = np.random.default_rng(seed), np.full(n, 2.0)
+    for i in range(1, n):
+        y[i] = 2.0 + 0.8 * (y[i - 1] - 2.0) + 0.2 * rng.normal()
+    return y
+
+
+def close_moments(draws: np.ndarray, mean: np.ndarray, cov: np.ndarray) -> None:
+    """Compare draws (n, h) with the moments of a Gaussian, two-sided, by standard errors."""
+    n, var = len(draws), np.diag(cov)
+    assert np.all(np.abs(draws.mean(axis=0) - mean) < DEVIATIONS * np.sqrt(var / n))
+    error = np.sqrt((np.outer(var, var) + cov**2) / n)
+    assert np.all(np.abs(np.cov(draws.T) - cov) < DEVIATIONS * error)
+
+
+def closed_form(model: StreamingGPRegressor, X: np.ndarray, dynamics: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and covariance of the next targets of a single Gaussian expert, from its belief."""
+    state: Any = model._learner.state
+    (group,), (belief,) = state.model.groups, state.model_state.filters
+    Phi = np.column_stack([np.ones(len(X)), state.inputs.standardised(X)])
+    v, s2 = (float(np.ravel(a)[0]) for a in group.noise)
+    steps = np.arange(1, len(X) + 1)
+    decay, gained = {"static": (1.0, 0.0), "walk 0.01": (1.0, 0.01), "revert 0.9": (0.9, 1.0 - 0.81)}[dynamics]
+    # Cov(theta_i, theta_j) for i <= j: decay^(i+j) Sigma + decay^(j-i) times what i steps have added.
+    first = np.minimum(*np.meshgrid(steps, steps))
+    added = gained * sum(decay ** (2 * k) * (first > k) for k in range(len(X)))
+    apart = decay ** np.abs(steps[:, None] - steps)
+    mean, cov = np.asarray(belief.mean)[0, 0], np.asarray(belief.cov)[0, 0]
+    among = decay ** (steps[:, None] + steps) * (Phi @ cov @ Phi.T) + apart * added * v * (Phi @ Phi.T)
+    center, scale = (np.asarray(a)[0] for a in (state.targets.mean, state.targets.scale))
+    found = center + scale * decay**steps * (Phi @ mean)[:, 0]
+    return found, scale**2 * (among + s2 * np.eye(len(X)))
+
+
+@pytest.mark.parametrize("dynamics", ["static", "walk 0.01", "revert 0.9"])
+def test_joint_draws_have_the_moments_of_the_closed_form(dynamics: str):
+    model = fitted(n=80, dynamics=dynamics)  # few rows, so that what is believed matters beside the noise
+    X = np.random.default_rng(1).normal(size=(4, 2)) * 2.0
+    close_moments(model.sample_paths(4, DRAWS, X), *closed_form(model, X, dynamics))
+
+
+def test_with_lags_as_a_simulation_of_the_posterior():
+    """Of one expert: draw its weights, then row by row the target, which is the lag of the next row."""
+    model = StreamingGPRegressor("linear", lags=[1, 2], warmup=60).partial_fit(np.empty((400, 0)), autoregressive())
+    state: Any = model._learner.state
+    (group,), (belief,) = state.model.groups, state.model_state.filters
+    center, scale = (float(np.asarray(a)[0]) for a in (state.targets.mean, state.targets.scale))
+    rng = np.random.default_rng(1)
+    mean, cov = np.asarray(belief.mean)[0, 0, :, 0], np.asarray(belief.cov)[0, 0]
+    theta = rng.multivariate_normal(mean, cov, size=DRAWS)
+    past = np.tile(autoregressive()[-2:], (DRAWS, 1))
+    found = []
+    for _ in range(6):
+        inputs = (past[:, ::-1] - np.asarray(state.inputs.scaling.mean)) / np.asarray(state.inputs.scaling.scale)
+        loc = np.sum(np.column_stack([np.ones(DRAWS), inputs]) * theta, axis=1)
+        loc += np.sqrt(float(np.ravel(group.noise.noise_var)[0])) * rng.normal(size=DRAWS)
+        found.append(center + scale * loc)
+        past = np.column_stack([past[:, 1], found[-1]])
+    expected = np.column_stack(found)
+    draws = model.sample_paths(6, DRAWS)
+    error = np.sqrt((draws.var(axis=0) + expected.var(axis=0)) / DRAWS)
+    assert np.all(np.abs(draws.mean(axis=0) - expected.mean(axis=0)) < DEVIATIONS * error)
+    np.testing.assert_allclose(draws.std(axis=0), expected.std(axis=0), rtol=DEVIATIONS / np.sqrt(DRAWS))
+    np.testing.assert_allclose(np.corrcoef(draws.T), np.corrcoef(expected.T), atol=DEVIATIONS * np.sqrt(2 / DRAWS))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"noise": ["adaptive 0.9"]},
+        {"noise": ["constant", "adaptive 0.9", "adaptive 0.8 ar 0.6"], "dynamics": ["static", "revert 0.9"]},
+        {"model": "e-doebe", "bases": ["linear", "fourier"], "features_per_basis": 10},
+        {"noise": ["adaptive 0.95"], "recalibrate": True, "robust": True, "dynamics": ["static", "walk 0.01"]},
+        {"targets": 2, "noise": ["adaptive 0.9 ar 0.5"]},
+        {"times": True, "dynamics": ["walk 0.01"]},
+        {"noise": ["adaptive 0.8"], "louder": 8.0, "n": 80},
+    ],
+    ids=["adaptive", "kinds", "bases", "recalibrated", "targets", "times", "louder"],
+)
+def test_the_first_row_is_distributed_as_predicted(options: dict[str, Any]):
+    model = fitted(**options)
+    x, levels = np.array([[1.5, -3.0]]), [0.05, 0.25, 0.5, 0.75, 0.95]
+    times = [model._learner.last_time + 2.0] if "times" in options else None
+    draws = model.sample_paths(1, DRAWS, x, times).reshape(DRAWS, -1)
+    quantiles = model.predict_quantiles(x, levels, times).reshape(-1, len(levels))
+    for column, expected in zip(draws.T, quantiles, strict=True):
+        below = (column[:, None] < expected).mean(axis=0)
+        error = np.sqrt(np.array(levels) * (1.0 - np.array(levels)) / DRAWS)
+        assert np.all(np.abs(below - levels) < DEVIATIONS * error), below
+
+
+def test_correlated_errors_carry_over_from_step_to_step():
+    model = fitted(noise=["adaptive 0.9 ar 0.6"])
+    X = np.zeros((3, 2))
+    residual = model.sample_paths(3, DRAWS, X)
+    together = np.corrcoef(residual.T)
+    np.testing.assert_allclose([together[0, 1], together[0, 2]], [0.51, 0.31], atol=0.06)
+
+
+def test_a_frame_has_a_row_for_each_step_in_the_make_of_the_inputs():
+    model, X = fitted(), np.random.default_rng(1).normal(size=(3, 2))
+    found = model.forecast(3, X, level=(50, 90))
+    draws = model.sample_paths(3, 1_000, X)
+    assert isinstance(found, pl.DataFrame)
+    bands = ["mean-lo-50", "mean-hi-50", "mean-lo-90", "mean-hi-90"]
+    assert found.columns == ["step", "mean", "std", "q05", "q50", "q95", *bands]
+    assert found["step"].to_list() == [1, 2, 3]
+    np.testing.assert_allclose(found["mean"], draws.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(found["std"], draws.std(axis=0, ddof=1), rtol=1e-12)
+    np.testing.assert_allclose(found["q50"], np.median(draws, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(found["mean-lo-90"], found["q05"], rtol=1e-12)
+    assert isinstance(model.forecast(3, pd.DataFrame(X)), pd.DataFrame)
+
+
+def test_several_targets_and_times_are_columns():
+    model = fitted(targets=2, times=True)
+    at = model._learner.last_time + np.array([1.0, 3.0])
+    found = model.forecast(2, np.zeros((2, 2)), times=at)
+    assert found["target"].to_list() == ["y0", "y1", "y0", "y1"]
+    np.testing.assert_array_equal(found["time"], at.repeat(2))
+    assert "time" not in model.forecast(2, np.zeros((2, 2))).columns  # at the usual gaps
+
+
+def test_nothing_is_learnt_and_the_same_is_said_twice():
+    model = fitted()
+    before, X = model.predict([[0.0, 1.0]], return_std=True), np.zeros((2, 2))
+    first = model.sample_paths(2, 10, X)
+    np.testing.assert_array_equal(model.sample_paths(2, 10, X), first)
+    np.testing.assert_array_equal(model.predict([[0.0, 1.0]], return_std=True), before)
+    model.learn_one([0.0, 0.0], 3.0)
+    assert not np.array_equal(model.sample_paths(2, 10, X), first)
+
+
+def test_missing_inputs_widen_a_forecast():
+    model = fitted()
+    X = np.array([[1.0, 1.0], [np.nan, 1.0]])
+    std = model.sample_paths(2, DRAWS, X).std(axis=0)
+    assert std[1] > 1.5 * std[0]
+    mean, expected = model.predict(X[1:], return_std=True)
+    np.testing.assert_allclose(std[1], expected[0], rtol=0.05)
+    assert np.isfinite(mean).all()
+
+
+def test_what_is_refused():
+    model = fitted()
+    with pytest.raises(ValueError, match=r"X_future: expected the inputs of the next 2 rows, shape \(2, 2\), got"):
+        model.forecast(2)
+    with pytest.raises(ValueError, match="X_future: expected 3 rows, as many as there are steps, got 2"):
+        model.forecast(3, np.zeros((2, 2)))
+    with pytest.raises(ValueError, match=r"level: expected shares between 0 and 100 percent, got \[120.0\]"):
+        model.forecast(2, np.zeros((2, 2)), level=120)
+    with pytest.raises(ValueError, match="h: expected"):
+        model.forecast(0, np.zeros((0, 2)))
+    with pytest.raises(ValueError, match=r"forecast: expected an ensemble for numbers without a horizon.* horizon 3"):
+        fitted(horizon=3).forecast(2, np.zeros((2, 2)))
+    with pytest.raises(ValueError, match=r"forecast: expected an ensemble for numbers .* got the model 'raker'"):
+        fitted(model="raker").forecast(2, np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="times: expected times that never decrease"):
+        timed = fitted(times=True)
+        timed.forecast(2, np.zeros((2, 2)), times=timed._learner.last_time + np.array([2.0, 1.0]))
