@@ -17,6 +17,7 @@ from benchmarks.common.datasets import load
 from streamgp import StreamingGPRegressor, evaluate
 
 MODELS: dict[str, dict[str, Any]] = {
+    "never renewed": {"renew": False},
     "default": {},
     "best": {"model": "best"},
 }
