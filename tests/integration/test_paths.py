@@ -127,8 +127,11 @@ def test_correlated_errors_carry_over_from_step_to_step():
     model = fitted(noise=["adaptive 0.9 ar 0.6"])
     X = np.zeros((3, 2))
     residual = model.sample_paths(3, DRAWS, X)
+    # e_1 = rho e_0 + n_1 with e_0 known, e_2 = rho e_1 + n_2 and so on: Cov(e_i, e_j) is rho^(j-i) Var(e_i), i <= j.
+    rho, var = 0.6, np.array([1.0, 1.36, 1.4896])
+    expected = [rho / np.sqrt(var[1]), rho**2 / np.sqrt(var[2])]
     together = np.corrcoef(residual.T)
-    np.testing.assert_allclose([together[0, 1], together[0, 2]], [0.51, 0.31], atol=0.06)
+    np.testing.assert_allclose([together[0, 1], together[0, 2]], expected, atol=0.05)
 
 
 def test_a_frame_has_a_row_for_each_step_in_the_make_of_the_inputs():
@@ -170,9 +173,32 @@ def test_missing_inputs_widen_a_forecast():
     X = np.array([[1.0, 1.0], [np.nan, 1.0]])
     std = model.sample_paths(2, DRAWS, X).std(axis=0)
     assert std[1] > 1.5 * std[0]
-    mean, expected = model.predict(X[1:], return_std=True)
+    _, expected = model.predict(X[1:], return_std=True)
     np.testing.assert_allclose(std[1], expected[0], rtol=0.05)
-    assert np.isfinite(mean).all()
+
+
+def test_dates_stay_dates():
+    rng = np.random.default_rng(0)
+    days = np.datetime64("2024-01-01") + np.arange(203)
+    model = StreamingGPRegressor("linear", warmup=60).partial_fit(
+        rng.normal(size=(200, 2)), rng.normal(size=200), days[:200]
+    )
+    found = model.forecast(3, np.zeros((3, 2)), times=days[200:])
+    np.testing.assert_array_equal(found["time"].to_numpy().astype("datetime64[D]"), days[200:])
+    listed = model.forecast(3, np.zeros((3, 2)), times=days[200:].tolist())
+    assert listed["time"].to_list() == days[200:].tolist()
+
+
+def test_after_a_restart_and_after_single_rows_the_same_is_said(tmp_path: Any):
+    y = autoregressive()
+    none = np.empty((400, 0))
+    whole = StreamingGPRegressor("linear", lags=[1, 3], warmup=60).partial_fit(none, y)
+    single = StreamingGPRegressor("linear", lags=[1, 3], warmup=60).partial_fit(none[:300], y[:300])
+    for target in y[300:]:
+        single.learn_one(none[0], target)
+    single.save(tmp_path / "model")
+    for other in (single, StreamingGPRegressor.load(tmp_path / "model")):
+        np.testing.assert_allclose(other.sample_paths(5, 50), whole.sample_paths(5, 50), rtol=1e-9)
 
 
 def test_what_is_refused():
@@ -181,11 +207,17 @@ def test_what_is_refused():
         model.forecast(2)
     with pytest.raises(ValueError, match="X_future: expected 3 rows, as many as there are steps, got 2"):
         model.forecast(3, np.zeros((2, 2)))
-    with pytest.raises(ValueError, match=r"level: expected shares between 0 and 100 percent, got \[120.0\]"):
+    with pytest.raises(
+        ValueError, match=r"level: expected different shares between 0 and 100 percent, got \[120.0\]"
+    ):
         model.forecast(2, np.zeros((2, 2)), level=120)
+    with pytest.raises(ValueError, match=r"level: expected different shares .*, got \[80.0, 80.0\]"):
+        model.forecast(2, np.zeros((2, 2)), level=(80, 80))
+    with pytest.raises(ValueError, match="n: expected at least 2 paths, got 1"):
+        model.forecast(2, np.zeros((2, 2)), n=1)
     with pytest.raises(ValueError, match="h: expected"):
         model.forecast(0, np.zeros((0, 2)))
-    with pytest.raises(ValueError, match=r"forecast: expected an ensemble for numbers without a horizon.* horizon 3"):
+    with pytest.raises(ValueError, match=r"forecast: expected an ensemble for numbers, and no horizon.* horizon 3"):
         fitted(horizon=3).forecast(2, np.zeros((2, 2)))
     with pytest.raises(ValueError, match=r"forecast: expected an ensemble for numbers .* got the model 'raker'"):
         fitted(model="raker").forecast(2, np.zeros((2, 2)))

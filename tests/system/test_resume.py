@@ -26,6 +26,7 @@ from small_runs import (
     table,
     timeless,
 )
+from streamgp import checkpoint
 from streamgp.app import live_run
 from streamgp.app.outputs import RunError
 from streamgp.checkpoint import CheckpointError
@@ -297,3 +298,16 @@ def test_an_earlier_run_is_replaced_only_when_asked(data: Path, tmp_path: Path):
     run_linear(data, out, overwrite=True, max_rows=200)
     assert len(predictions(out)) == 200
     assert (out / "mine.txt").read_text() == "keep me"
+
+
+def test_a_run_that_began_before_the_default_renewed_goes_on_without(data: Path, tmp_path: Path):
+    options = {"bases": ["linear", "boosted"], "features_per_basis": 5, "dynamics": "static", "noise": "constant"}
+    run_spec(data, tmp_path / "out", make_spec("default", **options, renew=False), max_rows=170)
+    path = tmp_path / "out" / "checkpoint"
+    tree, meta = checkpoint.load(path)
+    assert tree["config"].pop("searches")
+    checkpoint.save(path, tree, meta)
+    resumed = run_spec(data, tmp_path / "out", make_spec("default", **options), resume=True)
+    assert {expert.get("since", 0) for expert in resumed.metrics["experts"]} == {0}
+    anew = run_spec(data, None, make_spec("default", **options))
+    assert {expert.get("since", 0) for expert in anew.metrics["experts"]} != {0}

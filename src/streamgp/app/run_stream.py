@@ -122,6 +122,9 @@ def _checked(settings: RunSettings, tree: dict[str, Any], directory: RunDirector
     if settings.spec.chooses_lags and "chooses_lags" not in tree["config"]:  # it is older than the choice
         fixed = replace(settings.spec, chooses_lags=False, lags=tuple(tree["config"].get("lags", ())))
         settings = replace(settings, spec=fixed)
+    if not settings.spec.searches and "searches" not in tree["config"]:  # it is older than the default that renews
+        before = replace(settings.spec, renew=tree["config"].get("renew", False), searches=True)
+        settings = replace(settings, spec=before)
     given = settings.config
     # An option that is younger than the checkpoint had its default then.
     stored = {**asdict(Spec(tree["config"]["model"])), "conformal": None, **tree["config"]}

@@ -11,22 +11,26 @@ QUANTILES = {"q05": 0.05, "q50": 0.5, "q95": 0.95}
 
 
 def check_levels(level: float | Sequence[float]) -> list[float]:
-    """Return the shares in percent that bands are to hold, checked."""
-    levels = [float(each) for each in ([level] if isinstance(level, int | float) else level)]
-    if not all(0 < each < 100 for each in levels):
-        raise ValueError(f"level: expected shares between 0 and 100 percent, got {levels}")
+    """Return the shares in percent that bands are to hold, checked; they are told apart by six digits."""
+    levels = np.atleast_1d(np.asarray(level, dtype=float)).tolist()
+    if not all(0 < each < 100 for each in levels) or len({f"{each:g}" for each in levels}) < len(levels):
+        raise ValueError(f"level: expected different shares between 0 and 100 percent, got {levels}")
     return levels
 
 
 def forecast_frame(
-    paths: Float[np.ndarray, "n h e"], level: Sequence[float], times: np.ndarray | None, single: bool, like: Any
+    paths: Float[np.ndarray, "n h e"], level: Sequence[float], times: Any, single: bool, like: Any
 ) -> Any:
-    """Return what paths say of every step, in a frame of the make of `like`, or of polars if that is none."""
+    """Return what paths say of every step, in a frame of the make of `like`, or of polars if that is none.
+
+    `times` are those of the steps as the user gave them, dates included, or None.
+    """
     _, h, outputs = paths.shape
     drawn = paths.reshape(len(paths), h * outputs)
     values: dict[str, Any] = {"step": np.arange(1, h + 1).repeat(outputs)}
     if times is not None:
-        values["time"] = times.repeat(outputs)
+        repeated = np.asarray(times).repeat(outputs)
+        values["time"] = repeated.tolist() if repeated.dtype == object else repeated
     if not single:
         values["target"] = [f"y{e}" for e in range(outputs)] * h
     values |= {"mean": drawn.mean(axis=0), "std": drawn.std(axis=0, ddof=1)}

@@ -23,7 +23,8 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
 
     An online ensemble of Gaussian processes and other basis expansions (Lu et al. 2022; Waxman and Djuric 2024).
     The first rows are a warm-up: they are predicted by a simple default model, and when they are complete
-    the hyperparameters are fitted to them and stay fixed; beliefs and weights go on learning.
+    the hyperparameters are fitted to them; beliefs and weights go on learning. With `renew`, as in the default, some
+    experts are fitted anew at row counts that grow, each time for a fraction of a second.
 
     Parameters
     ----------
@@ -186,13 +187,13 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         h
             How many rows.
         X_future
-            Their inputs (h, D), which may be missing (NaN); None for a model that has lags alone.
+            Their inputs (h, D), which may be NaN under ``missing="impute"``; None for a model of lags alone.
         level
-            Shares in percent that bands are to hold: columns ``mean-lo-80``, ``mean-hi-80`` and so on.
+            Shares in percent (80, not 0.8) that bands are to hold: columns ``mean-lo-80``, ``mean-hi-80`` and so on.
         times
             Their time stamps, on a stream that has them; without, they come at the warm-up's median gap.
         n
-            How many paths are drawn (see `sample_paths`): the mean is known to ``std / sqrt(n)``.
+            How many paths are drawn (see `sample_paths`), at least 2: the mean is known to ``std / sqrt(n)``.
 
         Returns
         -------
@@ -203,25 +204,39 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         Raises
         ------
         ValueError
-            If the model has a horizon, or is no ensemble, or inputs are not those of h rows.
+            If the model has a horizon, or is no ensemble, or inputs or times are not those of h rows to come.
         """
+        self._check_fitted()
         levels = check_levels(level)
-        paths, times = self._paths(h, n, X_future, times)
-        return forecast_frame(paths, levels, times, self._single, X_future)
+        if whole_number("n", n) < 2:
+            raise ValueError(f"n: expected at least 2 paths, got {n}")
+        return forecast_frame(self._paths(h, n, X_future, times), levels, times, self._single, X_future)
 
     @alone
     def sample_paths(self, h: int, n: int = 1_000, X_future: Any = None, times: Any = None) -> np.ndarray:
         """Draw the targets of the next h rows jointly, shape (n, h), or (n, h, E) with several targets.
 
         A path follows one expert, chosen by the weights, with regression weights and a noise level drawn from its
-        beliefs; its own targets are the lags of its later rows. Which expert is right is not learnt on the way. The
-        draws depend on `random_state` and on how many rows have been learnt. The parameters are those of `forecast`.
+        beliefs; its own targets are the lags of its later rows, within the bounds of the inputs. Which expert is
+        right is not learnt on the way. The draws depend on `random_state` and on how many rows have been learnt.
+
+        Parameters
+        ----------
+        h, X_future, times
+            As those of `forecast`.
+        n
+            How many paths.
+
+        Raises
+        ------
+        ValueError
+            As `forecast` does.
         """
-        paths, _ = self._paths(h, n, X_future, times)
+        paths = self._paths(h, n, X_future, times)
         return paths[..., 0] if self._single else paths
 
-    def _paths(self, h: int, n: int, X_future: Any, times: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return paths (n, h, E), and the times of the rows."""
+    def _paths(self, h: int, n: int, X_future: Any, times: Any) -> np.ndarray:
+        """Return paths (n, h, E)."""
         self._check_fitted()
         h, n, learner = whole_number("h", h), whole_number("n", n), self._learner
         X = np.empty((h, 0)) if X_future is None else X_future
@@ -229,15 +244,15 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
             raise ValueError(
                 f"X_future: expected the inputs of the next {h} rows, shape ({h}, {learner.num_inputs}), got None"
             )
+        rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        stamps = np.full(rows, learner.last_time) if times is None and learner.timed else times
+        X, stamps = check_inputs(self, X, stamps, learner)
         if len(X) != h:
             raise ValueError(f"X_future: expected {h} rows, as many as there are steps, got {len(X)}")
-        stamps = np.full(h, learner.last_time) if times is None and learner.timed else times
-        X, stamps = check_inputs(self, X, stamps, learner)
         if stamps is not None and (np.diff(stamps) < 0.0).any():
             raise ValueError(f"times: expected times that never decrease, got {stamps.tolist()}")
         self._warn_if_early(0)
-        stamps = None if times is None else stamps
-        return learner.paths(X, stamps, n), stamps
+        return learner.paths(X, None if times is None else stamps, n)
 
     # One row at a time
 

@@ -37,6 +37,7 @@ _FAST = replace(
     dynamics=("static", _WALK, "revert 0.95"),
     most_features=200,
     renew=False,
+    searches=True,
 )
 # The same, and frequencies are trained anew as the stream goes on, as trees are.
 _BEST = replace(_DEFAULT, model="best", searches=True)

@@ -37,7 +37,7 @@ class Spec:
     transition
         The user's Q, as nested tuples; its columns sum to one.
     searches
-        Where experts are renewed, those of trained frequencies are as well; else those of trees alone.
+        False: experts are renewed, but those of trees alone; else those of trained frequencies as well.
     chooses_lags
         `lags` are those of the warm-up alone; at its end they are chosen (see `streamgp.stream.lag_choice`).
     without_lags

@@ -226,7 +226,9 @@ class StreamLearner:
 
         The draws depend on the seed and on the rows learnt.
         """
-        return draw_paths(self.settings, self.state, X, times, n, np.random.default_rng([self.seed, self.rows]))
+        return draw_paths(
+            self.settings, self.state, X, times, n, np.random.default_rng([self.seed % 2**64, self.rows])
+        )
 
     def learn(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None = None) -> Iterator[Info]:
         """Learn from the rows in order; yield, for consecutive batches, what was predicted one step ahead.

@@ -39,7 +39,7 @@ def draw_paths(
     family = settings.family
     if not isinstance(family, PathFamily) or settings.horizon:
         raise ValueError(
-            f"forecast: expected an ensemble for numbers without a horizon, got the model {settings.spec.model!r}"
+            f"forecast: expected an ensemble for numbers, and no horizon, got the model {settings.spec.model!r}"
             + (f" with the horizon {settings.horizon}" if settings.horizon else "")
         )
     if state.inputs.gains is None and np.isnan(X).any():

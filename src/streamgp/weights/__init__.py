@@ -4,7 +4,7 @@ A rule is three functions: `init` turns a log prior into the rule's state, `pred
 next row (they have not seen its target), `update` takes in every expert's log density of that target.
 """
 
-from streamgp.weights.base import WeightRule, scan_rule, trust
+from streamgp.weights.base import OUTLIER_LOG_DENSITY, WeightRule, scan_rule, trust
 from streamgp.weights.mixture import Mixture, MixtureState, auto, mixture
 from streamgp.weights.rules import (
     BMA,
@@ -21,6 +21,7 @@ from streamgp.weights.stacking import ExponentiatedGradient, NewtonState, Newton
 __all__ = [
     "BMA",
     "DMA",
+    "OUTLIER_LOG_DENSITY",
     "ExponentiatedGradient",
     "Markov",
     "Mixture",

@@ -9,10 +9,10 @@ from jaxtyping import Array, Bool, Float
 
 from streamgp.numerics.arrays import AnyArray
 
-# What an outlier is worth to every expert at least, as if it came from anywhere within fifty deviations of the
-# target. So an expert that foresees a rare event gains on those that take it for a glitch, but not without limit; and
-# a glitch, which none foresees, changes no weight. With a lower floor wide experts gain by glitches within the range
-# of the target: at -6.6 sign flips in 5% of the rows cost a quarter of the accuracy, at -4 a hundredth.
+# What an outlier is worth to every expert at least, in each output: as if it came from anywhere within fifty
+# deviations of the target. So an expert that foresees a rare event gains on those that take it for a glitch, but not
+# without limit; a glitch, which none foresees, changes no weight. With a lower floor wide experts gain by glitches
+# within the range of the target: at -6.6 sign flips in 5% of the rows cost a quarter of the accuracy, at -4 1%.
 OUTLIER_LOG_DENSITY = -4.0
 
 
@@ -47,10 +47,11 @@ def scan_rule(
     log_density: Float[AnyArray, "n k"],
     mask: Bool[AnyArray, " n"] | None = None,
     is_outlier: Bool[AnyArray, "n k"] | None = None,
+    outlier_log_density: float = OUTLIER_LOG_DENSITY,
 ) -> tuple[Any, Any]:
     """Update a rule row by row; return its state after all rows, and those before each of them.
 
-    Rows with a false `mask` are passed over. What a row tells against an expert is bounded by `OUTLIER_LOG_DENSITY`,
+    Rows with a false `mask` are passed over. What a row tells against an expert is bounded by `outlier_log_density`,
     in so far as the experts take it for an outlier (1 - `trust`).
     """
     mask = jnp.ones(len(log_density), bool) if mask is None else mask
@@ -59,7 +60,7 @@ def scan_rule(
         density, keep, outlier = row
         if outlier is not None:
             doubt = jnp.log1p(-trust(rule.predict(state), outlier))
-            density = jnp.logaddexp(density, OUTLIER_LOG_DENSITY + doubt)
+            density = jnp.logaddexp(density, outlier_log_density + doubt)
         new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), rule.update(state, density), state)
         return new, state
 

@@ -14,6 +14,7 @@ from oracles.ensemble_loop import e_doebe_matrix, joint_log_density, weigh
 from streamgp.weights import (
     BMA,
     DMA,
+    OUTLIER_LOG_DENSITY,
     ExponentiatedGradient,
     Markov,
     NewtonStep,
@@ -26,7 +27,6 @@ from streamgp.weights import (
     scan_rule,
     share,
 )
-from streamgp.weights.base import OUTLIER_LOG_DENSITY
 from streamgp.weights.by_name import make_rule
 from streamgp.weights.experts import joined_weights
 
@@ -232,6 +232,15 @@ def test_an_expert_that_foresaw_a_rare_event_gains_as_much_as_the_floor_says():
     joint = np.array([0.98, 0.01, 0.01]) * [floor, 1.0 + floor, floor]
     np.testing.assert_allclose(after, joint / joint.sum(), rtol=1e-9)
     assert after[1] > 0.3
+
+
+@pytest.mark.parametrize("floor", [10 * OUTLIER_LOG_DENSITY, OUTLIER_LOG_DENSITY / 24])
+def test_the_floor_is_that_of_the_densities_given(floor: float):
+    """Of several outputs they are sums, and of forecasts that overlap a share."""
+    prior, log_density = np.array([0.5, 0.49, 0.01]), np.array([[0.5 * floor, 2.0 * floor, 30.0 * floor]])
+    state, _ = scan_rule(BMA(), BMA().init(jnp.log(prior)), log_density, None, np.ones((1, 3), bool), floor)
+    joint = prior * (np.exp(log_density[0]) + np.exp(floor))
+    np.testing.assert_allclose(np.exp(BMA().predict(state)), joint / joint.sum(), rtol=1e-9)
 
 
 def test_where_none_with_weight_takes_a_row_for_an_outlier_it_counts_in_full():

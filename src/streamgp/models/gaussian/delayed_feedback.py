@@ -18,7 +18,7 @@ from streamgp.checkpoint.encoding import formerly, register
 from streamgp.core import Predictive, namespace, recalibration
 from streamgp.filters.noise import NoiseKinds, NoiseState
 from streamgp.numerics.arrays import AnyArray
-from streamgp.weights import Mixture, WeightRule, scan_rule, trust
+from streamgp.weights import OUTLIER_LOG_DENSITY, Mixture, WeightRule, scan_rule, trust
 
 
 @formerly("Waiting")
@@ -132,7 +132,8 @@ def learn_from_targets(
     log_density, flagged = fill_missing_density(log_density), None
     if is_outlier is not None:
         is_outlier = jnp.repeat(jnp.asarray(is_outlier), len(kinds.discounts), axis=1)
-    weights, before = scan_rule(rule, weights, log_density, scored, is_outlier)
+    least = OUTLIER_LOG_DENSITY * y.shape[1] / overlap
+    weights, before = scan_rule(rule, weights, log_density, scored, is_outlier, least)
     if is_outlier is not None:
         flagged = jax.vmap(lambda w, outlier: trust(rule.predict(w), outlier))(before, is_outlier) < 0.5
     counts = None

@@ -19,7 +19,7 @@ from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics import student_t
 from streamgp.numerics.standardise import Standardiser, standardise
 from streamgp.precision import float64
-from streamgp.weights import scan_rule
+from streamgp.weights import OUTLIER_LOG_DENSITY, scan_rule
 
 
 class SingleRow:
@@ -47,7 +47,8 @@ class SingleRow:
         self._bases = [as_numpy(group.basis) for group in model.groups]
 
         def learn_weights(weights: Any, log_density: jax.Array, is_outlier: Any) -> tuple[Any, jax.Array]:
-            weights, _ = scan_rule(model.rule, weights, log_density[None], None, is_outlier)
+            least = OUTLIER_LOG_DENSITY * model.num_outputs
+            weights, _ = scan_rule(model.rule, weights, log_density[None], None, is_outlier, least)
             return weights, model.rule.predict(weights)
 
         self._learn_weights = jax.jit(learn_weights)
