@@ -195,7 +195,8 @@ def fit_at(
     """Build the fit with the hyperparameters at `flat`, where the loss is `value`; wait for its arrays."""
     _, unravel = ravel_pytree(unconstrain(basis, trainable))
     mean_square = np.mean(np.square(np.asarray(y)), axis=0)  # in NumPy nothing is compiled for each number of rows
-    null = -0.5 * float(np.sum(np.log(2 * np.pi * mean_square) + 1.0)) / y.shape[1]
+    with np.errstate(divide="ignore"):  # of a constant target
+        null = -0.5 * float(np.sum(np.log(2 * np.pi * mean_square) + 1.0)) / y.shape[1]
     moved, v, s2 = _constrain(basis, trainable, unravel(jnp.asarray(flat, y.dtype)))
     ready = jax.block_until_ready(moved.precomputed())
     return Fit(ready, float(v), float(s2), -value * y.size, -value - null, start, steps)
