@@ -219,7 +219,7 @@ def test_what_is_refused():
         model.forecast(0, np.zeros((0, 2)))
     with pytest.raises(ValueError, match=r"forecast: expected an ensemble for numbers, and no horizon.* horizon 3"):
         fitted(horizon=3).forecast(2, np.zeros((2, 2)))
-    with pytest.raises(ValueError, match=r"forecast: expected an ensemble for numbers, and no horizon, got the model 'raker'"):
+    with pytest.raises(ValueError, match="numbers, and no horizon, got the model 'raker'"):
         fitted(model="raker").forecast(2, np.zeros((2, 2)))
     with pytest.raises(ValueError, match="times: expected times that never decrease"):
         timed = fitted(times=True)
