@@ -14,6 +14,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from streamgp.fitting.screening import screen
 from streamgp.stream.lag_choice import choose_lags
+from streamgp.stream.lags import LaggedTargets
 
 WARMUP = 1_000
 REFIT_EVERY = 500
@@ -81,8 +82,7 @@ def with_chosen_lags(X: Rows, y: Column) -> tuple[Rows, tuple[int, ...]]:
     """Return the inputs with the past targets that the default would choose at the end of the warm-up; and which."""
     usual = screen(X[:WARMUP], y[:WARMUP, None], 0)[0]
     lags = choose_lags(X[:WARMUP], usual)
-    past = [np.concatenate([np.full(lag, y[:WARMUP].mean()), y[:-lag]]) for lag in lags]
-    return np.column_stack([X, *past]), lags
+    return LaggedTargets.empty(lags, 1).widen(X, y[:, None], y[:WARMUP].mean()), lags
 
 
 def _rows(X: Rows, y: Column) -> Iterator[tuple[dict, float]]:

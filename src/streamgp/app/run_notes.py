@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from streamgp.app import tasks
 from streamgp.app.wording import plural
 from streamgp.data import Schema
+from streamgp.estimators import expert_table
 from streamgp.evaluation.prequential import Metrics
 from streamgp.stream.learner import StreamLearner
 
@@ -41,11 +42,11 @@ def run_notes(
             for name, value in zip(schema.targets, learner.constant_targets, strict=True)
             if value is not None
         ]
-    renewed = [(expert.since, weight) for expert, weight in zip(learner.experts, learner.weights, strict=False)]
-    if last := max((since for since, _ in renewed), default=0):
+    renewed = [expert for expert in expert_table(learner) if expert["since"]]
+    if renewed:
         found.append(
-            f"experts fitted anew as the stream went on, last after row {last:,}, have "
-            f"{sum(weight for since, weight in renewed if since):.0%} of the weight"
+            f"experts fitted anew as the stream went on, last after row {max(e['since'] for e in renewed):,}, have "
+            f"{sum(e['weight'] for e in renewed):.0%} of the weight"
         )
     found += [
         f"column '{name}': {plural(count, 'row')} with a level that the first rows had not, taken as no level"

@@ -11,7 +11,7 @@ QUANTILES = {"q05": 0.05, "q50": 0.5, "q95": 0.95}
 
 
 def check_levels(level: float | Sequence[float]) -> list[float]:
-    """Return the shares in percent that bands are to hold, checked; they are told apart by six digits."""
+    """Return the shares in percent that bands are to hold, checked; they differ in six digits."""
     levels = np.atleast_1d(np.asarray(level, dtype=float)).tolist()
     if not all(0 < each < 100 for each in levels) or len({f"{each:g}" for each in levels}) < len(levels):
         raise ValueError(f"level: expected different shares between 0 and 100 percent, got {levels}")

@@ -6,6 +6,7 @@ import numpy as np
 
 from streamgp.numerics.batching import BATCH_SIZES
 from streamgp.stream.batches import predict_rows
+from streamgp.stream.inputs import Extra
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 
@@ -20,6 +21,13 @@ def with_measured_gains(settings: StreamSettings, state: StreamState) -> StreamS
     of the column: see `Imputer.probes`.
     """
     return replace(state, inputs=replace(state.inputs, gains=_measured(settings, state)))
+
+
+def fill_next(settings: StreamSettings, state: StreamState, X: np.ndarray) -> tuple[np.ndarray, Extra]:
+    """Fill each row as if it were the next one, and return the variance that its gaps add."""
+    if state.inputs.gains is None and np.isnan(X).any():
+        state = with_measured_gains(settings, state)
+    return state.inputs.fill(X)
 
 
 def with_due_gains(settings: StreamSettings, state: StreamState) -> StreamState:

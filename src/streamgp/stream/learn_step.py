@@ -11,7 +11,7 @@ from streamgp.numerics.batching import BATCH_SIZES, COMPILED_BATCH_SIZES, concat
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
 from streamgp.stream.batches import predict_rows, update_rows
-from streamgp.stream.gains import MEASURED_EVERY, with_due_gains, with_measured_gains
+from streamgp.stream.gains import MEASURED_EVERY, fill_next, with_due_gains, with_measured_gains
 from streamgp.stream.renewal import next_renewal, renewed, with_rows
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
@@ -34,9 +34,7 @@ def predict_next(
     settings: StreamSettings, state: StreamState, X: np.ndarray, times: np.ndarray | None
 ) -> AnyPredictive:
     """Predict each row as if it were the next one, in the units of the targets; inputs may be missing (NaN)."""
-    if state.inputs.gains is None and np.isnan(X).any():
-        state = with_measured_gains(settings, state)
-    X, extra = state.inputs.fill(X)
+    X, extra = fill_next(settings, state, X)
     return predict_rows(settings, state, state.inputs.lags.widen_next(X, state.targets.mean), times, extra)
 
 

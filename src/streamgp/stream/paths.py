@@ -7,7 +7,7 @@ from streamgp.core import trimmed
 from streamgp.models.base import PathFamily
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
-from streamgp.stream.gains import with_measured_gains
+from streamgp.stream.gains import fill_next
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 from streamgp.stream.tasks import TRIM
@@ -42,9 +42,7 @@ def draw_paths(
             f"forecast: expected an ensemble for numbers, and no horizon, got the model {settings.spec.model!r}"
             + (f" with the horizon {settings.horizon}" if settings.horizon else "")
         )
-    if state.inputs.gains is None and np.isnan(X).any():
-        state = with_measured_gains(settings, state)
-    X, extra = state.inputs.fill(X)
+    X, extra = fill_next(settings, state, X)
     extra = np.zeros(len(X)) if extra is None else extra
     gaps: list[float | None] = [None] * len(X)
     if times is not None and state.last_time is not None:
