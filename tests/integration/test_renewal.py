@@ -16,7 +16,7 @@ from streamgp.filters.engine.blocks import member
 from streamgp.models.gaussian.renewal import slots_of
 from streamgp.models.registry import make_spec
 from streamgp.stream.learner import StreamLearner
-from streamgp.stream.renewal import AFTER_CHANGE, GROWTH, SEARCHED_EVERY
+from streamgp.stream.renewal import AFTER_CHANGE, GROWTH
 from streams import close, learn, restored
 
 pytestmark = pytest.mark.slow
@@ -30,7 +30,7 @@ SMALL = {
 }
 PLAIN = SMALL | {"dynamics": "static", "noise": "constant", "robust": False, "recalibrate": False}
 DUE = [math.ceil(WARMUP * GROWTH**k) for k in range(1, 9)]
-SEARCHED = DUE[SEARCHED_EVERY - 1]
+SEARCHED = DUE[make_spec("best").searched_every - 1]
 
 
 def learner(warmup: int = WARMUP, **options: Any) -> StreamLearner:

@@ -15,7 +15,7 @@ from streamgp.app.tasks import new_bands
 from streamgp.data import RowReader, Schema, open_rows
 from streamgp.estimators import default_warmup
 from streamgp.models.options import DEFAULT_WARMUP
-from streamgp.models.spec import Spec
+from streamgp.models.spec import Spec, in_todays_terms
 
 SHORT_FILE = 5 * DEFAULT_WARMUP  # a file with fewer rows gets a fifth of them as its warm-up
 
@@ -118,16 +118,17 @@ def _load(directory: RunDirectory) -> dict[str, Any]:
 
 def _checked(settings: RunSettings, tree: dict[str, Any], directory: RunDirectory) -> RunSettings:
     """Return the settings for the task of a stored run, if they are the same as then."""
-    settings = _for_task(settings, Schema.from_json(tree["schema"]).task)
+    settings, config = _for_task(settings, Schema.from_json(tree["schema"]).task), in_todays_terms(tree["config"])
     if settings.spec.chooses_lags and "chooses_lags" not in tree["config"]:  # it is older than the choice
         fixed = replace(settings.spec, chooses_lags=False, lags=tuple(tree["config"].get("lags", ())))
         settings = replace(settings, spec=fixed)
-    if not settings.spec.searches and "searches" not in tree["config"]:  # it is older than the default that renews
-        before = replace(settings.spec, renew=tree["config"].get("renew", False), searches=True)
-        settings = replace(settings, spec=before)
+    usual = Spec.searched_every
+    if settings.spec.searched_every != usual and "searched_every" not in tree["config"]:  # the default was another
+        before = {"renew": config.get("renew", False), "searched_every": config.get("searched_every", usual)}
+        settings = replace(settings, spec=replace(settings.spec, **before))
     given = settings.config
     # An option that is younger than the checkpoint had its default then.
-    stored = {**asdict(Spec(tree["config"]["model"])), "conformal": None, **tree["config"]}
+    stored = {**asdict(Spec(tree["config"]["model"])), "conformal": None, **config}
     if "on_bad_row" in stored:
         stored["missing"] = stored.pop("on_bad_row")  # its name before there was a third way
     for name, before in stored.items():

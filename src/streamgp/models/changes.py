@@ -92,7 +92,7 @@ def _change(option: Option, value: Any) -> dict[str, Any]:
             chosen = option.check(value)
             return {"lags": {AUTO: (1,), NONE: ()}[chosen], "chooses_lags": chosen == AUTO}
         case "renew":
-            return {"renew": option.check(value), "searches": True}
+            return {"renew": option.check(value), "searched_every": 3}
         case _:
             return {option.spec_field: option.check(value)}
 

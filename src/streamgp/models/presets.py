@@ -27,7 +27,7 @@ _DEFAULT = Spec(
     robust=True,
     recalibrate=True,
     renew=True,
-    searches=False,
+    searched_every=6,
 )
 # Four of its bases, at half of its dynamics, and nothing fitted anew.
 _FAST = replace(
@@ -37,10 +37,10 @@ _FAST = replace(
     dynamics=("static", _WALK, "revert 0.95"),
     most_features=200,
     renew=False,
-    searches=True,
+    searched_every=3,
 )
-# The same, and frequencies are trained anew as the stream goes on, as trees are.
-_BEST = replace(_DEFAULT, model="best", searches=True)
+# The same, and frequencies are trained anew twice as often.
+_BEST = replace(_DEFAULT, model="best", searched_every=3)
 PRESETS: dict[str, Spec] = {
     spec.model: spec
     for spec in (

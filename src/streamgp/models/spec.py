@@ -1,8 +1,9 @@
 """Everything that defines a model before it has seen data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 PAPER_BASES = ("linear", "hilbert", "fourier", "rbf")
 # What targets may be, and the likelihoods that go with it, the usual one first.
@@ -36,8 +37,8 @@ class Spec:
         starting points are kept.
     transition
         The user's Q, as nested tuples; its columns sum to one.
-    searches
-        False: experts are renewed, but those of trees alone; else those of trained frequencies as well.
+    searched_every
+        Of the renewals, one in so many fits trained frequencies anew as well as trees; with 0, none does.
     chooses_lags
         `lags` are those of the warm-up alone; at its end they are chosen (see `streamgp.stream.lag_choice`).
     without_lags
@@ -73,7 +74,7 @@ class Spec:
     robust: bool = False
     recalibrate: bool = False
     renew: bool = False
-    searches: bool = True
+    searched_every: int = 3
     lags: tuple[int, ...] = ()
     chooses_lags: bool = False
     without_lags: bool = False
@@ -96,7 +97,7 @@ class Spec:
     @property
     def renewable(self) -> tuple[str, ...]:
         """Return the names of the bases whose experts are fitted anew where `renew` says so."""
-        return TREES + SEARCHED if self.searches else TREES
+        return TREES + SEARCHED if self.searched_every else TREES
 
     def check(self, num_inputs: int, warmup: int) -> None:
         """Raise ValueError if a basis cannot take so many inputs, or lag or horizon are too long for the warm-up.
@@ -126,3 +127,11 @@ class Spec:
         if self.most_features is None:
             return len(features)
         return max(1, sum(total <= self.most_features for total in accumulate(features)))
+
+
+def in_todays_terms(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a specification that was stored, some by an earlier version, by their names of today."""
+    now = dict(fields)
+    if "searches" in now:  # whether frequencies were trained anew, and then it was at each third renewal
+        now["searched_every"] = 3 if now.pop("searches") else 0
+    return now

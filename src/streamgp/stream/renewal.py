@@ -17,7 +17,6 @@ from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 
 GROWTH = 1.25  # of the rows, from one renewal to the next
-SEARCHED_EVERY = 3  # of these, one in so many also searches for frequencies, which takes seconds
 # And so many rows after a change, to the rows since. No batch has both the change and the first of them.
 AFTER_CHANGE = (BATCH_SIZES[0], 2 * BATCH_SIZES[0], LATEST)
 
@@ -59,12 +58,12 @@ def renewed(settings: StreamSettings, state: StreamState) -> StreamState:
     """Return the state with new experts, if some are due after the rows that it has learnt."""
     if state.reservoir is None:
         return state
-    since = state.rows - state.errors.changed_at
+    every, since = settings.spec.searched_every, state.rows - state.errors.changed_at
     if state.errors.changed_at and since in AFTER_CHANGE:
-        return refitted(settings, state, searches=settings.spec.searches, latest=since)
+        return refitted(settings, state, searches=every > 0, latest=since)
     k = round(math.log(state.rows / settings.warmup, GROWTH))
     if k > 0 and state.rows == _due(settings, k):
-        return refitted(settings, state, searches=settings.spec.searches and k % SEARCHED_EVERY == 0)
+        return refitted(settings, state, searches=every > 0 and k % every == 0)
     return state
 
 

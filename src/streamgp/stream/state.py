@@ -8,7 +8,7 @@ import numpy as np
 
 from streamgp.core import StreamModel
 from streamgp.models.base import FittedExpert
-from streamgp.models.spec import Spec
+from streamgp.models.spec import Spec, in_todays_terms
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.bounds import InputBounds
@@ -150,7 +150,7 @@ class StreamState:
     def from_tree(cls, tree: dict[str, Any]) -> tuple[StreamSettings, "StreamState"]:
         """Return what `to_tree` was given, in this version or an earlier one."""
         names = ("num_inputs", "num_outputs", "warmup", "seed", "timed")
-        settings = StreamSettings(Spec(**tree["spec"]), **{name: tree[name] for name in names})
+        settings = StreamSettings(Spec(**in_todays_terms(tree["spec"])), **{name: tree[name] for name in names})
         inputs = StreamInputs(
             tree.get("imputer") or Imputer.empty(settings.num_inputs - settings.spec.exposure),
             tree.get("gains"),

@@ -32,7 +32,7 @@ def spec(preset: Spec, **options: Any) -> Spec:
     hindrance = renewal_hindrance(changed) if changed.renew else None
     if hindrance and options.get("renew"):
         raise ValueError(hindrance)
-    return changed if hindrance is None else replace(changed, renew=False, searches=True)  # it was the preset's
+    return changed if hindrance is None else replace(changed, renew=False, searched_every=3)  # it was the preset's
 
 
 def fit(
