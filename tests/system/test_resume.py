@@ -326,8 +326,8 @@ def test_a_run_of_the_default_that_trained_no_frequencies_anew_goes_on_without(d
         assert fields.pop("searched_every") == 0
         fields["searches"] = False
 
-    plain = {"features_per_basis": 5, "dynamics": "static", "noise": "constant"}
-    options = plain | {"bases": ["linear", "boosted", "fourier-trained"]}
+    bases = ["linear", "boosted", "fourier-trained"]
+    options: dict[str, Any] = {"bases": bases, "features_per_basis": 5, "dynamics": "static", "noise": "constant"}
     trees_alone = replace(make_spec("default", **options), searched_every=0)
     whole = run_spec(data, tmp_path / "whole", trees_alone)
     run_spec(data, tmp_path / "out", trees_alone, max_rows=170)
