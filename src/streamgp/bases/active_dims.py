@@ -13,7 +13,7 @@ from streamgp.core import AnyArray
 @formerly("ActiveDims")
 @register
 class ActiveDims(Basis):
-    """phi(x) = psi(x_1, ..., x_d): a basis that does not look at the inputs after the first d.
+    """phi(x) = psi(x_{k+1}, ..., x_{k+d}): a basis that looks at d consecutive inputs and at no other.
 
     Parameters
     ----------
@@ -21,10 +21,13 @@ class ActiveDims(Basis):
         psi, over d inputs.
     inputs
         D, the number of all inputs.
+    first
+        k, the position of the first input that it looks at.
     """
 
     basis: Basis
     inputs: int = eqx.field(static=True)
+    first: int = eqx.field(static=True, default=0)
 
     @property
     def num_features(self) -> int:
@@ -37,12 +40,12 @@ class ActiveDims(Basis):
         return self.inputs
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
-        """Apply `basis` to the first inputs alone."""
-        return self.basis(X[:, : self.basis.num_inputs])
+        """Apply `basis` to its inputs alone."""
+        return self.basis(self._own(X))
 
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
-        """Flag rows whose first inputs lie outside the region of `basis`."""
-        return self.basis.outside(X[:, : self.basis.num_inputs])
+        """Flag rows whose inputs of `basis` lie outside its region."""
+        return self.basis.outside(self._own(X))
 
     def honest_rows(self, n: int) -> Any:
         """Return those of `basis`."""
@@ -50,4 +53,7 @@ class ActiveDims(Basis):
 
     def precomputed(self) -> "ActiveDims":
         """Return the same with `basis` precomputed."""
-        return ActiveDims(self.basis.precomputed(), self.inputs)
+        return ActiveDims(self.basis.precomputed(), self.inputs, self.first)
+
+    def _own(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "n own"]:
+        return X[:, self.first : self.first + self.basis.num_inputs]

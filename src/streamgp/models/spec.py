@@ -43,7 +43,7 @@ class Spec:
         `lags` are those of the warm-up alone; at its end they are chosen (see `streamgp.stream.lag_choice`).
     without_lags
         Where there are lags, every basis serves twice: over all inputs, and over those that are not lags. Each of the
-        two has half of `most_features`.
+        two has half of `most_features`. A plane over the lags alone joins them.
     horizon
         0: the target of a row is predicted from the inputs of the same row.
     likelihood

@@ -140,7 +140,10 @@ def _drift_unit(amplitude: float, dynamics: Dynamics) -> float:
 def _fit_all(
     spec: Spec, X: np.ndarray, y: np.ndarray, seed: int, progress: Callable[[int, int], None] | None
 ) -> list[tuple[str, Fit]]:
-    """Fit the bases; where lags are among the inputs, once more over the others if `spec` says so."""
+    """Fit the bases; where lags are among the inputs, once more over the others, and a plane over the lags, if asked.
+
+    The plane is what repeats the last value, or a share of it, whatever the inputs say.
+    """
     report = progress or (lambda done, todo: None)
     others = X.shape[1] - len(spec.lags) * y.shape[1]  # lags come last
     if not (spec.without_lags and spec.lags and others):
@@ -151,6 +154,9 @@ def _fit_all(
     more, _ = _fit_inputs(half, X[:, :others], y, seed, lambda done, todo: report(todo + done, 2 * todo))
     for label, fit in more:
         kept.append((f"{label} without lags", replace(fit, basis=ActiveDims(fit.basis, X.shape[1]))))
+    past, _ = _fit_inputs(replace(spec, bases=("linear",)), X[:, others:], y, seed, lambda done, todo: None)
+    for label, fit in past:
+        kept.append((f"{label} of lags alone", replace(fit, basis=ActiveDims(fit.basis, X.shape[1], others))))
     return kept or uninformed
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
-from streamgp.bases import Basis, Concatenation
+from streamgp.bases import Basis, Concatenation, Linear
 from streamgp.fitting.gaussian_evidence import Fit, fit_basis
 from streamgp.models.gaussian import warmup
 from streamgp.models.gaussian.model import Ensemble
@@ -55,10 +55,19 @@ def test_only_the_best_starts_are_kept_on_request(monkeypatch: pytest.MonkeyPatc
     assert names_kept(monkeypatch, one, {0.1: 0.5, 1.0: 0.7, 10.0: 0.9}) == ["fourier 10"]
 
 
+def test_the_plane_of_lags_is_the_regression_on_them():
+    X, y = rows()
+    spec = Spec("lags", bases=("fourier",), features_per_basis=4, lags=(1,), without_lags=True)
+    own = dict(warmup._fit_all(spec, X, y, 0, None))["linear of lags alone"]
+    np.testing.assert_array_equal(own.basis(X), np.c_[np.ones(len(X)), X[:, -1]])
+    alone = fit_basis(Linear(1), jnp.asarray(X[:, -1:]), jnp.asarray(y))
+    assert (own.prior_var, own.noise_var, own.gain) == (alone.prior_var, alone.noise_var, alone.gain)
+
+
 def test_with_lags_a_basis_may_serve_twice_and_shares_its_features(monkeypatch: pytest.MonkeyPatch):
     spec = Spec("twice", bases=("fourier",), features_per_basis=4, most_features=12, lags=(1,), without_lags=True)
     gains = {0.1: 0.5, 1.0: 0.7, 10.0: 0.9}
-    assert names_kept(monkeypatch, spec, gains) == ["fourier 10", "fourier 10 without lags"]
+    assert names_kept(monkeypatch, spec, gains) == ["fourier 10", "fourier 10 without lags", "linear of lags alone"]
     assert len(names_kept(monkeypatch, replace(spec, lags=()), gains)) == 3
     assert len(names_kept(monkeypatch, replace(spec, without_lags=False), gains)) == 3
 
