@@ -39,6 +39,22 @@ KINDS = {
     ),
     "lags and a horizon": ("--target", "y", "--features", "a", "--lags", "1,5", "--horizon", "3"),
     "labels": ("--target", "kind", "--features", "a,b"),
+    "renewed": (
+        "--target",
+        "y",
+        "--features",
+        "a,b",
+        "--model",
+        "best",
+        "--bases",
+        "linear,boosted,fourier-trained",
+        "--features-per-basis",
+        "5",
+        "--dynamics",
+        "static,walk 0.001",
+        "--noise",
+        "constant",
+    ),
 }
 COMMON = ("--model", "linear", "--warmup", "60", "--chunk", "16")
 LIVES = 200  # of one run, in which it must come to its end
