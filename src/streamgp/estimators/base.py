@@ -12,6 +12,7 @@ from streamgp import checkpoint
 from streamgp.estimators.access import Access, access_to, alone
 from streamgp.estimators.validation import Rows, check_fitted, check_inputs, check_rows, seed_of
 from streamgp.evaluation.conformal import Conformal
+from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.prequential import Metrics, ScoredRows, collect
 from streamgp.models.option_type import whole_number
 from streamgp.models.options import DEFAULT_WARMUP, MIN_WARMUP, OPTIONS
@@ -181,8 +182,8 @@ class StreamEstimator(BaseEstimator):
         """Return the scores of the task, of the rows after so many."""
         raise NotImplementedError
 
-    def _conformal(self, level: float, outputs: int) -> Conformal:
-        """Return bands of this level for so many targets."""
+    def _conformal(self, level: float, outputs: int) -> Conformal | ConformalSets:
+        """Return bands of this level for so many targets, or sets for labels."""
         return Conformal(level, [f"y{e}" for e in range(outputs)], horizon=self._make_spec().horizon)
 
     def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any]) -> Any:

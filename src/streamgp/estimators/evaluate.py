@@ -36,14 +36,14 @@ def evaluate(
         are NaN in the result, and so are the scores of those whose target is missing.
     conformal
         The share of targets, such as 0.9, that bands beside the model's own are to hold, whatever the stream does:
-        see `streamgp.evaluation.Conformal`. For numbers and counts.
+        see `streamgp.evaluation.Conformal`. Of labels and grades it is sets that hold them: see `ConformalSets`.
     progress
         Show a progress bar on a terminal.
 
     Raises
     ------
     ValueError
-        As `partial_fit` does, and if `conformal` is no share, or asked for of labels or grades.
+        As `partial_fit` does, and if `conformal` is no share.
 
     Returns
     -------

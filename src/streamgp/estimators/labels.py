@@ -9,7 +9,7 @@ from sklearn.utils import column_or_1d
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.validation import Rows
-from streamgp.evaluation.conformal import Conformal
+from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.prequential import ClassificationEvaluation, ScoredRows, collect_classification
 from streamgp.precision import float64
 
@@ -88,8 +88,8 @@ class LabelEstimator(StreamEstimator):
         with float64():
             return predictive.probabilities()
 
-    def _conformal(self, level: float, outputs: int) -> Conformal:
-        raise ValueError(f"conformal: expected it with numbers or counts, whose bands it corrects, got {level!r}")
+    def _conformal(self, level: float, outputs: int) -> ConformalSets:
+        return ConformalSets(level, horizon=self._make_spec().horizon)
 
     def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any]) -> ClassificationEvaluation:
         return collect_classification(parts, metrics, self._learner, self._labels.array)

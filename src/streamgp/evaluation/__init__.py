@@ -2,6 +2,7 @@
 
 from streamgp.evaluation.classification import ClassificationMetrics, ClassificationScores, score_classification
 from streamgp.evaluation.conformal import AdaptiveThreshold, Conformal
+from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.counts import CountMetrics, CountScores, score_counts
 from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores, score_ordinal
 from streamgp.evaluation.prequential import Evaluation, ScoredRows, prequential, results
@@ -24,6 +25,7 @@ __all__ = [
     "ClassificationMetrics",
     "ClassificationScores",
     "Conformal",
+    "ConformalSets",
     "CountMetrics",
     "CountScores",
     "Evaluation",

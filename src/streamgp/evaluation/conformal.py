@@ -5,7 +5,7 @@ the model's mean give or take a multiple of its standard deviation, and the mult
 standard deviations the last targets were off. The level of that quantile moves with every target, up after a miss
 and down after a hit, so that in the long run the share of misses is the one asked for: with step size g and forecasts
 h rows ahead, after T rows it is within (1 + 2 h g) / (g T) of it on any sequence (their Proposition 4.1 has h = 1),
-unless targets are met exactly, which no band can miss.
+unless targets are met exactly, which no band can miss: what cannot be missed teaches nothing.
 """
 
 from bisect import bisect_left, insort
@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+
+from streamgp.precision import float64
 
 STEP = 0.005  # g in Gibbs and Candes (2021), Sec. 2.2
 BEYOND = 20  # of the remembered errors, so many are to lie beyond the threshold
@@ -36,7 +38,6 @@ class AdaptiveThreshold:
         self.level = level
         self.miss = 1.0 - level  # alpha_t
         self._memory = round(BEYOND / (1.0 - level))
-        self._max_miss = 1.0 + STEP * horizon  # alpha_t goes no further, unless targets are met exactly
         self._last: deque[float] = deque()
         self._sorted: list[float] = []
         self._set: deque[float] = deque([inf] * horizon)
@@ -46,8 +47,8 @@ class AdaptiveThreshold:
         found = np.empty(len(scores))
         for i, score in enumerate(scores.tolist()):
             found[i] = threshold = self._set.popleft()
-            # Gibbs and Candes (2021), Eq. 2.
-            self.miss = min(self.miss + STEP * ((1.0 - self.level) - float(score > threshold)), self._max_miss)
+            if max(score, threshold) > 0.0:  # a threshold of 0 cannot be missed by a score of 0
+                self.miss += STEP * ((1.0 - self.level) - float(score > threshold))  # Gibbs and Candes (2021), Eq. 2
             self._remember(score)
             self._set.append(self._quantile())
         return found
@@ -81,6 +82,19 @@ class AdaptiveThreshold:
         self._sorted = sorted(self._last)
 
 
+def checked_level(level: float) -> float:
+    """Return the share of targets to hold, if it is one.
+
+    Raises
+    ------
+    ValueError
+        If `level` is not between 0 and 1.
+    """
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"conformal: expected the share of targets to hold, between 0 and 1, got {level!r}")
+    return level
+
+
 class Conformal:
     """Conformal bands beside a model's own on a stream of measurements or counts, and the scores of both.
 
@@ -102,9 +116,7 @@ class Conformal:
     """
 
     def __init__(self, level: float, targets: list[str], warmup: int = 0, horizon: int = 0) -> None:
-        if not 0.0 < level < 1.0:
-            raise ValueError(f"conformal: expected the share that bands are to hold, between 0 and 1, got {level!r}")
-        self.level = level
+        self.level = checked_level(level)
         self.targets = targets
         self.warmup = warmup
         self.rows = 0
@@ -115,6 +127,18 @@ class Conformal:
     def probabilities(self) -> tuple[float, float]:
         """Return the levels of the two quantiles of the model that are its own band."""
         return 0.5 * (1.0 - self.level), 0.5 * (1.0 + self.level)
+
+    def of_rows(self, predictive: Any, scores: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the bands of rows that were predicted and scored, and learn from those that have a target."""
+        if not np.isfinite(scores.y).all():
+            return self.predict(scores.mean, scores.std)
+        if self.level == 0.9:
+            own = scores.q05, scores.q95
+        else:
+            with float64():
+                low, high = self.probabilities
+                own = np.asarray(predictive.quantile(low)), np.asarray(predictive.quantile(high))
+        return self.add(scores.y, scores.mean, scores.std, own)
 
     def add(
         self, y: np.ndarray, mean: np.ndarray, std: np.ndarray, own: tuple[np.ndarray, np.ndarray]

@@ -9,10 +9,11 @@ import numpy as np
 from streamgp.core import Info
 from streamgp.evaluation.classification import ClassificationMetrics, ClassificationScores
 from streamgp.evaluation.conformal import Conformal
+from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.counts import CountMetrics, CountScores
 from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores
 from streamgp.evaluation.regression import RegressionMetrics, RegressionScores
-from streamgp.precision import float64, in_float64
+from streamgp.precision import in_float64
 from streamgp.stream.learner import StreamLearner
 
 Metrics = RegressionMetrics | ClassificationMetrics | CountMetrics | OrdinalMetrics
@@ -37,7 +38,8 @@ class ScoredRows(NamedTuple):
         The predictions of the naive baselines: of measurements and counts, like the model's; of classes and grades,
         the code (n,) of the last one, and the probabilities (n, J) by frequency.
     band
-        The lower and upper ends (n, E) of conformal bands, if there are any.
+        The lower and upper ends (n, E) of conformal bands, or which classes (n, J) conformal sets hold, if there are
+        any.
     flagged
         Which rows were set aside as outliers; None where the model sets none aside.
     """
@@ -48,7 +50,7 @@ class ScoredRows(NamedTuple):
     rules: np.ndarray | None
     persistence: np.ndarray
     running_mean: np.ndarray
-    band: tuple[np.ndarray, np.ndarray] | None = None
+    band: tuple[np.ndarray, np.ndarray] | np.ndarray | None = None
     flagged: np.ndarray | None = None
 
 
@@ -56,11 +58,11 @@ def prequential(
     learner: StreamLearner,
     chunks: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
     metrics: Metrics,
-    conformal: Conformal | None = None,
+    conformal: Conformal | ConformalSets | None = None,
 ) -> Iterator[ScoredRows]:
     """Predict, score and learn the chunks (X, y, times) in order, with the `Metrics` that suit the task.
 
-    With `conformal`, each row gets a band from the rows before it.
+    With `conformal`, each row gets a band, or a set of classes, from the rows before it.
     """
     for X, y, times in chunks:
         at = 0
@@ -74,7 +76,7 @@ def prequential(
             mixed = np.exp(predictive.log_weights) if info.weights is None else info.weights
             weights = np.asarray(mixed) if by_experts else None
             rules = np.asarray(info.rules) if by_experts and info.rules is not None else None
-            band = None if conformal is None else _band(conformal, predictive, scores)
+            band = None if conformal is None else conformal.of_rows(predictive, scores)
             yield ScoredRows(at, scores, weights, rules, persistence, running, band, flagged)
             at += n
 
@@ -110,19 +112,6 @@ def _drop_target_scores(scores: Any, y: np.ndarray) -> Scores:
     blank = {name: np.full_like(a, np.nan) for name, a in scores._asdict().items() if name in _OF_TARGETS}
     missing = np.full_like(scores.y, -1) if scores.y.dtype.kind == "i" else y
     return scores._replace(**blank, y=missing)
-
-
-def _band(conformal: Conformal, predictive: Any, scores: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the conformal bands of rows, and adapt those of the next rows to their targets."""
-    if not np.isfinite(scores.y).all():
-        return conformal.predict(scores.mean, scores.std)
-    if conformal.level == 0.9:
-        own = scores.q05, scores.q95
-    else:
-        with float64():
-            low, high = conformal.probabilities
-            own = np.asarray(predictive.quantile(low)), np.asarray(predictive.quantile(high))
-    return conformal.add(scores.y, scores.mean, scores.std, own)
 
 
 def results(metrics: Metrics, learner: StreamLearner) -> dict[str, Any]:
@@ -199,7 +188,11 @@ class ClassificationEvaluation:
     weights, rules
         As in `Evaluation`.
     metrics
-        Scores over the rows after the warm-up: see `streamgp.evaluation.ClassificationMetrics` and `OrdinalMetrics`.
+        Scores over the rows after the warm-up: see `streamgp.evaluation.ClassificationMetrics` and `OrdinalMetrics`;
+        conformal (coverage and mean size of its sets and, under ``own``, of the least sets of the same share by the
+        model's probabilities).
+    conformal
+        Which classes the conformal set of each row holds, (n, K); None unless asked for.
     """
 
     probabilities: np.ndarray = field(repr=False)
@@ -208,6 +201,7 @@ class ClassificationEvaluation:
     weights: np.ndarray = field(repr=False)
     rules: dict[str, np.ndarray] = field(repr=False)
     metrics: dict[str, Any]
+    conformal: np.ndarray | None = field(repr=False, default=None)
 
 
 def collect(batches: list[ScoredRows], metrics: dict[str, Any], learner: StreamLearner, single: bool) -> Evaluation:
@@ -229,20 +223,25 @@ def collect_classification(
 ) -> ClassificationEvaluation:
     """Join the batches that `learner` has scored; `names` are the labels by code."""
     probabilities = np.zeros((sum(len(batch.scores.y) for batch in batches), len(names)))
+    sets = np.zeros(probabilities.shape, bool) if any(batch.band is not None for batch in batches) else None
     at, codes = 0, []
     for batch in batches:
         scores: Any = batch.scores
         known = scores.probabilities
-        probabilities[at : at + len(known), : known.shape[1]] = known
+        part = np.s_[at : at + len(known), : known.shape[1]]
+        probabilities[part] = known
+        if sets is not None:
+            sets[part] = batch.band
         at += len(known)
         codes.append(scores.median if isinstance(scores, OrdinalScores) else scores.predicted)
+    weights = _join_weights(batches, learner)
     return ClassificationEvaluation(
-        probabilities, names[np.concatenate(codes)], **_join_weights(batches, learner), metrics=metrics
+        probabilities, names[np.concatenate(codes)], **weights, metrics=metrics, conformal=sets
     )
 
 
 def restore_skipped_rows(evaluation: Any, kept: np.ndarray, given: int) -> Any:
-    """Extend an evaluation of the rows `kept` to all rows `given`, with NaN for the others."""
+    """Extend an evaluation of the rows `kept` to all rows `given`, with NaN (of sets, none) for the others."""
     if len(kept) == given:
         return evaluation
 
@@ -251,8 +250,8 @@ def restore_skipped_rows(evaluation: Any, kept: np.ndarray, given: int) -> Any:
             return {name: extend(each) for name, each in values.items()}
         if values is None:
             return None
-        as_float = values.dtype.kind == "f"
-        wide = np.full((given, *values.shape[1:]), np.nan if as_float else None, values.dtype if as_float else object)
+        blank = {"f": np.nan, "b": False}.get(values.dtype.kind)
+        wide = np.full((given, *values.shape[1:]), blank, object if blank is None else values.dtype)
         wide[kept] = values
         return wide
 

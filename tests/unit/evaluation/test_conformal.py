@@ -12,7 +12,7 @@ from streamgp.evaluation import AdaptiveThreshold, Conformal
 
 def by_the_paper(scores: np.ndarray, level: float, ahead: int = 1) -> np.ndarray:
     """Gibbs and Candes (2021), Eq. 2, from scratch at every row."""
-    alpha, told = 1.0 - level, [inf] * ahead
+    alpha, told = 1.0 - level, [inf] * ahead  # no score is 0: `test_what_cannot_be_missed_teaches_nothing`
     memory = round(20 / (1.0 - level))
     for t in range(len(scores)):
         alpha += 0.005 * ((1.0 - level) - (scores[t] > told[t]))
@@ -47,6 +47,18 @@ def test_targets_met_exactly_do_not_run_up_a_debt():
     threshold = AdaptiveThreshold(0.9).update(scores)
     missed = scores[20_000:] > threshold[20_000:]
     assert abs(missed[500:].mean() - 0.1) < 0.02
+
+
+def test_what_cannot_be_missed_teaches_nothing():
+    """A twentieth of the scores are not 0, and a tenth may be missed: the level stays where it can be met."""
+    rng = np.random.default_rng(5)
+    scores = np.where(rng.random(30_000) < 1 / 20, rng.random(30_000), 0.0)
+    threshold = AdaptiveThreshold(0.9)
+    found = threshold.update(scores)
+    assert np.mean(scores > found) < 0.1
+    assert 1 / 20 < threshold.miss < 0.4
+    harder = threshold.update(rng.random(2_000))  # and is back within some rows of a change
+    assert harder[200:].min() > 0.5
 
 
 def test_a_model_that_is_certain_has_bands_all_the_same():
@@ -137,5 +149,5 @@ def test_what_is_no_share_is_refused_and_nothing_learnt(level):
     with pytest.raises(ValueError, match="conformal"):
         evaluate(model, X, y, conformal=level)
     assert not model.__sklearn_is_fitted__()
-    with pytest.raises(ValueError, match="numbers or counts"):
-        evaluate(StreamingGPClassifier("linear", warmup=20), X, y > 0, conformal=0.9)
+    with pytest.raises(ValueError, match="conformal"):
+        evaluate(StreamingGPClassifier("linear", warmup=20), X, y > 0, conformal=level)
