@@ -15,7 +15,8 @@ from typing import Any
 
 import streamgp
 from streamgp.app.compilation import keep_compiled_programs
-from streamgp.app.outputs import RunError, write_aside
+from streamgp.app.outputs import RunError
+from streamgp.data.files import write_aside
 from streamgp.progress import progress_bar
 
 Runs = Generator[tuple["Trial", dict[str, Any]], None, None]

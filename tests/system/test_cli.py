@@ -98,8 +98,8 @@ def test_a_run_without_the_packages_of_the_report_says_what_is_missing(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    monkeypatch.delitem(sys.modules, "streamgp.app.templating", raising=False)
-    monkeypatch.delattr("streamgp.app.templating", raising=False)
+    monkeypatch.delitem(sys.modules, "streamgp.reports.templating", raising=False)
+    monkeypatch.delattr("streamgp.reports.templating", raising=False)
     result = invoke("run", data, *OPTIONS, "--out", tmp_path / "out")
     assert result.exit_code == 0
     assert 'pip install "streamgp[plots]"' in result.stderr

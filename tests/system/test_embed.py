@@ -180,8 +180,8 @@ def test_nothing_is_overwritten_unasked(data, done):
 
 def test_without_the_packages_of_the_report_the_rest_is_written(data, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    monkeypatch.delitem(sys.modules, "streamgp.app.templating", raising=False)
-    monkeypatch.delattr("streamgp.app.templating", raising=False)
+    monkeypatch.delitem(sys.modules, "streamgp.reports.templating", raising=False)
+    monkeypatch.delattr("streamgp.reports.templating", raising=False)
     result = invoke(data, "--max-rows", 60, "--features", FEATURES, "--out", tmp_path / "out")
     assert result.exit_code == 0
     assert 'no report: The report needs matplotlib and jinja2: pip install "streamgp[plots]"' in result.stdout

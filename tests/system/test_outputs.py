@@ -16,8 +16,11 @@ from polars.testing import assert_frame_equal
 
 from small_runs import ROWS, WARMUP, contents, results, run_linear, run_small, same_as_unbroken, same_run, table
 from streamgp.app import live_run, outputs
-from streamgp.app.outputs import RunDirectory, RunError, encode_json, keep_weights, write_aside
+from streamgp.app.outputs import RunDirectory, RunError, encode_json
 from streamgp.checkpoint import CheckpointError
+from streamgp.data.files import write_aside
+from streamgp.reports import tables
+from streamgp.reports.tables import keep_weights
 
 pytestmark = pytest.mark.slow
 
@@ -257,7 +260,7 @@ def test_what_is_kept_of_the_weights_depends_neither_on_chunks_nor_on_a_stop(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     run_small(data, tmp_path / "all", chunk=50)
-    monkeypatch.setattr(outputs, "WEIGHTS_KEPT", 10)
+    monkeypatch.setattr(tables, "WEIGHTS_KEPT", 10)
     run_small(data, tmp_path / "out", chunk=50, max_rows=250)
     resumed = run_small(data, tmp_path / "out", chunk=50, resume=True)
     same_run(resumed, tmp_path / "out", run_small(data, tmp_path / "whole", chunk=50), tmp_path / "whole")

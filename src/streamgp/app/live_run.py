@@ -16,13 +16,13 @@ from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.run_notes import run_notes
 from streamgp.app.runner import Clock, Outcome, learn_all, read_next
 from streamgp.app.settings import RunSettings
-from streamgp.app.wording import plural
 from streamgp.data import Chunk, DataError, RowReader, Schema
 from streamgp.estimators import expert_table
 from streamgp.evaluation import ClassificationMetrics, Conformal, prequential, results
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.options import MIN_WARMUP
 from streamgp.progress import Bar, progress_bar
+from streamgp.reports.wording import plural
 from streamgp.stream.lags import lag_names
 from streamgp.stream.learner import StreamLearner
 

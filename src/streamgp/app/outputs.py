@@ -14,46 +14,17 @@ import polars as pl
 
 from streamgp import checkpoint
 from streamgp.app import tasks
-from streamgp.checkpoint.directory import sync_directory
+from streamgp.data.files import put_in_place, write_aside
 from streamgp.data.labels import ClassNames
 from streamgp.evaluation.prequential import ScoredRows
+from streamgp.reports.tables import RULE, keep_weights
 
 TABLES = ("predictions", "weights")
-RULE = "rule: "  # starts the names of the columns of `weights.parquet` that are not about an expert
 PART_ROWS = 1 << 16  # more are never held in memory
-WEIGHTS_KEPT = 10_000  # scored rows whose weights are all kept; of later ones `keep_weights` chooses
 
 
 class RunError(Exception):
     """A run that cannot start or go on; the message has the reason, and what to do."""
-
-
-def write_aside(path: Path, data: bytes) -> None:
-    """Write a file so that its name holds either the old content or all of the new.
-
-    Raises
-    ------
-    OSError
-        If that fails; it names the file, as an error of a full disk does not.
-    """
-    aside = path.with_name(f".{path.name}.tmp")
-    try:
-        aside.write_bytes(data)
-        _put_in_place(aside, path)
-    except BaseException as error:
-        with suppress(OSError):
-            aside.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:
-            raise OSError(error.errno, error.strerror, str(path)) from error
-        raise
-
-
-def _put_in_place(aside: Path, path: Path) -> None:
-    """Give a complete file its name once the disk has it."""
-    with open(aside, "rb") as file:
-        os.fsync(file.fileno())
-    os.replace(aside, path)
-    sync_directory(path.parent)  # a checkpoint may be about to count on it
 
 
 def encode_json(content: Any) -> str:
@@ -65,16 +36,6 @@ def encode_json(content: Any) -> str:
 def write_json(path: Path, content: Any) -> None:
     """Write indented JSON, aside and renamed."""
     write_aside(path, encode_json(content).encode())
-
-
-def keep_weights(number: np.ndarray) -> np.ndarray:
-    """Return whether the weights of a row are kept, by its number among the scored rows, counted from 0.
-
-    Hundreds of experts would fill a disk: of the first 10,000 rows all are kept, then every 10th up to 100,000, every
-    100th up to a million, and so on. The number alone decides, so that any chunks, and a resumed run, keep the same.
-    """
-    limits = WEIGHTS_KEPT * 10 ** np.arange(15)
-    return number % 10 ** np.searchsorted(limits, number) == 0
 
 
 def _series(name: str, column: np.ndarray) -> pl.Series:
@@ -273,7 +234,7 @@ class RunDirectory:
                 pl.concat(each, how="diagonal_relaxed").sink_parquet(aside)
             else:
                 pl.DataFrame({"row": pl.Series([], dtype=pl.Int64)}).write_parquet(aside)
-            _put_in_place(aside, self.directory / f"{table}.parquet")
+            put_in_place(aside, self.directory / f"{table}.parquet")
         except BaseException:
             aside.unlink(missing_ok=True)
             raise

@@ -1,16 +1,13 @@
-"""One self-contained HTML page about a finished (or interrupted) run: `write_report`."""
+"""The HTML page about a finished (or interrupted) run, from the files of its directory: `write_report`."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-import streamgp
-from streamgp.app import wording
-from streamgp.app.outputs import RULE, WEIGHTS_KEPT, write_aside
-from streamgp.app.pages import classification, expert_weights, local_models, regression
-from streamgp.app.pages.stream import mean_weights, must_exist, scan, span_of
-from streamgp.app.palette import PALETTE
+from streamgp.data.files import write_aside
 from streamgp.filters.noise import CONSTANT
+from streamgp.reports.pages.stream import must_exist, scan
+from streamgp.reports.run_page import SCORES, page_of, render_run, weight_columns
 
 _RUN = ("model", "data", "rows", "warmup", "scored_rows", "seconds", "rows_per_second", "experts", "naive")
 _EXPERT = ("name", "basis", "dynamics", "weight")
@@ -35,37 +32,12 @@ def write_report(directory: Path) -> Path:
     FileNotFoundError, ValueError
         If one of the three files is missing, or cannot be read as what it should be.
     """
-    try:
-        from streamgp.app import figures, maps, templating
-    except ImportError as error:
-        raise ImportError('The report needs matplotlib and jinja2: pip install "streamgp[plots]".') from error
     metrics = _read_metrics(directory / "metrics.json")
-    page_of = classification if metrics["task"] in classification.SCORES else regression
-    columns, optional = page_of.columns(metrics)
+    columns, optional = page_of(metrics).columns(metrics)
     predictions = scan(directory / "predictions.parquet", columns, optional=("time", *optional))
-    span = figures.Rows(*span_of(predictions, metrics["warmup"]))
-    # Experts predict from the end of the warm-up on: before it there are no weights, nor columns for them.
-    names = [e["name"] for e in metrics["experts"]] if metrics["scored_rows"] >= (metrics["horizon"] or 1) else []
-    names += [RULE + rule["name"] for rule in metrics["rules"] if names]
+    names = weight_columns(metrics)
     weights = scan(directory / "weights.parquet", ("row", *names), empty=not names)
-    bins = mean_weights(weights, predictions, metrics["warmup"])
-
-    page = templating.render(
-        page_of.TEMPLATE,
-        m=metrics,
-        version=streamgp.__version__,
-        palette=PALETTE,
-        headline=wording.headline(metrics),
-        baselines=wording.baselines(metrics),
-        last_value=wording.last_value(metrics),
-        weights_kept=WEIGHTS_KEPT,
-        **page_of.along_the_stream(figures, predictions, metrics, span),
-        **page_of.calibration(figures, predictions, metrics),
-        **expert_weights.experts(figures, bins, metrics, span),
-        **expert_weights.rules(figures, bins, metrics, span),
-        **local_models.local_models(maps, metrics),
-    )
-    write_aside(directory / "report.html", page)
+    write_aside(directory / "report.html", render_run(metrics, predictions, weights))
     return directory / "report.html"
 
 
@@ -78,9 +50,7 @@ def _read_metrics(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: expected the JSON of a run, but {error}; use `streamgp run` again.") from error
     experts = raw.get("experts") if isinstance(raw, dict) else None
     task = raw.get("task", "regression") if isinstance(raw, dict) else "regression"
-    wanted = [(raw, (*_RUN, *(classification.SCORES | regression.SCORES)[task]))] + [
-        (expert, _EXPERT) for expert in experts or []
-    ]
+    wanted = [(raw, (*_RUN, *SCORES[task]))] + [(expert, _EXPERT) for expert in experts or []]
     missing = [key for entry, keys in wanted for key in keys if not (isinstance(entry, dict) and key in entry)]
     if missing:
         raise ValueError(f"{path}: expected an entry {missing[0]!r}, found none; use `streamgp run` again.")

@@ -12,17 +12,18 @@ import polars as pl
 from sklearn.decomposition import PCA
 
 from streamgp.app.interrupt import Interrupt
-from streamgp.app.outputs import RunError, write_aside, write_json
-from streamgp.app.pages.embedding import write_page
+from streamgp.app.outputs import RunError, write_json
 from streamgp.app.runner import Clock, Outcome, learn_all, read_next
-from streamgp.app.wording import plural
 from streamgp.data import DataError, cells
+from streamgp.data.files import write_aside
 from streamgp.data.readers import Missing
 from streamgp.data.tables import Table, TableBatch
 from streamgp.estimators import StreamingGPLVM, warmup_of
 from streamgp.evaluation.neighbours import neighbour_error
 from streamgp.latent import EmbeddedRows, LatentLearner, LatentSpec
 from streamgp.progress import Bar, progress_bar
+from streamgp.reports.pages.embedding import write_page
+from streamgp.reports.wording import plural
 
 FILES = ("embedding.parquet", "metrics.json", "report.html", "checkpoint")
 SHORT_FILE = 5_000  # rows that are read before the length of the warm-up is chosen

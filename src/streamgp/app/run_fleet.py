@@ -17,7 +17,6 @@ from streamgp.app.interrupt import Interrupt
 from streamgp.app.lock import locked
 from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.runner import Clock, Outcome, learn_all, read_next
-from streamgp.app.wording import plural
 from streamgp.data import DataError, cells
 from streamgp.data.blocks import Block
 from streamgp.data.readers import Missing
@@ -25,6 +24,7 @@ from streamgp.data.schema import Schema, check_names, infer_schema
 from streamgp.data.sources import open_source
 from streamgp.fleet import FleetEvaluation, StreamingGPFleet
 from streamgp.progress import Bar, progress_bar
+from streamgp.reports.wording import plural
 
 INFER_ROWS = 1_000  # that decide the kinds of the columns
 CHECKPOINT_SECONDS = 20.0

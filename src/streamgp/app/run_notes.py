@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from streamgp.app import tasks
-from streamgp.app.wording import plural
 from streamgp.data import Schema
 from streamgp.estimators import expert_table
 from streamgp.evaluation.prequential import Metrics
+from streamgp.reports.wording import plural
 from streamgp.stream.learner import StreamLearner
 
 

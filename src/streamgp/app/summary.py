@@ -6,7 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from streamgp.app.wording import baselines, headline, last_value, number, plural, share
+from streamgp.reports.wording import baselines, headline, last_value, number, plural, share
 
 _NOTES = {
     "regression": "* mean log predictive density of the standardised target, higher is better",

@@ -64,7 +64,7 @@ def save(directory: str | Path, tree: Any, meta: Mapping[str, Any]) -> None:
             "format_version": _FORMAT_VERSION,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "versions": {
-                "streamgp": _own_version(),
+                "streamgp": own_version(),
                 "jax": jax.__version__,
                 "numpy": np.__version__,
                 "python": platform.python_version(),
@@ -127,7 +127,7 @@ def load(
     except CheckpointError as error:
         raise CheckpointError(
             f"{directory}: cannot load this checkpoint (written by streamgp {version}; "
-            f"this is {_own_version()}): {error}"
+            f"this is {own_version()}): {error}"
         ) from error
 
 
@@ -262,6 +262,7 @@ def _plain_json(meta: Mapping[str, Any]) -> dict[str, Any]:
     return same
 
 
-def _own_version() -> str:
+def own_version() -> str:
+    """Return the version of the package."""
     # Looked up rather than imported: the package's own module imports everything, this file among it.
     return sys.modules["streamgp"].__version__

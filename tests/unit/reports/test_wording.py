@@ -1,6 +1,6 @@
 import pytest
 
-from streamgp.app import wording
+from streamgp.reports import wording
 
 
 @pytest.mark.parametrize(

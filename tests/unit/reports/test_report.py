@@ -13,10 +13,10 @@ import polars as pl
 import pytest
 
 from fake_run import NAMES, fake_run, textbook_metrics
-from streamgp.app import figures
-from streamgp.app.pages.regression import LEVELS, running
-from streamgp.app.pages.stream import BINS, bin_number, binned, scan
 from streamgp.app.report import write_report
+from streamgp.reports import figures
+from streamgp.reports.pages.regression import LEVELS, running
+from streamgp.reports.pages.stream import BINS, bin_number, binned, scan
 
 pytestmark = pytest.mark.slow
 
@@ -341,8 +341,8 @@ def test_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, m
     fake_run(tmp_path, rows=50, warmup=10)
     monkeypatch.setitem(sys.modules, module, None)
     for name in ("drawing", "figures", "maps", "templating"):
-        monkeypatch.delitem(sys.modules, f"streamgp.app.{name}", raising=False)
-        monkeypatch.delattr(f"streamgp.app.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"streamgp.reports.{name}", raising=False)
+        monkeypatch.delattr(f"streamgp.reports.{name}", raising=False)
     with pytest.raises(ImportError, match=r'pip install "streamgp\[plots\]"'):
         write_report(tmp_path)
 

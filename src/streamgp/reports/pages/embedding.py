@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-import streamgp
-from streamgp.app import wording
-from streamgp.app.outputs import write_aside
-from streamgp.app.palette import PALETTE
+from streamgp.data.files import write_aside
 from streamgp.latent import LatentLearner
+from streamgp.reports import wording
 
 MAX_DRAWN = 3_000  # rows of a map
 GRID = 60  # points on each side of the map of uncertainty
@@ -27,7 +25,7 @@ def write_page(directory: Path, metrics: dict[str, Any], learner: LatentLearner)
         If matplotlib or jinja2 is not installed.
     """
     try:
-        from streamgp.app import figures, maps, templating
+        from streamgp.reports import figures, maps, templating
     except ImportError as error:
         raise ImportError('The report needs matplotlib and jinja2: pip install "streamgp[plots]".') from error
     frame = pl.read_parquet(directory / "embedding.parquet")
@@ -39,8 +37,6 @@ def write_page(directory: Path, metrics: dict[str, Any], learner: LatentLearner)
     page = templating.render(
         "embedding.html",
         m=metrics,
-        version=streamgp.__version__,
-        palette=PALETTE,
         headline=_headline(metrics),
         axes=axes,
         drawn=len(shown),

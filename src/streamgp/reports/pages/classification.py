@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 from scipy.stats import binomtest
 
-from streamgp.app import wording
-from streamgp.app.pages.stream import BINS, Windows, binned, times
-from streamgp.app.palette import EXPERTS_SHOWN
+from streamgp.reports import wording
+from streamgp.reports.pages.stream import BINS, Windows, binned, times
+from streamgp.reports.palette import EXPERTS_SHOWN
 
 TEMPLATE = "labels.html"
 _SCORES = ("error_rate", "log_loss", "confusion")

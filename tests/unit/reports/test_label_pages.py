@@ -11,10 +11,10 @@ import pytest
 from scipy.stats import binomtest
 
 from fake_labels import fake_counts, fake_labels, predictions
-from streamgp.app import figures, wording
-from streamgp.app.pages import classification
-from streamgp.app.pages.stream import scan
 from streamgp.app.report import write_report
+from streamgp.reports import figures, wording
+from streamgp.reports.pages import classification
+from streamgp.reports.pages.stream import scan
 
 pytestmark = pytest.mark.slow
 

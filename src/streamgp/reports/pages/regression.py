@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 from scipy.stats import binom
 
-from streamgp.app import wording
-from streamgp.app.pages.stream import BINS, RECENT, Windows, binned, times
+from streamgp.reports import wording
+from streamgp.reports.pages.stream import BINS, RECENT, Windows, binned, times
 
 TEMPLATE = "report.html"
 _SCORES = ("nmse", "rmse", "mae", "pll", "crps", "coverage")

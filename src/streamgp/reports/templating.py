@@ -4,13 +4,19 @@ from importlib.resources import files
 
 import jinja2
 
-from streamgp.app import wording
+from streamgp.checkpoint.directory import own_version
+from streamgp.reports import wording
+from streamgp.reports.palette import PALETTE
+
+TEMPLATES = files("streamgp.reports") / "templates"
 
 
 def render(template: str, **content: object) -> bytes:
-    """Render a page from its template."""
+    """Render a page from its template, which knows the version and the palette besides."""
     page = jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda name: (files("streamgp.app") / "templates" / name).read_text("utf-8")),
+        loader=jinja2.FunctionLoader(
+            lambda name: (files("streamgp.reports") / "templates" / name).read_text("utf-8")
+        ),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -23,4 +29,4 @@ def render(template: str, **content: object) -> bytes:
         plural=wording.plural,
         count="{:,}".format,
     )
-    return page.get_template(template).render(**content).encode()
+    return page.get_template(template).render(version=own_version(), palette=PALETTE, **content).encode()

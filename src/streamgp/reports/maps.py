@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import MaxNLocator
 
-from streamgp.app.drawing import NARROW, WIDE, ink, svg_element
-from streamgp.app.palette import EXPERTS_SHOWN
+from streamgp.reports.drawing import NARROW, WIDE, ink, svg_element
+from streamgp.reports.palette import EXPERTS_SHOWN
 
 __all__ = ["COLOURS", "EXPERTS_SHOWN", "SHADES", "scatter", "territories", "uncertainty"]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.app import wording
+from streamgp.reports import wording
 
 LISTED = 12  # models in the table before the fold
 

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from fake_run import fake_run
 from small_runs import WARMUP, predictions, run_linear
-from streamgp.app import wording
 from streamgp.app.cli import app
 from streamgp.app.report import write_report
+from streamgp.reports import wording
 
 pytestmark = pytest.mark.slow
 

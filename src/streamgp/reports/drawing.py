@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from streamgp.app.palette import PALETTE
+from streamgp.reports.palette import PALETTE
 
 WIDE, NARROW = 920, 360  # pixels; the page shows the one that fits
 _STYLE: dict[Any, Any] = {

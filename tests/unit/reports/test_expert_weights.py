@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 from fake_run import fake_run
-from streamgp.app import outputs
-from streamgp.app.outputs import keep_weights
-from streamgp.app.pages.expert_weights import FIRST, MATTERS
 from streamgp.app.report import write_report
+from streamgp.reports import tables
+from streamgp.reports.pages.expert_weights import FIRST, MATTERS
+from streamgp.reports.tables import keep_weights
 
 BASES = [f"fourier {start}" for start in range(11)]
 DYNAMICS = ["static", "walk 0.1"]
@@ -92,7 +92,7 @@ def test_few_experts_have_a_chart_of_their_own(tmp_path: Path):
 def test_rows_that_are_kept_stand_for_those_up_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]
 ):
-    monkeypatch.setattr(outputs, "WEIGHTS_KEPT", 100)
+    monkeypatch.setattr(tables, "WEIGHTS_KEPT", 100)
     fake_run(tmp_path, rows=9300, warmup=300, names=names)
     path = tmp_path / "weights.parquet"
     weights = pl.read_parquet(path)

@@ -7,7 +7,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from streamgp.app.drawing import (
+from streamgp.reports.drawing import (
     DASHED,
     DOTTED,
     Rows,

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from streamgp.app.outputs import RULE
-from streamgp.app.palette import EXPERTS_SHOWN
+from streamgp.reports.palette import EXPERTS_SHOWN
+from streamgp.reports.tables import RULE
 
 SHARED = ("basis", "dynamics", "noise")  # what many experts are added up by
 MATTERS = 0.001  # experts of a smaller mean weight are left out of the table, but for the first ones

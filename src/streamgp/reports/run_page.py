@@ -1,0 +1,63 @@
+"""One self-contained HTML page about a run or an evaluation: `render_run`."""
+
+from typing import Any
+
+import polars as pl
+
+from streamgp.reports import wording
+from streamgp.reports.pages import classification, expert_weights, local_models, regression
+from streamgp.reports.pages.stream import mean_weights, span_of
+from streamgp.reports.tables import RULE, WEIGHTS_KEPT
+
+SCORES = classification.SCORES | regression.SCORES  # by task
+
+
+def page_of(metrics: dict[str, Any]) -> Any:
+    """Return the module of the pages of a task."""
+    return classification if metrics["task"] in classification.SCORES else regression
+
+
+def weight_columns(metrics: dict[str, Any]) -> list[str]:
+    """Return the columns of the table of weights, of experts and of rules, that the page needs."""
+    # Experts predict from the end of the warm-up on: before it there are no weights, nor columns for them.
+    names = [e["name"] for e in metrics["experts"]] if metrics["scored_rows"] >= (metrics["horizon"] or 1) else []
+    return names + [RULE + rule["name"] for rule in metrics["rules"] if names]
+
+
+def render_run(metrics: dict[str, Any], predictions: pl.LazyFrame, weights: pl.LazyFrame) -> bytes:
+    """Return the page. The numbers are those of `metrics`; the charts sum up the tables, which are read lazily.
+
+    With several targets the charts show the first.
+
+    Parameters
+    ----------
+    metrics
+        As in ``metrics.json``.
+    predictions, weights
+        As in the Parquet files, with the position of each row.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib or jinja2 is not installed.
+    """
+    try:
+        from streamgp.reports import figures, maps, templating
+    except ImportError as error:
+        raise ImportError('The report needs matplotlib and jinja2: pip install "streamgp[plots]".') from error
+    page = page_of(metrics)
+    span = figures.Rows(*span_of(predictions, metrics["warmup"]))
+    bins = mean_weights(weights, predictions, metrics["warmup"])
+    return templating.render(
+        page.TEMPLATE,
+        m=metrics,
+        headline=wording.headline(metrics),
+        baselines=wording.baselines(metrics),
+        last_value=wording.last_value(metrics),
+        weights_kept=WEIGHTS_KEPT,
+        **page.along_the_stream(figures, predictions, metrics, span),
+        **page.calibration(figures, predictions, metrics),
+        **expert_weights.experts(figures, bins, metrics, span),
+        **expert_weights.rules(figures, bins, metrics, span),
+        **local_models.local_models(maps, metrics),
+    )
