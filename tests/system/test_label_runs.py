@@ -39,7 +39,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_classification(data: Path, out: Path | None = None, **changes) -> Outcome:
-    options = {"targets": ["kind"], "warmup": WARMUP, "chunk": 50} | changes
+    options = {"targets": ["kind"], "warmup": WARMUP, "chunk": 50, "conformal": 0.8} | changes
     return run_stream(RunSettings(str(data), spec=make_spec("linear"), out=out, **options))
 
 
@@ -48,10 +48,12 @@ def finished(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     """A run by the command, which finds by itself that the target holds labels."""
     out = tmp_path_factory.mktemp("out")
     words = ["run", data, "--target", "kind", "--model", "linear", "--warmup", WARMUP, "--out", out]
+    words += ["--conformal", 0.8]
     result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
     assert result.exit_code == 0, result.output
     assert "predicted the right one of 3 classes" in result.output
     assert "frequencies so far" in result.output
+    assert "conformal sets of 80.0% contained" in result.output
     return out, json.loads((out / "metrics.json").read_text())
 
 
@@ -79,6 +81,16 @@ def test_predictions_and_scores(data: Path, finished: tuple[Path, dict]) -> None
     assert any("taken as labels" in warning for warning in metrics["warnings"])
     assert any("learnt from their first row on: 'odd'" in warning for warning in metrics["warnings"])
     assert "predicted the right one of 3 classes" in (out / "report.html").read_text()
+
+
+def test_conformal_sets(finished: tuple[Path, dict]) -> None:
+    out, metrics = finished
+    rows = predictions(out)[WARMUP:]
+    held = rows.select(pl.col("y").is_in(pl.col("conformal_set"))).to_series()
+    assert metrics["conformal"]["coverage"] == pytest.approx(held.mean())
+    assert metrics["conformal"]["size"] == pytest.approx(rows["conformal_set"].list.len().mean())
+    assert rows.select(pl.col("predicted").is_in(pl.col("conformal_set"))).to_series().all()
+    assert "Conformal sets beside the model's own" in (out / "report.html").read_text()
 
 
 def test_a_resumed_run_is_that_which_goes_through(data: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from streamgp.app.runner import Clock, Outcome, learn_all, read_next
 from streamgp.app.settings import RunSettings
 from streamgp.data import Chunk, DataError, RowReader, Schema
 from streamgp.estimators import expert_table
-from streamgp.evaluation import ClassificationMetrics, Conformal, prequential, results
+from streamgp.evaluation import ClassificationMetrics, prequential, results
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.options import MIN_WARMUP
 from streamgp.progress import Bar, progress_bar
@@ -56,8 +56,8 @@ class LiveRun:
         else:
             self.learner = StreamLearner.from_tree(stored["learner"])
             self.metrics = tasks.restored_metrics(reader.schema.task, stored["metrics"])
-            bands = stored.get("conformal")  # younger than some checkpoints
-            self.conformal = None if bands is None else Conformal.from_tree(bands)
+            # Younger than some checkpoints.
+            self.conformal = tasks.restored_bands(reader.schema.task, stored.get("conformal"))
             self.next_row = stored["next_row"]
             known = stored.get("fingerprint")  # younger than some checkpoints
             self.fingerprint = replay(reader, self.metrics.rows, self.next_row, known, settings.out)

@@ -39,9 +39,10 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def _series(name: str, column: np.ndarray) -> pl.Series:
-    """Return a column of a part; one of names is text even where all are missing."""
+    """Return a column of a part; one of names, or of lists of names, is text even where all are missing."""
     if column.dtype == object:
-        return pl.Series(name, column.tolist(), dtype=pl.String)
+        several = any(isinstance(each, list) for each in column)
+        return pl.Series(name, column.tolist(), dtype=pl.List(pl.String) if several else pl.String)
     return pl.Series(name, column)
 
 

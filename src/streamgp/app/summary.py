@@ -39,10 +39,11 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
         if speed is not None:
             console.print(f"{speed:,.0f} rows a second, after a warm-up of {warmup:.1f} s")
         if bands := metrics.get("conformal"):
+            kind, size = ("sets", "size") if "size" in bands else ("bands", "width")
             console.print(
-                f"conformal bands of {share(bands['level'])} contained {share(bands['coverage'])} of the targets "
-                f"at a mean width of {number(bands['width'])}; the model's own {share(bands['own']['coverage'])} at "
-                f"{number(bands['own']['width'])}"
+                f"conformal {kind} of {share(bands['level'])} contained {share(bands['coverage'])} of the targets "
+                f"at a mean {size} of {number(bands[size])}; the model's own {share(bands['own']['coverage'])} at "
+                f"{number(bands['own'][size])}"
             )
         for baseline in baselines(metrics):
             if not baseline["beaten"]:

@@ -11,6 +11,7 @@ from streamgp.evaluation import (
     ClassificationMetrics,
     ClassificationScores,
     Conformal,
+    ConformalSets,
     CountMetrics,
     CountScores,
     OrdinalMetrics,
@@ -39,19 +40,26 @@ def new_metrics(schema: Schema, warmup: int, horizon: int) -> Metrics:
     return RegressionMetrics(list(schema.targets), warmup, horizon)
 
 
-def new_bands(schema: Schema, level: float | None, warmup: int, horizon: int) -> Conformal | None:
-    """Return conformal bands of this level, if there is one, before the first row.
+def new_bands(schema: Schema, level: float | None, warmup: int, horizon: int) -> Conformal | ConformalSets | None:
+    """Return conformal bands of this level, or sets of labels, if there is one, before the first row.
 
     Raises
     ------
     ValueError
-        If the level is no share, or the target is labels or grades.
+        If the level is no share.
     """
     if level is None:
         return None
     if schema.labels is not None:
-        raise ValueError(f"--conformal: expected numbers or counts, whose bands it corrects, got {schema.task}")
+        return ConformalSets(level, warmup, horizon)
     return Conformal(level, list(schema.targets), warmup, horizon)
+
+
+def restored_bands(task: str, tree: Mapping[str, Any] | None) -> Conformal | ConformalSets | None:
+    """Return the conformal bands or sets that a checkpoint holds, if it holds some."""
+    if tree is None:
+        return None
+    return (ConformalSets if task in ("classification", "ordinal") else Conformal).from_tree(tree)
 
 
 def restored_metrics(task: str, tree: Mapping[str, Any]) -> Metrics:
@@ -77,6 +85,8 @@ def columns(part: ScoredRows, targets: Sequence[str], labels: ClassNames | None 
     found |= {f"p_{name}": p for name, p in zip(labels.names, scores.probabilities.T, strict=False)}
     found |= {"rps": scores.rps} if isinstance(scores, OrdinalScores) else {"brier": scores.brier}
     found["log_density"] = scores.log_density
+    if part.band is not None:
+        found |= _of_sets(np.asarray(part.band), names, isinstance(scores, OrdinalScores))
     frequencies = part.running_mean
     own = np.take_along_axis(frequencies, np.clip(scores.y, 0, frequencies.shape[1] - 1)[:, None], axis=1)[:, 0]
     return found | {
@@ -87,6 +97,17 @@ def columns(part: ScoredRows, targets: Sequence[str], labels: ClassNames | None 
             (scores.y >= 0) & (scores.y < frequencies.shape[1]), np.log(own), scores.log_density
         ),
     }
+
+
+def _of_sets(sets: np.ndarray, names: np.ndarray, ordered: bool) -> dict[str, np.ndarray]:
+    """Return the columns of conformal sets: of grades, which are intervals, the lowest and the highest."""
+    names = names[: sets.shape[1]]
+    if ordered:
+        highest = sets.shape[1] - 1 - sets[:, ::-1].argmax(axis=1)
+        return {"conformal_low": names[sets.argmax(axis=1)], "conformal_high": names[highest]}
+    held = np.empty(len(sets), object)
+    held[:] = [names[row].tolist() for row in sets]
+    return {"conformal_set": held}
 
 
 def _of_numbers(

@@ -101,8 +101,8 @@ def run(
     conformal: Annotated[
         float | None,
         typer.Option(
-            help="Also give bands that hold this share of the targets, such as 0.9, whatever the stream does "
-            "(adaptive conformal inference).",
+            help="Also give bands, or sets of labels, that hold this share of the targets, such as 0.9, whatever the "
+            "stream does (adaptive conformal inference).",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
