@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 
 from streamgp import checkpoint
-from streamgp.app import tasks
 from streamgp.data.files import put_in_place, write_aside
 from streamgp.data.labels import ClassNames
+from streamgp.evaluation.columns import columns_of
 from streamgp.evaluation.prequential import ScoredRows
 from streamgp.reports.tables import RULE, keep_weights
 
@@ -171,9 +171,7 @@ class RunDirectory:
         columns: dict[str, np.ndarray] = {"row": rows}
         if times is not None:
             columns["time"] = times
-        columns |= tasks.columns(part, self.targets, labels)
-        if part.flagged is not None:
-            columns["flagged"] = part.flagged
+        columns |= columns_of(part, self.targets, labels)
         self._take(columns)
         kept = keep_weights(scored + np.arange(len(rows)))
         if part.weights is not None and kept.any():
