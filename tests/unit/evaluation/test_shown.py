@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -184,11 +185,11 @@ def test_charts_are_drawn(any_one: Any, kind: str, tmp_path: Path):
     assert isinstance(ax, Axes)
     assert ax.lines or ax.collections
     ax.figure.savefig(tmp_path / "chart.png")
-    mpl.pyplot.close(ax.figure)
+    plt.close(ax.figure)
 
 
 def test_charts_show_what_they_should(numbers: Any):
-    figure, axes = mpl.pyplot.subplots(1, 3)
+    figure, axes = plt.subplots(1, 3)
     assert numbers.plot(ax=axes[0], last=50) is axes[0]
     inside, outside = (line for line in axes[0].lines if line.get_linestyle() == "None")
     frame = numbers.to_frame().tail(50)
@@ -201,7 +202,7 @@ def test_charts_show_what_they_should(numbers: Any):
     errors = numbers.plot("errors", ax=axes[2])
     *_, so_far, _ = errors.lines
     assert so_far.get_ydata()[-1] == pytest.approx(numbers.metrics["nmse"], rel=1e-9)
-    mpl.pyplot.close(figure)
+    plt.close(figure)
 
 
 def test_a_chart_that_there_is_not(numbers: Any, labelled: Any):
@@ -217,7 +218,7 @@ def test_a_chart_that_there_is_not(numbers: Any, labelled: Any):
         with pytest.raises(ValueError, match="plot: expected rows after the warm-up, got none"):
             early.plot(kind)
     assert "Nothing to score yet" in early._repr_html_()
-    mpl.pyplot.close("all")
+    plt.close("all")
 
 
 # Pages
