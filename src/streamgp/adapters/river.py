@@ -97,7 +97,7 @@ class RiverRegressor(base.MiniBatchRegressor):
     def _make(self) -> StreamingGPRegressor:
         return StreamingGPRegressor(self.model, warmup=self.warmup, random_state=self.seed, **self.options)
 
-    def learn_one(self, x: dict[Any, Any], y: float) -> None:
+    def learn_one(self, x: dict[Any, Any], y: float | None) -> None:
         """Learn a row; a target of None or NaN teaches nothing."""
         self._learnt.learn(x, np.nan if y is None else float(y))
 

@@ -139,7 +139,11 @@ class Shown:
         ------
         ImportError
             If matplotlib or jinja2 is not installed.
+        FileNotFoundError
+            If there is no such directory.
         """
+        if not Path(path).absolute().parent.is_dir():
+            raise FileNotFoundError(f"path: expected a file in a directory that exists, got {path}")
         page = render_run(self._given.about | {"data": title}, self._predictions(), self._weights())
         write_aside(Path(path), page)
         return Path(path)

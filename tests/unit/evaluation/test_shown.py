@@ -233,6 +233,12 @@ def test_a_page_is_written(any_one: Any, tmp_path: Path):
     assert text.count("<svg") >= 8
 
 
+def test_a_page_needs_a_directory(numbers: Any, tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match="path: expected a file in a directory that exists, got"):
+        numbers.report(tmp_path / "none" / "page.html")
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_page_and_the_frame_are_those_of_the_command(tmp_path: Path):
     from typer.testing import CliRunner
 
