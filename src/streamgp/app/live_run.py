@@ -17,13 +17,12 @@ from streamgp.app.run_notes import run_notes
 from streamgp.app.runner import Clock, Outcome, learn_all, read_next
 from streamgp.app.settings import RunSettings
 from streamgp.data import Chunk, DataError, RowReader, Schema
-from streamgp.estimators import expert_table
 from streamgp.evaluation import ClassificationMetrics, prequential, results
+from streamgp.evaluation.description import describe
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.options import MIN_WARMUP
 from streamgp.progress import Bar, progress_bar
 from streamgp.reports.wording import plural
-from streamgp.stream.lags import lag_names
 from streamgp.stream.learner import StreamLearner
 
 CHECKPOINT_SECONDS = 20.0
@@ -175,48 +174,25 @@ class LiveRun:
 
     def _result(self, first_row: int, stopped: str | None) -> dict[str, Any]:
         seconds = self.clock.result()
-        learnt = self.metrics.rows - max(first_row, self.learner.warmup)
-        scores = results(self.metrics, self.learner)
         schema = self.reader.schema
-        return {
-            "task": schema.task,
-            "model": self.settings.spec.model,
+        description = describe(
+            self.learner,
+            results(self.metrics, self.learner),
+            targets=self.settings.targets,
+            features=schema.feature_names,
+            seconds=seconds,
+            learnt=self.metrics.rows - max(first_row, self.learner.warmup),
+        )
+        return description | {
             "data": Path(self.settings.data).name if self.settings.data != "-" else "standard input",
-            "targets": self.settings.targets,
-            "target": self.settings.targets[0],
-            "features": [
-                *schema.feature_names,
-                *lag_names(self.settings.targets, self.learner.spec.lags),
-            ],
             "exposure": schema.exposure,
-            "lags": list(self.learner.spec.lags),
-            "horizon": self.settings.spec.horizon or None,
-            **scores,
-            "by_target": _by_target(schema, scores),
             "conformal": None if self.conformal is None else self.conformal.result(),
-            "seconds": seconds,
-            "rows_per_second": learnt / seconds["stream"] if learnt > 0 and seconds["stream"] > 0 else None,
             "skipped_rows": self.skipped_rows,
-            "imputed_values": self.learner.imputed_values,
-            "outside_rows": self.learner.outside_rows,
-            "flagged_rows": self.learner.flagged_rows,
-            "restarted_filters": len(self.learner.restarted),
             "interrupted": stopped is not None,
             "stopped": stopped,
-            "experts": expert_table(self.learner),
-            "models": self.learner.local_models,
-            "rules": [{"name": name, "weight": weight} for name, weight in self.learner.rules.items()],
             "warnings": run_notes(schema, self.learner, self.metrics, self.skipped_rows, self.unseen_levels),
             "command": self.settings.command,
         }
-
-
-def _by_target(schema: Schema, scores: dict[str, Any]) -> dict[str, Any]:
-    """Return the scores of every target of numbers or counts, by its name."""
-    if schema.labels is not None:
-        return {}
-    own = ("nmse", "rmse", "mae", "unflagged", "crps", "coverage", "naive")
-    return scores.get("per_target") or {schema.targets[0]: {name: scores[name] for name in own if name in scores}}
 
 
 def _new_learner(settings: RunSettings, schema: Schema) -> StreamLearner:

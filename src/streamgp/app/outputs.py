@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 
 from streamgp import checkpoint
-from streamgp.app import tasks
 from streamgp.data.files import put_in_place, write_aside
 from streamgp.data.labels import ClassNames
+from streamgp.evaluation.columns import columns_of
 from streamgp.evaluation.prequential import ScoredRows
-from streamgp.reports.tables import RULE, keep_weights
+from streamgp.reports.tables import RULE, as_series, keep_weights
 
 TABLES = ("predictions", "weights")
 PART_ROWS = 1 << 16  # more are never held in memory
@@ -36,14 +36,6 @@ def encode_json(content: Any) -> str:
 def write_json(path: Path, content: Any) -> None:
     """Write indented JSON, aside and renamed."""
     write_aside(path, encode_json(content).encode())
-
-
-def _series(name: str, column: np.ndarray) -> pl.Series:
-    """Return a column of a part; one of names, or of lists of names, is text even where all are missing."""
-    if column.dtype == object:
-        several = any(isinstance(each, list) for each in column)
-        return pl.Series(name, column.tolist(), dtype=pl.List(pl.String) if several else pl.String)
-    return pl.Series(name, column)
 
 
 class RunDirectory:
@@ -172,9 +164,7 @@ class RunDirectory:
         columns: dict[str, np.ndarray] = {"row": rows}
         if times is not None:
             columns["time"] = times
-        columns |= tasks.columns(part, self.targets, labels)
-        if part.flagged is not None:
-            columns["flagged"] = part.flagged
+        columns |= columns_of(part, self.targets, labels)
         self._take(columns)
         kept = keep_weights(scored + np.arange(len(rows)))
         if part.weights is not None and kept.any():
@@ -208,7 +198,7 @@ class RunDirectory:
                     columns = [column for array in arrays for column in np.atleast_2d(array.T)]
                     data = BytesIO()
                     named = zip(self._columns[table], columns, strict=True)
-                    pl.DataFrame([_series(name, column) for name, column in named]).write_parquet(data)
+                    pl.DataFrame([as_series(name, column) for name, column in named]).write_parquet(data)
                     write_aside(self._part(table, self._began), data.getvalue())
                     pending.clear()
         self._began = self.position

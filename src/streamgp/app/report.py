@@ -66,6 +66,7 @@ def _read_metrics(path: Path) -> dict[str, Any]:
         "warnings": [],
         "by_target": {},
         "command": None,
+        "python": False,
         "rules": [],
         "models": [],
         "features": [],

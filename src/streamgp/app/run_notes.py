@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from streamgp.app import tasks
 from streamgp.data import Schema
-from streamgp.estimators import expert_table
+from streamgp.evaluation.description import describe_unusual
 from streamgp.evaluation.prequential import Metrics
 from streamgp.reports.wording import plural
 from streamgp.stream.learner import StreamLearner
@@ -29,49 +29,9 @@ def run_notes(
     if schema.constant:
         names = ", ".join(f"'{name}'" for name in schema.constant)
         found.append(f"one single value in the first rows, so nothing to learn from at first: {names}")
-    if learner.is_warmed_up and learner.spec.chooses_lags and learner.spec.lags:
-        lags = ",".join(map(str, learner.spec.lags))
-        found.append(
-            f"past targets are inputs, since with them the warm-up was predicted better: --lags {lags}; --lags none "
-            f"omits them"
-        )
-    if learner.is_warmed_up:
-        found += [
-            f"target column '{name}' had the single value {value:g} in all rows of the warm-up, so its scale was "
-            f"unknown and nothing could be fitted; a longer --warmup may help"
-            for name, value in zip(schema.targets, learner.constant_targets, strict=True)
-            if value is not None
-        ]
-    renewed = [expert for expert in expert_table(learner) if expert["since"]]
-    if renewed:
-        found.append(
-            f"experts fitted anew as the stream went on, last after row {max(e['since'] for e in renewed):,}, have "
-            f"{sum(e['weight'] for e in renewed):.0%} of the weight"
-        )
     found += [
         f"column '{name}': {plural(count, 'row')} with a level that the first rows had not, taken as no level"
         for name, count in unseen_levels.items()
         if count
     ]
-    if skipped_rows:
-        found.append(f"skipped {plural(skipped_rows, 'bad row')}")
-    if learner.imputed_values:
-        found.append(f"filled {plural(learner.imputed_values, 'missing input')}")
-    if metrics.unlabelled_rows:
-        found.append(f"predicted {plural(metrics.unlabelled_rows, 'row')} without a target, and learnt none")
-    if learner.flagged_rows:
-        found.append(
-            f"{plural(learner.flagged_rows, 'row')} flagged as outliers: predicted and "
-            f"scored like the others, but hardly learnt"
-        )
-    if learner.restarted:
-        found.append(
-            f"{plural(len(learner.restarted), 'filter')} had numbers that were not finite and started again "
-            f"from the prior"
-        )
-    if learner.outside_rows:
-        found.append(
-            f"{plural(learner.outside_rows, 'row')} outside the range that some basis was built for in "
-            f"the warm-up; there its features stay as at the edge"
-        )
-    return found
+    return found + describe_unusual(learner, metrics, schema.targets, skipped_rows)

@@ -1,27 +1,19 @@
-"""What differs from task to task in a run: its scores, and the columns of its predictions."""
+"""What differs from task to task in a run: its scores, bands and notes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from streamgp.data import Schema
-from streamgp.data.labels import ClassNames
 from streamgp.evaluation import (
     ClassificationMetrics,
-    ClassificationScores,
     Conformal,
     ConformalSets,
     CountMetrics,
-    CountScores,
     OrdinalMetrics,
-    OrdinalScores,
     RegressionMetrics,
-    RegressionScores,
 )
-from streamgp.evaluation.prequential import Metrics, ScoredRows
+from streamgp.evaluation.prequential import Metrics
 
-NUMBERS = ("y", "mean", "std", "q05", "q50", "q95", "pit", "crps")
 _METRICS = {
     "regression": RegressionMetrics,
     "classification": ClassificationMetrics,
@@ -65,65 +57,6 @@ def restored_bands(task: str, tree: Mapping[str, Any] | None) -> Conformal | Con
 def restored_metrics(task: str, tree: Mapping[str, Any]) -> Metrics:
     """Return the scores that a checkpoint holds."""
     return _METRICS[task].from_tree(tree)
-
-
-def columns(part: ScoredRows, targets: Sequence[str], labels: ClassNames | None = None) -> dict[str, np.ndarray]:
-    """Return the columns of ``predictions.parquet`` that are about targets and their predictions."""
-    scores = part.scores
-    if labels is None:
-        assert isinstance(scores, RegressionScores | CountScores)
-        return _of_numbers(part, scores, targets)
-    assert isinstance(scores, ClassificationScores | OrdinalScores)
-    names = np.array(labels.names, dtype=object)
-    found: dict[str, np.ndarray] = {
-        "y": np.array([*labels.names, None], dtype=object)[scores.y],
-        "predicted": names[scores.predicted],
-    }
-    if isinstance(scores, OrdinalScores):
-        mean = scores.probabilities @ labels.values
-        found |= {"mean": mean, "std": np.sqrt(scores.probabilities @ labels.values**2 - mean**2)}
-    found |= {f"p_{name}": p for name, p in zip(labels.names, scores.probabilities.T, strict=False)}
-    found |= {"rps": scores.rps} if isinstance(scores, OrdinalScores) else {"brier": scores.brier}
-    found["log_density"] = scores.log_density
-    if part.band is not None:
-        found |= _of_sets(np.asarray(part.band), names, isinstance(scores, OrdinalScores))
-    frequencies = part.running_mean
-    own = np.take_along_axis(frequencies, np.clip(scores.y, 0, frequencies.shape[1] - 1)[:, None], axis=1)[:, 0]
-    return found | {
-        "last_label": np.array([None, *labels.names], dtype=object)[part.persistence + 1],
-        "frequent_label": names[frequencies.argmax(axis=1)],
-        # Of a label that was new, the probability that the model's own score has, too.
-        "frequency_log_density": np.where(
-            (scores.y >= 0) & (scores.y < frequencies.shape[1]), np.log(own), scores.log_density
-        ),
-    }
-
-
-def _of_sets(sets: np.ndarray, names: np.ndarray, ordered: bool) -> dict[str, np.ndarray]:
-    """Return the columns of conformal sets: of grades, which are intervals, the lowest and the highest."""
-    names = names[: sets.shape[1]]
-    if ordered:
-        highest = sets.shape[1] - 1 - sets[:, ::-1].argmax(axis=1)
-        return {"conformal_low": names[sets.argmax(axis=1)], "conformal_high": names[highest]}
-    held = np.empty(len(sets), object)
-    held[:] = [names[row].tolist() for row in sets]
-    return {"conformal_set": held}
-
-
-def _of_numbers(
-    part: ScoredRows, scores: RegressionScores | CountScores, targets: Sequence[str]
-) -> dict[str, np.ndarray]:
-    found: dict[str, np.ndarray] = {}
-    below = ("pit_below",) if isinstance(scores, CountScores) else ()
-    for e, target in enumerate(targets):
-        suffix = "" if e == 0 else f"_{target}"
-        found |= {name + suffix: getattr(scores, name)[:, e] for name in (*NUMBERS, *below)}
-        found["persistence_mean" + suffix] = part.persistence[:, e]
-        found["running_mean" + suffix] = part.running_mean[:, e]
-        if part.band is not None:
-            ends = zip(("conformal_low", "conformal_high"), part.band, strict=True)
-            found |= {name + suffix: end[:, e] for name, end in ends}
-    return found | {"log_density": scores.log_density}
 
 
 def notes(schema: Schema, metrics: Metrics) -> list[str]:

@@ -1,6 +1,6 @@
 """Estimators for NumPy arrays and data frames, with scikit-learn's conventions."""
 
-from streamgp.estimators.base import default_warmup, expert_table
+from streamgp.estimators.base import default_warmup
 from streamgp.estimators.classifier import StreamingGPClassifier
 from streamgp.estimators.counts import StreamingGPCountRegressor
 from streamgp.estimators.evaluate import evaluate
@@ -8,6 +8,7 @@ from streamgp.estimators.latent import StreamingGPLVM, warmup_of
 from streamgp.estimators.ordinal import StreamingGPOrdinal
 from streamgp.estimators.regressor import StreamingGPRegressor
 from streamgp.estimators.splitting import SplittingGPRegressor
+from streamgp.evaluation.description import expert_table
 
 __all__ = [
     "SplittingGPRegressor",

@@ -10,10 +10,14 @@ from sklearn.base import BaseEstimator
 
 from streamgp import checkpoint
 from streamgp.estimators.access import Access, access_to, alone
+from streamgp.estimators.prediction import Prediction
 from streamgp.estimators.validation import Rows, check_fitted, check_inputs, check_rows, seed_of
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.conformal_sets import ConformalSets
-from streamgp.evaluation.prequential import Metrics, ScoredRows, collect
+from streamgp.evaluation.description import expert_table
+from streamgp.evaluation.prequential import Metrics, ScoredRows
+from streamgp.evaluation.result import collect
+from streamgp.evaluation.shown import Given
 from streamgp.models.option_type import whole_number
 from streamgp.models.options import DEFAULT_WARMUP, MIN_WARMUP, OPTIONS
 from streamgp.models.registry import make_spec
@@ -186,9 +190,9 @@ class StreamEstimator(BaseEstimator):
         """Return bands of this level for so many targets, or sets for labels."""
         return Conformal(level, [f"y{e}" for e in range(outputs)], horizon=self._make_spec().horizon)
 
-    def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any]) -> Any:
+    def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any], given: Given) -> Any:
         """Return the result of `evaluate`."""
-        return collect(parts, metrics, self._learner, self._single)
+        return collect(parts, metrics, self._learner, given, self._single)
 
     def _fit(self, rows: Rows) -> Self:
         """Forget everything, and learn."""
@@ -249,13 +253,9 @@ class StreamEstimator(BaseEstimator):
                 stacklevel=5,
             )
 
-    @staticmethod
-    def _levels(quantiles: Any) -> np.ndarray:
-        """Return the probabilities of quantiles, checked; there may be none."""
-        levels = np.atleast_1d(np.asarray(quantiles, dtype=float))
-        if levels.ndim != 1 or not ((levels > 0.0) & (levels < 1.0)).all():
-            raise ValueError(f"quantiles: expected probabilities strictly between 0 and 1, got {quantiles}")
-        return levels
+    def _prediction(self, predictive: Any) -> Prediction:
+        """Return what users ask about."""
+        return Prediction(predictive, self._single, (self._learner.seed, self._learner.rows))
 
 
 def _checked_warmup(warmup: Any, least: int) -> int:
@@ -280,12 +280,3 @@ def warmup_for(rows: Rows) -> int:
     if not labelled:
         raise ValueError(f"y: expected a row with a finite target, but all {rows.given} are without")
     return default_warmup(labelled)
-
-
-def expert_table(learner: StreamLearner) -> list[dict[str, Any]]:
-    """Return the experts with their present weights, of local models those alive; empty in the warm-up."""
-    rows = [
-        {**vars(expert), "weight": float(weight)}
-        for expert, weight in zip(learner.experts, learner.weights if learner.experts else [], strict=True)
-    ]
-    return rows[: len(learner.local_models)] if learner.local_models else rows

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
-import jax
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import column_or_1d
@@ -11,11 +10,11 @@ from sklearn.utils import column_or_1d
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.docstrings import with_options
+from streamgp.estimators.prediction import Prediction
+from streamgp.estimators.single import as_table
 from streamgp.estimators.validation import Rows, check_inputs
 from streamgp.evaluation.counts import CountMetrics
-from streamgp.models.option_type import whole_number
 from streamgp.models.spec import Spec
-from streamgp.precision import float64
 
 
 @with_options
@@ -107,32 +106,48 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         return self._partial_fit(self._prepare(X, y, times, reset=first, exposure=exposure))
 
     @alone
+    def learn_one(self, x: Any, y: Any, exposure: Any = None, time: Any = None) -> Self:
+        """Learn from one row: its inputs (D,), or a dictionary by the names of the features, and its count."""
+        return self.partial_fit(
+            as_table(self, x), [y], *(None if each is None else [each] for each in (exposure, time))
+        )
+
+    @alone
     def predict(self, X: Any, return_std: bool = False, exposure: Any = None, times: Any = None) -> Any:
         """Return the mean of the next count for each row, and its standard deviation if asked."""
-        predictive = self._predict_exposed(X, exposure, times)
-        mean = np.asarray(predictive.mean)[:, 0]
-        return (mean, np.asarray(predictive.std)[:, 0]) if return_std else mean
+        mean, std = self._prediction(self._predict_exposed(X, exposure, times)).moments
+        return (mean, std) if return_std else mean
+
+    @alone
+    def predict_one(self, x: Any, exposure: Any = None, time: Any = None) -> tuple[float, float]:
+        """Return mean and standard deviation of the next count for one row, (D,) or a dictionary."""
+        more = (None if each is None else [each] for each in (exposure, time))
+        mean, std = self.predict(as_table(self, x), True, *more)
+        return mean[0], std[0]
+
+    @alone
+    def predict_dist(self, X: Any, exposure: Any = None, times: Any = None) -> Prediction:
+        """Return the predictive distribution of the next count for each row: see `StreamingGPRegressor`."""
+        return self._prediction(self._predict_exposed(X, exposure, times))
+
+    @alone
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, exposure: Any = None, times: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the least and greatest count of bands that hold at least this share of the next counts."""
+        return self._prediction(self._predict_exposed(X, exposure, times)).interval(coverage)
 
     @alone
     def predict_quantiles(
         self, X: Any, quantiles: Sequence[float], exposure: Any = None, times: Any = None
     ) -> np.ndarray:
         """Return quantiles of the next count, (n, Q): the least count with that much probability up to it."""
-        levels = self._levels(quantiles)
-        predictive = self._predict_exposed(X, exposure, times)
-        if not len(levels):
-            return np.zeros((len(predictive.loc), 0))
-        return np.stack([np.asarray(predictive.quantile(float(level)))[:, 0] for level in levels], axis=-1)
+        return self._prediction(self._predict_exposed(X, exposure, times)).quantile(np.atleast_1d(quantiles).tolist())
 
     @alone
     def log_density(self, X: Any, y: Any, exposure: Any = None, times: Any = None) -> np.ndarray:
         """Return the log probability of the counts `y` under the prediction of each row, shape (n,)."""
-        predictive = self._predict_exposed(X, exposure, times)
-        y = np.asarray(y, dtype=np.float64)
-        if y.shape != (len(predictive.loc),):
-            raise ValueError(f"y: expected the counts of the {len(predictive.loc)} rows of X, got shape {y.shape}")
-        with float64():
-            return np.asarray(predictive.log_density(y[:, None]))
+        return self._prediction(self._predict_exposed(X, exposure, times)).log_density(y)
 
     @alone
     def sample(self, X: Any, n: int = 1, exposure: Any = None, times: Any = None) -> np.ndarray:
@@ -140,11 +155,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
 
         The draws depend on `random_state` and on how many rows have been learnt.
         """
-        n = whole_number("n", n)
-        predictive = self._predict_exposed(X, exposure, times)
-        with float64():
-            key = jax.random.fold_in(jax.random.key(self._learner.seed), self._learner.rows)
-            return np.asarray(predictive.sample(key, (n,)))[..., 0].T
+        return self._prediction(self._predict_exposed(X, exposure, times)).sample(n)
 
     # Inner works
 

@@ -1,9 +1,14 @@
 """Test, then train, with an estimator."""
 
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from streamgp.data.frames import FrameLike
 from streamgp.estimators.base import StreamEstimator, warmup_for
-from streamgp.evaluation.prequential import prequential, restore_skipped_rows, results
+from streamgp.estimators.validation import feature_names, target_names
+from streamgp.evaluation.description import describe, describe_unusual
+from streamgp.evaluation.prequential import ScoredRows, prequential, results
+from streamgp.evaluation.shown import Given
 from streamgp.progress import progress_bar
 
 if TYPE_CHECKING:  # who has a fleet has imported it
@@ -49,7 +54,8 @@ def evaluate(
     -------
     Evaluation or ClassificationEvaluation
         Arrays with one entry per row, ``mean``, ``std``, ``log_density``, ``weights``, ..., and ``metrics``. Labels
-        and grades have ``probabilities`` and ``predicted`` in place of mean, std and quantiles.
+        and grades have ``probabilities`` and ``predicted`` in place of mean, std and quantiles. ``to_frame()``,
+        ``summary()``, ``plot(kind)`` and ``report(path)`` show them.
     """
     if not isinstance(model, StreamEstimator):
         if any(given is not None for given in (y, times, exposure, conformal)):
@@ -80,16 +86,36 @@ def _evaluated(
         (rows.X[i : i + CHUNK], rows.y[i : i + CHUNK], None if rows.times is None else rows.times[i : i + CHUNK])
         for i in range(0, len(rows.X), CHUNK)
     )
-    parts = []
+    parts: list[ScoredRows] = []
+    began = perf_counter()
+    in_warmup = 0.0
     with progress_bar("test, then train", len(rows.X), progress) as bar:
         learner.progress = lambda done, todo: bar.at(metrics.rows, f"fitting experts: {done} of {todo}")
         try:
             for part in prequential(learner, chunks, metrics, bands):
                 parts.append(part)
+                in_warmup = perf_counter() - began if part.weights is None else in_warmup
                 bar.at(metrics.rows, "test, then train")
         finally:
             learner.progress = None
+    total = perf_counter() - began
     model.skipped_rows_ += rows.skipped
-    scores = results(metrics, learner)
-    found = model._collected(parts, scores if bands is None else scores | {"conformal": bands.result()})
-    return restore_skipped_rows(found, rows.kept, rows.given)
+    scores = results(metrics, learner) | ({} if bands is None else {"conformal": bands.result()})
+    names = target_names(y, rows.y.shape[1])
+    about = {"conformal": None} | describe(
+        learner,
+        scores,
+        targets=names,
+        features=feature_names(model),
+        seconds={"warmup": in_warmup, "stream": total - in_warmup, "total": total},
+        learnt=metrics.rows - metrics.warmup,
+    )
+    about |= {
+        "skipped_rows": rows.skipped,
+        "interrupted": False,
+        "stopped": None,
+        "warnings": describe_unusual(learner, metrics, names, rows.skipped, python=True),
+        "command": None,
+        "python": True,
+    }
+    return model._collected(parts, scores, Given(rows.kept, rows.given, FrameLike.of(X, y), about))

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from jaxtyping import Float
+
+from streamgp.data.frames import FrameLike
 
 QUANTILES = {"q05": 0.05, "q50": 0.5, "q95": 0.95}
 
@@ -29,8 +30,7 @@ def forecast_frame(
     drawn = paths.reshape(len(paths), h * outputs)
     values: dict[str, Any] = {"step": np.arange(1, h + 1).repeat(outputs)}
     if times is not None:
-        repeated = np.asarray(times).repeat(outputs)
-        values["time"] = repeated.tolist() if repeated.dtype == object else repeated
+        values["time"] = np.asarray(times).repeat(outputs)
     if not single:
         values["target"] = [f"y{e}" for e in range(outputs)] * h
     values |= {"mean": drawn.mean(axis=0), "std": drawn.std(axis=0, ddof=1)}
@@ -38,6 +38,4 @@ def forecast_frame(
     for each in level:
         ends = np.quantile(drawn, [0.5 - each / 200.0, 0.5 + each / 200.0], axis=0)
         values |= {f"mean-lo-{each:g}": ends[0], f"mean-hi-{each:g}": ends[1]}
-    given = nw.from_native(like, pass_through=True)
-    backend = given.implementation if isinstance(given, nw.DataFrame) else "polars"
-    return nw.from_dict(values, backend=backend).to_native()
+    return FrameLike.of(like).make(values)

@@ -1,16 +1,19 @@
 """Labels and their codes: numbers from 0 in the order in which the labels became known."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import column_or_1d
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
+from streamgp.estimators.single import as_table
 from streamgp.estimators.validation import Rows
 from streamgp.evaluation.conformal_sets import ConformalSets
-from streamgp.evaluation.prequential import ClassificationEvaluation, ScoredRows, collect_classification
+from streamgp.evaluation.prequential import ScoredRows
+from streamgp.evaluation.result import ClassificationEvaluation, collect_classification
+from streamgp.evaluation.shown import Given
 from streamgp.precision import float64
 
 
@@ -88,11 +91,35 @@ class LabelEstimator(StreamEstimator):
         with float64():
             return predictive.probabilities()
 
+    @alone
+    def predict_proba_one(self, x: Any, time: Any = None) -> dict[Any, float]:
+        """Return the probability of every class or grade for one row, (D,) or a dictionary of features."""
+        found = self.predict_proba(as_table(self, x), None if time is None else [time])[0]
+        return dict(zip(self._labels.array[: len(found)].tolist(), found.tolist(), strict=True))
+
+    @alone
+    def predict_one(self, x: Any, time: Any = None) -> Any:
+        """Return the label that `predict` gives one row, (D,) or a dictionary by the names of the features."""
+        return self.predict(as_table(self, x), times=None if time is None else [time])[0]
+
+    @alone
+    def learn_one(self, x: Any, y: Any, time: Any = None) -> Self:
+        """Learn from one row: its inputs (D,), or a dictionary by the names of the features, and its label."""
+        return self.partial_fit(as_table(self, x), [y], times=None if time is None else [time])
+
+    def predict(self, X: Any, times: Any = None) -> np.ndarray:
+        """Return a label for each row."""
+        raise NotImplementedError
+
+    def partial_fit(self, X: Any, y: Any, times: Any = None) -> Self:
+        """Learn from rows."""
+        raise NotImplementedError
+
     def _conformal(self, level: float, outputs: int) -> ConformalSets:
         return ConformalSets(level, horizon=self._make_spec().horizon)
 
-    def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any]) -> ClassificationEvaluation:
-        return collect_classification(parts, metrics, self._learner, self._labels.array)
+    def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any], given: Given) -> ClassificationEvaluation:
+        return collect_classification(parts, metrics, self._learner, given, self._labels.array)
 
     def _more_to_store(self) -> dict[str, Any]:
         return {"labels": self._labels.to_tree()}

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
-import jax
 import numpy as np
 from sklearn.base import RegressorMixin
 
@@ -11,10 +10,11 @@ from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.forecasts import check_levels, forecast_frame
+from streamgp.estimators.prediction import Prediction
+from streamgp.estimators.single import as_table, in_order
 from streamgp.estimators.validation import NotFiniteError, Rows, check_inputs, check_one, check_target
-from streamgp.evaluation.regression import RegressionMetrics, apply_in_batches
+from streamgp.evaluation.regression import RegressionMetrics
 from streamgp.models.option_type import whole_number
-from streamgp.precision import float64
 
 
 @with_options
@@ -131,30 +131,32 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
 
         With a horizon: of the target so many rows after the last one learnt (see `horizon` above).
         """
-        predictive = self._predict(X, times)
-        mean, std = apply_in_batches(lambda p: (p.mean, p.std), predictive)
-        return (self._shape(mean), self._shape(std)) if return_std else self._shape(mean)
+        mean, std = self._prediction(self._predict(X, times)).moments
+        return (mean, std) if return_std else mean
+
+    @alone
+    def predict_dist(self, X: Any, times: Any = None) -> Prediction:
+        """Return the predictive distribution of the next target for each row.
+
+        It has ``mean``, ``std``, ``quantile(q)``, ``interval(coverage)``, ``sample(n)``, ``log_density(y)`` and
+        ``cdf(y)``, and stays as it is when the model learns on.
+        """
+        return self._prediction(self._predict(X, times))
+
+    @alone
+    def predict_interval(self, X: Any, coverage: float = 0.9, times: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return lower and upper ends of the central bands that hold this share of the next targets, of each row."""
+        return self._prediction(self._predict(X, times)).interval(coverage)
 
     @alone
     def predict_quantiles(self, X: Any, quantiles: Sequence[float], times: Any = None) -> np.ndarray:
         """Return quantiles of the next target, shape (n, Q), or (n, E, Q) with several targets."""
-        levels = self._levels(quantiles)
-        predictive = self._predict(X, times)
-        if not len(levels):
-            return np.zeros((*self._shape(predictive.loc[:, 0]).shape, 0))
-        found = apply_in_batches(lambda p: tuple(p.quantile(float(level)) for level in levels), predictive)
-        return np.stack([self._shape(q) for q in found], axis=-1)
+        return self._prediction(self._predict(X, times)).quantile(np.atleast_1d(quantiles).tolist())
 
     @alone
     def log_density(self, X: Any, y: Any, times: Any = None) -> np.ndarray:
         """Return the log density of the targets `y` under each row's prediction, (n,); joint over several targets."""
-        predictive = self._predict(X, times)
-        y = np.asarray(y, dtype=np.float64)
-        n, _, outputs = predictive.loc.shape
-        expected = (n,) if self._single else (n, outputs)
-        if y.shape != expected:
-            raise ValueError(f"y: expected the targets of the rows of X, shape {expected}, got shape {y.shape}")
-        return apply_in_batches(lambda p, y: (p.log_density(y),), predictive, y.reshape(n, outputs))[0]
+        return self._prediction(self._predict(X, times)).log_density(y)
 
     @alone
     def sample(self, X: Any, n: int = 1, times: Any = None) -> np.ndarray:
@@ -162,12 +164,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
 
         The draws depend on `random_state` and on how many rows have been learnt.
         """
-        n = whole_number("n", n)
-        predictive = self._predict(X, times)
-        with float64():
-            key = jax.random.fold_in(jax.random.key(self._learner.seed), self._learner.rows)
-            draws = np.asarray(predictive.sample(key, (n,)))
-        return np.stack([self._shape(d) for d in draws], axis=-1)
+        return self._prediction(self._predict(X, times)).sample(n)
 
     # Several rows ahead
 
@@ -268,25 +265,29 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         Parameters
         ----------
         x
-            The inputs, shape (D,).
+            The inputs, shape (D,), or a dictionary by the names of the features.
         time
             The row's time stamp, on a stream that has them.
 
         Raises
         ------
         ValueError
-            On another number of inputs and, unless ``missing="impute"``, on NaN or infinity.
+            On other inputs and, unless ``missing="impute"``, on NaN or infinity.
         """
         self._check_fitted()
         if not self._learner.is_warmed_up:
-            mean, std = self.predict([x], return_std=True, times=None if time is None else [time])
+            table = as_table(self, x)
+            mean, std = self.predict(table, return_std=True, times=None if time is None else [time])
             return mean[0], std[0]
+        x = in_order(self, x)
         mean, std = self._learner.predict_one(*check_one(x, time, self._learner, self.missing))
         return (mean[0], std[0]) if self._single else (mean, std)
 
     @alone
     def learn_one(self, x: Any, y: Any, time: Any = None) -> Self:
-        """Learn from one row: its inputs (D,), its target (or targets, shape (E,)) and its time stamp, if any.
+        """Learn from one row: its inputs, its target (or targets, shape (E,)) and its time stamp, if any.
+
+        Inputs are of shape (D,), or a dictionary by the names of the features, which the first row decides.
 
         Raises
         ------
@@ -294,9 +295,9 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
             As `partial_fit` does; the state is then untouched.
         """
         if not self.__sklearn_is_fitted__() or not self._learner.is_warmed_up:
-            return self.partial_fit([x], [y], None if time is None else [time])
+            return self.partial_fit(as_table(self, x), [y], None if time is None else [time])
         try:
-            row, at = check_one(x, time, self._learner, self.missing)
+            row, at = check_one(in_order(self, x), time, self._learner, self.missing)
             target = check_target(y, () if self._single else (self._learner.num_outputs,), self.missing)
         except NotFiniteError:
             if self.missing != "skip":
@@ -329,7 +330,3 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
     def _metrics(self, unscored: int) -> RegressionMetrics:
         targets = [f"y{e}" for e in range(self._learner.num_outputs)]
         return RegressionMetrics(targets, unscored, self._learner.spec.horizon)
-
-    def _shape(self, a: np.ndarray) -> np.ndarray:
-        """Return predictions (n, E) as (n,) where y came without an axis of targets."""
-        return a[:, 0] if self._single else a

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import narwhals as nw
 import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_consistent_length, check_random_state
@@ -135,6 +136,20 @@ def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> 
                 f"times: expected no time before {last}, that of the last row learnt, got {times[row]} at row {row}"
             )
     return X, times
+
+
+def feature_names(estimator: Any) -> list[str]:
+    """Return what the inputs are called: as the user's frames have them, or else x0, x1, ..."""
+    return list(getattr(estimator, "feature_names_in_", (f"x{i}" for i in range(estimator.n_features_in_))))
+
+
+def target_names(y: Any, outputs: int) -> list[str]:
+    """Return what the targets are called: as the user's frame or series has them, or else y, or y0, y1, ..."""
+    given = nw.from_native(y, allow_series=True, pass_through=True)
+    found: list[Any] = given.columns if isinstance(given, nw.DataFrame) else [getattr(given, "name", None)]
+    if len(found) == outputs and all(isinstance(name, str) and name for name in found):
+        return found
+    return ["y"] if outputs == 1 else [f"y{e}" for e in range(outputs)]
 
 
 def _min_columns(estimator: Any) -> int:

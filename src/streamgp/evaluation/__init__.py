@@ -5,8 +5,9 @@ from streamgp.evaluation.conformal import AdaptiveThreshold, Conformal
 from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.counts import CountMetrics, CountScores, score_counts
 from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores, score_ordinal
-from streamgp.evaluation.prequential import Evaluation, ScoredRows, prequential, results
+from streamgp.evaluation.prequential import ScoredRows, prequential, results
 from streamgp.evaluation.regression import RegressionMetrics, RegressionScores, score_regression
+from streamgp.evaluation.result import ClassificationEvaluation, Evaluation
 from streamgp.regret.bounds import (
     Bound,
     optimal_stay,
@@ -22,6 +23,7 @@ from streamgp.regret.losses import Losses, best_sequence, run_losses, sequence_r
 __all__ = [
     "AdaptiveThreshold",
     "Bound",
+    "ClassificationEvaluation",
     "ClassificationMetrics",
     "ClassificationScores",
     "Conformal",

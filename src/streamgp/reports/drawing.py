@@ -102,7 +102,8 @@ def percent_ticks(ax: Axes) -> None:
 def _number_ticks(ax: Axes) -> None:
     """Write plain numbers on the y-axis with just the decimals that distinguish neighbouring ticks."""
     if ax.get_yscale() == "log":
-        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        low, high = ax.get_ylim()
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1e3 * low else (1,), numticks=8))
         ax.yaxis.set_minor_locator(NullLocator())
         ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
         return
@@ -126,7 +127,7 @@ def along_rows(
             ax.axvspan(rows.start, min(rows.scored, rows.stop), color=ink("warmup"), linewidth=0, zorder=0)
         draw(ax)
         ax.set_xlim(rows.start, rows.stop)
-        ax.set_xlabel("row of the file, counted from 0", loc="right")
+        ax.set_xlabel("row, counted from 0", loc="right")
         narrow = ax.get_window_extent().width < WIDE / 2
         ax.xaxis.set_major_locator(MaxNLocator(4 if narrow else 9, integer=True, min_n_ticks=1))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))

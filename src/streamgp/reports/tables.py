@@ -1,6 +1,7 @@
-"""The table of weights that a report is made from: which rows it has, and what its columns are called."""
+"""The tables that a report is made from: columns of predictions; which weights are kept, and their names."""
 
 import numpy as np
+import polars as pl
 
 RULE = "rule: "  # starts the names of the columns of `weights.parquet` that are not about an expert
 WEIGHTS_KEPT = 10_000  # scored rows whose weights are all kept; of later ones `keep_weights` chooses
@@ -14,3 +15,11 @@ def keep_weights(number: np.ndarray) -> np.ndarray:
     """
     limits = WEIGHTS_KEPT * 10 ** np.arange(15)
     return number % 10 ** np.searchsorted(limits, number) == 0
+
+
+def as_series(name: str, column: np.ndarray) -> pl.Series:
+    """Return a column of predictions; one of names, or of lists of names, is text even where all are missing."""
+    if column.dtype == object:
+        several = any(isinstance(each, list) for each in column)
+        return pl.Series(name, column.tolist(), dtype=pl.List(pl.String) if several else pl.String)
+    return pl.Series(name, column)

@@ -1,6 +1,7 @@
 """The words and number formats of a run's report."""
 
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -65,7 +66,7 @@ def baselines(metrics: dict[str, Any]) -> list[dict[str, Any]]:
             f"repeating {last_value(metrics)}",
             "look for features, or further lags, that carry more information."
             if metrics.get("lags") or metrics.get("task") == "count"
-            else "make it one of the inputs, with --lags 1.",
+            else f"make it one of the inputs, with {option('lags', '1', metrics.get('python', False))}.",
         ),
         "running_mean": (
             "A naive baseline",
@@ -130,7 +131,7 @@ _CHANCE = 2.4  # standard deviations that one of three shares exceeds by chance 
 MIN_ROWS = 100  # fewer scored rows are too few to assess calibration
 
 
-def miscalibrated_bands(coverage: dict[str, float | None], rows: int) -> list[dict[str, Any]]:
+def miscalibrated_bands(coverage: Mapping[str, float | None], rows: int) -> list[dict[str, Any]]:
     """Return the bands whose coverage clearly differs from its nominal value; none, where all are calibrated.
 
     Chance alone moves the shares of few rows; of many, a few points are too little to matter.
@@ -154,6 +155,13 @@ def describe_bands(bands: list[dict[str, Any]]) -> str:
         for band in bands
     ]
     return ", ".join(each[:-1]) + " and " + each[-1] if len(each) > 1 else "".join(each)
+
+
+def option(name: str, value: str, python: bool) -> str:
+    """Return an option of numbers or of a word as the command has it, or as Python does."""
+    if not python:
+        return f"--{name} {value}"
+    return f"{name}=({value})" if "," in value else f"{name}={value if value[0].isdigit() else repr(value)}"
 
 
 def last_value(metrics: dict[str, Any]) -> str:

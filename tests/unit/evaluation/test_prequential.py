@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from streamgp.data.frames import FrameLike
 from streamgp.evaluation import RegressionMetrics, ScoredRows, prequential, results
-from streamgp.evaluation.prequential import collect
+from streamgp.evaluation.result import collect
+from streamgp.evaluation.shown import Given
 from streamgp.models.registry import make_spec
 from streamgp.stream.learner import StreamLearner
 
@@ -71,7 +73,8 @@ def test_weights_move_out_of_the_parts():
     """Those of hundreds of experts are nearly all that an evaluation holds: two copies would be twice as much."""
     parts, metrics, learner = run(10)
     expected = np.concatenate([part.weights for part in parts if part.weights is not None])
-    found = collect(parts, results(metrics, learner), learner, single=True)
+    given = Given(np.arange(ROWS), ROWS, FrameLike(), {"targets": ["y"]})
+    found = collect(parts, results(metrics, learner), learner, given, single=True)
     assert np.isnan(found.weights[:WARMUP]).all()
     np.testing.assert_array_equal(found.weights[WARMUP:], expected)
     assert all(part.weights is None for part in parts)

@@ -168,8 +168,8 @@ def test_ticks_tell_small_numbers_apart() -> None:
     curves = pl.DataFrame(
         {
             "row": rows,
-            "nmse": 0.01 + 0.001 * rows,
-            "nmse_so_far": 0.03 + 0 * rows,
+            "model": 0.01 + 0.001 * rows,
+            "so_far": 0.03 + 0 * rows,
             "persistence": 2 + 0 * rows,
             "running_mean": 1 + 0 * rows,
             "pll": -1.05 + 0.001 * rows,
@@ -215,6 +215,7 @@ def test_running_scores_follow_their_definition(tmp_path: Path, rows: int) -> No
         BINS,
         error.sum().alias("squares"),
         pl.col("log_density").sum(),
+        y.count().alias("targets"),
         *(((y - pl.col(n)) ** 2).sum().alias(n) for n in ("persistence_mean", "running_mean")),
         *(y.count().alias(f"{n}_rows") for n in ("persistence_mean", "running_mean")),
     ).filter("scored")
@@ -229,14 +230,14 @@ def test_running_scores_follow_their_definition(tmp_path: Path, rows: int) -> No
         start = stop - sizes[i : i + width].sum()
         row = curves.row(i, named=True)
         assert row["row"] == c["row"][stop - 1]
-        for name, source in (("nmse", "mean"), ("persistence", "persistence_mean"), ("running_mean",) * 2):
+        for name, source in (("model", "mean"), ("persistence", "persistence_mean"), ("running_mean",) * 2):
             mse = np.mean((c["y"][start:stop] - c[source][start:stop]) ** 2)
             assert row[name] == pytest.approx(mse / variance, rel=1e-9)
-        assert row["nmse_so_far"] == pytest.approx(np.mean((c["y"] - c["mean"])[:stop] ** 2) / variance, rel=1e-9)
+        assert row["so_far"] == pytest.approx(np.mean((c["y"] - c["mean"])[:stop] ** 2) / variance, rel=1e-9)
         assert row["pll"] == pytest.approx(c["log_density"][start:stop].mean(), rel=1e-9)
         assert row["pll_so_far"] == pytest.approx(c["log_density"][:stop].mean(), rel=1e-9)
     final = textbook_metrics(frame, warmup)
-    assert curves["nmse_so_far"][-1] == pytest.approx(final["nmse"], rel=1e-9)
+    assert curves["so_far"][-1] == pytest.approx(final["nmse"], rel=1e-9)
     assert curves["pll_so_far"][-1] == pytest.approx(final["pll"], rel=1e-9)
 
 

@@ -110,9 +110,9 @@ class Paths:
         """
         y, tau = np.empty((self._n, self._outputs)), 1.0 if gap is None else max(gap / self._time_unit, 0.0)
         for part in self._parts:
-            time = np.asarray(tau)
-            gained = float(part.dynamics.process_variance(time)) * part.prior_var
-            part.weights = float(part.dynamics.transition(time)) * part.weights
+            time = np.asarray([tau])
+            gained = part.dynamics.process_variance(time).item() * part.prior_var
+            part.weights = part.dynamics.transition(time).item() * part.weights
             if gained:
                 moved = self._rng.normal(size=part.weights.shape)
                 part.weights += np.sqrt(gained * part.unit)[:, None] * moved

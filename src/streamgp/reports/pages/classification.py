@@ -1,7 +1,7 @@
 """What the page of a run shows of labels and grades: probabilities, errors, and calibration."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -27,8 +27,45 @@ def columns(metrics: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return (*_COLUMNS, "rps") if metrics["task"] == "ordinal" else _COLUMNS, tuple(map(_probability, _names(metrics)))
 
 
-def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
-    """Draw probabilities, labels and errors along the stream."""
+class ClassBins(NamedTuple):
+    """What is drawn of equal bins of rows.
+
+    Attributes
+    ----------
+    bins
+        Their sums.
+    rows, warmup
+        How many rows there are, and in the warm-up.
+    names, known
+        All classes, and those that were ever predicted.
+    shown
+        The most frequent ones, which have colours of their own, in the order of their names, with their shares.
+    """
+
+    bins: pl.DataFrame
+    rows: int
+    warmup: int
+    names: list[str]
+    known: list[str]
+    shown: dict[str, float]
+
+    def stack(self, of: str) -> pl.DataFrame:
+        """Return the shares of the classes shown, ``predicted`` or ``observed``, and of the others together."""
+        places = {name: place for place, name in enumerate(self.names)}
+        there = self.known if of == "predicted" else self.names
+        rest = [pl.col(f"{of} {places[name]}") for name in there if name not in self.shown]
+        return self.bins.select(
+            "row",
+            *(
+                (pl.col(f"{of} {places[name]}") if name in there else pl.lit(0.0)).alias(f"{of} {places[name]}")
+                for name in self.shown
+            ),
+            *([pl.sum_horizontal(rest).alias("others")] if rest else []),
+        )
+
+
+def bins_of(predictions: pl.LazyFrame, metrics: dict[str, Any]) -> ClassBins:
+    """Return what is drawn of equal bins of rows."""
     rows = predictions.select(pl.len()).collect().item()
     warmup = min(metrics["warmup"], rows)
     names = _names(metrics)
@@ -39,49 +76,58 @@ def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str,
         "error": y != pl.col("predicted"),
         "last_error": y != last,
         "frequent_error": y != pl.col("frequent_label"),
-        "loss": -pl.col("log_density"),
-        "frequent_loss": -pl.col("frequency_log_density"),
+        "loss": -pl.col("log_density").fill_nan(None),
+        "frequent_loss": -pl.col("frequency_log_density").fill_nan(None),
     }
     if metrics["task"] == "ordinal":
         place = [c.replace_strict(places, return_dtype=pl.Float64, default=None) for c in (y, last)]
-        sums |= {"rps": pl.col("rps"), "last_rps": (place[0] - place[1]).abs()}
+        sums |= {"rps": pl.col("rps").fill_nan(None), "last_rps": (place[0] - place[1]).abs()}
     bins = binned(
         predictions,
         rows,
         warmup,
         BINS // 4,
         *(value.sum().cast(pl.Float64).alias(name) for name, value in sums.items()),
-        last.count().alias("with_last"),
+        (y.is_not_null() & last.is_not_null()).sum().cast(pl.Int64).alias("with_last"),
+        y.count().alias("targets"),
         *(pl.col(_probability(name)).fill_null(0.0).mean().alias(f"predicted {places[name]}") for name in known),
         *((y == name).mean().alias(f"observed {places[name]}") for name in names),
     )
     # The most frequent classes have colours of their own, in the order of their names.
     of_bins = bins["rows"].to_numpy() / rows
-    share = {name: float(bins[f"observed {places[name]}"].to_numpy() @ of_bins) for name in names}
+    share = {name: float(bins[f"observed {places[name]}"].fill_null(0.0).to_numpy() @ of_bins) for name in names}
     ranked = sorted(names, key=lambda name: -share[name])[:EXPERTS_SHOWN]
-    shown = [name for name in names if name in ranked]
-    legend = [{"name": name, "colour": f"expert{i}", "share": share[name]} for i, name in enumerate(shown)]
+    return ClassBins(bins, rows, warmup, names, known, {name: share[name] for name in names if name in ranked})
+
+
+def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
+    """Draw probabilities, labels and errors along the stream."""
+    found = bins_of(predictions, metrics)
+    labels = {"predicted": "Predicted probabilities", "observed": "Shares of the observed labels"}
+    charts = {
+        of: figures.areas(found.stack(of), span, of, f"{label}, along the stream", 220)
+        for of, label in labels.items()
+    }
     context: dict[str, Any] = {
-        "rows": rows,
-        "warmup": warmup,
-        "rows_per_bin": math.ceil(rows / len(bins)),
-        "classes": legend,
-        "others": len(names) - len(shown),
+        "rows": found.rows,
+        "warmup": found.warmup,
+        "rows_per_bin": math.ceil(found.rows / len(found.bins)),
+        "classes": [
+            {"name": name, "colour": f"expert{i}", "share": share}
+            for i, (name, share) in enumerate(found.shown.items())
+        ],
+        "others": len(found.names) - len(found.shown),
         "times": times(predictions),
-        "predicted_chart": _areas(
-            figures, bins, span, "predicted", [places[n] for n in shown], [places[n] for n in known]
-        ),
-        "observed_chart": _areas(
-            figures, bins, span, "observed", [places[n] for n in shown], [places[n] for n in names]
-        ),
+        "predicted_chart": charts["predicted"],
+        "observed_chart": charts["observed"],
         "error_chart": None,
         "loss_chart": None,
         "rps_chart": None,
         "window_rows": 0,
-        "names": names,
-        "confusion_shown": len(names) <= CONFUSION_SHOWN,
+        "names": found.names,
+        "confusion_shown": len(found.names) <= CONFUSION_SHOWN,
     }
-    scored = bins.filter("scored")
+    scored = found.bins.filter("scored")
     if len(scored):
         windows = Windows(scored)
         context["window_rows"] = windows.rows
@@ -92,22 +138,50 @@ def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str,
     return context
 
 
-def calibration(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]) -> dict[str, Any]:
-    """Draw observed frequencies over predicted probabilities: of two classes the second, of more the likeliest."""
+class Reliability(NamedTuple):
+    """Observed frequencies by predicted probabilities: of two classes the second, of more the likeliest.
+
+    Attributes
+    ----------
+    groups
+        Rows, mean probability, frequency, and its 95% interval, of each group of rows.
+    shares
+        How many of the rows have a probability in each of equal bins.
+    about
+        The second of two classes.
+    gap, chance
+        The mean distance between the two, and what chance alone makes of it for a calibrated model.
+    """
+
+    groups: list[dict[str, Any]]
+    shares: np.ndarray
+    about: str | None
+    gap: float
+    chance: float
+
+    @property
+    def points(self) -> list[np.ndarray]:
+        """Return probabilities, frequencies, the ends of intervals, and the shares of the bins."""
+        keys = ("predicted", "observed", "low", "high")
+        return [*(np.array([entry[key] for entry in self.groups]) for key in keys), self.shares]
+
+
+def reliability_of(predictions: pl.LazyFrame, metrics: dict[str, Any]) -> Reliability | None:
+    """Return how probabilities and frequencies of the scored rows agree; None without such rows."""
     names = _names(metrics)
     known = [name for name in names if _probability(name) in predictions.collect_schema()]
     one = metrics["task"] == "classification" and len(names) == 2 and len(known) == 2
     probability = pl.col(_probability(names[1])) if one else pl.max_horizontal(map(_probability, known))
     observed = pl.col("y") == names[1] if one else pl.col("y") == pl.col("predicted")
     place = (pl.col("predicted") * RELIABILITY_BINS).floor().clip(0, RELIABILITY_BINS - 1).cast(pl.Int64)
-    scored = predictions.filter(pl.col("position") >= metrics["warmup"]).select(
+    scored = predictions.filter(pl.col("position") >= metrics["warmup"], pl.col("y").is_not_null()).select(
         predicted=probability.fill_null(0.0), observed=observed
     )
     sums = (pl.len().alias("rows"), pl.col("predicted").mean(), pl.col("observed").sum())
     counted = scored.group_by(place.alias("bin")).agg(*sums)
     frame = counted.sort("bin").collect(engine="streaming")
     if not len(frame):
-        return {"reliability_chart": None, "reliability": [], "verdict": None, "about": None}
+        return None
     found, gaps, chances = [], 0.0, 0.0
     for _, rows, mean, count in frame.iter_rows():
         interval = binomtest(count, rows).proportion_ci(method="wilson")
@@ -119,16 +193,23 @@ def calibration(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]
     total = sum(entry["rows"] for entry in found)
     shares = np.zeros(RELIABILITY_BINS)
     shares[frame["bin"].to_numpy()] = frame["rows"].to_numpy() / total
-    gap, chance = gaps / total, chances / total
+    return Reliability(found, shares, names[1] if one else None, gaps / total, chances / total)
+
+
+def calibration(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]) -> dict[str, Any]:
+    """Draw observed frequencies over predicted probabilities."""
+    found = reliability_of(predictions, metrics)
+    if found is None:
+        return {"reliability_chart": None, "reliability": [], "verdict": None, "about": None}
+    groups, gap = found.groups, found.gap
+    total = sum(entry["rows"] for entry in groups)
     return {
-        "reliability_chart": figures.reliability(
-            *(np.array([entry[key] for entry in found]) for key in ("predicted", "observed", "low", "high")), shares
-        ),
-        "reliability": found,
-        "verdict": "few" if total < wording.MIN_ROWS else "right" if gap <= max(0.02, 2.0 * chance) else "off",
+        "reliability_chart": figures.reliability(*found.points),
+        "reliability": groups,
+        "verdict": "few" if total < wording.MIN_ROWS else "right" if gap <= max(0.02, 2.0 * found.chance) else "off",
         "gap": gap,
-        "overconfidence": sum(entry["rows"] * (entry["predicted"] - entry["observed"]) for entry in found) / total,
-        "about": names[1] if one else None,
+        "overconfidence": sum(entry["rows"] * (entry["predicted"] - entry["observed"]) for entry in groups) / total,
+        "about": found.about,
     }
 
 
@@ -140,22 +221,20 @@ def _probability(name: str) -> str:
     return f"p_{name}"
 
 
-def _areas(figures: Any, bins: pl.DataFrame, span: Any, of: str, shown: list[int], known: list[int]) -> str:
-    there = [place for place in shown if place in known]
-    rest = [pl.col(f"{of} {place}") for place in known if place not in shown]
-    stack = bins.select(
-        "row",
-        *(pl.col(f"{of} {place}") if place in there else pl.lit(0.0).alias(f"{of} {place}") for place in shown),
-        *([pl.sum_horizontal(rest).alias("others")] if rest else []),
-    )
-    label = "Predicted probabilities" if of == "predicted" else "Shares of the observed labels"
-    return figures.areas(stack, span, of, f"{label}, along the stream", 220)
-
-
 def _running(figures: Any, windows: Windows, span: Any, of: str, label: str, percent: bool = False) -> str:
-    curves = {"row": windows.ends, "model": windows.mean(of), "so_far": windows.mean(of, so_far=True)}
+    curves = curves_of(windows, of)
+    return figures.scores(curves, span, of, f"{label} of the model and of the naive baselines", percent)
+
+
+def curves_of(windows: Windows, of: str) -> pl.DataFrame:
+    """Return a score of the model, in windows and so far, and of the naive baselines that have it, in windows."""
+    curves = {
+        "row": windows.ends,
+        "model": windows.mean(of, "targets"),
+        "so_far": windows.mean(of, "targets", so_far=True),
+    }
     if windows.has(f"frequent_{of}"):
-        curves["frequent"] = windows.mean(f"frequent_{of}")
+        curves["frequent"] = windows.mean(f"frequent_{of}", "targets")
     if windows.has(f"last_{of}"):
         curves["last"] = windows.mean(f"last_{of}", "with_last")
-    return figures.scores(pl.DataFrame(curves), span, of, f"{label} of the model and of the naive baselines", percent)
+    return pl.DataFrame(curves)

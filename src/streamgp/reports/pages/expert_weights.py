@@ -86,10 +86,16 @@ def _means(bins: pl.DataFrame) -> dict[str, float]:
     return {name: float(bins[name].to_numpy() @ rows) / int(rows.sum()) for name in bins.columns}
 
 
-def _chart(
-    figures: Any, bins: pl.DataFrame, members: Sequence[Member], of: str, span: Any, height: int = 270
-) -> dict[str, Any]:
-    """Draw areas in the order of the members; where there are too many, those of least mean share a grey one."""
+class Stack(NamedTuple):
+    """Areas in the order of the members; where there are too many, those of least mean share a grey one."""
+
+    areas: pl.DataFrame
+    legend: list[dict[str, Any]]
+    others: int
+
+
+def stacked(bins: pl.DataFrame, members: Sequence[Member]) -> Stack:
+    """Return the areas of a chart and its legend."""
     areas = bins.select("row", "rows", *(pl.sum_horizontal(m.columns).alias(m.name) for m in members))
     means = _means(areas)
     largest = sorted((m.name for m in members), key=lambda name: -means[name])[:EXPERTS_SHOWN]
@@ -101,5 +107,12 @@ def _chart(
     rest = [m.name for m in members if m.name not in largest]
     if rest:
         stack = stack.hstack(areas.select(others=pl.sum_horizontal(rest)))
-    chart = figures.weights(stack, span, of, height)
-    return {"of": of, "chart": chart, "legend": legend, "others": len(rest)}
+    return Stack(stack, legend, len(rest))
+
+
+def _chart(
+    figures: Any, bins: pl.DataFrame, members: Sequence[Member], of: str, span: Any, height: int = 270
+) -> dict[str, Any]:
+    stack = stacked(bins, members)
+    chart = figures.weights(stack.areas, span, of, height)
+    return {"of": of, "chart": chart, "legend": stack.legend, "others": stack.others}

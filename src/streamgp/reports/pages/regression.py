@@ -44,11 +44,11 @@ def _others(metrics: dict[str, Any], rows: int) -> list[dict[str, Any]]:
     ]
 
 
-def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
-    """Draw targets, predictions and errors along the stream."""
+def bins_of(predictions: pl.LazyFrame, metrics: dict[str, Any]) -> tuple[pl.DataFrame, int, int]:
+    """Return what is drawn of equal bins of rows, how many rows there are, and those of the warm-up."""
     rows = predictions.select(pl.len()).collect().item()
     warmup = min(metrics["warmup"], rows)
-    y = pl.col("y")
+    y = pl.col("y").fill_nan(None)
     naive = {name: (y - pl.col(name).fill_nan(None)) ** 2 for name in ("persistence_mean", "running_mean")}
     bins = binned(
         predictions,
@@ -62,34 +62,61 @@ def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str,
         pl.col("q50").mean().alias("q50_mean"),
         pl.col("q95").max().alias("q95_max"),
         ((y - pl.col("mean")) ** 2).sum().alias("squares"),
-        pl.col("log_density").sum().alias("log_density"),
+        pl.col("log_density").fill_nan(None).sum(),
+        y.count().alias("targets"),
         *(error.sum().alias(name) for name, error in naive.items()),
         *(error.count().alias(f"{name}_rows") for name, error in naive.items()),
     )
-    scored = bins.filter("scored")
+    return bins, rows, warmup
+
+
+def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any], span: Any) -> dict[str, Any]:
+    """Draw targets, predictions and errors along the stream."""
+    bins, rows, warmup = bins_of(predictions, metrics)
     recent = predictions.tail(RECENT).collect()
     close = span._replace(start=recent["row"][0] - 0.5)
-    inside = recent.select(pl.col("y").is_between("q05", "q95").sum()).item()
+    inside, targets = inside_of(recent)
     context = {
         "rows": rows,
         "warmup": warmup,
         "rows_per_bin": math.ceil(rows / len(bins)),
         "overview": figures.overview(bins, span),
         "recent": recent,
-        "recent_missed": len(recent) - inside,
+        "recent_targets": targets,
+        "recent_missed": targets - inside,
         "window": figures.window(recent, close),
         "times": times(predictions),
         "nmse_chart": None,
         "pll_chart": None,
         "window_rows": 0,
     }
-    if len(scored):
-        variance = predictions.filter(pl.col("position") >= warmup).select(y.var(ddof=0)).collect().item()
-        curves, context["window_rows"] = running(scored, variance)
+    curves, context["window_rows"] = curves_of(bins, predictions, warmup)
+    if curves is not None:
         context["pll_chart"] = figures.running_pll(curves, span)
-        if metrics["nmse"] is not None and variance > 0:
+        if metrics["nmse"] is not None and curves["model"].is_not_nan().any():
             context["nmse_chart"] = figures.running_nmse(curves, span)
     return context
+
+
+def inside_of(rows: pl.DataFrame) -> tuple[int, int]:
+    """Return how many targets lie inside their band of 90%, and how many there are."""
+    y = pl.col("y").fill_nan(None)
+    inside, targets = rows.select(y.is_between("q05", "q95").sum().alias("inside"), y.count()).row(0)
+    return inside, targets
+
+
+def curves_of(bins: pl.DataFrame, predictions: pl.LazyFrame, warmup: int) -> tuple[pl.DataFrame | None, int]:
+    """Return the `running` scores of the rows after the warm-up; None and no rows if there are none."""
+    scored = bins.filter("scored")
+    if not len(scored):
+        return None, 0
+    variance = (
+        predictions.filter(pl.col("position") >= warmup)
+        .select(pl.col("y").fill_nan(None).var(ddof=0))
+        .collect()
+        .item()
+    )
+    return running(scored, variance)
 
 
 def running(scored: pl.DataFrame, variance: float) -> tuple[pl.DataFrame, int]:
@@ -98,20 +125,23 @@ def running(scored: pl.DataFrame, variance: float) -> tuple[pl.DataFrame, int]:
     unit = variance if variance > 0 else math.nan
     curves = {
         "row": windows.ends,
-        "nmse": windows.mean("squares") / unit,
-        "nmse_so_far": windows.mean("squares", so_far=True) / unit,
+        "model": windows.mean("squares", "targets") / unit,
+        "so_far": windows.mean("squares", "targets", so_far=True) / unit,
         "persistence": windows.mean("persistence_mean", "persistence_mean_rows") / unit,
         "running_mean": windows.mean("running_mean", "running_mean_rows") / unit,
-        "pll": windows.mean("log_density"),
-        "pll_so_far": windows.mean("log_density", so_far=True),
+        "pll": windows.mean("log_density", "targets"),
+        "pll_so_far": windows.mean("log_density", "targets", so_far=True),
     }
     return pl.DataFrame(curves), windows.rows
 
 
-def calibration(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]) -> dict[str, Any]:
-    """Draw the share of targets in each central band, and the histogram of their places in what was predicted.
+def coverage_of(
+    predictions: pl.LazyFrame, metrics: dict[str, Any]
+) -> tuple[int, list[float], np.ndarray, tuple[float, float]]:
+    """Return how many rows were scored, the share of targets in each central band, and of their places in bins.
 
-    A count is spread evenly over its interval of places (Czado, Gneiting and Held 2009).
+    The last are the ends between which 95% of those shares are for a calibrated model. A count is spread
+    evenly over its interval of places (Czado, Gneiting and Held 2009).
     """
     pit = pl.col("pit").fill_nan(None)
     scored = predictions.filter(pl.col("position") >= metrics["warmup"])
@@ -130,11 +160,17 @@ def calibration(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]
         tally = [(place == i).sum().alias(f"bin{i}") for i in range(PIT_BINS)]
     row = scored.select(*covered, *tally, n=pit.count()).collect(engine="streaming").row(0, named=True)
     n = row["n"]
+    observed = [row[f"covered{level}"] for level in LEVELS] if n else []
+    shares = np.array([row[f"bin{i}"] for i in range(PIT_BINS)]) / max(n, 1)
+    low, high = (float(binom.ppf(p, n, 1 / PIT_BINS)) / max(n, 1) for p in (0.025, 0.975))
+    return n, observed, shares, (low, high)
+
+
+def calibration(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]) -> dict[str, Any]:
+    """Draw the share of targets in each central band, and the histogram of their places in what was predicted."""
+    n, observed, shares, (low, high) = coverage_of(predictions, metrics)
     if not n:
         return {"coverage_chart": None, "pit_chart": None, "observed": [], "levels": LEVELS}
-    observed = [row[f"covered{level}"] for level in LEVELS]
-    shares = np.array([row[f"bin{i}"] for i in range(PIT_BINS)]) / n
-    low, high = (float(binom.ppf(p, n, 1 / PIT_BINS)) / n for p in (0.025, 0.975))
     coverage = {str(level): share for level, share in zip(LEVELS, observed, strict=True)}
     off = wording.miscalibrated_bands(coverage, n)
     return {
