@@ -1,4 +1,4 @@
-"""Labels that come late: as a replay of the labelled rows in their order would have it, whatever the order of events."""
+"""Labels that come late: as a replay of the labelled rows in their order, whatever the order of events."""
 
 import copy
 

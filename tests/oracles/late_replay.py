@@ -1,4 +1,4 @@
-"""Late labels by replay: before each prediction, a fresh learner is given all labelled rows, in the order of the rows.
+"""Late labels by replay: before each prediction, a fresh learner is given the labelled rows in the order of the rows.
 
 On a stream without times, time stamps count the labels, so that the rows that wait are time that has passed.
 """

@@ -1,10 +1,17 @@
 """Test, then train, with an estimator."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from streamgp.estimators.base import StreamEstimator, warmup_for
+from streamgp.estimators.late import check_delay, split_arrivals
+from streamgp.evaluation.late import LateRows, prequential_late
 from streamgp.evaluation.prequential import prequential, restore_skipped_rows, results
 from streamgp.progress import progress_bar
+from streamgp.stream.arrivals import Arrivals
+from streamgp.stream.late_labels import LIMIT, LateLabels
 
 if TYPE_CHECKING:  # who has a fleet has imported it
     from streamgp.fleet import StreamingGPFleet
@@ -20,6 +27,7 @@ def evaluate(
     *,
     exposure: Any = None,
     conformal: float | None = None,
+    delay: int | str = 0,
     progress: bool = True,
 ) -> Any:
     """Test-then-train: predict every row before its target is seen, score it, then learn it.
@@ -37,13 +45,22 @@ def evaluate(
     conformal
         The share of targets, such as 0.9, that bands beside the model's own are to hold, whatever the stream does:
         see `streamgp.evaluation.Conformal`. For numbers and counts.
+    delay
+        How many rows late labels come: with k the label of a row is learnt just before row k + 1 after it is
+        predicted, so that a row is predicted from the labels up to k + 1 rows before. Or the name of a column of the
+        frame `X`, no input, that tells for each row when its label comes: the number of rows of `X` after which it
+        is known or, with `times`, the time from which on; missing: never. Every row is scored by the prediction that
+        was made when it came. Labels still on their way after the last row are learnt then. One that comes more than
+        1,000 rows late by such a column is not learnt. See `streamgp.stream.late_labels`.
     progress
         Show a progress bar on a terminal.
 
     Raises
     ------
     ValueError
-        As `partial_fit` does, and if `conformal` is no share, or asked for of labels or grades.
+        As `partial_fit` does; if `conformal` is no share, or asked for of labels or grades or with a column of
+        arrivals; if `delay` is neither, or asked for of a model with a horizon or with lags that are not above it; or
+        if labels that `predict_later` waits for have not come.
 
     Returns
     -------
@@ -52,44 +69,78 @@ def evaluate(
         and grades have ``probabilities`` and ``predicted`` in place of mean, std and quantiles.
     """
     if not isinstance(model, StreamEstimator):
-        if any(given is not None for given in (y, times, exposure, conformal)):
+        if any(given is not None for given in (y, times, exposure, conformal, delay or None)):
             raise ValueError("evaluate: expected a fleet and a frame that holds keys, times and targets, and no more")
         return model.evaluate(X)
     if y is None:
         raise ValueError("evaluate: expected the targets y as well, unless the model is a fleet")
     with model._access.lock:
-        return _evaluated(model, X, y, times, exposure, conformal, progress)
+        return _evaluated(model, X, y, times, exposure, conformal, check_delay(delay), progress)
 
 
 def _evaluated(
-    model: StreamEstimator, X: Any, y: Any, times: Any, exposure: Any, conformal: float | None, progress: bool
+    model: StreamEstimator,
+    X: Any,
+    y: Any,
+    times: Any,
+    exposure: Any,
+    conformal: float | None,
+    delay: int | str,
+    progress: bool,
 ) -> Any:
     """Evaluate as `evaluate` does, with the model to itself."""
+    model._check_none_waits()
+    when = None
+    if isinstance(delay, str):
+        X, when = split_arrivals(X, delay, times is not None)
+        if conformal is not None:
+            raise ValueError("conformal: expected labels in time, or so many rows late, got a column of arrivals")
     more = {} if exposure is None else {"exposure": exposure}
     begin = not model.__sklearn_is_fitted__()
     rows = model._prepare(X, y, times, begin, **more)
     warmup = warmup_for(rows) if begin or not len(rows.X) else 0
-    bands = None if conformal is None else model._conformal(conformal, rows.y.shape[1])
+    known = max(model._make_spec().horizon, delay + 1 if isinstance(delay, int) else 0)
+    bands = None if conformal is None else model._conformal(conformal, rows.y.shape[1], known)
     if begin:
-        model._start(rows, warmup)
+        model._start(rows, warmup, delay if isinstance(delay, int) else 0)
     learner = model._learner
-    metrics = model._metrics(max(0, learner.warmup - learner.rows))
+    metrics = model._metrics(max(0, learner.warmup - learner.rows), known)
     if bands is not None:
         bands.warmup = metrics.warmup
-    chunks = (
-        (rows.X[i : i + CHUNK], rows.y[i : i + CHUNK], None if rows.times is None else rows.times[i : i + CHUNK])
-        for i in range(0, len(rows.X), CHUNK)
-    )
+    arrivals = None
+    if delay == 0:
+        scored = prequential(learner, _chunks(rows.X, rows.y, rows.times), metrics, bands)
+    else:
+        numbers = rows.kept.astype(np.float64)
+        if isinstance(delay, int):
+            when, now = numbers + delay + 1, numbers
+        else:
+            when, now = when[rows.kept], numbers if rows.times is None else rows.times
+        arrivals = Arrivals(LateLabels(learner, max(LIMIT, delay) if isinstance(delay, int) else LIMIT))
+        late = (LateRows(*each) for each in _chunks(rows.X, rows.y, rows.times, now, when))
+        scored = prequential_late(arrivals, late, metrics, bands)
     parts = []
     with progress_bar("test, then train", len(rows.X), progress) as bar:
         learner.progress = lambda done, todo: bar.at(metrics.rows, f"fitting experts: {done} of {todo}")
         try:
-            for part in prequential(learner, chunks, metrics, bands):
+            for part in scored:
                 parts.append(part)
                 bar.at(metrics.rows, "test, then train")
+            if arrivals is not None:
+                arrivals.deliver_all()
         finally:
             learner.progress = None
     model.skipped_rows_ += rows.skipped
     scores = results(metrics, learner)
-    found = model._collected(parts, scores if bands is None else scores | {"conformal": bands.result()})
-    return restore_skipped_rows(found, rows.kept, rows.given)
+    if bands is not None:
+        scores["conformal"] = bands.result()
+    if arrivals is not None:
+        scores["late_labels"] = {"delay": delay, **arrivals.counts}
+    return restore_skipped_rows(model._collected(parts, scores), rows.kept, rows.given)
+
+
+def _chunks(*arrays: np.ndarray | None) -> Iterator[tuple[np.ndarray | None, ...]]:
+    """Yield rows of all arrays, as many as are scored between two steps of the progress bar."""
+    assert arrays[0] is not None
+    for at in range(0, len(arrays[0]), CHUNK):
+        yield tuple(None if a is None else a[at : at + CHUNK] for a in arrays)

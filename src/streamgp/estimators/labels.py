@@ -8,6 +8,7 @@ from sklearn.utils import column_or_1d
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
+from streamgp.estimators.late import Later
 from streamgp.estimators.validation import Rows
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.prequential import ClassificationEvaluation, ScoredRows, collect_classification
@@ -88,7 +89,11 @@ class LabelEstimator(StreamEstimator):
         with float64():
             return predictive.probabilities()
 
-    def _conformal(self, level: float, outputs: int) -> Conformal:
+    def _token(self, row: int, predictive: Any) -> Later:
+        with float64():
+            return Later(row, probabilities=np.asarray(predictive.probabilities()[0]))
+
+    def _conformal(self, level: float, outputs: int, horizon: int) -> Conformal:
         raise ValueError(f"conformal: expected it with numbers or counts, whose bands it corrects, got {level!r}")
 
     def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any]) -> ClassificationEvaluation:

@@ -53,6 +53,8 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
     True
     """
 
+    _begins_without_target = True
+
     def __init__(
         self,
         model: str = "default",
@@ -278,7 +280,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
             On another number of inputs and, unless ``missing="impute"``, on NaN or infinity.
         """
         self._check_fitted()
-        if not self._learner.is_warmed_up:
+        if self._late is not None or not self._learner.is_warmed_up:
             mean, std = self.predict([x], return_std=True, times=None if time is None else [time])
             return mean[0], std[0]
         mean, std = self._learner.predict_one(*check_one(x, time, self._learner, self.missing))
@@ -293,7 +295,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         ValueError
             As `partial_fit` does; the state is then untouched.
         """
-        if not self.__sklearn_is_fitted__() or not self._learner.is_warmed_up:
+        if not self.__sklearn_is_fitted__() or self._late is not None or not self._learner.is_warmed_up:
             return self.partial_fit([x], [y], None if time is None else [time])
         try:
             row, at = check_one(x, time, self._learner, self.missing)
@@ -326,9 +328,9 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         as_given = self.lags is None or isinstance(self.lags, str)
         return self.get_params() | ({} if as_given else {"lags": self._learner.spec.lags})
 
-    def _metrics(self, unscored: int) -> RegressionMetrics:
+    def _metrics(self, unscored: int, horizon: int) -> RegressionMetrics:
         targets = [f"y{e}" for e in range(self._learner.num_outputs)]
-        return RegressionMetrics(targets, unscored, self._learner.spec.horizon)
+        return RegressionMetrics(targets, unscored, horizon)
 
     def _shape(self, a: np.ndarray) -> np.ndarray:
         """Return predictions (n, E) as (n,) where y came without an axis of targets."""

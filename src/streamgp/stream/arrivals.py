@@ -1,4 +1,4 @@
-"""Labels on their way: of rows that came, each known from some moment on, and handed over when it is worth the work."""
+"""Labels on their way: of rows that came, known from some moment on, and handed over when it is worth the work."""
 
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -27,6 +27,7 @@ class Arrivals:
 
     def __init__(self, late: LateLabels) -> None:
         self.late = late
+        self.never = 0  # labels that are missing, or never arrive
         self.too_late = 0  # labels that arrived when their row had been given up
         self._coming: list[tuple[float, int, tuple[float, ...]]] = []
         self._held: dict[int, tuple[float, ...]] = {}
@@ -35,8 +36,15 @@ class Arrivals:
     def send(self, numbers: range, when: Float[np.ndarray, " n"], y: Float[np.ndarray, "n e"]) -> None:
         """Send the labels of rows that came, which arrive `when` the clock has got so far; NaN: never."""
         for number, time, label in zip(numbers, when.tolist(), y.tolist(), strict=True):
+            self.never += bool(np.isnan(time) or np.isnan(label).any())
             if not np.isnan(time):
                 heappush(self._coming, (time, number, tuple(label)))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many labels never arrive, did too late or, so far, have not; and the rows that are waited for."""
+        on_the_way = len(self._coming) + len(self._held)
+        return {"never": self.never, "too_late": self.too_late, "on_the_way": on_the_way, "limit": self.late.limit}
 
     def deliver(self, now: float) -> None:
         """Hand over what has arrived by now and is not held back."""
@@ -89,6 +97,7 @@ class Arrivals:
         outputs = self.late.learner.num_outputs
         return {
             "late": self.late.to_tree(),
+            "never": self.never,
             "too_late": self.too_late,
             "since": self._since,
             "when": np.array([when for when, _, _ in coming]),
@@ -102,7 +111,7 @@ class Arrivals:
     def from_tree(cls, learner: StreamLearner, tree: dict[str, Any]) -> "Arrivals":
         """Return what `to_tree` gave `tree`, for the learner that was saved with it."""
         arrivals = cls(LateLabels.from_tree(learner, tree["late"]))
-        arrivals.too_late, arrivals._since = tree["too_late"], tree["since"]
+        arrivals.never, arrivals.too_late, arrivals._since = tree["never"], tree["too_late"], tree["since"]
         labels = map(tuple, tree["labels"].tolist())
         arrivals._coming = list(zip(tree["when"].tolist(), tree["coming"].tolist(), labels, strict=True))
         heapify(arrivals._coming)

@@ -14,6 +14,7 @@ import numpy as np
 
 from streamgp.checkpoint.encoding import decode, encode
 from streamgp.core import Info
+from streamgp.likelihoods import AnyPredictive
 from streamgp.stream.learn_step import learn_leading, predict_after
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.rows import RawRows
@@ -117,6 +118,12 @@ class LateLabels:
             yield self._append(rows.X, rows.times, mean, [None] * n), info
             at += n
 
+    def predict_next(self, X: np.ndarray, times: np.ndarray | None = None) -> AnyPredictive:
+        """Predict each row as if it were the next one to come, by what was known at the last `refresh`."""
+        rows = RawRows(X, np.empty((len(X), 0)), times)
+        settings, state = self.learner.settings, self.learner.state
+        return predict_after(settings, state, rows, self._unlearnt(), following=False).predictive
+
     def take(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None = None) -> None:
         """Take in rows whose labels come with them, while others wait.
 
@@ -129,7 +136,7 @@ class LateLabels:
         for at in range(0, len(X), _BLOCK):
             rows = slice(at, at + _BLOCK)
             numbers = self._append(X[rows], None if times is None else times[rows], y[rows], list(y[rows].copy()))
-            self.latest = max(self.latest, *(number for number in numbers if self._rows[number].is_labelled))
+            self.latest = max([self.latest, *(number for number in numbers if self._rows[number].is_labelled)])
             self.refresh()
 
     def _append(
@@ -154,6 +161,8 @@ class LateLabels:
 
     def _unlearnt(self) -> np.ndarray:
         """Return what stands for the targets (n, E) of the rows after the last one learnt, but for those without."""
+        if self._open == self.next_row:  # others may have taught the learner since
+            return np.empty((0, self.learner.num_outputs))
         after = [self._rows[number] for number in range(self._states[-1][0], self.next_row)]
         stand = [row.mean if row.y is None else row.y for row in after if row.y is None or row.is_labelled]
         return np.array(stand).reshape(-1, self.learner.num_outputs)
@@ -169,8 +178,8 @@ class LateLabels:
             )
         if self.next_row - number > self.limit:
             raise ValueError(
-                f"token: expected that of one of the last {self.limit:,} rows, got row {number} of {self.next_row:,}; "
-                f"a label that comes later is not learnt"
+                f"token: expected that of one of the last {self.limit:,} rows, got row {number} of {self.next_row:,}"
+                f"; a label that comes later is not learnt"
             )
         if number < self._states[0][0] or self._rows[number].y is not None:
             raise ValueError(f"token: expected that of a row that waits, but row {number} has its label already")

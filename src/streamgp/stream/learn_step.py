@@ -40,18 +40,20 @@ def predict_next(
 
 
 @in_float64
-def predict_after(settings: StreamSettings, state: StreamState, rows: RawRows, unlearnt: np.ndarray) -> Info:
-    """Predict rows that follow each other, after others that were not learnt: each so many more steps ahead.
+def predict_after(
+    settings: StreamSettings, state: StreamState, rows: RawRows, unlearnt: np.ndarray, *, following: bool = True
+) -> Info:
+    """Predict rows after others that were not learnt, so many more steps ahead, `following` each other or not.
 
-    `unlearnt` (w, E) stands for the targets of those others where past targets are inputs; several rows can then not
-    be predicted together. The targets of `rows` are not looked at.
+    `unlearnt` (w, E) stands for the targets of those others where past targets are inputs; rows that follow each
+    other can then not be predicted together. The targets of `rows` are not looked at.
     """
     n, ahead = len(rows.X), len(unlearnt)
     X, extra = fill_next(settings, state, rows.X)
     wide = state.inputs.lags.learn(unlearnt).widen_next(X, state.targets.mean)
     times, then = rows.times, state
-    if times is None and n + ahead > 1:  # a stream that counts rows has a step for each
-        times = ahead + np.arange(1.0, n + 1.0)
+    if times is None and (ahead or (following and n > 1)):  # a stream that counts rows has a step for each
+        times = ahead + 1.0 + (np.arange(n) if following else np.zeros(n))
         start = jnp.zeros_like(state.model_state.last_time)
         then = replace(state, model_state=replace(state.model_state, last_time=start))
     return _described(state, predict_rows(settings, then, wide, times, extra))

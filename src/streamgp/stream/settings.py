@@ -24,12 +24,15 @@ class StreamSettings:
         Seed of everything random.
     timed
         Whether every row comes with a time stamp.
+    delay
+        How many rows late every label is known; the lags that are chosen are above it.
 
     Raises
     ------
     ValueError
         If a basis of `spec` cannot take so many inputs, or the warm-up has no row with the longest lag and horizon;
-        or if there are both times and a horizon: what will have changed depends on a time that is not known yet.
+        or if there are both times and a horizon: what will have changed depends on a time that is not known yet; or
+        if a lag that was given is not above the delay.
     """
 
     spec: Spec
@@ -38,6 +41,7 @@ class StreamSettings:
     warmup: int
     seed: int
     timed: bool
+    delay: int = 0
 
     def __post_init__(self) -> None:
         """Check that the parts go together."""
@@ -46,6 +50,11 @@ class StreamSettings:
             raise ValueError(
                 f"horizon: expected a stream without times, since that of the row {self.spec.horizon} rows ahead is "
                 f"not known; leave the times out, or make them an input"
+            )
+        if not self.spec.chooses_lags and min(self.spec.lags, default=self.delay + 1) <= self.delay:
+            raise ValueError(
+                f"lags: expected lags above the delay of {self.delay} rows, since later targets are not known when a "
+                f"row comes, got {self.spec.lags[0]}; give longer ones, or none"
             )
 
     @property
