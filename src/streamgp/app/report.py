@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 import streamgp
 from streamgp.app import wording
 from streamgp.app.outputs import RULE, WEIGHTS_KEPT, write_aside
@@ -45,7 +47,9 @@ def write_report(directory: Path) -> Path:
     predictions = scan(directory / "predictions.parquet", columns, optional=("time", *optional))
     span = figures.Rows(*span_of(predictions, metrics["warmup"]))
     # Experts predict from the end of the warm-up on: before it there are no weights, nor columns for them.
-    names = [e["name"] for e in metrics["experts"]] if metrics["scored_rows"] >= (metrics["horizon"] or 1) else []
+    must_exist(directory / "weights.parquet")
+    weighed = pl.read_parquet_schema(directory / "weights.parquet").keys() - {"row"}
+    names = [e["name"] for e in metrics["experts"]] if weighed else []
     names += [RULE + rule["name"] for rule in metrics["rules"] if names]
     weights = scan(directory / "weights.parquet", ("row", *names), empty=not names)
     bins = mean_weights(weights, predictions, metrics["warmup"])
@@ -53,6 +57,7 @@ def write_report(directory: Path) -> Path:
     page = templating.render(
         page_of.TEMPLATE,
         m=metrics,
+        weighed=bool(weighed),
         version=streamgp.__version__,
         palette=PALETTE,
         headline=wording.headline(metrics),

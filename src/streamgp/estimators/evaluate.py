@@ -50,8 +50,8 @@ def evaluate(
         predicted, so that a row is predicted from the labels up to k + 1 rows before. Or the name of a column of the
         frame `X`, no input, that tells for each row when its label comes: the number of rows of `X` after which it
         is known or, with `times`, the time from which on; missing: never. Every row is scored by the prediction that
-        was made when it came. Labels still on their way after the last row are learnt then. One that comes more than
-        1,000 rows late by such a column is not learnt. See `streamgp.stream.late_labels`.
+        was made when it came. Labels still on their way after the last row are learnt then; by such a column, labels
+        that come more than 1,000 rows late are not. See `streamgp.stream.late_labels`.
     progress
         Show a progress bar on a terminal.
 

@@ -185,8 +185,8 @@ class LateTargets:
             self._late.refresh()
             if self._late.waiting:
                 raise ValueError(
-                    f"evaluate: {self._late.waiting:,} rows wait for their label: give these first (learn_later), NaN "
-                    f"where one will never come"
+                    f"evaluate: {self._late.waiting:,} rows wait for their label: give these first (learn_later), "
+                    f"NaN where one will never come"
                 )
 
     def _learn_rows(self, rows: Rows) -> None:

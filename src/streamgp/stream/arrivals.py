@@ -50,7 +50,7 @@ class Arrivals:
         """Hand over what has arrived by now and is not held back."""
         while self._coming and self._coming[0][0] <= now:
             _, number, label = heappop(self._coming)
-            if self.late.next_row - number > self.late.limit:
+            if not self.late.waits(number):
                 self.too_late += 1
             elif number > self.late.latest or np.isnan(label).any():
                 self.late.learn([number], np.array([label]))
@@ -66,7 +66,9 @@ class Arrivals:
         self.late.refresh()
 
     def _hand_over(self) -> None:
-        self.late.learn(list(self._held), np.array([*self._held.values()]))
+        in_time = {number: label for number, label in self._held.items() if self.late.waits(number)}
+        self.too_late += len(self._held) - len(in_time)
+        self.late.learn(list(in_time), np.array([*in_time.values()]))
         self._held, self._since = {}, self.late.next_row
 
     def _holds_for(self) -> int:

@@ -45,8 +45,9 @@ class LateLabels:
 
     Rows are numbered from 0 as they come; a row's number is its token. A label that has not come when `limit` more
     rows have is given up, so that memory has an end: the rows kept are at most twice as many, the states at most
-    `KEPT_STATES` and two. The warm-up counts rows with a label, and it ends once its rows wait for none; until then
-    its model predicts.
+    `KEPT_STATES` and two. The warm-up counts rows with a label, and the fit at its end is made once: when none of its
+    rows waits any more or, if there are enough with a label, half as many rows later than that; its rows that wait
+    then are given up.
 
     A prediction is made from all labels that have come, and is for as many steps ahead as rows at the end of the
     stream wait, itself included. Where past targets are inputs, what was predicted of those rows stands for them.
@@ -77,6 +78,7 @@ class LateLabels:
         self.given_up = 0  # rows whose label did not come in time
         self.latest = -1  # the last row with a label
         self._open = 0  # the first row that waits, or `next_row`
+        self._enough: int | None = None  # how many rows had come when there were enough labels for the fit
         self._rows: dict[int, WaitingRow] = {}  # from the oldest state on
         # What is known when all labels that have come of the rows before one are learnt, for some rows in ascending
         # order; of the first of them none waits for a label.
@@ -85,7 +87,7 @@ class LateLabels:
     @property
     def waiting(self) -> int:
         """Count the rows that wait for their label."""
-        return sum(row.y is None for number, row in self._rows.items() if number >= self._open)
+        return sum(map(self.waits, self._rows))
 
     @property
     def last_time(self) -> float | None:
@@ -169,6 +171,11 @@ class LateLabels:
 
     # Labels
 
+    def waits(self, number: int) -> bool:
+        """Return whether a row waits for its label."""
+        row = self._rows.get(number) if number >= max(self._open, self.next_row - self.limit) else None
+        return row is not None and row.y is None
+
     def check(self, number: int) -> None:
         """Raise ValueError if a row does not wait for its label: it never came, has one, or was given up."""
         if not 0 <= number < self.next_row:
@@ -181,8 +188,11 @@ class LateLabels:
                 f"token: expected that of one of the last {self.limit:,} rows, got row {number} of {self.next_row:,}"
                 f"; a label that comes later is not learnt"
             )
-        if number < self._states[0][0] or self._rows[number].y is not None:
-            raise ValueError(f"token: expected that of a row that waits, but row {number} has its label already")
+        if not self.waits(number):
+            raise ValueError(
+                f"token: expected that of a row that waits, but row {number} has its label, or was given up with the "
+                f"warm-up"
+            )
 
     def learn(self, numbers: Sequence[int], y: np.ndarray) -> None:
         """Take in the labels (n, E) of rows that wait, in any order; of a NaN it is known that it will never come.
@@ -207,24 +217,42 @@ class LateLabels:
             self._states = [(end, state) for end, state in self._states if end <= min(labelled)]
 
     def refresh(self) -> None:
-        """Learn what has come, each label in its row's place, and set the learner's state to what is known then."""
-        while self._open < self.next_row:
-            waits = self._rows[self._open].y is None
-            if waits and self.next_row - self._open <= self.limit:
+        """Learn what has come, each label in its row's place, and set the learner's state to what is known then.
+
+        What ends this early, such as an interrupted fit, leaves the learner as it was, and the labels to be learnt.
+        """
+        if self._open == self.next_row:  # others may have taught the learner since
+            return
+        now, given_up, fit = self._open, 0, self._due_fit()
+        while now < self.next_row:
+            waits = self._rows[now].y is None
+            if waits and self.next_row - now <= self.limit and now >= fit:
                 break
-            self.given_up += waits
-            self._open += 1
-        last = self._states[-1]
-        if last[0] < self._open:
-            self._keep(self._learnt(last, self._open, warming_up=True))
-        if self._open - self._states[0][0] > self.limit:  # the rows kept are bounded
-            self._states[0] = self._learnt(self._states[0], self._open, warming_up=True)[-1]
-        while len(self._states) > 1 and self._states[1][0] <= self._open:
+            given_up += waits
+            now += 1
+        if self._states[-1][0] < now:
+            self._keep(self._learnt(self._states[-1], now, warming_up=True))
+        if now - self._states[0][0] > self.limit:  # the rows kept are bounded
+            self._states[0] = self._learnt(self._states[0], now, warming_up=True)[-1]
+        while len(self._states) > 1 and self._states[1][0] <= now:
             del self._states[0]
         self._rows = {number: row for number, row in self._rows.items() if number >= self._states[0][0]}
         # The fit at the end of the warm-up is made once, from rows of which none waits any more.
         self._keep(self._learnt(self._states[-1], self.latest + 1, warming_up=False))
         self.learner.state = self._states[-1][1]
+        self._open, self.given_up = now, self.given_up + given_up
+
+    def _due_fit(self) -> int:
+        """Return up to which row none is waited for any more, because the warm-up ends with it; 0: it does not yet."""
+        at, state = self._states[0]
+        if state.is_warmed_up:
+            return 0
+        labelled = [number for number, row in self._rows.items() if number >= at and row.is_labelled]
+        needed = self.learner.warmup - state.rows
+        if len(labelled) < needed:
+            return 0
+        self._enough = self.next_row if self._enough is None else self._enough
+        return labelled[needed - 1] + 1 if self.next_row >= self._enough + self.learner.warmup // 2 else 0
 
     def _learnt(self, begin: tuple[int, StreamState], end: int, *, warming_up: bool) -> list[tuple[int, StreamState]]:
         """Return the states after blocks of the rows up to `end`; unless `warming_up`, before the warm-up's last."""
@@ -259,21 +287,24 @@ class LateLabels:
 
     def to_tree(self) -> dict[str, Any]:
         """Return what a checkpoint needs beside the learner, as plain values and arrays."""
-        self.refresh()
-        rows = list(self._rows.values())
-        end, oldest = self._states[0]
+        rows, known = list(self._rows.values()), self._states
+        if self._open == self.next_row:  # others may have taught the learner since
+            rows, known = [], [(self.next_row, self.learner.state)]
+        (end, oldest), (until, last) = known[0], known[-1]
         width, outputs = self.learner.num_inputs, self.learner.num_outputs
         absent = np.full(outputs, np.nan)
         return {
             "limit": self.limit,
             "counts": [self.next_row, self.never, self.given_up, self._open, self.latest],
+            "enough": self._enough,
             "X": np.array([row.x for row in rows]).reshape(-1, width),
             "times": np.array([row.time for row in rows]),
             "mean": np.array([row.mean for row in rows]).reshape(-1, outputs),
             "has_label": np.array([row.y is not None for row in rows], dtype=bool),
             "y": np.array([absent if row.y is None else row.y for row in rows]).reshape(-1, outputs),
-            "oldest": None if len(self._states) == 1 else (end, oldest.to_tree(self.learner.settings)),
-            "learnt_until": self._states[-1][0],
+            "first": end,
+            "oldest": None if oldest is self.learner.state else oldest.to_tree(self.learner.settings),
+            "learnt_until": until if last is self.learner.state else None,
         }
 
     @classmethod
@@ -281,14 +312,15 @@ class LateLabels:
         """Return what `to_tree` gave `tree`, for the learner that was saved with it."""
         late = cls(learner, tree["limit"])
         late.next_row, late.never, late.given_up, late._open, late.latest = tree["counts"]
-        late._states = [(tree["learnt_until"], learner.state)]
-        if tree["oldest"] is not None:
-            end, oldest = tree["oldest"]
-            late._states.insert(0, (end, StreamState.from_tree(oldest)[1]))
+        late._enough = tree["enough"]
+        first, oldest, until = tree["first"], tree["oldest"], tree["learnt_until"]
+        late._states = [(first, learner.state if oldest is None else StreamState.from_tree(oldest)[1])]
+        if oldest is not None and until is not None:
+            late._states.append((until, learner.state))
         labels = zip(tree["has_label"], tree["y"], strict=True)
         rows = zip(tree["X"], tree["times"].tolist(), tree["mean"], labels, strict=True)
         late._rows = {
-            late._states[0][0] + i: WaitingRow(x, time, mean, y if has_label else None)
+            first + i: WaitingRow(x, time, mean, y if has_label else None)
             for i, (x, time, mean, (has_label, y)) in enumerate(rows)
         }
         return late
