@@ -41,18 +41,15 @@ class LateReplay:
     def learner(self, row: int) -> tuple[StreamLearner, list[int]]:
         """Return a learner of what is known before a row comes, and the rows that it has learnt."""
         waits = [r for r in range(row) if r not in self.labels and row - r <= self.limit]
-        learner, learnt = self.make(True), []
-        for r in sorted(self.labels):
-            if np.isnan(self.labels[r]).any():
-                continue
-            fits = not learner.is_warmed_up and learner.rows == learner.warmup - 1
-            if fits and r >= min(waits, default=row):
-                break  # the fit waits until no row before waits
-            stamp = float(len(learnt)) if self.times is None else self.times[r]
-            for _ in learner.learn(self.X[r : r + 1], self.labels[r][None], np.array([stamp])):
-                pass
-            learnt.append(r)
-        return learner, learnt
+        known = [r for r, y in sorted(self.labels.items()) if np.isfinite(y).all()]
+        learner = self.make(True)
+        open_from = min(waits, default=row)
+        if len(known) >= learner.warmup and known[learner.warmup - 1] >= open_from:
+            known = known[: learner.warmup - 1]  # the fit waits until no row before waits
+        stamps = np.arange(float(len(known))) if self.times is None else self.times[known]
+        for _ in learner.learn(self.X[known], np.array([self.labels[r] for r in known]), stamps):
+            pass
+        return learner, known
 
     def predict(self, row: int) -> Any:
         """Return the prediction of a row when it comes."""
@@ -68,5 +65,4 @@ class LateReplay:
         learner.state = replace(learner.state, inputs=replace(inputs, lags=lags))
         stamp = float(len(learnt) + len(stand)) if self.times is None else self.times[row]
         found = copy.deepcopy(learner).predict(self.X[row : row + 1], np.array([stamp]))
-        self.means.append(np.asarray(found.mean)[0] if learner.spec.task == "regression" else np.zeros(1))
         return found

@@ -97,6 +97,7 @@ def _of_late_labels(late: Mapping[str, Any]) -> list[str]:
         found.append(f"the labels of {plural(late['never'], 'row')} never came")
     if late["too_late"]:
         found.append(
-            f"{plural(late['too_late'], 'label')} came more than {late['limit']:,} rows late, or after the fit that ended the warm-up, and taught nothing"
+            f"{plural(late['too_late'], 'label')} came more than {late['limit']:,} rows late, or after the fit that "
+            f"ended the warm-up, and taught nothing"
         )
     return found

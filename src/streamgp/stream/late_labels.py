@@ -243,7 +243,7 @@ class LateLabels:
         self._open, self.given_up = now, self.given_up + given_up
 
     def _due_fit(self) -> int:
-        """Return up to which row none is waited for any more, because the warm-up ends with it; 0: it does not yet."""
+        """Return up to which row none is waited for any more, as the fit is due; 0 while it is not."""
         at, state = self._states[0]
         if state.is_warmed_up:
             return 0
