@@ -3,7 +3,6 @@
 On a stream without times, time stamps count the labels, so that the rows that wait are time that has passed.
 """
 
-import copy
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -64,5 +63,4 @@ class LateReplay:
         lags = inputs.lags.learn(np.array(stand).reshape(-1, self.y.shape[1]))
         learner.state = replace(learner.state, inputs=replace(inputs, lags=lags))
         stamp = float(len(learnt) + len(stand)) if self.times is None else self.times[row]
-        found = copy.deepcopy(learner).predict(self.X[row : row + 1], np.array([stamp]))
-        return found
+        return learner.predict(self.X[row : row + 1], np.array([stamp]))

@@ -11,7 +11,8 @@ from streamgp.evaluation.late import LateRows, prequential_late
 from streamgp.evaluation.prequential import prequential, restore_skipped_rows, results
 from streamgp.progress import progress_bar
 from streamgp.stream.arrivals import Arrivals
-from streamgp.stream.late_labels import LIMIT, LateLabels
+from streamgp.stream.late_labels import LIMIT, LateLabels, check_horizon
+from streamgp.stream.settings import check_lags
 
 if TYPE_CHECKING:  # who has a fleet has imported it
     from streamgp.fleet import StreamingGPFleet
@@ -91,6 +92,10 @@ def _evaluated(
     """Evaluate as `evaluate` does, with the model to itself."""
     model._check_none_waits()
     when = None
+    if delay:
+        check_horizon(model._make_spec().horizon)
+    if isinstance(delay, int) and model.__sklearn_is_fitted__():
+        check_lags(model._learner.spec.lags, delay)
     if isinstance(delay, str):
         X, when = split_arrivals(X, delay, times is not None)
         if conformal is not None:

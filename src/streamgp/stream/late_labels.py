@@ -40,6 +40,15 @@ class WaitingRow:
         return self.y is not None and not np.isnan(self.y).any()
 
 
+def check_horizon(horizon: int) -> None:
+    """Raise ValueError if a model has a horizon, which does not go with labels that come late."""
+    if horizon:
+        raise ValueError(
+            f"late labels: expected a model without a horizon, got one of {horizon} rows; leave the horizon out: a "
+            f"row is predicted from its own inputs and the labels that have come by then"
+        )
+
+
 class LateLabels:
     """Predicts rows when they come and learns their labels when these do, by a learner whose state it sets.
 
@@ -66,11 +75,7 @@ class LateLabels:
     """
 
     def __init__(self, learner: StreamLearner, limit: int = LIMIT) -> None:
-        if learner.settings.horizon:
-            raise ValueError(
-                f"late labels: expected a model without a horizon, got one of {learner.settings.horizon} rows; leave "
-                f"the horizon out: a row is predicted from its own inputs and the labels that have come by then"
-            )
+        check_horizon(learner.settings.horizon)
         self.learner = learner
         self.limit = limit
         self.next_row = 0  # the number of the next row

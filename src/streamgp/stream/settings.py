@@ -1,11 +1,21 @@
 """What a stream's learner is made with, and what follows from it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streamgp.models.base import ModelFamily
 from streamgp.models.families import family_of
 from streamgp.models.spec import Spec
 from streamgp.stream.tasks import Task, task_of
+
+
+def check_lags(lags: Sequence[int], delay: int) -> None:
+    """Raise ValueError if past targets are inputs that are not known when a row comes."""
+    if lags and min(lags) <= delay:
+        raise ValueError(
+            f"lags: expected lags above the delay of {delay} rows, since later targets are not known when a row "
+            f"comes, got {min(lags)}; give longer ones, or none"
+        )
 
 
 @dataclass(frozen=True)
@@ -51,11 +61,8 @@ class StreamSettings:
                 f"horizon: expected a stream without times, since that of the row {self.spec.horizon} rows ahead is "
                 f"not known; leave the times out, or make them an input"
             )
-        if not self.spec.chooses_lags and min(self.spec.lags, default=self.delay + 1) <= self.delay:
-            raise ValueError(
-                f"lags: expected lags above the delay of {self.delay} rows, since later targets are not known when a "
-                f"row comes, got {self.spec.lags[0]}; give longer ones, or none"
-            )
+        if not self.spec.chooses_lags:
+            check_lags(self.spec.lags, self.delay)
 
     @property
     def width(self) -> int:
