@@ -32,7 +32,8 @@ MODELS: dict[str, dict[str, Any]] = {
 
 def make(name: str, timed: bool = False, **more: Any) -> StreamLearner:
     """Return a learner of a stream of `make_stream`."""
-    spec = make_spec(**{"task": "regression"} | MODELS[name])
+    options: dict[str, Any] = {"task": "regression"} | MODELS[name]
+    spec = make_spec(**options)
     classes = 3 if spec.task == "classification" else 0
     return StreamLearner(spec, num_inputs=2, warmup=WARMUP, seed=3, timed=timed, num_classes=classes, **more)
 
@@ -120,7 +121,7 @@ def late_rows(n: int = 150, seed: int = 3) -> LateRows:
 
 def scored(arrivals: Arrivals, rows: LateRows, chunk: int) -> list[np.ndarray]:
     chunks = [rows.part(slice(at, at + chunk)) for at in range(0, len(rows.X), chunk)]
-    parts = prequential_late(arrivals, chunks, RegressionMetrics(["y"], WARMUP))
+    parts: Any = prequential_late(arrivals, chunks, RegressionMetrics(["y"], WARMUP))
     return [row for part in parts for row in np.column_stack([part.scores.mean, part.scores.std])]
 
 

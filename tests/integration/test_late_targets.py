@@ -121,14 +121,8 @@ def test_a_column_tells_when_labels_come(frame: Any, timed: bool):
     table = frame({"a": X[:, 0], "b": X[:, 1], "known": when})
     found, fixed = evaluate(regressor(), table, Y, times, delay="known"), evaluate(regressor(), X, Y, times, delay=k)
     np.testing.assert_allclose(found.mean, fixed.mean, rtol=1e-9)
-    model = regressor()
-    evaluate(
-        model,
-        frame({"a": X[:, 0], "b": X[:, 1], "known": np.where(np.arange(N) % 9, when, np.nan)}),
-        Y,
-        times,
-        delay="known",
-    )
+    model, some = regressor(), np.where(np.arange(N) % 9, when, np.nan)
+    evaluate(model, frame({"a": X[:, 0], "b": X[:, 1], "known": some}), Y, times, delay="known")
     assert model.rows_ == N - N // 9
     assert list(model.feature_names_in_) == ["a", "b"]
 

@@ -56,7 +56,7 @@ class LiveRun:
             self.metrics = tasks.new_metrics(reader.schema, settings.warmup, known)
             self.conformal = tasks.new_bands(reader.schema, settings.conformal, settings.warmup, known)
             if settings.delay or settings.arrives is not None:
-                self.arrivals = Arrivals(LateLabels(self.learner, max(LIMIT, settings.delay)))
+                self.arrivals = Arrivals(LateLabels(self.learner, max(LIMIT, known)))
             self.next_row = 0
             self.fingerprint = Fingerprint()
         else:

@@ -82,7 +82,17 @@ def join(first: Chunk, second: Chunk) -> Chunk:
     """Join two chunks that follow each other."""
     if not len(first.rows):
         return second
-    return Chunk(*(None if a is None else np.concatenate([a, b]) for a, b in zip(first, second, strict=True)))
+    return Chunk(
+        np.concatenate([first.X, second.X]),
+        np.concatenate([first.y, second.y]),
+        _joined(first.times, second.times),
+        np.concatenate([first.rows, second.rows]),
+        _joined(first.arrives, second.arrives),
+    )
+
+
+def _joined(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:
+    return None if first is None or second is None else np.concatenate([first, second])
 
 
 def _features(feature: Feature, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, "n k"]:

@@ -1,6 +1,5 @@
 """Test, then train, with an estimator."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,18 +111,19 @@ def _evaluated(
     metrics = model._metrics(max(0, learner.warmup - learner.rows), known)
     if bands is not None:
         bands.warmup = metrics.warmup
+    parts_of = [slice(at, at + CHUNK) for at in range(0, len(rows.X), CHUNK)]
     arrivals = None
     if delay == 0:
-        scored = prequential(learner, _chunks(rows.X, rows.y, rows.times), metrics, bands)
+        chunks = ((rows.X[i], rows.y[i], None if rows.times is None else rows.times[i]) for i in parts_of)
+        scored = prequential(learner, chunks, metrics, bands)
     else:
-        numbers = rows.kept.astype(np.float64)
-        if isinstance(delay, int):
-            when, now = numbers + delay + 1, numbers
+        now = rows.kept.astype(np.float64)
+        if when is None:
+            late = LateRows(rows.X, rows.y, rows.times, now, now + known)
         else:
-            when, now = when[rows.kept], numbers if rows.times is None else rows.times
-        arrivals = Arrivals(LateLabels(learner, max(LIMIT, delay) if isinstance(delay, int) else LIMIT))
-        late = (LateRows(*each) for each in _chunks(rows.X, rows.y, rows.times, now, when))
-        scored = prequential_late(arrivals, late, metrics, bands)
+            late = LateRows(rows.X, rows.y, rows.times, now if rows.times is None else rows.times, when[rows.kept])
+        arrivals = Arrivals(LateLabels(learner, max(LIMIT, known)))
+        scored = prequential_late(arrivals, (late.part(i) for i in parts_of), metrics, bands)
     parts = []
     with progress_bar("test, then train", len(rows.X), progress) as bar:
         learner.progress = lambda done, todo: bar.at(metrics.rows, f"fitting experts: {done} of {todo}")
@@ -142,10 +142,3 @@ def _evaluated(
     if arrivals is not None:
         scores["late_labels"] = {"delay": delay, **arrivals.counts}
     return restore_skipped_rows(model._collected(parts, scores), rows.kept, rows.given)
-
-
-def _chunks(*arrays: np.ndarray | None) -> Iterator[tuple[np.ndarray | None, ...]]:
-    """Yield rows of all arrays, as many as are scored between two steps of the progress bar."""
-    assert arrays[0] is not None
-    for at in range(0, len(arrays[0]), CHUNK):
-        yield tuple(None if a is None else a[at : at + CHUNK] for a in arrays)

@@ -31,7 +31,8 @@ class LateRows(NamedTuple):
 
     def part(self, rows: slice) -> "LateRows":
         """Return some of the rows."""
-        return LateRows(*(None if a is None else a[rows] for a in self))
+        times = None if self.times is None else self.times[rows]
+        return LateRows(self.X[rows], self.y[rows], times, self.now[rows], self.when[rows])
 
 
 def prequential_late(
@@ -47,7 +48,7 @@ def prequential_late(
         while at < len(chunk.X):
             arrivals.deliver(float(chunk.now[at]))
             rest = chunk.part(slice(at, None))
-            missing = np.isnan(rest.y).any(axis=1)
+            missing = np.asarray(np.isnan(rest.y).any(axis=1))
             others = np.flatnonzero(missing != missing[0])  # rows with a target, and without, are scored apart
             rows = rest.part(slice(min([arrivals.quiet(rest.now, rest.when), *others[:1]])))
             done = 0

@@ -276,7 +276,7 @@ class LateLabels:
     def _raw(self, numbers: Sequence[int]) -> RawRows:
         rows = [self._rows[number] for number in numbers]
         times = np.array([row.time for row in rows]) if self.learner.timed else None
-        return RawRows(np.stack([row.x for row in rows]), np.stack([row.y for row in rows]), times)
+        return RawRows(np.stack([row.x for row in rows]), np.array([row.y for row in rows]), times)
 
     def _keep(self, states: Sequence[tuple[int, StreamState]]) -> None:
         """Keep states that follow those there are, and of all so many as may be: the older, the fewer."""
