@@ -11,7 +11,7 @@ from streamgp.estimators.access import alone
 from streamgp.estimators.validation import NotFiniteError, Rows, as_times, check_one, check_rows, check_target
 from streamgp.models.options import DEFAULT_WARMUP
 from streamgp.precision import float64
-from streamgp.stream.late_labels import LateLabels
+from streamgp.stream.late_labels import LateLabels, check_horizon
 from streamgp.stream.learner import StreamLearner
 
 
@@ -103,6 +103,7 @@ class LateTargets:
     skipped_rows_: int
     _check_fitted: Any
     _start: Any
+    _make_spec: Any
     __sklearn_is_fitted__: Any
     _begins_without_target = False
     _late: LateLabels | None = None  # rows that wait for their label, once there were some
@@ -130,6 +131,7 @@ class LateTargets:
             if the model has a horizon. The row does not count then.
         """
         if self._begins_without_target and not self.__sklearn_is_fitted__():
+            check_horizon(self._make_spec().horizon)
             self._start(check_rows(self, [x], [0.0], None if time is None else [time], learner=None), DEFAULT_WARMUP)
         self._check_fitted()
         return self._predicted_later(*check_one(x, time, self._learner, self.missing))

@@ -42,12 +42,22 @@ class Arrivals:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many labels never arrive, did too late or, so far, have not; and the rows that are waited for."""
+        """How many labels never arrive, are too late or have not arrived yet; and for how many rows one may not."""
+        self._drop()
         on_the_way = len(self._coming) + len(self._held)
         return {"never": self.never, "too_late": self.too_late, "on_the_way": on_the_way, "limit": self.late.limit}
 
+    def _drop(self) -> None:
+        """Drop the labels of rows that were given up."""
+        kept = [each for each in self._coming if self.late.waits(each[1])]
+        self.too_late += len(self._coming) - len(kept)
+        self._coming = kept
+        heapify(kept)
+
     def deliver(self, now: float) -> None:
         """Hand over what has arrived by now and is not held back."""
+        if len(self._coming) > 2 * self.late.limit:
+            self._drop()
         while self._coming and self._coming[0][0] <= now:
             _, number, label = heappop(self._coming)
             if not self.late.waits(number):
@@ -95,6 +105,7 @@ class Arrivals:
 
     def to_tree(self) -> dict[str, Any]:
         """Return what a checkpoint needs beside the learner."""
+        self._drop()
         coming = sorted(self._coming)
         outputs = self.late.learner.num_outputs
         return {
