@@ -79,7 +79,7 @@ def _gains(gain: np.ndarray, min_errors: float) -> bool:
 
 
 def _scores(
-    X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"], lags: Lags, horizon: int, delay: int
+    X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"], lags: Lags, horizon: int, delay: int = 0
 ) -> Float[np.ndarray, " m"]:
     """Return the log density of the targets of the later half of the rows, a target's share of each row."""
     n, e = y.shape
