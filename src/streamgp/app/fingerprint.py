@@ -21,8 +21,8 @@ class Fingerprint:
     def add(self, chunk: Chunk, rows: slice = slice(None)) -> None:
         """Take in rows of a chunk."""
         some = cut(chunk, rows)
-        times = [] if some.times is None else [some.times]
-        self._hash.update(np.column_stack([some.rows, some.y, some.X, *times]).tobytes())
+        more = [each for each in (some.times, some.arrives) if each is not None]
+        self._hash.update(np.column_stack([some.rows, some.y, some.X, *more]).tobytes())
 
     @property
     def digest(self) -> str:

@@ -19,10 +19,14 @@ from streamgp.app.settings import RunSettings
 from streamgp.data import Chunk, DataError, RowReader, Schema
 from streamgp.evaluation import ClassificationMetrics, prequential, results
 from streamgp.evaluation.description import describe
+from streamgp.evaluation.late import LateRows, prequential_late
+from streamgp.evaluation.prequential import ScoredRows
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.options import MIN_WARMUP
 from streamgp.progress import Bar, progress_bar
 from streamgp.reports.wording import plural
+from streamgp.stream.arrivals import Arrivals
+from streamgp.stream.late_labels import LIMIT, LateLabels
 from streamgp.stream.learner import StreamLearner
 
 CHECKPOINT_SECONDS = 20.0
@@ -44,12 +48,14 @@ class LiveRun:
         self.directory = directory
         self.clock = Clock()
         self.interrupt = Interrupt()
+        self.arrivals: Arrivals | None = None  # where labels come late
         if stored is None:
+            known = max(settings.spec.horizon, settings.delay + 1)
             self.learner = _new_learner(settings, reader.schema)
-            self.metrics = tasks.new_metrics(reader.schema, settings.warmup, settings.spec.horizon)
-            self.conformal = tasks.new_bands(
-                reader.schema, settings.conformal, settings.warmup, settings.spec.horizon
-            )
+            self.metrics = tasks.new_metrics(reader.schema, settings.warmup, known)
+            self.conformal = tasks.new_bands(reader.schema, settings.conformal, settings.warmup, known)
+            if settings.delay or settings.arrives is not None:
+                self.arrivals = Arrivals(LateLabels(self.learner, max(LIMIT, known)))
             self.next_row = 0
             self.fingerprint = Fingerprint()
         else:
@@ -57,6 +63,8 @@ class LiveRun:
             self.metrics = tasks.restored_metrics(reader.schema.task, stored["metrics"])
             # Younger than some checkpoints.
             self.conformal = tasks.restored_bands(reader.schema.task, stored.get("conformal"))
+            if stored.get("arrivals") is not None:
+                self.arrivals = Arrivals.from_tree(self.learner, stored["arrivals"])
             self.next_row = stored["next_row"]
             known = stored.get("fingerprint")  # younger than some checkpoints
             self.fingerprint = replay(reader, self.metrics.rows, self.next_row, known, settings.out)
@@ -120,7 +128,7 @@ class LiveRun:
             latest = int(np.max(chunk.y, initial=-1, where=np.isfinite(chunk.y)))
             self.metrics.classes = list(labels.names[: max(len(self.metrics.classes), 1 + latest)])
         scored = self.metrics.scored_rows
-        for part in prequential(self.learner, [(chunk.X, chunk.y, chunk.times)], self.metrics, self.conformal):
+        for part in self._scored(chunk):
             rows = slice(part.start, part.start + len(part.scores.y))
             if self.directory is not None:
                 experts = [expert.name for expert in self.learner.experts]
@@ -135,6 +143,18 @@ class LiveRun:
             self.clock.warmup += perf_counter() - began
         else:
             self.clock.stream += perf_counter() - began
+
+    def _scored(self, chunk: Chunk) -> Iterator[ScoredRows]:
+        """Predict, score and learn the rows of a chunk."""
+        if self.arrivals is None:
+            return prequential(self.learner, [(chunk.X, chunk.y, chunk.times)], self.metrics, self.conformal)
+        numbers = chunk.rows.astype(np.float64)
+        if chunk.arrives is None:
+            now, when = numbers, numbers + self.settings.delay + 1
+        else:
+            now, when = numbers if chunk.times is None else chunk.times, chunk.arrives
+        rows = LateRows(chunk.X, chunk.y, chunk.times, now, when)
+        return prequential_late(self.arrivals, [rows], self.metrics, self.conformal)
 
     def _fitting(self, bar: Bar, done: int, todo: int) -> None:
         """Check for a signal between two fits of the warm-up; the learner forgets a batch that ends in an error."""
@@ -165,6 +185,7 @@ class LiveRun:
             "learner": self.learner.to_tree(),
             "metrics": self.metrics.to_tree(),
             "conformal": None if self.conformal is None else self.conformal.to_tree(),
+            "arrivals": None if self.arrivals is None else self.arrivals.to_tree(),
             "schema": self.reader.schema.to_json(),
             "next_row": self.next_row,
             "fingerprint": self.fingerprint.digest,
@@ -186,13 +207,22 @@ class LiveRun:
         return description | {
             "data": Path(self.settings.data).name if self.settings.data != "-" else "standard input",
             "exposure": schema.exposure,
+            "late_labels": self._late_labels(),
             "conformal": None if self.conformal is None else self.conformal.result(),
             "skipped_rows": self.skipped_rows,
             "interrupted": stopped is not None,
             "stopped": stopped,
-            "warnings": run_notes(schema, self.learner, self.metrics, self.skipped_rows, self.unseen_levels),
+            "warnings": run_notes(
+                schema, self.learner, self.metrics, self.skipped_rows, self.unseen_levels, self._late_labels()
+            ),
             "command": self.settings.command,
         }
+
+    def _late_labels(self) -> dict[str, Any] | None:
+        """Return how late labels came, and how many did not; None where they come in time."""
+        if self.arrivals is None:
+            return None
+        return {"delay": self.settings.arrives or self.settings.delay, **self.arrivals.counts}
 
 
 def _new_learner(settings: RunSettings, schema: Schema) -> StreamLearner:
@@ -206,6 +236,7 @@ def _new_learner(settings: RunSettings, schema: Schema) -> StreamLearner:
             warmup=settings.warmup,
             seed=settings.seed,
             timed=settings.time is not None,
+            delay=settings.delay,
         )
     except ValueError as error:  # a basis that does not suit so many inputs, or a lag beyond the warm-up
         raise RunError(str(error)) from error

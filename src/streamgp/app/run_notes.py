@@ -1,6 +1,7 @@
 """The notes that a run ends with: what the user should know of the data and of what was made of them."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from streamgp.app import tasks
 from streamgp.data import Schema
@@ -11,7 +12,12 @@ from streamgp.stream.learner import StreamLearner
 
 
 def run_notes(
-    schema: Schema, learner: StreamLearner, metrics: Metrics, skipped_rows: int, unseen_levels: Mapping[str, int]
+    schema: Schema,
+    learner: StreamLearner,
+    metrics: Metrics,
+    skipped_rows: int,
+    unseen_levels: Mapping[str, int],
+    late: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Return the notes, each a sentence without its full stop.
 
@@ -23,6 +29,8 @@ def run_notes(
         How many rows were skipped as bad.
     unseen_levels
         For each column of text, how many rows had a level that the first rows had not.
+    late
+        How late labels came, and how many did not, where they do not come in time.
     """
     found = tasks.notes(schema, metrics)
     found += [f"column '{name}' was left out: {reason}" for name, reason in schema.dropped.items()]
@@ -34,4 +42,22 @@ def run_notes(
         for name, count in unseen_levels.items()
         if count
     ]
+    found += [] if late is None else _of_late_labels(late)
     return found + describe_unusual(learner, metrics, schema.targets, skipped_rows)
+
+
+def _of_late_labels(late: Mapping[str, Any]) -> list[str]:
+    delay = late["delay"]
+    found = [
+        f"every label came {plural(delay, 'row')} late, and so every row was predicted without the last ones"
+        if isinstance(delay, int)
+        else f"labels came when column '{delay}' says so; the naive baselines know every one of them in time"
+    ]
+    if late["never"]:
+        found.append(f"the labels of {plural(late['never'], 'row')} never came")
+    if late["too_late"]:
+        found.append(
+            f"{plural(late['too_late'], 'label')} came more than {late['limit']:,} rows late, or after the fit that "
+            f"ended the warm-up, and taught nothing"
+        )
+    return found

@@ -17,6 +17,7 @@ from streamgp.estimators import default_warmup
 from streamgp.models.options import DEFAULT_WARMUP
 from streamgp.models.spec import Spec, in_todays_terms
 
+_IN_TIME = {"delay": 0, "arrives": None}
 SHORT_FILE = 5 * DEFAULT_WARMUP  # a file with fewer rows gets a fifth of them as its warm-up
 
 
@@ -33,6 +34,12 @@ def run_stream(settings: RunSettings) -> Outcome:
         raise RunError("--target: expected the name of a column, got none")
     if settings.resume and settings.out is None:
         raise RunError("--resume needs --out DIR, the directory of the run to go on with")
+    if settings.delay and settings.arrives is not None:
+        raise RunError("--delay, --arrives: expected one of them, got both; leave one out")
+    if settings.arrives is not None and settings.conformal is not None:
+        raise RunError("--conformal: expected it with labels in time or --delay, got --arrives; leave one out")
+    if settings.spec.horizon and (settings.delay or settings.arrives is not None):
+        raise RunError("--horizon: expected it with labels in time, got --delay or --arrives; leave one out")
     if settings.out is None:
         return _run(settings, None)
     with locked(settings.out):
@@ -76,6 +83,7 @@ def _open(settings: RunSettings, stored: dict[str, Any] | None = None) -> RowRea
         task=settings.task,
         grades=settings.grades,
         exposure=settings.exposure,
+        arrives=settings.arrives,
     )
 
 
@@ -128,7 +136,7 @@ def _checked(settings: RunSettings, tree: dict[str, Any], directory: RunDirector
         settings = replace(settings, spec=replace(settings.spec, **before))
     given = settings.config
     # An option that is younger than the checkpoint had its default then.
-    stored = {**asdict(Spec(tree["config"]["model"])), "conformal": None, **config}
+    stored = {**asdict(Spec(tree["config"]["model"])), "conformal": None, **_IN_TIME, **config}
     if "on_bad_row" in stored:
         stored["missing"] = stored.pop("on_bad_row")  # its name before there was a third way
     for name, before in stored.items():

@@ -32,6 +32,8 @@ class RunSettings:
     max_rows: int | None = None
     missing: Missing = "impute"
     conformal: float | None = None
+    delay: int = 0
+    arrives: str | None = None
     out: Path | None = None
     resume: bool = False
     overwrite: bool = False
@@ -51,6 +53,8 @@ class RunSettings:
             "grades": self.grades,
             "exposure_column": self.exposure,
             "conformal": self.conformal,
+            "delay": self.delay,
+            "arrives": self.arrives,
         }
 
     def for_task(self, task: str) -> "RunSettings":

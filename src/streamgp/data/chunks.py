@@ -24,12 +24,15 @@ class Chunk(NamedTuple):
         The time column in its own unit, or in seconds since 1970 where it holds dates.
     rows
         The 0-based index of each row among the file's data rows.
+    arrives
+        When the label of each row is known: after so many data rows, or a time as those of `times`; NaN: never.
     """
 
     X: Float64[np.ndarray, "n d"]
     y: Float64[np.ndarray, "n e"]
     times: Float64[np.ndarray, " n"] | None
     rows: Int64[np.ndarray, " n"]
+    arrives: Float64[np.ndarray, " n"] | None = None
 
 
 def encode(block: Block, schema: Schema, impute: bool = False) -> tuple[Chunk, dict[int, str], Schema]:
@@ -56,34 +59,40 @@ def encode(block: Block, schema: Schema, impute: bool = False) -> tuple[Chunk, d
         else:
             codes, known = schema.labels.to_codes(name, block.columns[name], gaps)
             y, schema = [codes], replace(schema, labels=known)
+    arrives = None
+    if schema.arrives is not None:
+        arrives = _arrivals(schema.arrives, schema.time_is_text, block.columns[schema.arrives], faults)
     rows = np.arange(block.first_row, block.first_row + block.size, dtype=np.int64)
     inputs, targets = np.concatenate(X, axis=1), np.stack(y, axis=1)
     if impute:
         inputs, targets = (np.where(np.abs(a) <= cells.LARGEST, a, np.nan) for a in (inputs, targets))
         if schema.task != "regression":
             targets[list(gaps)] = np.nan
-    return Chunk(inputs, targets, times, rows), faults, schema
+    return Chunk(inputs, targets, times, rows, arrives), faults, schema
 
 
 def cut(chunk: Chunk, rows: slice | np.ndarray) -> Chunk:
     """Select rows of a chunk."""
     times = None if chunk.times is None else chunk.times[rows]
-    return Chunk(chunk.X[rows], chunk.y[rows], times, chunk.rows[rows])
+    arrives = None if chunk.arrives is None else chunk.arrives[rows]
+    return Chunk(chunk.X[rows], chunk.y[rows], times, chunk.rows[rows], arrives)
 
 
 def join(first: Chunk, second: Chunk) -> Chunk:
     """Join two chunks that follow each other."""
     if not len(first.rows):
         return second
-    times = None
-    if first.times is not None and second.times is not None:
-        times = np.concatenate([first.times, second.times])
     return Chunk(
         np.concatenate([first.X, second.X]),
         np.concatenate([first.y, second.y]),
-        times,
+        _joined(first.times, second.times),
         np.concatenate([first.rows, second.rows]),
+        _joined(first.arrives, second.arrives),
     )
+
+
+def _joined(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:
+    return None if first is None or second is None else np.concatenate([first, second])
 
 
 def _features(feature: Feature, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, "n k"]:
@@ -110,6 +119,19 @@ def _times(name: str, is_text: bool, column: Column, faults: dict[int, str]) -> 
     expected = "an ISO 8601 date or datetime" if is_text else "a finite number"
     _note(values, column, faults, f"time column '{name}': expected {expected}")
     return values
+
+
+def _arrivals(name: str, is_text: bool, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
+    """Return when labels are known, NaN for those of which nothing is said; add other bad cells to `faults`."""
+    values = cells.to_seconds(column) if is_text else cells.to_numbers(column)
+    found: dict[int, str] = {}
+    kind = "a date" if is_text else "a number"
+    _note(values, column, found, f"arrival column '{name}': expected {kind} or nothing")
+    blank = np.isnan(column) if isinstance(column, np.ndarray) else [cells.is_missing_number(cell) for cell in column]
+    for i, fault in found.items():
+        if not blank[i]:
+            faults.setdefault(i, fault)
+    return np.where(np.abs(values) <= cells.LARGEST, values, np.nan)
 
 
 def _note(values: np.ndarray, column: Column, faults: dict[int, str], expected: str) -> None:

@@ -17,6 +17,7 @@ from streamgp.data.sources import open_source
 from streamgp.data.targets import infer_target
 
 Missing = Literal["impute", "skip", "raise"]
+Roles = tuple[str | None, str | None, str | None]  # the columns of times, of an exposure and of arrivals
 
 
 def open_rows(
@@ -36,6 +37,7 @@ def open_rows(
     task: str = "regression",
     grades: Sequence[str] | None = None,
     exposure: str | None = None,
+    arrives: str | None = None,
 ) -> "RowReader":
     """Open a table as a stream of chunks.
 
@@ -75,6 +77,9 @@ def open_rows(
         What the target is, and the grades of an ordinal one in their order: see `streamgp.data.targets`.
     exposure
         A column of positive numbers by which the rate of a count is multiplied; its log is the last column of X.
+    arrives
+        A column that says when the label of each row is known, and is no input: after how many data rows of the file
+        or, with `time`, at what time; missing: never.
 
     Raises
     ------
@@ -100,15 +105,15 @@ def open_rows(
         head = None
         if schema is None:
             count = min(infer_rows, max_rows or infer_rows)
-            head = _head(opened, targets, features, time, exposure, count)
+            head = _head(opened, targets, features, (time, exposure, arrives), count)
             found = infer_target(opened.name, head, targets, task, grades)
             needs_features = needs_features or found.task != "regression"
             schema = infer_schema(
-                opened.name, head.sound_columns(), targets, features, time, needs_features, exposure
+                opened.name, head.sound_columns(), targets, features, time, needs_features, exposure, arrives
             )
             schema = replace(schema, task=found.task, labels=found.labels, note=found.note)
         else:
-            _check_agrees(opened, schema, targets, features, time, task, exposure)
+            _check_agrees(opened, schema, targets, features, (time, exposure, arrives), task)
         opened.selected = schema.columns
         start = 0 if head is None else head.size
         if skip_rows > start:
@@ -124,15 +129,14 @@ def _head(
     source: Source,
     targets: tuple[str, ...],
     features: Sequence[str] | None,
-    time: str | None,
-    exposure: str | None,
+    roles: Roles,
     count: int,
 ) -> Block:
     """Read the first rows of the file, with all columns that were named."""
     if source.columns is not None:
-        check_names(source.name, source.columns, targets, features, time, exposure)
+        check_names(source.name, source.columns, targets, features, *roles)
         if features is not None:
-            others = [name for name in (time, exposure) if name is not None]
+            others = [name for name in roles if name is not None]
             source.selected = list(dict.fromkeys((*features, *targets, *others)))
     head = source.read(count)
     if not head.size:
@@ -140,7 +144,7 @@ def _head(
     if source.columns is None:
         if not head.columns:
             raise DataError(f"{source.name}: {head.where(0)}: {head.faults.get(0, 'the object is empty')}.")
-        check_names(source.name, list(head.columns), targets, features, time, exposure)
+        check_names(source.name, list(head.columns), targets, features, *roles)
     return head
 
 
@@ -149,16 +153,17 @@ def _check_agrees(
     schema: Schema,
     targets: tuple[str, ...],
     features: Sequence[str] | None,
-    time: str | None,
+    roles: Roles,
     task: str,
-    exposure: str | None,
 ) -> None:
     """Check that a stored schema belongs to this file and these roles."""
+    time, exposure, arrives = roles
     for what, stored, asked in (
         ("task", schema.task, schema.task if task == "auto" else task),
         ("exposure", schema.exposure, exposure),
         ("target", list(schema.targets), list(targets)),
         ("time column", schema.time, time),
+        ("column of arrivals", schema.arrives, arrives),
         ("features", [f.name for f in schema.features], None if features is None else list(features)),
     ):
         if stored != asked and not (what == "features" and asked is None):
@@ -166,7 +171,7 @@ def _check_agrees(
                 f"{source.name}: the stored schema has {what} {stored}, got {asked}; pass the stored one."
             )
     if source.columns is not None:
-        check_names(source.name, source.columns, targets, [f.name for f in schema.features], time, exposure)
+        check_names(source.name, source.columns, targets, [f.name for f in schema.features], *roles)
 
 
 class RowReader:

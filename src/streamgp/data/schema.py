@@ -72,6 +72,8 @@ class Schema:
         The column of the exposure of counts, if there is one; its log is the last column of X.
     note
         What the user should know of the choice of the task; empty where there is nothing to report.
+    arrives
+        The column that says when the label of a row is known, if there is one.
     """
 
     features: tuple[Feature, ...]
@@ -84,6 +86,7 @@ class Schema:
     labels: ClassNames | None = None
     exposure: str | None = None
     note: str = ""
+    arrives: str | None = None
 
     @property
     def feature_names(self) -> list[str]:
@@ -98,7 +101,7 @@ class Schema:
     @property
     def columns(self) -> list[str]:
         """Return the columns of the file that are read, each once."""
-        others = [name for name in (self.time, self.exposure) if name is not None]
+        others = [name for name in (self.time, self.exposure, self.arrives) if name is not None]
         return list(dict.fromkeys((*(feature.name for feature in self.features), *self.targets, *others)))
 
     def to_json(self) -> str:
@@ -130,6 +133,7 @@ class Schema:
                 labels=None if labels is None else ClassNames(**labels | {"names": tuple(labels["names"])}),
                 exposure=fields.get("exposure"),
                 note=fields.get("note", ""),
+                arrives=fields.get("arrives"),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"schema: expected the JSON of a stored schema, got something else ({error}).") from error
@@ -142,6 +146,7 @@ def check_names(
     features: Sequence[str] | None,
     time: str | None,
     exposure: str | None = None,
+    arrives: str | None = None,
 ) -> None:
     """Check that each requested column exists and has one role.
 
@@ -154,7 +159,7 @@ def check_names(
     _check_unique(file, "the columns", columns)
     _check_unique(file, "the targets", targets)
     _check_unique(file, "the features", features or ())
-    for name in (*targets, *(features or ()), *(name for name in (time, exposure) if name is not None)):
+    for name in (*targets, *(features or ()), *(name for name in (time, exposure, arrives) if name is not None)):
         if name not in columns:
             near = difflib.get_close_matches(name, columns, n=1, cutoff=0.5)
             guess = f" (did you mean '{near[0]}'?)" if near else ""
@@ -167,6 +172,11 @@ def check_names(
         raise DataError(
             f"{file}: column '{exposure}' is the exposure and cannot also be a target, a feature or the time; name "
             f"it only once."
+        )
+    if arrives is not None and arrives in (*targets, *(features or ()), time, exposure):
+        raise DataError(
+            f"{file}: column '{arrives}' says when labels arrive and cannot also be a target, a feature, the time or "
+            f"the exposure; name it only once."
         )
 
 
@@ -189,6 +199,7 @@ def infer_schema(
     time: str | None,
     needs_features: bool = True,
     exposure: str | None = None,
+    arrives: str | None = None,
 ) -> Schema:
     """Infer the kinds of the columns from the first rows of a file.
 
@@ -198,7 +209,7 @@ def infer_schema(
         Its name, for error messages.
     columns
         The cells of the first rows, column by column.
-    targets, features, time, exposure
+    targets, features, time, exposure, arrives
         The columns' roles; without `features`, all columns that have no other role.
     needs_features
         Whether there must be a feature.
@@ -210,7 +221,7 @@ def infer_schema(
         time column holds neither numbers nor ISO dates.
     """
     named = features is not None
-    others = (*targets, time, exposure)
+    others = (*targets, time, exposure, arrives)
     candidates = features if features is not None else [c for c in columns if c not in others]
     kept, dropped = [], {}
     for name in candidates:
@@ -236,6 +247,7 @@ def infer_schema(
         dropped=dropped,
         constant=tuple(feature.name for feature in kept if _is_constant(feature, columns[feature.name])),
         exposure=exposure,
+        arrives=arrives,
     )
 
 

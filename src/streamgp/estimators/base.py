@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 
 from streamgp import checkpoint
 from streamgp.estimators.access import Access, access_to, alone
+from streamgp.estimators.late import LateTargets
 from streamgp.estimators.prediction import Prediction
 from streamgp.estimators.validation import Rows, check_fitted, check_inputs, check_rows, seed_of
 from streamgp.evaluation.conformal import Conformal
@@ -22,12 +23,13 @@ from streamgp.models.option_type import whole_number
 from streamgp.models.options import DEFAULT_WARMUP, MIN_WARMUP, OPTIONS
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
+from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
 
 SHORT_WARMUP = 50  # below it a fifth of a short data set teaches too little
 
 
-class StreamEstimator(BaseEstimator):
+class StreamEstimator(LateTargets, BaseEstimator):
     """An estimator that learns a stream in its order; its parameters are those of the classes derived from it.
 
     Several threads may call it: calls take place one after the other, in some order.
@@ -89,18 +91,21 @@ class StreamEstimator(BaseEstimator):
         return expert_table(self._learner)
 
     @property
+    @alone
     def rows_(self) -> int:
         """Return rows learnt so far."""
         self._check_fitted()
         return self._learner.rows
 
     @property
+    @alone
     def imputed_values_(self) -> int:
         """Return inputs that were missing in the rows so far, and filled."""
         self._check_fitted()
         return self._learner.imputed_values
 
     @property
+    @alone
     def outside_rows_(self) -> int:
         """Return rows after the warm-up that lay outside some basis' box and were moved to its edge there."""
         self._check_fitted()
@@ -118,6 +123,7 @@ class StreamEstimator(BaseEstimator):
             "learner": self._learner.to_tree(),
             "single": self._single,
             "skipped_rows": self.skipped_rows_,
+            "late": None if self._late is None else self._late.to_tree(),
             "feature_names": list(getattr(self, "feature_names_in_", [])),
         }
         checkpoint.save(path, tree | self._more_to_store(), meta)
@@ -138,6 +144,8 @@ class StreamEstimator(BaseEstimator):
         estimator = cls(**params)
         estimator._learner = StreamLearner.from_tree(tree["learner"])
         estimator._single = tree["single"]
+        if tree.get("late") is not None:
+            estimator._late = LateLabels.from_tree(estimator._learner, tree["late"])
         estimator.skipped_rows_ = tree["skipped_rows"]
         estimator.n_features_in_ = estimator._learner.num_inputs - estimator._learner.spec.exposure
         if tree["feature_names"]:
@@ -167,6 +175,8 @@ class StreamEstimator(BaseEstimator):
 
     def _check_fitted(self) -> None:
         check_fitted(self)
+        if self._late is not None:
+            self._late.refresh()
 
     def _make_spec(self, **more: Any) -> Spec:
         """Return the model that the parameters describe; derived classes add what theirs has `more`."""
@@ -182,13 +192,13 @@ class StreamEstimator(BaseEstimator):
         """Return rows with targets as the learner takes them; with `reset`, of a stream that begins."""
         return self._check_learn(X, y, times, reset)
 
-    def _metrics(self, unscored: int) -> Metrics:
-        """Return the scores of the task, of the rows after so many."""
+    def _metrics(self, unscored: int, horizon: int) -> Metrics:
+        """Return the scores of the task, of the rows after so many, with targets known so many rows later."""
         raise NotImplementedError
 
-    def _conformal(self, level: float, outputs: int) -> Conformal | ConformalSets:
-        """Return bands of this level for so many targets, or sets for labels."""
-        return Conformal(level, [f"y{e}" for e in range(outputs)], horizon=self._make_spec().horizon)
+    def _conformal(self, level: float, outputs: int, horizon: int) -> Conformal | ConformalSets:
+        """Return bands of this level for so many targets, or sets for labels, which are known so many rows later."""
+        return Conformal(level, [f"y{e}" for e in range(outputs)], horizon=horizon)
 
     def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any], given: Given) -> Any:
         """Return the result of `evaluate`."""
@@ -207,7 +217,7 @@ class StreamEstimator(BaseEstimator):
         self._learn(rows)
         return self
 
-    def _start(self, rows: Rows, default_warmup: int) -> None:
+    def _start(self, rows: Rows, default_warmup: int, delay: int = 0) -> None:
         spec = self._make_spec()
         least = MIN_WARMUP + rows.X.shape[1] + rows.y.shape[1] * len(spec.lags)
         self._learner = StreamLearner(
@@ -218,21 +228,21 @@ class StreamEstimator(BaseEstimator):
             seed=seed_of(self.random_state),
             timed=rows.times is not None,
             num_classes=self._classes_at_start,
+            delay=delay,
         )
-        self._single = rows.single
+        self._single, self._late = rows.single, None
         self._access.warned_of_warmup = False
         self.skipped_rows_ = 0
 
     def _learn(self, rows: Rows) -> None:
-        for _ in self._learner.learn(rows.X, rows.y, rows.times):
-            pass
+        self._learn_rows(rows)
         self.skipped_rows_ += rows.skipped
 
     def _predict(self, X: Any, times: Any) -> Any:
         self._check_fitted()
         X, times = check_inputs(self, X, times, self._learner)
         self._warn_if_early(len(X))
-        return self._learner.predict(X, times)
+        return self._predict_next(X, times)
 
     def _warn_if_early(self, rows: int) -> None:
         """Warn of predictions, of so many rows, that may not be what was wanted."""

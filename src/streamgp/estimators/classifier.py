@@ -92,6 +92,10 @@ class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
 
     # Inner works
 
+    def _target(self, y: Any) -> np.ndarray:
+        codes, self._labels = self._labels.encode(self._checked([y]))
+        return codes
+
     def _make_spec(self, **more: Any) -> Spec:
         return super()._make_spec(task="classification", **more)
 
@@ -105,8 +109,8 @@ class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
         self._labels = labels
         return rows
 
-    def _metrics(self, unscored: int) -> ClassificationMetrics:
-        return ClassificationMetrics([str(label) for label in self._labels.names], unscored)
+    def _metrics(self, unscored: int, horizon: int) -> ClassificationMetrics:
+        return ClassificationMetrics([str(label) for label in self._labels.names], unscored, horizon)
 
     def _checked(self, y: Any) -> np.ndarray:
         """Return labels (n,), of which missing ones are allowed where rows are skipped."""

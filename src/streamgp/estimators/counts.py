@@ -10,11 +10,14 @@ from sklearn.utils import column_or_1d
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.docstrings import with_options
+from streamgp.estimators.late import Later
 from streamgp.estimators.prediction import Prediction
-from streamgp.estimators.single import as_table
-from streamgp.estimators.validation import Rows, check_inputs
+from streamgp.estimators.single import as_table, in_order
+from streamgp.estimators.validation import Rows, check_inputs, check_one
 from streamgp.evaluation.counts import CountMetrics
 from streamgp.models.spec import Spec
+
+_EXPOSURE = "exposure: the rows learnt {} exposure and {} came now; give it always or never"
 
 
 @with_options
@@ -157,7 +160,23 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         """
         return self._prediction(self._predict_exposed(X, exposure, times)).sample(n)
 
+    @alone
+    def predict_later(self, x: Any, time: Any = None, exposure: Any = None) -> Later:
+        """Predict a row whose count comes later: see `StreamEstimator.predict_later`; `exposure` is the row's own."""
+        self._check_fitted()
+        if self._exposed != (exposure is not None):
+            raise ValueError(_EXPOSURE.format(*(("had an", "none") if self._exposed else ("had no", "one"))))
+        shift = [] if exposure is None else self._log_exposure([exposure], 1, skip=False, reset=False)
+        return self._predicted_later(
+            *check_one(np.append(np.asarray(in_order(self, x), float), shift), time, self._learner, self.missing)
+        )
+
     # Inner works
+
+    def _target(self, y: Any) -> np.ndarray:
+        target = super()._target(y)
+        _refuse(target, _is_no_count(target), "y: expected whole numbers from 0", self.missing == "skip")
+        return target
 
     def _make_spec(self, **more: Any) -> Spec:
         return super()._make_spec(task="count", exposure=self._exposed, **more)
@@ -166,7 +185,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         """Return rows whose targets are counts; the log of the exposure, if there is one, is their last input."""
         skip = self.missing == "skip"
         y = np.array(column_or_1d(y, warn=True), dtype=np.float64)
-        _refuse(y, np.isfinite(y) & ~((y >= 0.0) & (y == np.floor(y))), "y: expected whole numbers from 0", skip)
+        _refuse(y, _is_no_count(y), "y: expected whole numbers from 0", skip)
         log_exposure = None if exposure is None else self._log_exposure(exposure, len(y), skip, reset)
         if log_exposure is None and not reset and self._exposed:
             raise ValueError("exposure: the rows before had one and none came now; give it always or never")
@@ -193,21 +212,25 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         X, times = check_inputs(self, X, times, self._learner)
         self._warn_if_early(len(X))
         if not self._exposed and exposure is None:
-            return self._learner.predict(X, times)
+            return self._predict_next(X, times)
         if not self._exposed or exposure is None:
             had, got = ("had an", "none") if self._exposed else ("had no", "one")
-            raise ValueError(f"exposure: the rows learnt {had} exposure and {got} came now; give it always or never")
+            raise ValueError(_EXPOSURE.format(had, got))
         shift = self._log_exposure(exposure, len(X), skip=False, reset=False)
-        return self._learner.predict(np.column_stack([X, shift]), times)
+        return self._predict_next(np.column_stack([X, shift]), times)
 
-    def _metrics(self, unscored: int) -> CountMetrics:
-        return CountMetrics("y0", unscored)
+    def _metrics(self, unscored: int, horizon: int) -> CountMetrics:
+        return CountMetrics("y0", unscored, horizon)
 
     def _more_to_store(self) -> dict[str, Any]:
         return {"exposed": self._exposed}
 
     def _restore(self, tree: dict[str, Any]) -> None:
         self._exposed = tree["exposed"]
+
+
+def _is_no_count(y: np.ndarray) -> np.ndarray:
+    return np.isfinite(y) & ~((y >= 0.0) & (y == np.floor(y)))
 
 
 def _refuse(values: np.ndarray, bad: np.ndarray, expected: str, skip: bool) -> None:

@@ -3,13 +3,20 @@
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from streamgp.data.frames import FrameLike
 from streamgp.estimators.base import StreamEstimator, warmup_for
+from streamgp.estimators.late import check_delay, split_arrivals
 from streamgp.estimators.validation import feature_names, target_names
 from streamgp.evaluation.description import describe, describe_unusual
+from streamgp.evaluation.late import LateRows, prequential_late
 from streamgp.evaluation.prequential import ScoredRows, prequential, results
 from streamgp.evaluation.shown import Given
 from streamgp.progress import progress_bar
+from streamgp.stream.arrivals import Arrivals
+from streamgp.stream.late_labels import LIMIT, LateLabels, check_horizon
+from streamgp.stream.settings import check_lags
 
 if TYPE_CHECKING:  # who has a fleet has imported it
     from streamgp.fleet import StreamingGPFleet
@@ -25,6 +32,7 @@ def evaluate(
     *,
     exposure: Any = None,
     conformal: float | None = None,
+    delay: int | str = 0,
     progress: bool = True,
 ) -> Any:
     """Test-then-train: predict every row before its target is seen, score it, then learn it.
@@ -42,13 +50,22 @@ def evaluate(
     conformal
         The share of targets, such as 0.9, that bands beside the model's own are to hold, whatever the stream does:
         see `streamgp.evaluation.Conformal`. Of labels and grades it is sets that hold them: see `ConformalSets`.
+    delay
+        How many rows late labels come: with k the label of a row is learnt just before row k + 1 after it is
+        predicted, so that a row is predicted from the labels up to k + 1 rows before. Or the name of a column of the
+        frame `X`, no input, that tells for each row when its label comes: the number of rows of `X` after which it
+        is known or, with `times`, the time from which on; missing: never. Every row is scored by the prediction that
+        was made when it came. Labels still on their way after the last row are learnt then; by such a column, labels
+        that come more than 1,000 rows late are not. See `streamgp.stream.late_labels`.
     progress
         Show a progress bar on a terminal.
 
     Raises
     ------
     ValueError
-        As `partial_fit` does, and if `conformal` is no share.
+        As `partial_fit` does; if `conformal` is no share, or asked for with a column of arrivals; if `delay` is
+        neither, or asked for of a model with a horizon or with lags that are not above it; or if labels that
+        `predict_later` waits for have not come.
 
     Returns
     -------
@@ -58,49 +75,80 @@ def evaluate(
         ``summary()``, ``plot(kind)`` and ``report(path)`` show them.
     """
     if not isinstance(model, StreamEstimator):
-        if any(given is not None for given in (y, times, exposure, conformal)):
+        if any(given is not None for given in (y, times, exposure, conformal, delay or None)):
             raise ValueError("evaluate: expected a fleet and a frame that holds keys, times and targets, and no more")
         return model.evaluate(X)
     if y is None:
         raise ValueError("evaluate: expected the targets y as well, unless the model is a fleet")
     with model._access.lock:
-        return _evaluated(model, X, y, times, exposure, conformal, progress)
+        return _evaluated(model, X, y, times, exposure, conformal, check_delay(delay), progress)
 
 
 def _evaluated(
-    model: StreamEstimator, X: Any, y: Any, times: Any, exposure: Any, conformal: float | None, progress: bool
+    model: StreamEstimator,
+    X: Any,
+    y: Any,
+    times: Any,
+    exposure: Any,
+    conformal: float | None,
+    delay: int | str,
+    progress: bool,
 ) -> Any:
     """Evaluate as `evaluate` does, with the model to itself."""
+    model._check_none_waits()
+    when = None
+    if delay:
+        check_horizon(model._make_spec().horizon)
+    if isinstance(delay, int) and model.__sklearn_is_fitted__():
+        check_lags(model._learner.spec.lags, delay)
+    if isinstance(delay, str):
+        X, when = split_arrivals(X, delay, times is not None)
+        if conformal is not None:
+            raise ValueError("conformal: expected labels in time, or so many rows late, got a column of arrivals")
     more = {} if exposure is None else {"exposure": exposure}
     begin = not model.__sklearn_is_fitted__()
     rows = model._prepare(X, y, times, begin, **more)
     warmup = warmup_for(rows) if begin or not len(rows.X) else 0
-    bands = None if conformal is None else model._conformal(conformal, rows.y.shape[1])
+    known = max(model._make_spec().horizon, delay + 1 if isinstance(delay, int) else 0)
+    bands = None if conformal is None else model._conformal(conformal, rows.y.shape[1], known)
     if begin:
-        model._start(rows, warmup)
+        model._start(rows, warmup, delay if isinstance(delay, int) else 0)
     learner = model._learner
-    metrics = model._metrics(max(0, learner.warmup - learner.rows))
+    metrics = model._metrics(max(0, learner.warmup - learner.rows), known)
     if bands is not None:
         bands.warmup = metrics.warmup
-    chunks = (
-        (rows.X[i : i + CHUNK], rows.y[i : i + CHUNK], None if rows.times is None else rows.times[i : i + CHUNK])
-        for i in range(0, len(rows.X), CHUNK)
-    )
+    parts_of = [slice(at, at + CHUNK) for at in range(0, len(rows.X), CHUNK)]
+    arrivals = None
+    if delay == 0:
+        chunks = ((rows.X[i], rows.y[i], None if rows.times is None else rows.times[i]) for i in parts_of)
+        scored = prequential(learner, chunks, metrics, bands)
+    else:
+        now = rows.kept.astype(np.float64)
+        if when is None:
+            late = LateRows(rows.X, rows.y, rows.times, now, now + known)
+        else:
+            late = LateRows(rows.X, rows.y, rows.times, now if rows.times is None else rows.times, when[rows.kept])
+        arrivals = Arrivals(LateLabels(learner, max(LIMIT, known)))
+        scored = prequential_late(arrivals, (late.part(i) for i in parts_of), metrics, bands)
     parts: list[ScoredRows] = []
     began = perf_counter()
     in_warmup = 0.0
     with progress_bar("test, then train", len(rows.X), progress) as bar:
         learner.progress = lambda done, todo: bar.at(metrics.rows, f"fitting experts: {done} of {todo}")
         try:
-            for part in prequential(learner, chunks, metrics, bands):
+            for part in scored:
                 parts.append(part)
                 in_warmup = perf_counter() - began if part.weights is None else in_warmup
                 bar.at(metrics.rows, "test, then train")
+            if arrivals is not None:
+                arrivals.deliver_all()
         finally:
             learner.progress = None
     total = perf_counter() - began
     model.skipped_rows_ += rows.skipped
     scores = results(metrics, learner) | ({} if bands is None else {"conformal": bands.result()})
+    if arrivals is not None:
+        scores["late_labels"] = {"delay": delay, **arrivals.counts}
     names = target_names(y, rows.y.shape[1])
     about = {"conformal": None} | describe(
         learner,

@@ -8,6 +8,7 @@ from sklearn.utils import column_or_1d
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
+from streamgp.estimators.late import Later
 from streamgp.estimators.single import as_table
 from streamgp.estimators.validation import Rows
 from streamgp.evaluation.conformal_sets import ConformalSets
@@ -115,8 +116,12 @@ class LabelEstimator(StreamEstimator):
         """Learn from rows."""
         raise NotImplementedError
 
-    def _conformal(self, level: float, outputs: int) -> ConformalSets:
-        return ConformalSets(level, horizon=self._make_spec().horizon)
+    def _token(self, row: int, predictive: Any) -> Later:
+        with float64():
+            return Later(row, probabilities=np.asarray(predictive.probabilities()[0]))
+
+    def _conformal(self, level: float, outputs: int, horizon: int) -> ConformalSets:
+        return ConformalSets(level, horizon=horizon)
 
     def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any], given: Given) -> ClassificationEvaluation:
         return collect_classification(parts, metrics, self._learner, given, self._labels.array)

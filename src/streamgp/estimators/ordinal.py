@@ -90,6 +90,15 @@ class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
         """Return rows with the numbers of their grades, from 0, for targets."""
         y = as_labels(y, self.missing != "raise")
         known = self._labels if not reset else _in_order(y, grades)
+        rows = self._check_learn(X, self._codes(y, known), times, reset)
+        self._labels, self._classes_at_start = known, len(known.names)
+        return rows
+
+    def _target(self, y: Any) -> np.ndarray:
+        return self._codes(as_labels([y], self.missing != "raise"), self._labels)
+
+    def _codes(self, y: np.ndarray, known: Labels) -> np.ndarray:
+        """Return the numbers of grades, NaN where a row is to be skipped."""
         codes, everything = known.encode(y)
         others = everything.names[len(known.names) :]
         if others and self.missing != "skip":
@@ -99,12 +108,10 @@ class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
                 f"name all grades in the first call (grades=), or skip such rows (missing='skip')"
             )
         codes[codes >= len(known.names)] = np.nan
-        rows = self._check_learn(X, codes, times, reset)
-        self._labels, self._classes_at_start = known, len(known.names)
-        return rows
+        return codes
 
-    def _metrics(self, unscored: int) -> OrdinalMetrics:
-        return OrdinalMetrics([str(grade) for grade in self._labels.names], unscored)
+    def _metrics(self, unscored: int, horizon: int) -> OrdinalMetrics:
+        return OrdinalMetrics([str(grade) for grade in self._labels.names], unscored, horizon)
 
 
 def _in_order(y: np.ndarray, grades: Any) -> Labels:

@@ -53,6 +53,8 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
     True
     """
 
+    _begins_without_target = True
+
     def __init__(
         self,
         model: str = "default",
@@ -275,7 +277,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
             On other inputs and, unless ``missing="impute"``, on NaN or infinity.
         """
         self._check_fitted()
-        if not self._learner.is_warmed_up:
+        if self._late is not None or not self._learner.is_warmed_up:
             table = as_table(self, x)
             mean, std = self.predict(table, return_std=True, times=None if time is None else [time])
             return mean[0], std[0]
@@ -294,7 +296,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         ValueError
             As `partial_fit` does; the state is then untouched.
         """
-        if not self.__sklearn_is_fitted__() or not self._learner.is_warmed_up:
+        if not self.__sklearn_is_fitted__() or self._late is not None or not self._learner.is_warmed_up:
             return self.partial_fit(as_table(self, x), [y], None if time is None else [time])
         try:
             row, at = check_one(in_order(self, x), time, self._learner, self.missing)
@@ -327,6 +329,6 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         as_given = self.lags is None or isinstance(self.lags, str)
         return self.get_params() | ({} if as_given else {"lags": self._learner.spec.lags})
 
-    def _metrics(self, unscored: int) -> RegressionMetrics:
+    def _metrics(self, unscored: int, horizon: int) -> RegressionMetrics:
         targets = [f"y{e}" for e in range(self._learner.num_outputs)]
-        return RegressionMetrics(targets, unscored, self._learner.spec.horizon)
+        return RegressionMetrics(targets, unscored, horizon)

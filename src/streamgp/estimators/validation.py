@@ -84,7 +84,7 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
     check_consistent_length(X, y)
     single = y.ndim == 1
     y = y.reshape(len(X), -1)
-    times = _as_times(times, len(X), learner)
+    times = as_times(times, len(X), learner)
     parts = {"X": X, "y": y} | ({} if times is None else {"times": times[:, None]})
     if estimator.missing == "impute":
         X, y = (np.where(_usable(part), part, np.nan) for part in (X, y))
@@ -126,7 +126,7 @@ def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> 
         X = np.where(_usable(X), X, np.nan)
     else:
         _check_finite("X", X, "correct or remove such rows, or pass missing='impute'")
-    times = _as_times(times, len(X), learner)
+    times = as_times(times, len(X), learner)
     if times is not None:
         _check_finite("times", times[:, None], "give every row its time")
         last = -np.inf if learner.last_time is None else learner.last_time
@@ -178,7 +178,7 @@ def check_one(x: Any, time: Any, learner: StreamLearner, missing: str) -> tuple[
         x = np.where(usable, x, np.nan)
     if time is None and not learner.timed:
         return x, np.nan
-    times = _as_times(None if time is None else np.asarray([time]), 1, learner)
+    times = as_times(None if time is None else np.asarray([time]), 1, learner)
     assert times is not None
     if not np.isfinite(times[0]):
         raise NotFiniteError(f"time: expected a finite number or a date, got {time}")
@@ -198,7 +198,7 @@ def check_target(y: Any, shape: tuple[int, ...], missing: str) -> np.ndarray:
     return np.where(usable, y, np.nan).reshape(-1)
 
 
-def _as_times(times: Any, rows: int, learner: StreamLearner | None) -> np.ndarray | None:
+def as_times(times: Any, rows: int, learner: StreamLearner | None) -> np.ndarray | None:
     """Return numbers as they are, dates as seconds since 1970, and NaN where there is no telling."""
     if learner is not None and learner.timed != (times is not None):
         had, got = ("had", "none came now") if learner.timed else ("had no", "some came now")

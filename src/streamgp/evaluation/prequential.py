@@ -68,16 +68,31 @@ def prequential(
         while at < len(X):
             by_experts = learner.predicts_by_fit
             info = next(learner.learn(X[at:], y[at:], None if times is None else times[at:]))
-            predictive = info.predictive
-            n = len(predictive.log_weights)
+            n = len(info.predictive.log_weights)
             flagged, rows = _find_flagged(learner, info, n), slice(at, at + n)
-            scores, (persistence, running) = _score_batch(metrics, learner, predictive, X[rows], y[rows], flagged)
-            mixed = np.exp(predictive.log_weights) if info.weights is None else info.weights
-            weights = np.asarray(mixed) if by_experts else None
-            rules = np.asarray(info.rules) if by_experts and info.rules is not None else None
-            band = None if conformal is None else conformal.of_rows(predictive, scores)
-            yield ScoredRows(at, scores, weights, rules, persistence, running, band, flagged)
+            yield scored(learner, info, by_experts, at, X[rows], y[rows], metrics, conformal, flagged)
             at += n
+
+
+def scored(
+    learner: StreamLearner,
+    info: Info,
+    by_experts: bool,
+    start: int,
+    X: np.ndarray,
+    y: np.ndarray,
+    metrics: Metrics,
+    conformal: Conformal | ConformalSets | None,
+    flagged: np.ndarray | None = None,
+) -> ScoredRows:
+    """Score a batch that was predicted and add it to `metrics`, and to `conformal`, which gives its bands."""
+    predictive = info.predictive
+    scores, (persistence, running) = _score_batch(metrics, learner, predictive, X, y, flagged)
+    mixed = np.exp(predictive.log_weights) if info.weights is None else info.weights
+    weights = np.asarray(mixed) if by_experts else None
+    rules = np.asarray(info.rules) if by_experts and info.rules is not None else None
+    band = None if conformal is None else conformal.of_rows(predictive, scores)
+    return ScoredRows(start, scores, weights, rules, persistence, running, band, flagged)
 
 
 def _find_flagged(learner: StreamLearner, info: Info, n: int) -> np.ndarray | None:

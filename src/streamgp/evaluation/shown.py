@@ -81,8 +81,8 @@ class Shown:
         arrays. Its columns are those of the command's ``predictions.parquet``: y, mean, std, q05, q50, q95, pit,
         crps, log_density, the naive predictions persistence_mean and running_mean, flagged (set aside as an outlier),
         and conformal_low and conformal_high where there are any; those of further targets end in ``_NAME``. Labels
-        and grades have predicted, and p_NAME for the probability of each, instead, and labels conformal_set. Rows that were skipped, and
-        scores of rows without a target, are missing.
+        and grades have predicted, and p_NAME for the probability of each, instead, and labels conformal_set. Rows
+        that were skipped, and scores of rows without a target, are missing.
         """
         given = self._given
         columns = given.table
@@ -190,7 +190,7 @@ class Shown:
         experts = dict(zip((e["name"] for e in about["experts"]), weights, strict=False))
         rules = {RULE + name: shares[rows].astype(np.float32) for name, shares in self.rules.items()}
         table = pl.DataFrame({"row": rows} | experts | rules)
-        return table.select("row", *weight_columns(about)).lazy().with_row_index("position")
+        return table.select("row", *(weight_columns(about) if len(by_fit) else [])).lazy().with_row_index("position")
 
 
 def _flat(scores: dict[str, Any]) -> dict[str, float]:

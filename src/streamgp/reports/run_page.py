@@ -19,9 +19,7 @@ def page_of(metrics: dict[str, Any]) -> Any:
 
 def weight_columns(metrics: dict[str, Any]) -> list[str]:
     """Return the columns of the table of weights, of experts and of rules, that the page needs."""
-    # Experts predict from the end of the warm-up on: before it there are no weights, nor columns for them.
-    names = [e["name"] for e in metrics["experts"]] if metrics["scored_rows"] >= (metrics["horizon"] or 1) else []
-    return names + [RULE + rule["name"] for rule in metrics["rules"] if names]
+    return [expert["name"] for expert in metrics["experts"]] + [RULE + rule["name"] for rule in metrics["rules"]]
 
 
 def render_run(metrics: dict[str, Any], predictions: pl.LazyFrame, weights: pl.LazyFrame) -> bytes:
@@ -51,6 +49,7 @@ def render_run(metrics: dict[str, Any], predictions: pl.LazyFrame, weights: pl.L
     return templating.render(
         page.TEMPLATE,
         m=metrics,
+        weighed=len(weights.collect_schema()) > 2,
         headline=wording.headline(metrics),
         baselines=wording.baselines(metrics),
         last_value=wording.last_value(metrics),

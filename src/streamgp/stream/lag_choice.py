@@ -23,7 +23,9 @@ _PRIOR_ROWS = 1.0  # what the prior of the coefficients, and of the noise, count
 Lags = tuple[int, ...]
 
 
-def choose_lags(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"], horizon: int = 0) -> tuple[int, ...]:
+def choose_lags(
+    X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"], horizon: int = 0, delay: int = 0
+) -> tuple[int, ...]:
     """Choose lags by how well regressions on the inputs and them predict the later half of the rows.
 
     Candidates are none, 1 to 3, and each of these with a season. Each is a Bayesian linear regression (Gelman et al.
@@ -37,6 +39,9 @@ def choose_lags(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"], horizo
         Inputs, without gaps or lags, and targets without outliers, in their order.
     horizon
         How many rows after its inputs a target comes; lag 1 is then the target of the inputs' own row.
+    delay
+        How many rows late a target is known: the short lags are 1 to 3 more, a season is as many of its periods as
+        it takes.
 
     Returns
     -------
@@ -49,18 +54,20 @@ def choose_lags(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"], horizo
         found, best = lags, score
         for each in candidates:
             if n >= MIN_WARMUP + X.shape[1] + e * len(each):
-                other = _scores(X, y, each, horizon)
+                other = _scores(X, y, each, horizon, delay)
                 if _gains(other - score, min_errors) and other.sum() > best.sum():
                     found, best = each, other
         return found, best
 
-    lags: Lags = () if X.shape[1] else FIRST_LAGS
-    score = _scores(X, y, lags, horizon)
-    if not lags:
-        lags, score = better(lags, score, [FIRST_LAGS], MIN_ERRORS)
-    for longer in LONGER_LAGS if lags else ():
+    first, *more = (tuple(lag + delay for lag in each) for each in (FIRST_LAGS, *LONGER_LAGS))
+    lags: Lags = () if X.shape[1] else first
+    score = _scores(X, y, lags, horizon, delay)
+    if not lags and 2 * delay <= n // 2:
+        lags, score = better(lags, score, [first], MIN_ERRORS)
+    for longer in more if lags else ():
         lags, score = better(lags, score, [longer], 0.0)
-    seasons = ((*lags, season) for season in SEASONS if 2 * season + horizon <= n // 2)
+    each = dict.fromkeys(season * (delay // season + 1) for season in SEASONS)
+    seasons = (tuple(sorted({*lags, lag})) for lag in each if 2 * lag + horizon <= n // 2)
     return better(lags, score, seasons, MIN_ERRORS)[0]
 
 
@@ -72,7 +79,7 @@ def _gains(gain: np.ndarray, min_errors: float) -> bool:
 
 
 def _scores(
-    X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"], lags: Lags, horizon: int
+    X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"], lags: Lags, horizon: int, delay: int = 0
 ) -> Float[np.ndarray, " m"]:
     """Return the log density of the targets of the later half of the rows, a target's share of each row."""
     n, e = y.shape
@@ -86,7 +93,7 @@ def _scores(
     gram, cross, squares, count = _PRIOR_ROWS * np.eye(width), np.zeros((width, e)), np.zeros(e), 0
     density = np.empty((len(rows) - first, e))
     for start in range(first, len(rows), _BLOCK):
-        known = max(start - horizon, 0)  # of later rows the targets have not come yet
+        known = max(start - horizon - delay, 0)  # of later rows the targets have not come yet
         new = slice(count, known)
         gram += rows[new].T @ rows[new]
         cross += rows[new].T @ targets[new]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from streamgp.core import Info
@@ -39,6 +40,34 @@ def predict_next(
 
 
 @in_float64
+def predict_after(
+    settings: StreamSettings, state: StreamState, rows: RawRows, unlearnt: np.ndarray, *, following: bool = True
+) -> Info:
+    """Predict rows after others that were not learnt, so many more steps ahead, `following` each other or not.
+
+    `unlearnt` (w, E) stands for the targets of those others where past targets are inputs; rows that follow each
+    other can then not be predicted together. The targets of `rows` are not looked at.
+    """
+    n, ahead = len(rows.X), len(unlearnt)
+    X, extra = fill_next(settings, state, rows.X)
+    wide = state.inputs.lags.learn(unlearnt).widen_next(X, state.targets.mean)
+    times, then = rows.times, state
+    if times is None and (ahead or (following and n > 1)):  # a stream that counts rows has a step for each
+        times = ahead + 1.0 + (np.arange(n) if following else np.zeros(n))
+        start = jnp.zeros_like(state.model_state.last_time)
+        then = replace(state, model_state=replace(state.model_state, last_time=start))
+    return _described(state, predict_rows(settings, then, wide, times, extra))
+
+
+def _described(state: StreamState, predictive: AnyPredictive) -> Info:
+    """Return predictions of rows that are not learnt, with what counted in them."""
+    n = len(predictive.log_weights)
+    rules = np.tile([*state.rules.values()], (n, 1)) if state.rules else None
+    weights = None if state.model.mixes_experts else np.tile(state.weights, (n, 1))
+    return Info(predictive, np.zeros(n, bool), rules, weights)
+
+
+@in_float64
 def learn_leading(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
     """Learn as many of the leading rows as go together: at least one, and none beyond the next boundary.
 
@@ -63,15 +92,13 @@ def learn_leading(settings: StreamSettings, state: StreamState, rows: RawRows, p
 
 def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows) -> Learnt:
     """Predict rows without a target, each as if it were the next one; they teach nothing."""
-    n = len(rows.X)
     if settings.horizon:  # the forecast that the next target is to meet
-        predictive, rules = jax.tree.map(lambda a: np.repeat(a[:1], n, axis=0), state.forecasts.parts[0])
+        forecast = jax.tree.map(lambda a: np.repeat(a[:1], len(rows.X), axis=0), state.forecasts.parts[0])
+        info = _described(state, forecast[0])._replace(rules=forecast[1])
     else:
-        predictive = predict_next(settings, state, rows.X, rows.times)
-        rules = np.tile([*state.rules.values()], (n, 1)) if state.rules else None
-    weights = None if state.model.mixes_experts else np.tile(state.weights, (n, 1))
+        info = _described(state, predict_next(settings, state, rows.X, rows.times))
     counted = replace(state, imputed_values=state.imputed_values + int(np.isnan(rows.X).sum()))
-    return counted, Info(predictive, np.zeros(n, bool), rules, weights)
+    return counted, info
 
 
 def _learn_new_class(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:

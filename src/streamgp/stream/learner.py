@@ -57,6 +57,8 @@ class StreamLearner:
     num_classes
         In classification, how many classes are known at the start, with codes from 0; of an ordinal target, how many
         there are.
+    delay
+        How many rows late every label is known, where that is fixed: see `streamgp.stream.late_labels`.
 
     Raises
     ------
@@ -76,8 +78,9 @@ class StreamLearner:
         timed: bool = False,
         progress: Callable[[int, int], None] | None = None,
         num_classes: int = 0,
+        delay: int = 0,
     ) -> None:
-        settings = StreamSettings(spec, num_inputs, num_outputs, warmup, seed, timed)
+        settings = StreamSettings(spec, num_inputs, num_outputs, warmup, seed, timed, delay)
         self._set_up(settings, _first_state(settings, num_classes), progress)
 
     def _set_up(

@@ -1,11 +1,21 @@
 """What a stream's learner is made with, and what follows from it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streamgp.models.base import ModelFamily
 from streamgp.models.families import family_of
 from streamgp.models.spec import Spec
 from streamgp.stream.tasks import Task, task_of
+
+
+def check_lags(lags: Sequence[int], delay: int) -> None:
+    """Raise ValueError if past targets are inputs that are not known when a row comes."""
+    if lags and min(lags) <= delay:
+        raise ValueError(
+            f"lags: expected lags above the delay of {delay} rows, since later targets are not known when a row "
+            f"comes, got {min(lags)}; give longer ones, or none"
+        )
 
 
 @dataclass(frozen=True)
@@ -24,12 +34,15 @@ class StreamSettings:
         Seed of everything random.
     timed
         Whether every row comes with a time stamp.
+    delay
+        How many rows late every label is known; the lags that are chosen are above it.
 
     Raises
     ------
     ValueError
         If a basis of `spec` cannot take so many inputs, or the warm-up has no row with the longest lag and horizon;
-        or if there are both times and a horizon: what will have changed depends on a time that is not known yet.
+        or if there are both times and a horizon: what will have changed depends on a time that is not known yet; or
+        if a lag that was given is not above the delay.
     """
 
     spec: Spec
@@ -38,6 +51,7 @@ class StreamSettings:
     warmup: int
     seed: int
     timed: bool
+    delay: int = 0
 
     def __post_init__(self) -> None:
         """Check that the parts go together."""
@@ -47,6 +61,8 @@ class StreamSettings:
                 f"horizon: expected a stream without times, since that of the row {self.spec.horizon} rows ahead is "
                 f"not known; leave the times out, or make them an input"
             )
+        if not self.spec.chooses_lags:
+            check_lags(self.spec.lags, self.delay)
 
     @property
     def width(self) -> int:

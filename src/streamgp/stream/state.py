@@ -127,6 +127,7 @@ class StreamState:
             "warmup": settings.warmup,
             "seed": settings.seed,
             "timed": settings.timed,
+            "delay": settings.delay,
             "num_classes": self.num_classes,
             "rows": self.rows,
             "outside_rows": self.outside_rows,
@@ -150,7 +151,11 @@ class StreamState:
     def from_tree(cls, tree: dict[str, Any]) -> tuple[StreamSettings, "StreamState"]:
         """Return what `to_tree` was given, in this version or an earlier one."""
         names = ("num_inputs", "num_outputs", "warmup", "seed", "timed")
-        settings = StreamSettings(Spec(**in_todays_terms(tree["spec"])), **{name: tree[name] for name in names})
+        settings = StreamSettings(
+            Spec(**in_todays_terms(tree["spec"])),
+            **{name: tree[name] for name in names},
+            delay=tree.get("delay", 0),  # younger than some checkpoints
+        )
         inputs = StreamInputs(
             tree.get("imputer") or Imputer.empty(settings.num_inputs - settings.spec.exposure),
             tree.get("gains"),

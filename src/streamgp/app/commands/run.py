@@ -34,6 +34,10 @@ Examples:
 
 - `streamgp run power.csv --target load --lags 1,24 --horizon 24` — each load is forecast 24 rows ahead
 
+- `streamgp run power.csv --target load --delay 24` — each load is known a day later, and learnt then
+
+- `streamgp run loans.csv --target paid --arrives known_after` — labels in any order, and some of them never
+
 - `tail -n +1 -f live.csv | streamgp run - --target y --chunk 1 --json metrics.json`
 
 - `streamgp run shops.csv --target sales --key shop --time day --out results` — a stream for each shop, as a fleet
@@ -106,6 +110,22 @@ def run(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    delay: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Labels come this many rows late: a row is predicted without the last so many.",
+            rich_help_panel=DATA,
+        ),
+    ] = 0,
+    arrives: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that says when the label of a row is known: after how many rows of the file, or with --time "
+            "at what time; never where it is empty.",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -140,6 +160,7 @@ def run(
         if key is not None:
             refused = {"--task": task not in ("auto", "regression"), "--grades": grades, "--exposure": exposure}
             refused |= {"--model": model not in (MODEL.default, "fleet"), "--conformal": conformal}
+            refused |= {"--delay": delay or None, "--arrives": arrives}
             run_keyed(
                 refused | _changed(options),
                 json,
@@ -165,6 +186,8 @@ def run(
         def spec_for(chosen: str) -> "Spec":
             return make_spec(model, task=chosen, exposure=exposure is not None, **changes)
 
+        if arrives is not None and options["lags"] == AUTO:  # past targets are not known when they would help
+            options = options | {"lags": NONE}
         try:
             changes = parsed(options)
             known("--task", task, TASKS)
@@ -187,6 +210,8 @@ def run(
             max_rows=max_rows,
             missing=missing,
             conformal=conformal,
+            delay=delay,
+            arrives=arrives,
             out=out,
             resume=resume,
             overwrite=overwrite,

@@ -1,0 +1,340 @@
+"""Labels that come late, in any order or never: a row waits for its own, and a prediction knows all that have come.
+
+What a learner knows is a function of the rows whose label is known, in the order in which the rows came, whenever
+their labels did. A label of a row before others that were learnt already is therefore learnt in its place: the
+learner goes back to a state from before that row, and learns it and the rows after it anew. So when all labels are
+in, all is as if they had come in time: weights, noise, lags and renewals included.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from streamgp.checkpoint.encoding import decode, encode
+from streamgp.core import Info
+from streamgp.likelihoods import AnyPredictive
+from streamgp.stream.learn_step import learn_leading, predict_after
+from streamgp.stream.learner import StreamLearner
+from streamgp.stream.rows import RawRows
+from streamgp.stream.state import StreamState
+
+LIMIT = 1_000  # rows after which a label is waited for no longer; twice as many are kept at most
+KEPT_STATES = 4  # between the oldest and the newest
+_BLOCK = 64  # rows learnt anew between two states that may be kept
+
+
+@dataclass(frozen=True)
+class WaitingRow:
+    """A row that came: `y` is None while its label has not; NaN where it never will. `mean` was predicted of it."""
+
+    x: np.ndarray
+    time: float
+    mean: np.ndarray
+    y: np.ndarray | None = None
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether there is a label to learn."""
+        return self.y is not None and not np.isnan(self.y).any()
+
+
+def check_horizon(horizon: int) -> None:
+    """Raise ValueError if a model has a horizon, which does not go with labels that come late."""
+    if horizon:
+        raise ValueError(
+            f"late labels: expected a model without a horizon, got one of {horizon} rows; leave the horizon out: a "
+            f"row is predicted from its own inputs and the labels that have come by then"
+        )
+
+
+class LateLabels:
+    """Predicts rows when they come and learns their labels when these do, by a learner whose state it sets.
+
+    Rows are numbered from 0 as they come; a row's number is its token. A label that has not come when `limit` more
+    rows have is given up, so that memory has an end: the rows kept are at most twice as many, the states at most
+    `KEPT_STATES` and two. The warm-up counts rows with a label, and the fit at its end is made once: when none of its
+    rows waits any more or, if there are enough with a label, half as many rows later than that; its rows that wait
+    then are given up.
+
+    A prediction is made from all labels that have come, and is for as many steps ahead as rows at the end of the
+    stream wait, itself included. Where past targets are inputs, what was predicted of those rows stands for them.
+
+    Parameters
+    ----------
+    learner
+        Without a horizon. While rows wait, nothing else may teach it.
+    limit
+        For so many rows a label is waited for.
+
+    Raises
+    ------
+    ValueError
+        If the learner has a horizon.
+    """
+
+    def __init__(self, learner: StreamLearner, limit: int = LIMIT) -> None:
+        check_horizon(learner.settings.horizon)
+        self.learner = learner
+        self.limit = limit
+        self.next_row = 0  # the number of the next row
+        self.never = 0  # labels that came as missing
+        self.given_up = 0  # rows whose label did not come in time
+        self.latest = -1  # the last row with a label
+        self._open = 0  # the first row that waits, or `next_row`
+        self._enough: int | None = None  # how many rows had come when there were enough labels for the fit
+        self._rows: dict[int, WaitingRow] = {}  # from the oldest state on
+        # What is known when all labels that have come of the rows before one are learnt, for some rows in ascending
+        # order; of the first of them none waits for a label.
+        self._states: list[tuple[int, StreamState]] = [(0, learner.state)]
+
+    @property
+    def waiting(self) -> int:
+        """Count the rows that wait for their label."""
+        return sum(map(self.waits, self._rows))
+
+    @property
+    def last_time(self) -> float | None:
+        """The time stamp of the last row that came."""
+        return self._rows[self.next_row - 1].time if self._rows else self.learner.last_time
+
+    # Rows
+
+    def predict(self, X: np.ndarray, times: np.ndarray | None = None) -> Iterator[tuple[range, Info]]:
+        """Take in the next rows, which wait from now on; yield the numbers and the predictions of consecutive ones.
+
+        Nothing happens until the iterator is advanced.
+
+        Raises
+        ------
+        ValueError
+            If a time is before that of the last row that came; nothing is changed then.
+        """
+        self._check_order(times)
+        at = 0
+        while at < len(X):
+            self.refresh()
+            settings, state = self.learner.settings, self.learner.state
+            lags = bool(state.inputs.lags.lags)
+            # What is predicted of a row may be a lag of the next one, and the end of the warm-up may be near.
+            n = 1 if lags or not state.is_warmed_up else len(X) - at
+            rows = RawRows(X[at : at + n], np.empty((n, 0)), None if times is None else times[at : at + n])
+            info = predict_after(settings, state, rows, self._unlearnt())
+            mean = np.asarray(info.predictive.mean) if lags else np.zeros((n, settings.num_outputs))
+            yield self._append(rows.X, rows.times, mean, [None] * n), info
+            at += n
+
+    def predict_next(self, X: np.ndarray, times: np.ndarray | None = None) -> AnyPredictive:
+        """Predict each row as if it were the next one to come, by what was known at the last `refresh`."""
+        rows = RawRows(X, np.empty((len(X), 0)), times)
+        settings, state = self.learner.settings, self.learner.state
+        return predict_after(settings, state, rows, self._unlearnt(), following=False).predictive
+
+    def take(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None = None) -> None:
+        """Take in rows whose labels come with them, while others wait.
+
+        Raises
+        ------
+        ValueError
+            As `predict` does.
+        """
+        self._check_order(times)
+        for at in range(0, len(X), _BLOCK):
+            rows = slice(at, at + _BLOCK)
+            numbers = self._append(X[rows], None if times is None else times[rows], y[rows], list(y[rows].copy()))
+            self.latest = max([self.latest, *(number for number in numbers if self._rows[number].is_labelled)])
+            self.refresh()
+
+    def _append(
+        self, X: np.ndarray, times: np.ndarray | None, mean: np.ndarray, y: Sequence[np.ndarray | None]
+    ) -> range:
+        if self._open == self.next_row:  # none waits, and others may have taught the learner since
+            self._rows, self._states = {}, [(self.next_row, self.learner.state)]
+        numbers = range(self.next_row, self.next_row + len(X))
+        for i, number in enumerate(numbers):
+            time = np.nan if times is None else float(times[i])
+            self._rows[number] = WaitingRow(X[i].copy(), time, mean[i].copy(), y[i])
+        self.next_row = numbers.stop
+        return numbers
+
+    def _check_order(self, times: np.ndarray | None) -> None:
+        last = self.last_time
+        if times is not None and last is not None and len(times) and times[0] < last:
+            raise ValueError(
+                f"times: expected none before {last}, that of the last row that came, got {times[0]}; give the rows "
+                f"in the order in which they came"
+            )
+
+    def _unlearnt(self) -> np.ndarray:
+        """Return what stands for the targets (n, E) of the rows after the last one learnt, but for those without."""
+        if self._open == self.next_row:  # others may have taught the learner since
+            return np.empty((0, self.learner.num_outputs))
+        after = [self._rows[number] for number in range(self._states[-1][0], self.next_row)]
+        stand = [row.mean if row.y is None else row.y for row in after if row.y is None or row.is_labelled]
+        return np.array(stand).reshape(-1, self.learner.num_outputs)
+
+    # Labels
+
+    def waits(self, number: int) -> bool:
+        """Return whether a row waits for its label."""
+        row = self._rows.get(number) if number >= max(self._open, self.next_row - self.limit) else None
+        return row is not None and row.y is None
+
+    def check(self, number: int) -> None:
+        """Raise ValueError if a row does not wait for its label: it never came, has one, or was given up."""
+        if not 0 <= number < self.next_row:
+            raise ValueError(
+                f"token: expected that of one of the {self.next_row:,} rows that came, got {number}; give what "
+                f"predict_later returned"
+            )
+        if self.next_row - number > self.limit:
+            raise ValueError(
+                f"token: expected that of one of the last {self.limit:,} rows, got row {number} of {self.next_row:,}"
+                f"; a label that comes later is not learnt"
+            )
+        if not self.waits(number):
+            raise ValueError(
+                f"token: expected that of a row that waits, but row {number} has its label, or was given up with the "
+                f"warm-up"
+            )
+
+    def learn(self, numbers: Sequence[int], y: np.ndarray) -> None:
+        """Take in the labels (n, E) of rows that wait, in any order; of a NaN it is known that it will never come.
+
+        They are learnt by the next prediction, or by `refresh`.
+
+        Raises
+        ------
+        ValueError
+            If a row does not wait; no label is taken in then.
+        """
+        for number in numbers:
+            self.check(number)
+        if len(set(numbers)) < len(numbers):
+            raise ValueError(f"token: expected each row once, got the rows {list(numbers)}")
+        for number, target in zip(numbers, y, strict=True):
+            self._rows[number] = replace(self._rows[number], y=np.array(target, dtype=np.float64))
+        labelled = [number for number in numbers if self._rows[number].is_labelled]
+        self.never += len(numbers) - len(labelled)
+        if labelled:
+            self.latest = max(self.latest, *labelled)
+            self._states = [(end, state) for end, state in self._states if end <= min(labelled)]
+
+    def refresh(self) -> None:
+        """Learn what has come, each label in its row's place, and set the learner's state to what is known then.
+
+        What ends this early, such as an interrupted fit, leaves the learner as it was, and the labels to be learnt.
+        """
+        if self._open == self.next_row:  # others may have taught the learner since
+            return
+        now, given_up, fit = self._open, 0, self._due_fit()
+        while now < self.next_row:
+            waits = self._rows[now].y is None
+            if waits and self.next_row - now <= self.limit and now >= fit:
+                break
+            given_up += waits
+            now += 1
+        if self._states[-1][0] < now:
+            self._keep(self._learnt(self._states[-1], now, warming_up=True))
+        if now - self._states[0][0] > self.limit:  # the rows kept are bounded
+            self._states[0] = self._learnt(self._states[0], now, warming_up=True)[-1]
+        while len(self._states) > 1 and self._states[1][0] <= now:
+            del self._states[0]
+        self._rows = {number: row for number, row in self._rows.items() if number >= self._states[0][0]}
+        # The fit at the end of the warm-up is made once, from rows of which none waits any more.
+        self._keep(self._learnt(self._states[-1], self.latest + 1, warming_up=False))
+        self.learner.state = self._states[-1][1]
+        self._open, self.given_up = now, self.given_up + given_up
+
+    def _due_fit(self) -> int:
+        """Return up to which row none is waited for any more, as the fit is due; 0 while it is not."""
+        at, state = self._states[0]
+        if state.is_warmed_up:
+            return 0
+        labelled = [number for number, row in self._rows.items() if number >= at and row.is_labelled]
+        needed = self.learner.warmup - state.rows
+        if len(labelled) < needed:
+            return 0
+        self._enough = self.next_row if self._enough is None else self._enough
+        return labelled[needed - 1] + 1 if self.next_row >= self._enough + self.learner.warmup // 2 else 0
+
+    def _learnt(self, begin: tuple[int, StreamState], end: int, *, warming_up: bool) -> list[tuple[int, StreamState]]:
+        """Return the states after blocks of the rows up to `end`; unless `warming_up`, before the warm-up's last."""
+        settings, (at, state), found = self.learner.settings, begin, []
+        new = [number for number in range(at, end) if self._rows[number].is_labelled]
+        while new:
+            free = warming_up or state.is_warmed_up
+            part = new[: _BLOCK if free else min(_BLOCK, settings.warmup - 1 - state.rows)]
+            if not part:
+                return found
+            state, info = learn_leading(settings, state, self._raw(part), self.learner.progress)
+            at, new = part[len(info.outside) - 1] + 1, new[len(info.outside) :]
+            found.append((at, state))
+        return [*found, (end, state)] if at < end else found
+
+    def _raw(self, numbers: Sequence[int]) -> RawRows:
+        rows = [self._rows[number] for number in numbers]
+        times = np.array([row.time for row in rows]) if self.learner.timed else None
+        return RawRows(np.stack([row.x for row in rows]), np.array([row.y for row in rows]), times)
+
+    def _keep(self, states: Sequence[tuple[int, StreamState]]) -> None:
+        """Keep states that follow those there are, and of all so many as may be: the older, the fewer."""
+        for each in states:
+            self._states.append(each)
+            if len(self._states) > KEPT_STATES + 2:
+                age = [self.next_row + 1 - end for end, _ in self._states]
+                # Without one of them, a label in the gap costs more by this factor.
+                gaps = [age[i - 1] / age[i + 1] for i in range(1, len(age) - 1)]
+                del self._states[1 + int(np.argmin(gaps))]
+
+    # Checkpoints
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return what a checkpoint needs beside the learner, as plain values and arrays."""
+        rows, known = list(self._rows.values()), self._states
+        if self._open == self.next_row:  # others may have taught the learner since
+            rows, known = [], [(self.next_row, self.learner.state)]
+        (end, oldest), (until, last) = known[0], known[-1]
+        width, outputs = self.learner.num_inputs, self.learner.num_outputs
+        absent = np.full(outputs, np.nan)
+        return {
+            "limit": self.limit,
+            "counts": [self.next_row, self.never, self.given_up, self._open, self.latest],
+            "enough": self._enough,
+            "X": np.array([row.x for row in rows]).reshape(-1, width),
+            "times": np.array([row.time for row in rows]),
+            "mean": np.array([row.mean for row in rows]).reshape(-1, outputs),
+            "has_label": np.array([row.y is not None for row in rows], dtype=bool),
+            "y": np.array([absent if row.y is None else row.y for row in rows]).reshape(-1, outputs),
+            "first": end,
+            "oldest": None if oldest is self.learner.state else oldest.to_tree(self.learner.settings),
+            "learnt_until": until if last is self.learner.state else None,
+        }
+
+    @classmethod
+    def from_tree(cls, learner: StreamLearner, tree: dict[str, Any]) -> "LateLabels":
+        """Return what `to_tree` gave `tree`, for the learner that was saved with it."""
+        late = cls(learner, tree["limit"])
+        late.next_row, late.never, late.given_up, late._open, late.latest = tree["counts"]
+        late._enough = tree["enough"]
+        first, oldest, until = tree["first"], tree["oldest"], tree["learnt_until"]
+        late._states = [(first, learner.state if oldest is None else StreamState.from_tree(oldest)[1])]
+        if oldest is not None and until is not None:
+            late._states.append((until, learner.state))
+        labels = zip(tree["has_label"], tree["y"], strict=True)
+        rows = zip(tree["X"], tree["times"].tolist(), tree["mean"], labels, strict=True)
+        late._rows = {
+            first + i: WaitingRow(x, time, mean, y if has_label else None)
+            for i, (x, time, mean, (has_label, y)) in enumerate(rows)
+        }
+        return late
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle by the tree, as the learner does."""
+        tree = encode(self.to_tree())
+        return _put_together, (self.learner, *tree)
+
+
+def _put_together(learner: StreamLearner, node: Any, arrays: dict[str, np.ndarray]) -> LateLabels:
+    return LateLabels.from_tree(learner, decode(node, arrays, {}))

@@ -1,0 +1,250 @@
+"""Labels that come late: as a replay of the labelled rows in their order, whatever the order of events."""
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oracles.late_replay import LateReplay
+from streamgp.checkpoint.encoding import decode, encode
+from streamgp.evaluation import RegressionMetrics
+from streamgp.evaluation.late import LateRows, prequential_late
+from streamgp.models.registry import make_spec
+from streamgp.stream.arrivals import Arrivals
+from streamgp.stream.late_labels import KEPT_STATES, LateLabels
+from streamgp.stream.learner import StreamLearner
+from streams import close, learn, make_stream, mixture, restored
+
+WARMUP = 20
+SMALL = {"bases": ("linear", "rbf"), "features_per_basis": 6}
+MODELS: dict[str, dict[str, Any]] = {
+    "moving": {"model": "doebe", **SMALL},
+    "lags": {"model": "doebe", "bases": ("linear",), "lags": (2, 5)},
+    "robust": {"model": "default", "bases": ("linear",), "dynamics": ("static", "walk 0.1"), "renew": False},
+    "renewed": {"model": "best", "bases": ("linear", "boosted"), "dynamics": ("static",), "lags": (1,)},
+    "counts": {"model": "doebe", "task": "count", "bases": ("linear",)},
+    "classes": {"model": "linear", "task": "classification"},
+    "local": {"model": "wgpr", "features_per_basis": 6},
+    "many kernels": {"model": "sfg-mkl", "features_per_basis": 6},
+}
+
+
+def make(name: str, timed: bool = False, **more: Any) -> StreamLearner:
+    """Return a learner of a stream of `make_stream`."""
+    options: dict[str, Any] = {"task": "regression"} | MODELS[name]
+    spec = make_spec(**options)
+    classes = 3 if spec.task == "classification" else 0
+    return StreamLearner(spec, num_inputs=2, warmup=WARMUP, seed=3, timed=timed, num_classes=classes, **more)
+
+
+def stream(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the rows of `make_stream` for a model."""
+    return make_stream(MODELS[name].get("task", "regression"))
+
+
+def events(rows: int, seed: int, mean: float, never: float) -> list[tuple[str, int]]:
+    """Return rows and labels in the order in which they come; of some rows the label never comes, or as NaN."""
+    rng = np.random.default_rng(seed)
+    fate, delay = rng.uniform(size=rows), rng.exponential(mean, rows)
+    fate[0], delay[0] = 1.0, 0.0
+    came = [(float(r), "row", r) for r in range(rows)]
+    kinds = np.where(fate < never / 2, "lost", np.where(fate < never, "gone", "label")).tolist()
+    came += [(r + 0.5 + delay[r], kind, r) for r, kind in enumerate(kinds) if kind != "lost"]
+    return [(kind, r) for _, kind, r in sorted(came)]
+
+
+def row_by_row(predictive: Any) -> list[np.ndarray]:
+    return list(np.concatenate(mixture(predictive), axis=1))
+
+
+@pytest.mark.parametrize(
+    ("name", "timed"), [("moving", False), ("moving", True), ("lags", False), ("robust", False), ("counts", False)]
+)
+def test_every_prediction_is_that_of_a_replay(name: str, timed: bool):
+    X, y, times = stream(name)
+    limit, checked = 25, 0
+    late = LateLabels(make(name, timed), limit=limit)
+    oracle = LateReplay(lambda stamped: make(name, stamped), X, y, times if timed else None, limit)
+    for kind, r in events(60, seed=7, mean=5.0, never=0.1):
+        if kind == "row":
+            ((numbers, info),) = late.predict(X[r : r + 1], times[r : r + 1] if timed else None)
+            assert list(numbers) == [r]
+            if r in (1, 6, 18, 31, 44, 59):
+                close(row_by_row(info.predictive), row_by_row(oracle.predict(r)))
+                checked += late.learner.is_warmed_up
+            oracle.means.append(np.asarray(info.predictive.mean)[0])
+        elif late.waits(r):
+            late.learn([r], y[r][None] if kind == "label" else np.full((1, 1), np.nan))
+            oracle.labels[r] = y[r] if kind == "label" else np.full(1, np.nan)
+    assert checked >= 2
+    assert late.given_up
+    assert late.never
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_once_all_are_in_it_is_as_if_they_had_come_in_time(name: str, seed: int):
+    X, y, _ = stream(name)
+    in_time, late = make(name), LateLabels(make(name))
+    learn(in_time, X[:90], y[:90])
+    rng, at, waiting = np.random.default_rng(seed), 0, []
+    while at < 90 or waiting:  # one to nine rows come, and some labels in any order, several at once
+        n = min(int(rng.integers(1, 10)), 90 - at)
+        for numbers, _info in late.predict(X[at : at + n]):
+            waiting += numbers
+        at += n
+        rng.shuffle(waiting)
+        # The fit waits a while, but not for ever.
+        some = waiting[: len(waiting) if 10 < at < 45 else int(rng.integers(0, 12))]
+        waiting = waiting[len(some) :]
+        late.learn(some, y[some])
+    late.refresh()
+    close(row_by_row(late.learner.predict(X[90:95])), row_by_row(in_time.predict(X[90:95])))
+    np.testing.assert_allclose(late.learner.weights, in_time.weights, rtol=1e-7, atol=1e-12)
+    assert late.learner.rows == in_time.rows == 90
+    assert late.waiting == 0
+
+
+def late_rows(n: int = 150, seed: int = 3) -> LateRows:
+    """Return rows of a stream with gaps, labels that are missing, late, out of order or never come."""
+    rng = np.random.default_rng(seed)
+    X, y, _ = make_stream()
+    X, y = X[:n].copy(), y[:n].copy()
+    X[50, 0] = X[90, 1] = np.nan
+    y[[30, 31, 77]] = np.nan
+    when = np.arange(n) + 1.0 + np.floor(rng.exponential(6.0, n))
+    when[rng.uniform(size=n) < 0.05] = np.nan
+    when[[60, 70]] += 60.0
+    return LateRows(X, y, None, np.arange(float(n)), when)
+
+
+def scored(arrivals: Arrivals, rows: LateRows, chunk: int) -> list[np.ndarray]:
+    chunks = [rows.part(slice(at, at + chunk)) for at in range(0, len(rows.X), chunk)]
+    parts: Any = prequential_late(arrivals, chunks, RegressionMetrics(["y"], WARMUP))
+    return [row for part in parts for row in np.column_stack([part.scores.mean, part.scores.std])]
+
+
+@pytest.mark.parametrize("name", ["moving", "lags", "robust"])
+def test_a_row_a_chunk_and_a_resumed_run_are_the_same(name: str):
+    rows = late_rows()
+    arrivals = Arrivals(LateLabels(make(name), limit=40))
+    whole = scored(arrivals, rows, len(rows.X))
+    close(scored(Arrivals(LateLabels(make(name), limit=40)), rows, 1), whole)
+    counts = arrivals.counts
+    assert counts["never"] >= 5
+    assert counts["too_late"] == 2
+    assert counts["on_the_way"]
+
+    found, broken, at = [], Arrivals(LateLabels(make(name), limit=40)), 0
+    for stop in (7, 19, 33, 64, 100, len(rows.X)):
+        found += scored(broken, rows.part(slice(at, stop)), 13)
+        learner = restored(broken.late.learner)
+        broken = Arrivals.from_tree(learner, decode(*encode(broken.to_tree()), {}))
+        at = stop
+    close(found, whole)
+    assert broken.counts == counts
+
+
+def test_no_prediction_has_seen_a_label_before_it_came():
+    rows = late_rows()
+    changed = rows._replace(y=np.where(np.arange(len(rows.y))[:, None] >= 60, rows.y + 7.0, rows.y))
+    before, after = (scored(Arrivals(LateLabels(make("robust"))), each, 64) for each in (rows, changed))
+    first = int(np.nanmin(np.where(np.isnan(rows.y[60:, 0]), np.nan, rows.when[60:])))
+    close(before[:first], after[:first])
+    assert not np.allclose(before[first:], after[first:])
+
+
+def test_labels_in_time_give_the_numbers_of_the_ordinary_run():
+    X, y, _ = make_stream()
+    now = np.arange(len(X), dtype=float)
+    found = scored(Arrivals(LateLabels(make("robust"))), LateRows(X, y, None, now, now + 1.0), 64)
+    infos = list(make("robust").learn(X, y))
+    close(found, [row for info in infos for row in np.column_stack([info.predictive.mean, info.predictive.std])])
+
+
+def test_memory_is_bounded_when_labels_never_come():
+    X, y, _ = make_stream()
+    late = LateLabels(make("moving"), limit=10)
+    for r in range(150):
+        next(late.predict(X[r : r + 1]))
+        if (r % 2 and r > 60) or r < 40:
+            late.learn([r], y[r : r + 1])
+        assert len(late._rows) <= 2 * late.limit + 1
+        assert len(late._states) <= KEPT_STATES + 2
+    assert late.given_up > 40
+
+
+def test_the_fit_does_not_wait_for_labels_that_never_come():
+    X, y, _ = make_stream()
+    late = LateLabels(make("moving"))
+    for r in range(60):
+        next(late.predict(X[r : r + 1]))
+        if r != 5:
+            late.learn([r], y[r : r + 1])
+    # 20 labels have come with row 20, and 10 rows later row 5 is given up: what is predicted next is by the fit.
+    assert late.learner.is_warmed_up
+    assert late.given_up == 1
+    in_time = make("moving")
+    kept = np.delete(np.arange(59), 5)
+    learn(in_time, X[kept], y[kept])
+    close(row_by_row(late.learner.predict(X[:3])), row_by_row(in_time.predict(X[:3])))
+    with pytest.raises(ValueError, match="given up with the warm-up"):
+        late.learn([5], y[5:6])
+
+
+def test_an_interrupted_fit_loses_nothing():
+    X, y, _ = make_stream()
+
+    def interrupt(_done: int, _todo: int) -> None:
+        raise KeyboardInterrupt
+
+    late = LateLabels(make("moving"))
+    for r in range(25):
+        next(late.predict(X[r : r + 1]))
+        if r == 19:
+            late.learn(range(20), y[:20])
+            late.learner.progress = interrupt
+            with pytest.raises(KeyboardInterrupt):
+                late.refresh()
+            stored = decode(*encode(late.to_tree()), {})
+            late = LateLabels.from_tree(restored(late.learner), stored)
+    in_time = make("moving")
+    learn(in_time, X[:20], y[:20])
+    close(row_by_row(late.learner.predict(X[:3])), row_by_row(in_time.predict(X[:3])))
+
+
+def test_bad_labels_change_nothing():
+    X, y, times = make_stream()
+    late = LateLabels(make("moving", timed=True), limit=10)
+    for r in range(30):
+        next(late.predict(X[r : r + 1], times[r : r + 1]))
+    late.learn([28], y[28:29])
+    before = encode(late.to_tree())[0]
+    for numbers, why in (
+        ([30], "one of the 30 rows that came"),
+        ([-1], "one of the 30 rows that came"),
+        ([3], "one of the last 10 rows, got row 3 of 30"),
+        ([29, 28], "a row that waits, but row 28 has its label"),
+        ([27, 27], "each row once"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            late.learn(numbers, y[numbers])
+    with pytest.raises(ValueError, match="expected none before"):
+        next(late.predict(X[:1], times[:1]))
+    with pytest.raises(ValueError, match="expected none before"):
+        late.take(X[:1], y[:1], times[:1])
+    assert encode(late.to_tree())[0] == before
+    with pytest.raises(ValueError, match="without a horizon"):
+        LateLabels(StreamLearner(make_spec("linear", horizon=3), num_inputs=2, warmup=WARMUP))
+
+
+def test_copies_are_independent():
+    X, y, _ = make_stream()
+    late = LateLabels(make("moving"))
+    next(late.predict(X[:1]))
+    twin = copy.deepcopy(late)
+    assert twin.learner is not late.learner
+    twin.learn([0], y[:1])
+    assert late.waiting == 1
+    assert twin.waiting == 0
