@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from streamgp import checkpoint
 from streamgp.estimators.access import Access, access_to, alone
 from streamgp.estimators.validation import Rows, check_fitted, check_inputs, check_rows, seed_of
+from streamgp.evaluation.alarms import RATE, Alarm, Alarms
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.prequential import Metrics, ScoredRows, collect
 from streamgp.models.option_type import whole_number
@@ -31,6 +32,7 @@ class StreamEstimator(BaseEstimator):
     n_features_in_: int
     feature_names_in_: np.ndarray
     _classes_at_start = 0  # classes or grades that are known before the first row
+    _alarms: Alarms | None = None
 
     def __init__(
         self,
@@ -101,6 +103,15 @@ class StreamEstimator(BaseEstimator):
         self._check_fitted()
         return self._learner.outside_rows
 
+    @property
+    @alone
+    def alarms_(self) -> list[Alarm]:
+        """Return the latest changes of the stream, 1,000 at most, that a `Monitor` or `evaluate` found."""
+        self._check_fitted()
+        if self._alarms is None:
+            raise AttributeError("alarms_: expected rows that were monitored; use Monitor or evaluate(alarms=True)")
+        return list(self._alarms.found)
+
     # Keeping
 
     @alone
@@ -114,6 +125,7 @@ class StreamEstimator(BaseEstimator):
             "single": self._single,
             "skipped_rows": self.skipped_rows_,
             "feature_names": list(getattr(self, "feature_names_in_", [])),
+            "alarms": None if self._alarms is None else self._alarms.to_tree(),
         }
         checkpoint.save(path, tree | self._more_to_store(), meta)
 
@@ -137,6 +149,8 @@ class StreamEstimator(BaseEstimator):
         estimator.n_features_in_ = estimator._learner.num_inputs - estimator._learner.spec.exposure
         if tree["feature_names"]:
             estimator.feature_names_in_ = np.asarray(tree["feature_names"], dtype=object)
+        if tree.get("alarms") is not None:  # younger than some checkpoints
+            estimator._alarms = Alarms.from_tree(tree["alarms"])
         estimator._restore(tree)
         return estimator
 
@@ -185,6 +199,12 @@ class StreamEstimator(BaseEstimator):
         """Return bands of this level for so many targets."""
         return Conformal(level, [f"y{e}" for e in range(outputs)], horizon=self._make_spec().horizon)
 
+    def _tests_for_alarms(self, outputs: int, rate: float = RATE) -> Alarms:
+        """Return the tests for changes that go on, or new ones of this rate for so many targets."""
+        if self._alarms is not None and self.__sklearn_is_fitted__() and self._alarms.rate == rate:
+            return self._alarms
+        return Alarms([f"y{e}" for e in range(outputs)], horizon=self._make_spec().horizon, rate=rate)
+
     def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any]) -> Any:
         """Return the result of `evaluate`."""
         return collect(parts, metrics, self._learner, self._single)
@@ -215,6 +235,7 @@ class StreamEstimator(BaseEstimator):
             num_classes=self._classes_at_start,
         )
         self._single = rows.single
+        self._alarms = None
         self._access.warned_of_warmup = False
         self.skipped_rows_ = 0
 

@@ -9,6 +9,7 @@ from sklearn.utils import column_or_1d
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.validation import Rows
+from streamgp.evaluation.alarms import RATE, Alarms
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.prequential import ClassificationEvaluation, ScoredRows, collect_classification
 from streamgp.precision import float64
@@ -90,6 +91,9 @@ class LabelEstimator(StreamEstimator):
 
     def _conformal(self, level: float, outputs: int) -> Conformal:
         raise ValueError(f"conformal: expected it with numbers or counts, whose bands it corrects, got {level!r}")
+
+    def _tests_for_alarms(self, outputs: int, rate: float = RATE) -> Alarms:
+        raise ValueError("alarms: expected them of numbers or counts, got labels or grades; leave alarms out")
 
     def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any]) -> ClassificationEvaluation:
         return collect_classification(parts, metrics, self._learner, self._labels.array)

@@ -1,5 +1,7 @@
 """Test-then-train evaluation and its scores, one module for each task; the names of `streamgp.regret` as well."""
 
+from streamgp.evaluation.alarms import Alarm, Alarms
+from streamgp.evaluation.change_tests import e_bh
 from streamgp.evaluation.classification import ClassificationMetrics, ClassificationScores, score_classification
 from streamgp.evaluation.conformal import AdaptiveThreshold, Conformal
 from streamgp.evaluation.counts import CountMetrics, CountScores, score_counts
@@ -20,6 +22,8 @@ from streamgp.regret.losses import Losses, best_sequence, run_losses, sequence_r
 
 __all__ = [
     "AdaptiveThreshold",
+    "Alarm",
+    "Alarms",
     "Bound",
     "ClassificationMetrics",
     "ClassificationScores",
@@ -37,6 +41,7 @@ __all__ = [
     "best_fit",
     "best_functions",
     "best_sequence",
+    "e_bh",
     "hindsight_basis",
     "hindsight_kernel",
     "optimal_stay",

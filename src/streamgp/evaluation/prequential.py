@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamgp.core import Info
+from streamgp.evaluation.alarms import Alarm
 from streamgp.evaluation.classification import ClassificationMetrics, ClassificationScores
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.counts import CountMetrics, CountScores
@@ -164,6 +165,8 @@ class Evaluation:
         coverage, naive; unflagged (rows, nmse, rmse, mae and naive of those that were not flagged as outliers; None
         where none was); conformal (coverage, width and unbounded_rows of its bands and, under ``own``, coverage and
         width of the model's of the same level).
+    alarms
+        The changes that were found, in their order; None unless asked for.
     """
 
     mean: np.ndarray = field(repr=False)
@@ -178,6 +181,7 @@ class Evaluation:
     rules: dict[str, np.ndarray] = field(repr=False)
     metrics: dict[str, Any]
     conformal: np.ndarray | None = field(repr=False, default=None)
+    alarms: list[Alarm] | None = None
 
 
 @dataclass
@@ -256,7 +260,7 @@ def restore_skipped_rows(evaluation: Any, kept: np.ndarray, given: int) -> Any:
         wide[kept] = values
         return wide
 
-    fields = {name: each for name, each in vars(evaluation).items() if name != "metrics"}
+    fields = {name: each for name, each in vars(evaluation).items() if name not in ("metrics", "alarms")}
     return replace(evaluation, **{name: extend(each) for name, each in fields.items()})
 
 
