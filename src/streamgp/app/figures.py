@@ -1,6 +1,7 @@
 """The charts of a run's report, as inline SVG (needs matplotlib, from the extra ``plots``)."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -71,8 +72,8 @@ def along(bins: pl.DataFrame, x: str, y: str, rows: Rows) -> str:
     return along_rows(y, y.replace("_", " ") + " along the stream", rows, 240, draw)
 
 
-def running_nmse(curves: pl.DataFrame, rows: Rows) -> str:
-    """Draw nMSE of the model (in windows and so far) and of the naive baselines (in windows)."""
+def running_nmse(curves: pl.DataFrame, rows: Rows, marks: Sequence[float] = ()) -> str:
+    """Draw nMSE of the model (in windows and so far) and of the naive baselines (in windows), and mark some rows."""
     shown = [values_of(curves, name) for name in ("nmse", "nmse_so_far", "persistence", "running_mean")]
 
     def draw(ax: Axes) -> None:
@@ -90,6 +91,10 @@ def running_nmse(curves: pl.DataFrame, rows: Rows) -> str:
             ax.text(1, 1.02, "logarithmic scale", transform=ax.transAxes, ha="right", fontsize=10.5)
         else:
             ax.set_ylim(0, 1.08 * values.max() if len(values) and values.max() > 0 else 1)
+        if len(marks):
+            at = {"transform": ax.get_xaxis_transform(), "color": ink("miss"), "clip_on": False, "zorder": 4}
+            ax.vlines(marks, 0, 1, linewidth=0.8, linestyle=DOTTED, **at)
+            ax.plot(marks, np.zeros(len(marks)), linestyle="none", marker="^", markersize=7, markeredgewidth=0, **at)
 
     return along_rows("nmse", "Running nMSE of the model and of the naive baselines", rows, 240, draw)
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -19,7 +20,7 @@ from streamgp.app.settings import RunSettings
 from streamgp.app.wording import plural
 from streamgp.data import Chunk, DataError, RowReader, Schema
 from streamgp.estimators import expert_table
-from streamgp.evaluation import ClassificationMetrics, Conformal, prequential, results
+from streamgp.evaluation import Alarms, ClassificationMetrics, Conformal, prequential, results
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.options import MIN_WARMUP
 from streamgp.progress import Bar, progress_bar
@@ -51,6 +52,7 @@ class LiveRun:
             self.conformal = tasks.new_bands(
                 reader.schema, settings.conformal, settings.warmup, settings.spec.horizon
             )
+            self.alarms = tasks.new_alarms(reader.schema, settings.alarms, settings.spec.horizon)
             self.next_row = 0
             self.fingerprint = Fingerprint()
         else:
@@ -58,6 +60,8 @@ class LiveRun:
             self.metrics = tasks.restored_metrics(reader.schema.task, stored["metrics"])
             bands = stored.get("conformal")  # younger than some checkpoints
             self.conformal = None if bands is None else Conformal.from_tree(bands)
+            alarms = stored.get("alarms")  # so are these
+            self.alarms = None if alarms is None else Alarms.from_tree(alarms)
             self.next_row = stored["next_row"]
             known = stored.get("fingerprint")  # younger than some checkpoints
             self.fingerprint = replay(reader, self.metrics.rows, self.next_row, known, settings.out)
@@ -123,9 +127,12 @@ class LiveRun:
         scored = self.metrics.scored_rows
         for part in prequential(self.learner, [(chunk.X, chunk.y, chunk.times)], self.metrics, self.conformal):
             rows = slice(part.start, part.start + len(part.scores.y))
+            times = None if chunk.times is None else chunk.times[rows]
+            if self.alarms is not None:
+                scores: Any = part.scores  # of numbers or counts: others have no alarms
+                self.alarms.add(scores, chunk.rows[rows], times, tested=part.weights is not None)
             if self.directory is not None:
                 experts = [expert.name for expert in self.learner.experts]
-                times = None if chunk.times is None else chunk.times[rows]
                 self.directory.add(chunk.rows[rows], times, part, scored, experts, list(self.learner.rules), labels)
             scored = self.metrics.scored_rows
             self.next_row = int(chunk.rows[rows][-1]) + 1
@@ -166,6 +173,7 @@ class LiveRun:
             "learner": self.learner.to_tree(),
             "metrics": self.metrics.to_tree(),
             "conformal": None if self.conformal is None else self.conformal.to_tree(),
+            "alarms": None if self.alarms is None else self.alarms.to_tree(),
             "schema": self.reader.schema.to_json(),
             "next_row": self.next_row,
             "fingerprint": self.fingerprint.digest,
@@ -194,6 +202,7 @@ class LiveRun:
             **scores,
             "by_target": _by_target(schema, scores),
             "conformal": None if self.conformal is None else self.conformal.result(),
+            "alarms": None if self.alarms is None else [asdict(alarm) for alarm in self.alarms.found],
             "seconds": seconds,
             "rows_per_second": learnt / seconds["stream"] if learnt > 0 and seconds["stream"] > 0 else None,
             "skipped_rows": self.skipped_rows,

@@ -7,7 +7,7 @@ from typing import Any
 import streamgp
 from streamgp.app import wording
 from streamgp.app.outputs import RULE, WEIGHTS_KEPT, write_aside
-from streamgp.app.pages import classification, expert_weights, local_models, regression
+from streamgp.app.pages import alarms, classification, expert_weights, local_models, regression
 from streamgp.app.pages.stream import mean_weights, must_exist, scan, span_of
 from streamgp.app.palette import PALETTE
 from streamgp.filters.noise import CONSTANT
@@ -61,6 +61,7 @@ def write_report(directory: Path) -> Path:
         weights_kept=WEIGHTS_KEPT,
         **page_of.along_the_stream(figures, predictions, metrics, span),
         **page_of.calibration(figures, predictions, metrics),
+        **alarms.changes(bins, metrics),
         **expert_weights.experts(figures, bins, metrics, span),
         **expert_weights.rules(figures, bins, metrics, span),
         **local_models.local_models(maps, metrics),
@@ -101,6 +102,7 @@ def _read_metrics(path: Path) -> dict[str, Any]:
         "features": [],
         "horizon": None,
         "conformal": None,
+        "alarms": None,
     }
     metrics = optional | raw
     metrics["experts"] = [{"noise": CONSTANT} | expert for expert in raw["experts"]]

@@ -11,7 +11,7 @@ from streamgp.app.lock import locked
 from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.runner import Outcome
 from streamgp.app.settings import RunSettings
-from streamgp.app.tasks import new_bands
+from streamgp.app.tasks import new_alarms, new_bands
 from streamgp.data import RowReader, Schema, open_rows
 from streamgp.estimators import default_warmup
 from streamgp.models.options import DEFAULT_WARMUP
@@ -82,6 +82,7 @@ def _open(settings: RunSettings, stored: dict[str, Any] | None = None) -> RowRea
 def _check_bands(settings: RunSettings, schema: Schema) -> None:
     try:
         new_bands(schema, settings.conformal, 0, 0)
+        new_alarms(schema, settings.alarms, 0)
     except ValueError as error:
         raise RunError(str(error)) from error
 
@@ -127,7 +128,7 @@ def _checked(settings: RunSettings, tree: dict[str, Any], directory: RunDirector
         settings = replace(settings, spec=before)
     given = settings.config
     # An option that is younger than the checkpoint had its default then.
-    stored = {**asdict(Spec(tree["config"]["model"])), "conformal": None, **tree["config"]}
+    stored = {**asdict(Spec(tree["config"]["model"])), "conformal": None, "alarms": False, **tree["config"]}
     if "on_bad_row" in stored:
         stored["missing"] = stored.pop("on_bad_row")  # its name before there was a third way
     for name, before in stored.items():

@@ -32,6 +32,7 @@ class RunSettings:
     max_rows: int | None = None
     missing: Missing = "impute"
     conformal: float | None = None
+    alarms: bool = False
     out: Path | None = None
     resume: bool = False
     overwrite: bool = False
@@ -51,6 +52,7 @@ class RunSettings:
             "grades": self.grades,
             "exposure_column": self.exposure,
             "conformal": self.conformal,
+            "alarms": self.alarms,
         }
 
     def for_task(self, task: str) -> "RunSettings":

@@ -8,6 +8,7 @@ import numpy as np
 from streamgp.data import Schema
 from streamgp.data.labels import ClassNames
 from streamgp.evaluation import (
+    Alarms,
     ClassificationMetrics,
     ClassificationScores,
     Conformal,
@@ -52,6 +53,21 @@ def new_bands(schema: Schema, level: float | None, warmup: int, horizon: int) ->
     if schema.labels is not None:
         raise ValueError(f"--conformal: expected numbers or counts, whose bands it corrects, got {schema.task}")
     return Conformal(level, list(schema.targets), warmup, horizon)
+
+
+def new_alarms(schema: Schema, wanted: bool, horizon: int) -> Alarms | None:
+    """Return the tests for changes, if they are wanted, before the first row.
+
+    Raises
+    ------
+    ValueError
+        If the target is labels or grades.
+    """
+    if not wanted:
+        return None
+    if schema.labels is not None:
+        raise ValueError(f"--alarms: expected numbers or counts, whose errors it tests, got {schema.task}")
+    return Alarms(list(schema.targets), horizon)
 
 
 def restored_metrics(task: str, tree: Mapping[str, Any]) -> Metrics:

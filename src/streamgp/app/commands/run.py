@@ -32,6 +32,8 @@ Examples:
 
 - `streamgp run power.csv --target load --model sfg-mkl --conformal 0.9` — a cheap model, with bands that hold 90%
 
+- `streamgp run power.csv --target load --alarms --out results` — the report also tells what changed, and when
+
 - `streamgp run power.csv --target load --lags 1,24 --horizon 24` — each load is forecast 24 rows ahead
 
 - `tail -n +1 -f live.csv | streamgp run - --target y --chunk 1 --json metrics.json`
@@ -106,6 +108,14 @@ def run(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    alarms: Annotated[
+        bool,
+        typer.Option(
+            "--alarms",
+            help="Tell when the stream changes, and what: expect at most one false alarm in a million rows.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -140,6 +150,7 @@ def run(
         if key is not None:
             refused = {"--task": task not in ("auto", "regression"), "--grades": grades, "--exposure": exposure}
             refused |= {"--model": model not in (MODEL.default, "fleet"), "--conformal": conformal}
+            refused |= {"--alarms": alarms}
             run_keyed(
                 refused | _changed(options),
                 json,
@@ -187,6 +198,7 @@ def run(
             max_rows=max_rows,
             missing=missing,
             conformal=conformal,
+            alarms=alarms,
             out=out,
             resume=resume,
             overwrite=overwrite,

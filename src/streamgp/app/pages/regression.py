@@ -88,7 +88,8 @@ def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str,
         curves, context["window_rows"] = running(scored, variance)
         context["pll_chart"] = figures.running_pll(curves, span)
         if metrics["nmse"] is not None and variance > 0:
-            context["nmse_chart"] = figures.running_nmse(curves, span)
+            marks = [alarm["row"] for alarm in metrics["alarms"] or []]
+            context["nmse_chart"] = figures.running_nmse(curves, span, marks)
     return context
 
 
