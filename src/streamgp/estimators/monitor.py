@@ -64,14 +64,14 @@ class Monitor:
     ['scale']
     """
 
-    def __init__(self, model: StreamEstimator, rate: float = RATE) -> None:
+    def __init__(self, model: Any, rate: float = RATE) -> None:
         if not isinstance(model, StreamEstimator):
             raise ValueError(
                 f"Monitor: expected an estimator of numbers or counts, such as StreamingGPRegressor, got "
                 f"{type(model).__name__}"
             )
         model._tests_for_alarms(1, rate)
-        self.model = model
+        self.model: StreamEstimator = model
         self.rate = rate
 
     @property

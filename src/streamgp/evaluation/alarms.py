@@ -244,26 +244,34 @@ class Alarms:
         clock, ticks, everywhere = state.clock, None, np.arange(n)
         if block.times is not None:
             clock, ticks = clock.update(block.times)
-        targets = []
+        targets, any_stuck = [], np.zeros(n, bool)
         for e, tests in enumerate(state.targets):
-            y, u = block.y[:, e], block.u[:, e]
+            y, u, known_stuck = block.y[:, e], block.u[:, e], np.zeros(n, bool)
             silence, log_sums = tests.silence.update(np.isnan(y), block.rows, block.tested, ticks)
             note(log_sums, everywhere, "silence", e)
             there = np.flatnonzero(np.isfinite(y))
             same = y[there] == np.append(tests.last, y[there])[:-1]
             stuck, log_sums = tests.stuck.update(same, block.rows[there], block.tested)
             note(log_sums, there, "stuck", e)
+            known_stuck[there[np.isneginf(log_sums)]] = True  # of errors of such targets there is nothing to say
             errors, seen = list(tests.errors), tests.seen
             there_u = np.flatnonzero(np.isfinite(u))
-            for j, places in _interleaved(there_u, seen, len(errors)) if block.tested else ():
+            for j, every in _interleaved(there_u, seen, len(errors)) if block.tested else ():
+                places = every[~known_stuck[every]]
+                if not len(places):
+                    continue
                 errors[j], paths = errors[j].update(u[places], block.rows[places])
                 for kind, path in paths.items():
                     note(path, places, kind, e, j)
+            any_stuck |= known_stuck
             last = float(y[there[-1]]) if len(there) else tests.last
             targets.append(TargetTests(tuple(errors), stuck, silence, seen + len(there_u), last))
         scores = list(state.scores)
         full = np.flatnonzero(np.isfinite(block.y).all(axis=1) & np.isfinite(block.u).all(axis=1))
-        for j, places in _interleaved(full, state.seen, len(scores)):
+        for j, every in _interleaved(full, state.seen, len(scores)):
+            places = every[~any_stuck[every]] if block.tested else every
+            if not len(places):
+                continue
             scores[j], path = scores[j].update(
                 block.y[places], block.log_density[places], block.rows[places], block.tested
             )

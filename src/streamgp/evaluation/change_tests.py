@@ -10,6 +10,7 @@ All is in logarithms.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -17,7 +18,6 @@ from scipy.special import logsumexp
 
 from streamgp.checkpoint.encoding import register
 
-CAP = float(np.log(20.0))  # no row counts for more: with less than half a dozen there is no alarm
 SHIFTS = np.array([0.25, 0.5, 1.0, 2.0])  # bets on means: so far beyond what is tolerated, in standard deviations
 RATIOS = np.array([1.2, 1.5, 2.0, 3.0])  # on scales: so many times
 ODDS = np.array([1.5, 2.5, 5.0, 12.0])  # on odds: so many times
@@ -95,7 +95,6 @@ class Detector:
         n = len(log_e)
         if not n:
             return self, log_e
-        log_e = np.minimum(log_e, CAP)
         path = np.cumsum(log_e, axis=0)
         # M_t = exp(S_t) (M_0 + sum over s <= t of exp(-S_{s-1})), with S the sum of the log bets.
         before = np.vstack([self.log_sums, -np.zeros_like(self.log_sums), -path[:-1]])
@@ -123,7 +122,7 @@ class Detector:
         return Detector.start(*self.totals.shape)
 
 
-def _cumulative(statistics: Float[np.ndarray, "n m"]) -> np.ndarray:
+def _cumulative(statistics: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n+1 m"]:
     """Return sums of the rows so far, from none on (n + 1, m)."""
     return np.vstack([np.zeros(statistics.shape[1]), np.cumsum(statistics, axis=0)])
 
@@ -133,7 +132,7 @@ def log_mean(log_sums: np.ndarray) -> np.ndarray:
     return np.asarray(logsumexp(log_sums, axis=-1)) - np.log(log_sums.shape[-1])
 
 
-def e_bh(e_values: Float[np.ndarray, " n"], rate: float) -> Bool[np.ndarray, " n"]:
+def e_bh(e_values: Any, rate: float) -> Bool[np.ndarray, " n"]:
     """Return which of many hypotheses to reject so that at most a share `rate` of these is true, in expectation.
 
     The e-BH procedure (Wang and Ramdas 2022, Definition 1): the k largest e-values, with k the greatest number for

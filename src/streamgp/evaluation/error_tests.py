@@ -8,7 +8,7 @@ tolerates a little, for which its bets are fair as well:
 - scale: the standard deviation of z from 1 / 1.15 to 1.15;
 - dependence: two successive errors have the same sign with a chance from 45 to 55%;
 - shape: u falls in no tenth of its range with more than 1.1 times its chance;
-- score: naive forecasts have a density that is larger on average by no more than a factor of exp(0.05).
+- score: naive forecasts have a density that is larger on average by no more than a factor of exp(0.2).
 """
 
 from dataclasses import dataclass, replace
@@ -19,18 +19,22 @@ from scipy.special import ndtri
 
 from streamgp.checkpoint.encoding import register
 from streamgp.evaluation.change_tests import Bets, Column, log_mean, mean_bets, scale_bets, share_bets
-from streamgp.evaluation.watch import Kinds, Statistics, Watch, averages
+from streamgp.evaluation.watch import CAP, Kinds, Statistics, Watch, averages
 from streamgp.numerics import student_t
 
-SHIFT, SCALE, SHARE, DENSITY, SCORE = 0.125, 1.15, 0.05, 1.1, 0.05
+SHIFT, SCALE, SHARE, DENSITY, SCORE = 0.125, 1.15, 0.05, 1.1, 0.2
 BINS = 10
-LARGEST = 5.0  # of abs(z)
+LARGEST = 8.0  # of abs(z)
 MEMORIES = (100.0, 500.0)  # of the histograms that bet on the next row
+REST = 100  # rows after an alarm
+SCORE_CAP = 0.5  # so that a kind that says more comes first
+NAIVE_REST = 500  # by then the naive forecasts have followed a change
 NAIVE_MEMORY = 100.0
 NAIVE_DOF = 5.0  # of Student's t
 NAIVE_ROWS = 20  # to know before the first bet
 BETS = {"level": slice(0, 8), "scale": slice(8, 16), "dependence": slice(16, 24), "shape": slice(24, 26)}
 _Z, _SQUARE, _SAME = 0, 1, 2  # the columns of the statistics; the rest are bins
+_USUAL_RATIO = 1.0  # of the densities of naive forecasts and of the model, on average
 _USUAL_BINS = 1.25  # more than DENSITY: the largest of ten averages over some 1,000 rows
 
 
@@ -56,7 +60,7 @@ class ErrorTests:
     @classmethod
     def start(cls) -> "ErrorTests":
         """Return the tests before the first row."""
-        return cls(Watch.start(26, 3 + BINS, 4), 0.0, np.full((len(MEMORIES), BINS), 1.0 / BINS))
+        return cls(Watch.start(26, 3 + BINS, 4, REST), 0.0, np.full((len(MEMORIES), BINS), 1.0 / BINS))
 
     def restart(self) -> "ErrorTests":
         """Return them after an alarm."""
@@ -85,21 +89,32 @@ class ErrorTests:
             by_share = share_bets(same[rest], *share)
             by_share[before[rest] == 0.0] = 0.0
             by_shape = np.log(densities[rest] / (DENSITY * np.maximum(usual, 1.0))[:, None])
-            return np.hstack(
-                [mean_bets(z[rest], low, high, most), scale_bets(z[rest], least, most), by_share, by_shape]
-            )
+            wary = np.column_stack([mean_bets(z[rest], low, high, most), scale_bets(z[rest], least, most), by_shape])
+            wary /= _inflation(np.maximum(excess, 0.0))[:, None]
+            return np.column_stack([wary[:, :16], by_share, wary[:, 16:]])
 
         statistics = np.column_stack([z, z * z, same, tenths])
         watch, log_sums = self.watch.update(statistics, rows, bets, _usual)
         after = ErrorTests(watch, float(signs[-1]), np.stack([h[-1] for h in histograms]))
         return after, {kind: log_mean(log_sums[:, where]) for kind, where in BETS.items()}
 
-    def leading(self, kind: str) -> tuple[float, Statistics]:
+    def leading(self, kind: str) -> tuple[float, Float[np.ndarray, " m"]]:
         """Return the row since which the leading bet of a kind has been winning, and the averages since then."""
         return leading(self.watch, BETS[kind])
 
 
-def leading(watch: Watch, where: slice) -> tuple[float, Statistics]:
+def _inflation(excess: Column) -> Column:
+    """Return how many times larger the variance of a mean is than that of independent errors.
+
+    `excess` is by how much the share of errors with the sign of the one before exceeds a half. Of an autoregression
+    of order 1 with correlation r it is arcsin(r) / pi, and the variance (1 + r) / (1 - r) times as large. A fair bet
+    to a power below 1 is fair (Jensen), and so are products of them, in the long run, of errors that so depend.
+    """
+    r = np.sin(np.pi * np.minimum(excess, 0.45))
+    return (1.0 + r) / (1.0 - r)
+
+
+def leading(watch: Watch, where: slice) -> tuple[float, Float[np.ndarray, " m"]]:
     """Return the row since which the largest of some bets has been winning, and the averages of the rows since."""
     d = watch.detector
     best = where.start + int(np.argmax(d.log_sums[where]))
@@ -147,7 +162,7 @@ class ScoreTest:
     def start(cls, targets: int) -> "ScoreTest":
         """Return the test before the first row."""
         zeros = np.zeros(targets)
-        return cls(Watch.start(1, 1, 1), zeros, zeros, np.zeros((2, targets)))
+        return cls(Watch.start(1, 2, 1, NAIVE_REST), zeros, zeros, np.zeros((2, targets)))
 
     def restart(self) -> "ScoreTest":
         """Return it after an alarm."""
@@ -167,9 +182,11 @@ class ScoreTest:
         advantage[: max(0, NAIVE_ROWS - self.rows)] = -LARGEST
 
         def bets(reference: Statistics, adapted: Kinds, rest: slice) -> Bets:
-            return advantage[rest, None] - SCORE - np.where(adapted, np.maximum(reference, 0.0), 0.0)
+            # While the naive forecasts stay the better ones, all has been said.
+            return np.where(adapted, -LARGEST, np.minimum(advantage[rest, None] - SCORE, SCORE_CAP))
 
-        watch, log_sums = self.watch.update(advantage[:, None], rows, bets, lambda r: r <= SCORE)
+        statistics = np.column_stack([advantage, np.exp(np.minimum(advantage, CAP))])
+        watch, log_sums = self.watch.update(statistics, rows, bets, lambda r: r[:, 1:] <= _USUAL_RATIO)
         return replace(after, watch=watch), log_sums[:, 0]
 
     def _naive(self, y: Float[np.ndarray, "n e"]) -> tuple[Column, "ScoreTest"]:
@@ -187,6 +204,7 @@ class ScoreTest:
         # The weights of averages that begin at nothing add up to less than one.
         seen = 1.0 - (1.0 - 1.0 / NAIVE_MEMORY) ** np.maximum(self.rows - 1.0 + np.arange(len(y)), 1.0)
         variance = np.maximum(squares[:-1] / seen[:, None, None], floor)
-        density = np.logaddexp.reduce(student_t.log_density(errors, variance, np.full(1, NAIVE_DOF)), axis=1)
+        with np.errstate(over="ignore"):  # after a target that never moved any other is infinitely unlikely
+            density = np.logaddexp.reduce(student_t.log_density(errors, variance, np.full(1, NAIVE_DOF)), axis=1)
         after = replace(self, last=last[-1], average=average[-1], squares=squares[-1], rows=self.rows + len(y))
         return (density - np.log(2.0)).sum(axis=1), after

@@ -18,7 +18,7 @@ from streamgp.evaluation.change_tests import Column, Detector, log_mean
 LENGTHS = 24  # classes of lengths: 0, 1, 2-3, 4-7, ...
 TOLERATED = 2.0  # times the odds that were learnt
 LEAST = 0.1  # chance that is tolerated of any run
-PRIOR = 4.0  # rows that runs of the next shorter class count for
+PRIOR = 20.0  # rows that runs of the next shorter class count for
 ODDS = (4.0, 100.0)  # times those tolerated: what bets are on
 MOST_TICKS = 1000  # of one gap
 GAPS = 100  # whose median is the usual one

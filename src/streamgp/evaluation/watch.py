@@ -1,9 +1,10 @@
 """Evidence that goes on after an alarm: what has changed and stays so is told once.
 
-A watch bets against a range of what is usual, around what the model says. After an alarm it bets nothing for 100
-rows, and averages what it sees. From then on the range reaches to that average as well, which follows the stream with
-a memory of 500 rows, until it is back at what the model says. So a change that stays is one alarm, whether the model
-learns it or not; a further one, and a return in the opposite direction beyond what the model says, are others.
+A watch bets against a range of what is usual, around what the model says. After an alarm it bets nothing for a
+hundred rows or more, and averages what it sees. From then on the range reaches to that average as well, which follows
+the stream with a memory of 500 rows, until it is back at what the model says. So a change that stays is one alarm,
+whether the model learns it or not; a further one, and a return beyond what the model says, are others. No row counts
+for more than a factor of 20, so that a single glitch is no alarm.
 """
 
 from collections.abc import Callable
@@ -16,14 +17,14 @@ from scipy.signal import lfilter
 from streamgp.checkpoint.encoding import register
 from streamgp.evaluation.change_tests import Bets, Column, Detector
 
-PAUSE = 100
+CAP = float(np.log(20.0))  # no row counts for more: with less than half a dozen there is no alarm
 MEMORY = 500
 
 Statistics = Float[np.ndarray, "n m"]
 Kinds = Bool[np.ndarray, "n k"]
 
 
-def averages(values: Statistics, before: Float[np.ndarray, " m"], memory: float) -> Statistics:
+def averages(values: Statistics, before: Float[np.ndarray, " m"], memory: float) -> Float[np.ndarray, "n+1 m"]:
     """Return exponentially weighted averages before each row and after the last, (n + 1, m)."""
     keep = 1.0 - 1.0 / memory
     after, _ = lfilter([1.0 - keep], [1.0, -keep], values, axis=0, zi=keep * before[None])
@@ -43,23 +44,26 @@ class Watch:
         Averages of the statistics since the last alarm; in a pause their sums.
     adapted
         For each kind, whether the range of what is usual reaches to the reference.
+    rest
+        Rows without a bet after an alarm.
     pause
-        Rows left without a bet.
+        How many of them are left.
     """
 
     detector: Detector
     reference: Float[np.ndarray, " m"]
     adapted: Bool[np.ndarray, " k"]
+    rest: int
     pause: int = 0
 
     @classmethod
-    def start(cls, bets: int, statistics: int, kinds: int) -> "Watch":
+    def start(cls, bets: int, statistics: int, kinds: int, rest: int) -> "Watch":
         """Return a watch before the first row."""
-        return cls(Detector.start(bets, statistics), np.zeros(statistics), np.zeros(kinds, bool))
+        return cls(Detector.start(bets, statistics), np.zeros(statistics), np.zeros(kinds, bool), rest)
 
     def restart(self) -> "Watch":
         """Return it after an alarm: without evidence, and with a pause."""
-        return Watch(self.detector.restart(), np.zeros_like(self.reference), self.adapted, PAUSE)
+        return Watch(self.detector.restart(), np.zeros_like(self.reference), self.adapted, self.rest, self.rest)
 
     def update(
         self,
@@ -87,7 +91,7 @@ class Watch:
         references = averages(statistics[late], watch.reference, MEMORY)
         back = np.logical_or.accumulate(usual(references), axis=0)
         adapted = watch.adapted & ~back
-        log_e = bets(references[:-1], adapted[:-1], late)
+        log_e = np.minimum(bets(references[:-1], adapted[:-1], late), CAP)
         detector, log_sums = watch.detector.update(log_e, rows[late], statistics[late])
         log_sums = np.vstack([np.full((idle, log_sums.shape[1]), -np.inf), log_sums])
         return replace(watch, detector=detector, reference=references[-1], adapted=adapted[-1]), log_sums
@@ -98,5 +102,5 @@ class Watch:
         left = self.pause - len(statistics)
         if left:
             return replace(self, reference=total, pause=left)
-        mean = total / PAUSE
+        mean = total / self.rest
         return replace(self, reference=mean, adapted=~usual(mean[None])[0], pause=0)
