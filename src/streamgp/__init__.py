@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from streamgp.checkpoint import CheckpointError
     from streamgp.data import DataError
     from streamgp.estimators import (
+        Monitor,
         SplittingGPRegressor,
         StreamingGPClassifier,
         StreamingGPCountRegressor,
@@ -25,6 +26,7 @@ __all__ = [
     "CheckpointError",
     "DataError",
     "Evaluation",
+    "Monitor",
     "SplittingGPRegressor",
     "StreamingGPClassifier",
     "StreamingGPCountRegressor",
@@ -40,6 +42,7 @@ _HOMES = {
     "CheckpointError": "streamgp.checkpoint",
     "DataError": "streamgp.data",
     "Evaluation": "streamgp.evaluation",
+    "Monitor": "streamgp.estimators",
     "SplittingGPRegressor": "streamgp.estimators",
     "StreamingGPClassifier": "streamgp.estimators",
     "StreamingGPCountRegressor": "streamgp.estimators",

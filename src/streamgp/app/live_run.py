@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -17,7 +18,7 @@ from streamgp.app.run_notes import run_notes
 from streamgp.app.runner import Clock, Outcome, learn_all, read_next
 from streamgp.app.settings import RunSettings
 from streamgp.data import Chunk, DataError, RowReader, Schema
-from streamgp.evaluation import ClassificationMetrics, prequential, results
+from streamgp.evaluation import Alarms, ClassificationMetrics, prequential, results
 from streamgp.evaluation.description import describe
 from streamgp.evaluation.late import LateRows, prequential_late
 from streamgp.evaluation.prequential import ScoredRows
@@ -54,6 +55,7 @@ class LiveRun:
             self.learner = _new_learner(settings, reader.schema)
             self.metrics = tasks.new_metrics(reader.schema, settings.warmup, known)
             self.conformal = tasks.new_bands(reader.schema, settings.conformal, settings.warmup, known)
+            self.alarms = tasks.new_alarms(reader.schema, settings.alarms, settings.spec.horizon)
             if settings.delay or settings.arrives is not None:
                 self.arrivals = Arrivals(LateLabels(self.learner, max(LIMIT, known)))
             self.next_row = 0
@@ -63,6 +65,7 @@ class LiveRun:
             self.metrics = tasks.restored_metrics(reader.schema.task, stored["metrics"])
             # Younger than some checkpoints.
             self.conformal = tasks.restored_bands(reader.schema.task, stored.get("conformal"))
+            self.alarms = Alarms.from_tree(stored["alarms"]) if stored.get("alarms") is not None else None
             if stored.get("arrivals") is not None:
                 self.arrivals = Arrivals.from_tree(self.learner, stored["arrivals"])
             self.next_row = stored["next_row"]
@@ -130,9 +133,12 @@ class LiveRun:
         scored = self.metrics.scored_rows
         for part in self._scored(chunk):
             rows = slice(part.start, part.start + len(part.scores.y))
+            times = None if chunk.times is None else chunk.times[rows]
+            if self.alarms is not None:
+                scores: Any = part.scores  # of numbers or counts: others have no alarms
+                self.alarms.add(scores, chunk.rows[rows], times, tested=part.weights is not None)
             if self.directory is not None:
                 experts = [expert.name for expert in self.learner.experts]
-                times = None if chunk.times is None else chunk.times[rows]
                 self.directory.add(chunk.rows[rows], times, part, scored, experts, list(self.learner.rules), labels)
             scored = self.metrics.scored_rows
             self.next_row = int(chunk.rows[rows][-1]) + 1
@@ -186,6 +192,7 @@ class LiveRun:
             "metrics": self.metrics.to_tree(),
             "conformal": None if self.conformal is None else self.conformal.to_tree(),
             "arrivals": None if self.arrivals is None else self.arrivals.to_tree(),
+            "alarms": None if self.alarms is None else self.alarms.to_tree(),
             "schema": self.reader.schema.to_json(),
             "next_row": self.next_row,
             "fingerprint": self.fingerprint.digest,
@@ -209,6 +216,7 @@ class LiveRun:
             "exposure": schema.exposure,
             "late_labels": self._late_labels(),
             "conformal": None if self.conformal is None else self.conformal.result(),
+            "alarms": None if self.alarms is None else [asdict(alarm) for alarm in self.alarms.found],
             "skipped_rows": self.skipped_rows,
             "interrupted": stopped is not None,
             "stopped": stopped,

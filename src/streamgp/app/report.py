@@ -77,6 +77,7 @@ def _read_metrics(path: Path) -> dict[str, Any]:
         "features": [],
         "horizon": None,
         "conformal": None,
+        "alarms": None,
     }
     metrics = optional | raw
     metrics["experts"] = [{"noise": CONSTANT} | expert for expert in raw["experts"]]

@@ -11,13 +11,13 @@ from streamgp.app.lock import locked
 from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.runner import Outcome
 from streamgp.app.settings import RunSettings
-from streamgp.app.tasks import new_bands
+from streamgp.app.tasks import new_alarms, new_bands
 from streamgp.data import RowReader, Schema, open_rows
 from streamgp.estimators import default_warmup
 from streamgp.models.options import DEFAULT_WARMUP
 from streamgp.models.spec import Spec, in_todays_terms
 
-_IN_TIME = {"delay": 0, "arrives": None}
+_YOUNGER = {"conformal": None, "alarms": False, "delay": 0, "arrives": None}  # than some checkpoints
 SHORT_FILE = 5 * DEFAULT_WARMUP  # a file with fewer rows gets a fifth of them as its warm-up
 
 
@@ -36,6 +36,8 @@ def run_stream(settings: RunSettings) -> Outcome:
         raise RunError("--resume needs --out DIR, the directory of the run to go on with")
     if settings.delay and settings.arrives is not None:
         raise RunError("--delay, --arrives: expected one of them, got both; leave one out")
+    if settings.alarms and (settings.delay or settings.arrives is not None):
+        raise RunError("--alarms: expected labels that come in time, whose errors they test; leave out one option")
     if settings.arrives is not None and settings.conformal is not None:
         raise RunError("--conformal: expected it with labels in time or --delay, got --arrives; leave one out")
     if settings.spec.horizon and (settings.delay or settings.arrives is not None):
@@ -90,6 +92,7 @@ def _open(settings: RunSettings, stored: dict[str, Any] | None = None) -> RowRea
 def _check_bands(settings: RunSettings, schema: Schema) -> None:
     try:
         new_bands(schema, settings.conformal, 0, 0)
+        new_alarms(schema, settings.alarms, 0)
     except ValueError as error:
         raise RunError(str(error)) from error
 
@@ -136,7 +139,7 @@ def _checked(settings: RunSettings, tree: dict[str, Any], directory: RunDirector
         settings = replace(settings, spec=replace(settings.spec, **before))
     given = settings.config
     # An option that is younger than the checkpoint had its default then.
-    stored = {**asdict(Spec(tree["config"]["model"])), "conformal": None, **_IN_TIME, **config}
+    stored = {**asdict(Spec(tree["config"]["model"])), **_YOUNGER, **config}
     if "on_bad_row" in stored:
         stored["missing"] = stored.pop("on_bad_row")  # its name before there was a third way
     for name, before in stored.items():

@@ -34,6 +34,7 @@ class RunSettings:
     conformal: float | None = None
     delay: int = 0
     arrives: str | None = None
+    alarms: bool = False
     out: Path | None = None
     resume: bool = False
     overwrite: bool = False
@@ -55,6 +56,7 @@ class RunSettings:
             "conformal": self.conformal,
             "delay": self.delay,
             "arrives": self.arrives,
+            "alarms": self.alarms,
         }
 
     def for_task(self, task: str) -> "RunSettings":

@@ -24,6 +24,7 @@ _LABEL_SCORES = {
     },
     "ordinal": {"error_rate": "errors", "mae": "grades off", "rps": "RPS", "log_loss": "log loss*"},
 }
+_ALARMS_SHOWN = 10
 _SHARES = ("error_rate", "balanced_error", "ece")
 
 
@@ -45,11 +46,27 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
                 f"at a mean {size} of {number(bands[size])}; the model's own {share(bands['own']['coverage'])} at "
                 f"{number(bands['own'][size])}"
             )
+        for line in _alarms(metrics.get("alarms")):
+            console.print(line, markup=False)
         for baseline in baselines(metrics):
             if not baseline["beaten"]:
                 console.print(baseline["text"], markup=False)
     for warning in metrics["warnings"]:
         console.print(f"note: {warning}", markup=False)
+
+
+def _alarms(alarms: list[dict[str, Any]] | None) -> list[str]:
+    """Return what changed, the latest changes of many; empty where nobody asked."""
+    if alarms is None:
+        return []
+    if not alarms:
+        return ["no alarm: the stream did not change"]
+    latest = alarms[-_ALARMS_SHOWN:]
+    shown = "" if len(latest) == len(alarms) else f", the latest {len(latest)}"
+    return [
+        f"{plural(len(alarms), 'alarm')}{shown}:",
+        *(f"  row {alarm['row']:,}, {alarm['kind']}: {alarm['sentence']}" for alarm in latest),
+    ]
 
 
 def print_fleet(metrics: dict[str, Any], to_stderr: bool) -> None:

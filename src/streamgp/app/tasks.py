@@ -5,6 +5,7 @@ from typing import Any
 
 from streamgp.data import Schema
 from streamgp.evaluation import (
+    Alarms,
     ClassificationMetrics,
     Conformal,
     ConformalSets,
@@ -52,6 +53,21 @@ def restored_bands(task: str, tree: Mapping[str, Any] | None) -> Conformal | Con
     if tree is None:
         return None
     return (ConformalSets if task in ("classification", "ordinal") else Conformal).from_tree(tree)
+
+
+def new_alarms(schema: Schema, wanted: bool, horizon: int) -> Alarms | None:
+    """Return the tests for changes, if they are wanted, before the first row.
+
+    Raises
+    ------
+    ValueError
+        If the target is labels or grades.
+    """
+    if not wanted:
+        return None
+    if schema.labels is not None:
+        raise ValueError(f"--alarms: expected numbers or counts, whose errors it tests, got {schema.task}")
+    return Alarms(list(schema.targets), horizon)
 
 
 def restored_metrics(task: str, tree: Mapping[str, Any]) -> Metrics:

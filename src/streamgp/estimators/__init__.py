@@ -5,12 +5,14 @@ from streamgp.estimators.classifier import StreamingGPClassifier
 from streamgp.estimators.counts import StreamingGPCountRegressor
 from streamgp.estimators.evaluate import evaluate
 from streamgp.estimators.latent import StreamingGPLVM, warmup_of
+from streamgp.estimators.monitor import Monitor
 from streamgp.estimators.ordinal import StreamingGPOrdinal
 from streamgp.estimators.regressor import StreamingGPRegressor
 from streamgp.estimators.splitting import SplittingGPRegressor
 from streamgp.evaluation.description import expert_table
 
 __all__ = [
+    "Monitor",
     "SplittingGPRegressor",
     "StreamingGPClassifier",
     "StreamingGPCountRegressor",

@@ -13,6 +13,7 @@ from streamgp.estimators.access import Access, access_to, alone
 from streamgp.estimators.late import LateTargets
 from streamgp.estimators.prediction import Prediction
 from streamgp.estimators.validation import Rows, check_fitted, check_inputs, check_rows, seed_of
+from streamgp.evaluation.alarms import RATE, Alarm, Alarms
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.description import expert_table
@@ -38,6 +39,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
     n_features_in_: int
     feature_names_in_: np.ndarray
     _classes_at_start = 0  # classes or grades that are known before the first row
+    _alarms: Alarms | None = None
 
     def __init__(
         self,
@@ -111,6 +113,15 @@ class StreamEstimator(LateTargets, BaseEstimator):
         self._check_fitted()
         return self._learner.outside_rows
 
+    @property
+    @alone
+    def alarms_(self) -> list[Alarm]:
+        """Return the latest changes of the stream, 1,000 at most, that a `Monitor` or `evaluate` found."""
+        self._check_fitted()
+        if self._alarms is None:
+            raise AttributeError("alarms_: expected rows that were monitored; use Monitor or evaluate(alarms=True)")
+        return list(self._alarms.found)
+
     # Keeping
 
     @alone
@@ -125,6 +136,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
             "skipped_rows": self.skipped_rows_,
             "late": None if self._late is None else self._late.to_tree(),
             "feature_names": list(getattr(self, "feature_names_in_", [])),
+            "alarms": None if self._alarms is None else self._alarms.to_tree(),
         }
         checkpoint.save(path, tree | self._more_to_store(), meta)
 
@@ -150,6 +162,8 @@ class StreamEstimator(LateTargets, BaseEstimator):
         estimator.n_features_in_ = estimator._learner.num_inputs - estimator._learner.spec.exposure
         if tree["feature_names"]:
             estimator.feature_names_in_ = np.asarray(tree["feature_names"], dtype=object)
+        if tree.get("alarms") is not None:  # younger than some checkpoints
+            estimator._alarms = Alarms.from_tree(tree["alarms"])
         estimator._restore(tree)
         return estimator
 
@@ -200,6 +214,12 @@ class StreamEstimator(LateTargets, BaseEstimator):
         """Return bands of this level for so many targets, or sets for labels, which are known so many rows later."""
         return Conformal(level, [f"y{e}" for e in range(outputs)], horizon=horizon)
 
+    def _tests_for_alarms(self, outputs: int, rate: float = RATE) -> Alarms:
+        """Return the tests for changes that go on, or new ones of this rate for so many targets."""
+        if self._alarms is not None and self.__sklearn_is_fitted__() and self._alarms.rate == rate:
+            return self._alarms
+        return Alarms([f"y{e}" for e in range(outputs)], horizon=self._make_spec().horizon, rate=rate)
+
     def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any], given: Given) -> Any:
         """Return the result of `evaluate`."""
         return collect(parts, metrics, self._learner, given, self._single)
@@ -230,7 +250,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
             num_classes=self._classes_at_start,
             delay=delay,
         )
-        self._single, self._late = rows.single, None
+        self._single, self._late, self._alarms = rows.single, None, None
         self._access.warned_of_warmup = False
         self.skipped_rows_ = 0
 

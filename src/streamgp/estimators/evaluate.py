@@ -1,5 +1,6 @@
 """Test, then train, with an estimator."""
 
+from dataclasses import asdict, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from streamgp.data.frames import FrameLike
 from streamgp.estimators.base import StreamEstimator, warmup_for
 from streamgp.estimators.late import check_delay, split_arrivals
+from streamgp.estimators.monitor import WatchedRows
 from streamgp.estimators.validation import feature_names, target_names
 from streamgp.evaluation.description import describe, describe_unusual
 from streamgp.evaluation.late import LateRows, prequential_late
@@ -33,6 +35,7 @@ def evaluate(
     exposure: Any = None,
     conformal: float | None = None,
     delay: int | str = 0,
+    alarms: bool = False,
     progress: bool = True,
 ) -> Any:
     """Test-then-train: predict every row before its target is seen, score it, then learn it.
@@ -57,6 +60,9 @@ def evaluate(
         is known or, with `times`, the time from which on; missing: never. Every row is scored by the prediction that
         was made when it came. Labels still on their way after the last row are learnt then; by such a column, labels
         that come more than 1,000 rows late are not. See `streamgp.stream.late_labels`.
+    alarms
+        Tell when the stream changes, in ``alarms`` of the result and ``model.alarms_``: see `Monitor`, whose default
+        rate of false alarms holds. For numbers and counts whose labels come in time.
     progress
         Show a progress bar on a terminal.
 
@@ -64,8 +70,8 @@ def evaluate(
     ------
     ValueError
         As `partial_fit` does; if `conformal` is no share, or asked for with a column of arrivals; if `delay` is
-        neither, or asked for of a model with a horizon or with lags that are not above it; or if labels that
-        `predict_later` waits for have not come.
+        neither, or asked for of a model with a horizon or with lags that are not above it; if `alarms` are asked for
+        of labels or grades, or with a delay; or if labels that `predict_later` waits for have not come.
 
     Returns
     -------
@@ -75,13 +81,17 @@ def evaluate(
         ``summary()``, ``plot(kind)`` and ``report(path)`` show them.
     """
     if not isinstance(model, StreamEstimator):
-        if any(given is not None for given in (y, times, exposure, conformal, delay or None)):
+        if alarms or any(given is not None for given in (y, times, exposure, conformal, delay or None)):
             raise ValueError("evaluate: expected a fleet and a frame that holds keys, times and targets, and no more")
         return model.evaluate(X)
     if y is None:
         raise ValueError("evaluate: expected the targets y as well, unless the model is a fleet")
     with model._access.lock:
-        return _evaluated(model, X, y, times, exposure, conformal, check_delay(delay), progress)
+        if alarms and delay != 0:
+            raise ValueError(
+                "alarms: expected labels that come in time, whose errors they test; leave out one of both"
+            )
+        return _evaluated(model, X, y, times, exposure, conformal, check_delay(delay), alarms, progress)
 
 
 def _evaluated(
@@ -92,6 +102,7 @@ def _evaluated(
     exposure: Any,
     conformal: float | None,
     delay: int | str,
+    alarms: bool,
     progress: bool,
 ) -> Any:
     """Evaluate as `evaluate` does, with the model to itself."""
@@ -111,6 +122,7 @@ def _evaluated(
     warmup = warmup_for(rows) if begin or not len(rows.X) else 0
     known = max(model._make_spec().horizon, delay + 1 if isinstance(delay, int) else 0)
     bands = None if conformal is None else model._conformal(conformal, rows.y.shape[1], known)
+    tests = model._tests_for_alarms(rows.y.shape[1]) if alarms else None
     if begin:
         model._start(rows, warmup, delay if isinstance(delay, int) else 0)
     learner = model._learner
@@ -130,6 +142,7 @@ def _evaluated(
             late = LateRows(rows.X, rows.y, rows.times, now if rows.times is None else rows.times, when[rows.kept])
         arrivals = Arrivals(LateLabels(learner, max(LIMIT, known)))
         scored = prequential_late(arrivals, (late.part(i) for i in parts_of), metrics, bands)
+    watched = None if tests is None else WatchedRows(model, tests, rows)
     parts: list[ScoredRows] = []
     began = perf_counter()
     in_warmup = 0.0
@@ -139,6 +152,8 @@ def _evaluated(
             for part in scored:
                 parts.append(part)
                 in_warmup = perf_counter() - began if part.weights is None else in_warmup
+                if watched is not None:
+                    watched.add(part)
                 bar.at(metrics.rows, "test, then train")
             if arrivals is not None:
                 arrivals.deliver_all()
@@ -158,7 +173,9 @@ def _evaluated(
         seconds={"warmup": in_warmup, "stream": total - in_warmup, "total": total},
         learnt=metrics.rows - metrics.warmup,
     )
+    found = None if watched is None else watched.end()
     about |= {
+        "alarms": None if found is None else [asdict(alarm) for alarm in found],
         "skipped_rows": rows.skipped,
         "interrupted": False,
         "stopped": None,
@@ -166,4 +183,5 @@ def _evaluated(
         "command": None,
         "python": True,
     }
-    return model._collected(parts, scores, Given(rows.kept, rows.given, FrameLike.of(X, y), about))
+    result = model._collected(parts, scores, Given(rows.kept, rows.given, FrameLike.of(X, y), about))
+    return result if found is None else replace(result, alarms=found)

@@ -11,6 +11,7 @@ from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.late import Later
 from streamgp.estimators.single import as_table
 from streamgp.estimators.validation import Rows
+from streamgp.evaluation.alarms import RATE, Alarms
 from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.prequential import ScoredRows
 from streamgp.evaluation.result import ClassificationEvaluation, collect_classification
@@ -122,6 +123,9 @@ class LabelEstimator(StreamEstimator):
 
     def _conformal(self, level: float, outputs: int, horizon: int) -> ConformalSets:
         return ConformalSets(level, horizon=horizon)
+
+    def _tests_for_alarms(self, outputs: int, rate: float = RATE) -> Alarms:
+        raise ValueError("alarms: expected them of numbers or counts, got labels or grades; leave alarms out")
 
     def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any], given: Given) -> ClassificationEvaluation:
         return collect_classification(parts, metrics, self._learner, given, self._labels.array)

@@ -1,5 +1,7 @@
 """Test-then-train evaluation and its scores, one module for each task; the names of `streamgp.regret` as well."""
 
+from streamgp.evaluation.alarms import Alarm, Alarms
+from streamgp.evaluation.change_tests import e_bh
 from streamgp.evaluation.classification import ClassificationMetrics, ClassificationScores, score_classification
 from streamgp.evaluation.conformal import AdaptiveThreshold, Conformal
 from streamgp.evaluation.conformal_sets import ConformalSets
@@ -22,6 +24,8 @@ from streamgp.regret.losses import Losses, best_sequence, run_losses, sequence_r
 
 __all__ = [
     "AdaptiveThreshold",
+    "Alarm",
+    "Alarms",
     "Bound",
     "ClassificationEvaluation",
     "ClassificationMetrics",
@@ -41,6 +45,7 @@ __all__ = [
     "best_fit",
     "best_functions",
     "best_sequence",
+    "e_bh",
     "hindsight_basis",
     "hindsight_kernel",
     "optimal_stay",

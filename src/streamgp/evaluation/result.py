@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.data.labels import ClassNames
+from streamgp.evaluation.alarms import Alarm
 from streamgp.evaluation.columns import columns_of
 from streamgp.evaluation.ordinal import OrdinalScores
 from streamgp.evaluation.prequential import ScoredRows
@@ -41,6 +42,8 @@ class Evaluation(Shown):
         coverage, naive; unflagged (rows, nmse, rmse, mae and naive of those that were not flagged as outliers; None
         where none was); conformal (coverage, width and unbounded_rows of its bands and, under ``own``, coverage and
         width of the model's of the same level).
+    alarms
+        The changes that were found, in their order; None unless asked for.
     """
 
     mean: np.ndarray = field(repr=False)
@@ -56,6 +59,7 @@ class Evaluation(Shown):
     metrics: dict[str, Any]
     conformal: np.ndarray | None = field(repr=False)
     _given: Given = field(repr=False, compare=False)
+    alarms: list[Alarm] | None = None
 
 
 @dataclass
@@ -165,7 +169,7 @@ def _spread(evaluation: Any) -> Any:
             return {name: extend(each) for name, each in values.items()}
         return None if values is None else given.spread(values)
 
-    fields = {name: each for name, each in vars(evaluation).items() if name not in ("metrics", "_given")}
+    fields = {name: each for name, each in vars(evaluation).items() if name not in ("metrics", "alarms", "_given")}
     return replace(evaluation, **{name: extend(each) for name, each in fields.items()})
 
 

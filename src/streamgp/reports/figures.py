@@ -1,5 +1,7 @@
 """The charts of a run's report, as inline SVG (needs matplotlib, from the extra ``plots``)."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
@@ -7,9 +9,11 @@ from matplotlib.axes import Axes
 from streamgp.reports import curves
 from streamgp.reports.drawing import (
     DASHED,
+    DOTTED,
     Rows,
     along_rows,
     fill,
+    ink,
     limits,
     line,
     svg_element,
@@ -50,10 +54,17 @@ def along(bins: pl.DataFrame, x: str, y: str, rows: Rows) -> str:
     return along_rows(y, y.replace("_", " ") + " along the stream", rows, 240, draw)
 
 
-def running_nmse(scores: pl.DataFrame, rows: Rows) -> str:
-    """Draw the error along the stream (see `curves.errors`)."""
-    label = "Running nMSE of the model and of the naive baselines"
-    return along_rows("nmse", label, rows, 240, lambda ax: curves.errors(ax, scores))
+def running_nmse(scores: pl.DataFrame, rows: Rows, marks: Sequence[float] = ()) -> str:
+    """Draw the error along the stream (see `curves.errors`), and mark some rows."""
+
+    def draw(ax: Axes) -> None:
+        curves.errors(ax, scores)
+        if len(marks):
+            at = {"transform": ax.get_xaxis_transform(), "color": ink("miss"), "clip_on": False, "zorder": 4}
+            ax.vlines(marks, 0, 1, linewidth=0.8, linestyle=DOTTED, **at)
+            ax.plot(marks, np.zeros(len(marks)), linestyle="none", marker="^", markersize=7, markeredgewidth=0, **at)
+
+    return along_rows("nmse", "Running nMSE of the model and of the naive baselines", rows, 240, draw)
 
 
 def running_pll(scores: pl.DataFrame, rows: Rows) -> str:

@@ -32,6 +32,8 @@ Examples:
 
 - `streamgp run power.csv --target load --model sfg-mkl --conformal 0.9` — a cheap model, with bands that hold 90%
 
+- `streamgp run power.csv --target load --alarms --out results` — the report also tells what changed, and when
+
 - `streamgp run power.csv --target load --lags 1,24 --horizon 24` — each load is forecast 24 rows ahead
 
 - `streamgp run power.csv --target load --delay 24` — each load is known a day later, and learnt then
@@ -126,6 +128,14 @@ def run(
             rich_help_panel=DATA,
         ),
     ] = None,
+    alarms: Annotated[
+        bool,
+        typer.Option(
+            "--alarms",
+            help="Tell when the stream changes, and what: expect at most one false alarm in a million rows.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -161,6 +171,7 @@ def run(
             refused = {"--task": task not in ("auto", "regression"), "--grades": grades, "--exposure": exposure}
             refused |= {"--model": model not in (MODEL.default, "fleet"), "--conformal": conformal}
             refused |= {"--delay": delay or None, "--arrives": arrives}
+            refused |= {"--alarms": alarms}
             run_keyed(
                 refused | _changed(options),
                 json,
@@ -212,6 +223,7 @@ def run(
             conformal=conformal,
             delay=delay,
             arrives=arrives,
+            alarms=alarms,
             out=out,
             resume=resume,
             overwrite=overwrite,

@@ -94,7 +94,8 @@ def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str,
     if curves is not None:
         context["pll_chart"] = figures.running_pll(curves, span)
         if metrics["nmse"] is not None and curves["model"].is_not_nan().any():
-            context["nmse_chart"] = figures.running_nmse(curves, span)
+            marks = [alarm["row"] for alarm in metrics["alarms"] or []]
+            context["nmse_chart"] = figures.running_nmse(curves, span, marks)
     return context
 
 

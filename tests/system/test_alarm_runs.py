@@ -1,0 +1,101 @@
+"""`streamgp run --alarms`: metrics, terminal and page; a stop in between; what has none."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from streamgp.app import cli
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=600)
+    y = x + np.where(np.arange(600) < 300, 0.1, 0.6) * rng.normal(size=600)
+    y[500:] = y[500]
+    path = tmp_path_factory.mktemp("data") / "data.csv"
+    label = np.where(x > 0, "up", "down")
+    times = np.arange(600) * 60.0 + 1.6e9
+    pl.DataFrame({"x": x, "y": y, "label": label, "key": ["a"] * 600, "at": times}).write_csv(path)
+    return path
+
+
+def invoke(*words: object, code: int = 0) -> str:
+    result = CliRunner().invoke(cli.app, [str(word) for word in words])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def run(table: Path, out: Path, *more: object) -> str:
+    words = ("--features", "x", "--target", "y", "--time", "at", "--model", "linear", "--warmup", 100)
+    return invoke("run", table, *words, "--noise", "constant", "--lags", "none", "--out", out, *more)
+
+
+def metrics(out: Path) -> dict:
+    return json.loads((out / "metrics.json").read_text())
+
+
+def test_metrics_terminal_and_page(table: Path, tmp_path: Path):
+    said = run(table, tmp_path, "--alarms")
+    found = metrics(tmp_path)["alarms"]
+    assert [alarm["kind"] for alarm in found] == ["scale", "stuck"]
+    assert 300 <= found[0]["row"] < 340
+    assert found[1]["since"] == 501
+    assert found[1]["time"] == 1.6e9 + 60.0 * found[1]["row"]
+    assert "2 alarms:" in said
+    page = (tmp_path / "report.html").read_text()
+    for alarm in found:
+        assert alarm["sentence"] in said
+        assert alarm["sentence"][1:] in page
+    assert "What changed" in page
+    assert "▲" in page
+
+
+def test_without_alarms_nothing_is_said(table: Path, tmp_path: Path):
+    said = run(table, tmp_path)
+    assert metrics(tmp_path)["alarms"] is None
+    assert "alarm" not in said.replace(str(tmp_path), "").replace("test_without_alarms", "")
+    assert "What changed" not in (tmp_path / "report.html").read_text()
+
+
+def test_no_change_is_said_to_be_none(table: Path, tmp_path: Path):
+    said = run(table, tmp_path, "--alarms", "--max-rows", 280)
+    assert metrics(tmp_path)["alarms"] == []
+    assert "no alarm" in said
+    assert "Nothing: the targets" in (tmp_path / "report.html").read_text()
+
+
+def test_chunks_and_a_resumed_run_find_the_same(table: Path, tmp_path: Path):
+    run(table, tmp_path / "whole", "--alarms")
+    run(table, tmp_path / "chunks", "--alarms", "--chunk", 7)
+    run(table, tmp_path / "parts", "--alarms", "--max-rows", 305)
+    run(table, tmp_path / "parts", "--alarms", "--resume")
+    whole, chunks, parts = (metrics(tmp_path / name)["alarms"] for name in ("whole", "chunks", "parts"))
+    assert [alarm | {"evidence": 0} for alarm in whole] == [alarm | {"evidence": 0} for alarm in parts]
+    assert [alarm | {"evidence": 0} for alarm in whole] == [alarm | {"evidence": 0} for alarm in chunks]
+    evidence = [alarm["evidence"] for alarm in whole]
+    np.testing.assert_allclose([alarm["evidence"] for alarm in parts], evidence, rtol=1e-6)
+    np.testing.assert_allclose([alarm["evidence"] for alarm in chunks], evidence, rtol=1e-6)
+
+
+def test_a_run_goes_on_with_alarms_only_if_it_had_them(table: Path, tmp_path: Path):
+    run(table, tmp_path, "--max-rows", 200)
+    words = ("--features", "x", "--target", "y", "--time", "at", "--model", "linear", "--warmup", 100)
+    said = invoke(
+        *("run", table, *words, "--noise", "constant", "--lags", "none", "--out", tmp_path, "--resume", "--alarms"),
+        code=1,
+    )
+    assert "alarms" in said
+
+
+def test_labels_and_fleets_have_none(table: Path):
+    said = invoke("run", table, "--target", "label", "--features", "x", "--alarms", code=1)
+    assert "--alarms: expected numbers or counts" in said
+    said = invoke("run", table, "--target", "y", "--key", "key", "--time", "at", "--alarms", code=1)
+    assert "--alarms does not go with --key" in said
