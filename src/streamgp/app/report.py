@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from streamgp.data.files import write_aside
 from streamgp.filters.noise import CONSTANT
 from streamgp.reports.pages.stream import must_exist, scan
@@ -37,11 +35,11 @@ def write_report(directory: Path) -> Path:
     metrics = _read_metrics(directory / "metrics.json")
     columns, optional = page_of(metrics).columns(metrics)
     predictions = scan(directory / "predictions.parquet", columns, optional=("time", *optional))
-    must_exist(directory / "weights.parquet")
     # Experts predict from the end of the warm-up on: before it there are no weights, nor columns for them.
-    weighed = pl.read_parquet_schema(directory / "weights.parquet").keys() - {"row"}
-    names = weight_columns(metrics) if weighed else []
-    weights = scan(directory / "weights.parquet", ("row", *names), empty=not names)
+    path, names = directory / "weights.parquet", weight_columns(metrics)
+    found = scan(path, ("row",), optional=tuple(names), empty=True).collect_schema().names()
+    weighed = not set(names).isdisjoint(found)
+    weights = scan(path, ("row", *(names if weighed else ())), empty=not weighed)
     write_aside(directory / "report.html", render_run(metrics, predictions, weights))
     return directory / "report.html"
 

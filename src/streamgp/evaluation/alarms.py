@@ -20,7 +20,7 @@ from streamgp.evaluation.alarm_text import describe
 from streamgp.evaluation.counts import CountScores
 from streamgp.evaluation.error_tests import BETS, ErrorTests, ScoreTest, leading
 from streamgp.evaluation.regression import RegressionScores
-from streamgp.evaluation.run_tests import Clock, RunTest
+from streamgp.evaluation.run_tests import GapClock, RunTest
 
 RATE = 1e-3
 KINDS = (*BETS, "score", "stuck", "silence")
@@ -105,7 +105,7 @@ class AlarmState:
 
     targets: tuple[TargetTests, ...]
     scores: tuple[ScoreTest, ...]
-    clock: Clock
+    clock: GapClock
     seen: int = 0
     tested: int = 0
     first: float = -1.0
@@ -168,7 +168,7 @@ class Alarms:
         sequences, run = max(horizon, 1), RunTest.start()
         errors = TargetTests((ErrorTests.start(),) * sequences, run, run)
         scores = (ScoreTest.start(len(targets)),) * sequences
-        self._state = AlarmState((errors,) * len(targets), scores, Clock.start())
+        self._state = AlarmState((errors,) * len(targets), scores, GapClock.start())
 
     @property
     def log_limit(self) -> float:

@@ -127,7 +127,7 @@ def _class(length: int) -> int:
 
 @register
 @dataclass(frozen=True)
-class Clock:
+class GapClock:
     """How many rows a gap in time stands for; no method changes it.
 
     Attributes
@@ -145,7 +145,7 @@ class Clock:
     last: float = np.nan
 
     @classmethod
-    def start(cls) -> "Clock":
+    def start(cls) -> "GapClock":
         """Return the clock before the first row."""
         return cls(np.zeros(GAPS))
 
@@ -154,7 +154,7 @@ class Clock:
         """Return the usual gap; 0 while it is not known."""
         return float(np.median(self.gaps)) if self.known == GAPS else 0.0
 
-    def update(self, times: Column) -> tuple["Clock", Int[np.ndarray, " n"]]:
+    def update(self, times: Column) -> tuple["GapClock", Int[np.ndarray, " n"]]:
         """Return it after rows at these times, and the rows missing before each."""
         gaps = np.diff(np.append(self.last, times))
         gaps = np.where(np.isfinite(gaps), gaps, 0.0)
@@ -162,7 +162,7 @@ class Clock:
         new = gaps[counted][: GAPS - self.known]
         stored = self.gaps.copy()
         stored[self.known : self.known + len(new)] = new
-        after = Clock(stored, self.known + len(new), float(times[-1]))
+        after = GapClock(stored, self.known + len(new), float(times[-1]))
         ticks = np.zeros(len(times), int)
         if after.usual > 0.0:
             # After the last of the first hundred.
