@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.checkpoint.encoding import register
+from streamgp.evaluation.alarm_state import AlarmState, TargetTests, begun_again, evidence, interleaved
 from streamgp.evaluation.alarm_text import describe
 from streamgp.evaluation.counts import CountScores
-from streamgp.evaluation.error_tests import BETS, ErrorTests, ScoreTest, leading
+from streamgp.evaluation.error_tests import BETS, leading
 from streamgp.evaluation.regression import RegressionScores
-from streamgp.evaluation.run_tests import GapClock, RunTest
+from streamgp.evaluation.run_tests import RunTest
 
 RATE = 1e-3
 KINDS = (*BETS, "score", "stuck", "silence")
@@ -60,55 +60,6 @@ class Alarm:
     evidence: float
     sentence: str
     target: str | None
-
-
-@register
-@dataclass(frozen=True)
-class TargetTests:
-    """The tests of one target; errors have h interleaved sequences.
-
-    Attributes
-    ----------
-    errors, seen
-        The sequences, and how many errors there were.
-    stuck, last
-        Of equal targets, and the last target.
-    silence
-        Of targets that are missing.
-    """
-
-    errors: tuple[ErrorTests, ...]
-    stuck: RunTest
-    silence: RunTest
-    seen: int = 0
-    last: float = np.nan
-
-
-@register
-@dataclass(frozen=True)
-class AlarmState:
-    """All that is known of a stream; no method changes it.
-
-    Attributes
-    ----------
-    targets
-        The tests of each target.
-    scores, seen
-        Those of the score, of h sequences, and how many rows had all targets.
-    clock
-        The time.
-    tested
-        How many rows have been tested.
-    first
-        The e-value's numerator at the first alarm; negative before it.
-    """
-
-    targets: tuple[TargetTests, ...]
-    scores: tuple[ScoreTest, ...]
-    clock: GapClock
-    seen: int = 0
-    tested: int = 0
-    first: float = -1.0
 
 
 @dataclass(frozen=True)
@@ -165,10 +116,7 @@ class Alarms:
         self.found: deque[Alarm] = deque(maxlen=KEPT)
         self.count = 0
         self.next_row = 0
-        sequences, run = max(horizon, 1), RunTest.start()
-        errors = TargetTests((ErrorTests.start(),) * sequences, run, run)
-        scores = (ScoreTest.start(len(targets)),) * sequences
-        self._state = AlarmState((errors,) * len(targets), scores, GapClock.start())
+        self._state = AlarmState.start(len(targets), max(horizon, 1))
 
     @property
     def log_limit(self) -> float:
@@ -183,7 +131,7 @@ class Alarms:
         If nothing has changed its mean after any number of rows is at most 1; of many streams give it to `e_bh`.
         """
         state = self._state
-        return (state.first if state.first >= 0.0 else _evidence(state)) / max(state.tested, 1)
+        return (state.first if state.first >= 0.0 else evidence(state)) / max(state.tested, 1)
 
     def add(
         self,
@@ -256,7 +204,7 @@ class Alarms:
             known_stuck[there[np.isneginf(log_sums)]] = True  # of errors of such targets there is nothing to say
             errors, seen = list(tests.errors), tests.seen
             there_u = np.flatnonzero(np.isfinite(u))
-            for j, every in _interleaved(there_u, seen, len(errors)) if block.tested else ():
+            for j, every in interleaved(there_u, seen, len(errors)) if block.tested else ():
                 places = every[~known_stuck[every]]
                 if not len(places):
                     continue
@@ -268,7 +216,7 @@ class Alarms:
             targets.append(TargetTests(tuple(errors), stuck, silence, seen + len(there_u), last))
         scores = list(state.scores)
         full = np.flatnonzero(np.isfinite(block.y).all(axis=1) & np.isfinite(block.u).all(axis=1))
-        for j, every in _interleaved(full, state.seen, len(scores)):
+        for j, every in interleaved(full, state.seen, len(scores)):
             places = every[~any_stuck[every]] if block.tested else every
             if not len(places):
                 continue
@@ -309,10 +257,10 @@ class Alarms:
         alarm = Alarm(hit.kind, int(row), time, since, float(np.exp(min(hit.log_sum, 700.0))), sentence, target)
         self.found.append(alarm)
         self.count += 1
-        first = state.first if state.first >= 0.0 else _evidence(state)
+        first = state.first if state.first >= 0.0 else evidence(state)
         which = range(len(self.names)) if hit.target is None else [hit.target]
         targets = tuple(
-            _begun_again(tests, hit.kind) if e in which else tests for e, tests in enumerate(state.targets)
+            begun_again(tests, hit.kind) if e in which else tests for e, tests in enumerate(state.targets)
         )
         return replace(state, targets=targets, scores=tuple(s.restart() for s in state.scores), first=first)
 
@@ -329,33 +277,6 @@ class Alarms:
         alarms.count, alarms.next_row, alarms._state = tree["count"], tree["next_row"], tree["state"]
         alarms.found.extend(Alarm(**each) for each in tree["found"])
         return alarms
-
-
-def _begun_again(tests: TargetTests, kind: str) -> TargetTests:
-    """Return the tests of a target after an alarm of some kind: those of errors, and that of a run if it was one."""
-    tests = replace(tests, errors=tuple(errors.restart() for errors in tests.errors))
-    return replace(tests, **{kind: getattr(tests, kind).restart()}) if kind in ("stuck", "silence") else tests
-
-
-def _interleaved(places: np.ndarray, seen: int, sequences: int) -> list[tuple[int, np.ndarray]]:
-    """Return the places that go to each sequence, where so many went before."""
-    each = [(j, places[(j - seen) % sequences :: sequences]) for j in range(sequences)]
-    return [(j, found) for j, found in each if len(found)]
-
-
-def _evidence(state: AlarmState) -> float:
-    """Return the mean over all tests of the sums of bets, those of interleaved sequences added up."""
-    sums = [0.0]
-    for tests in state.targets:
-        for where in BETS.values():
-            sums.append(sum(_mean(errors.watch.detector.log_sums[where]) for errors in tests.errors))
-        sums += [_mean(tests.stuck.detector.log_sums), _mean(tests.silence.detector.log_sums)]
-    sums.append(sum(_mean(score.watch.detector.log_sums) for score in state.scores))
-    return float(np.sum(sums) / (len(sums) - 1))
-
-
-def _mean(log_sums: np.ndarray) -> float:
-    return float(np.mean(np.exp(np.minimum(log_sums, 700.0))))
 
 
 def _draws(rows: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from scipy.stats import norm, poisson
 from streamgp.checkpoint.encoding import decode, encode
 from streamgp.evaluation import Alarms, CountScores, RegressionScores
 from streamgp.evaluation.error_tests import BETS, DENSITY, MEMORIES, ErrorTests, ScoreTest
-from streamgp.evaluation.run_tests import GAPS, Clock, RunTest
+from streamgp.evaluation.run_tests import GAPS, GapClock, RunTest
 
 RATE = 1e-3
 
@@ -224,7 +224,7 @@ def test_gaps_are_counted_from_the_hundredth_on():
     times = np.arange(300.0)
     times[250:] += 7.0
     for cuts in ([], [1, 50, 101, 102, 250, 251]):
-        clock, ticks = Clock.start(), []
+        clock, ticks = GapClock.start(), []
         for part in np.split(times, cuts):
             clock, found = clock.update(part)
             ticks += found.tolist()

@@ -1,0 +1,92 @@
+"""All that the alarms of a stream know, as one value of fixed size."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamgp.checkpoint.encoding import register
+from streamgp.evaluation.error_tests import BETS, ErrorTests, ScoreTest
+from streamgp.evaluation.run_tests import GapClock, RunTest
+
+
+@register
+@dataclass(frozen=True)
+class TargetTests:
+    """The tests of one target; errors have h interleaved sequences.
+
+    Attributes
+    ----------
+    errors, seen
+        The sequences, and how many errors there were.
+    stuck, last
+        Of equal targets, and the last target.
+    silence
+        Of targets that are missing.
+    """
+
+    errors: tuple[ErrorTests, ...]
+    stuck: RunTest
+    silence: RunTest
+    seen: int = 0
+    last: float = np.nan
+
+
+@register
+@dataclass(frozen=True)
+class AlarmState:
+    """All that is known of a stream; no method changes it.
+
+    Attributes
+    ----------
+    targets
+        The tests of each target.
+    scores, seen
+        Those of the score, of h sequences, and how many rows had all targets.
+    clock
+        The time.
+    tested
+        How many rows have been tested.
+    first
+        The e-value's numerator at the first alarm; negative before it.
+    """
+
+    targets: tuple[TargetTests, ...]
+    scores: tuple[ScoreTest, ...]
+    clock: GapClock
+    seen: int = 0
+    tested: int = 0
+    first: float = -1.0
+
+    @classmethod
+    def start(cls, targets: int, sequences: int) -> "AlarmState":
+        """Return the state before the first row."""
+        run = RunTest.start()
+        each = TargetTests((ErrorTests.start(),) * sequences, run, run)
+        return cls((each,) * targets, (ScoreTest.start(targets),) * sequences, GapClock.start())
+
+
+def begun_again(tests: TargetTests, kind: str) -> TargetTests:
+    """Return the tests of a target after an alarm of some kind: those of errors, and that of a run if it was one."""
+    tests = replace(tests, errors=tuple(errors.restart() for errors in tests.errors))
+    return replace(tests, **{kind: getattr(tests, kind).restart()}) if kind in ("stuck", "silence") else tests
+
+
+def interleaved(places: np.ndarray, seen: int, sequences: int) -> list[tuple[int, np.ndarray]]:
+    """Return the places that go to each sequence, where so many went before."""
+    each = [(j, places[(j - seen) % sequences :: sequences]) for j in range(sequences)]
+    return [(j, found) for j, found in each if len(found)]
+
+
+def evidence(state: AlarmState) -> float:
+    """Return the mean over all tests of the sums of bets, those of interleaved sequences added up."""
+    sums = [0.0]
+    for tests in state.targets:
+        for where in BETS.values():
+            sums.append(sum(_mean(errors.watch.detector.log_sums[where]) for errors in tests.errors))
+        sums += [_mean(tests.stuck.detector.log_sums), _mean(tests.silence.detector.log_sums)]
+    sums.append(sum(_mean(score.watch.detector.log_sums) for score in state.scores))
+    return float(np.sum(sums) / (len(sums) - 1))
+
+
+def _mean(log_sums: np.ndarray) -> float:
+    return float(np.mean(np.exp(np.minimum(log_sums, 700.0))))
