@@ -28,8 +28,10 @@ def _false(stored: dict[str, Any]) -> str:
     rows = [("targets drawn from what is predicted", run) for run in stored["false"]]
     rows.append(("a linear model that learns", stored["false_model"]))
     lines = ["| rows from | rate, in 1,000 rows | rows | false alarms | at most expected |", "|---|---|---|---|---|"]
-    for name, run in rows:
-        lines.append(f"| {name} | {run['rate']:g} | {run['rows']:,} | {run['false']} | {run['allowed']:,.1f} |")
+    lines += [
+        f"| {name} | {run['rate']:g} | {run['rows']:,} | {run['false']} | {run['allowed']:,.1f} |"
+        for name, run in rows
+    ]
     return "\n".join(lines)
 
 
