@@ -16,6 +16,7 @@ def pages() -> dict[Path, str]:
     """Return the page with its tables renewed."""
     stored = json.loads(RESULTS.read_text())
     tables = {"false": _false(stored), "delays": _delays(stored["delays"]), "found": _found(stored["discoveries"])}
+    tables["injected"] = _injected(stored["injected"])
     return {PAGE: markdown.with_tables(PAGE, tables)}
 
 
@@ -59,6 +60,12 @@ def _delay(run: dict[str, Any]) -> str:
 def _found(runs: list[dict[str, Any]]) -> str:
     lines = ["| rate of false discoveries | measured | changed streams found |", "|---|---|---|"]
     lines += [f"| {run['rate']:.0%} | {run['false']:.1%} | {run['found']:.0%} |" for run in runs]
+    return "\n".join(lines)
+
+
+def _injected(runs: dict[str, Any]) -> str:
+    lines = ["| targets | alarm at row | what it says |", "|---|---|---|"]
+    lines += [f"| {name} | {alarm['row']:,} | {alarm['sentence']} |" for name, run in runs.items() for alarm in run]
     return "\n".join(lines)
 
 
