@@ -91,7 +91,7 @@ def test_a_resumed_run_is_that_which_goes_through(table: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--target", "label", "--conformal", "0.9"), "numbers or counts"),
+        (("--target", "label", "--alarms"), "numbers or counts"),
         (("--target", "y", "--conformal", "90"), "between 0 and 1"),
         (("--target", "y", "--model", "raker", "--weights", "bma"), "weights"),
         (("--target", "y", "--model", "raker", "--horizon", "3"), "horizon"),

@@ -106,12 +106,13 @@ def test_best_renews_where_it_can(changes: dict[str, Any]):
     assert make_spec("best", bases=["linear", "boosted"]).renew
 
 
-def test_the_default_renews_trees_alone_unless_asked():
+def test_the_default_trains_frequencies_anew_half_as_often_as_the_best_unless_asked():
     assert make_spec("default").renew
-    assert make_spec("default").renewable == ("boosted",)
+    assert make_spec("default").renewable == ("boosted", "fourier-trained")
+    assert (make_spec("default").searched_every, make_spec("best").searched_every) == (6, 3)
     assert replace(make_spec("default", renew=True), model="best") == make_spec("best")
     assert not make_spec("default", renew=False).renew
-    assert not make_spec("default", bases=["linear", "fourier-trained"]).renew
+    assert not make_spec("default", bases=["linear", "hilbert"]).renew
     assert not make_spec("fast").renew
 
 

@@ -72,14 +72,18 @@ def test_with_lags_a_basis_may_serve_twice_and_shares_its_features(monkeypatch: 
     assert len(names_kept(monkeypatch, replace(spec, without_lags=False), gains)) == 3
 
 
-def test_the_second_of_the_two_looks_at_no_lag(monkeypatch: pytest.MonkeyPatch):
+def test_the_second_of_the_two_looks_at_no_lag_and_the_plane_beside_them_at_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+):
     spec = Spec("twice", bases=("fourier",), features_per_basis=4, most_features=8, lags=(3,), without_lags=True)
     monkeypatch.setattr(warmup, "fit_basis", lambda basis, X, y, start, *_: Fit(basis, 1.0, 0.1, 0.0, 1.0, start, 1))
     X, y = rows(inputs=4)
     model, _ = fit(spec, X, y)
     looks = [np.asarray(group.basis(jnp.asarray(X)))[0] for group in model.groups]
     blind = [np.asarray(group.basis(jnp.asarray(X * [1.0, 1.0, 1.0, 0.0])))[0] for group in model.groups]
-    assert [np.array_equal(a, b) for a, b in zip(looks, blind, strict=True)] == [False, True]
+    assert [np.array_equal(a, b) for a, b in zip(looks, blind, strict=True)] == [False, True, False]
+    lags_alone = [np.asarray(group.basis(jnp.asarray(X * [0.0, 0.0, 0.0, 1.0])))[0] for group in model.groups]
+    assert [np.array_equal(a, b) for a, b in zip(looks, lags_alone, strict=True)] == [False, False, True]
 
 
 def test_without_other_inputs_lags_serve_once(monkeypatch: pytest.MonkeyPatch):
