@@ -16,6 +16,8 @@ from streamgp.stream.late_labels import KEPT_STATES, LateLabels
 from streamgp.stream.learner import StreamLearner
 from streams import close, learn, make_stream, mixture, restored
 
+pytestmark = pytest.mark.slow
+
 WARMUP = 20
 SMALL = {"bases": ("linear", "rbf"), "features_per_basis": 6}
 MODELS: dict[str, dict[str, Any]] = {

@@ -17,6 +17,8 @@ from streamgp import (
     evaluate,
 )
 
+pytestmark = pytest.mark.slow
+
 N, WARMUP = 90, 20
 rng = np.random.default_rng(0)
 X = rng.normal(size=(N, 2))

@@ -12,6 +12,8 @@ from streamgp import StreamingGPRegressor, evaluate
 from streamgp.app.outputs import RunError
 from streamgp.data import DataError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:

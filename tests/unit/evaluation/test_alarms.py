@@ -65,6 +65,7 @@ def test_a_row_that_teaches_the_naive_forecasts_is_not_in_its_own():
 # False alarms
 
 
+@pytest.mark.slow
 def test_false_alarms_of_a_right_model_are_within_the_rate():
     """At a rate at which some are to be expected, several kinds contribute, and far fewer come than are allowed."""
     rng = np.random.default_rng(3)
@@ -261,6 +262,7 @@ def mixed(rng: np.random.Generator) -> tuple[RegressionScores, np.ndarray]:
     return scored(y), times
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("horizon", [0, 3])
 def test_rows_chunks_and_a_resumed_run_give_the_same(horizon):
     scores, times = mixed(np.random.default_rng(14))
