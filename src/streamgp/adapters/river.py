@@ -5,13 +5,14 @@ by one. Copies and pickles, which river makes, go on where the model stood.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from streamgp.adapters.feature_slots import FeatureSlots
 from streamgp.estimators import StreamingGPClassifier, StreamingGPRegressor
 from streamgp.estimators.access import access_to
+from streamgp.estimators.base import StreamEstimator
 
 try:
     from river import base, proba, time_series
@@ -52,7 +53,34 @@ class _Learnt:
         return self.estimator
 
 
-class RiverRegressor(base.MiniBatchRegressor):
+class _OfFeatures:
+    """What the adapters of estimators with features share: their parameters, and the estimator that these make."""
+
+    _estimator: ClassVar[type[StreamEstimator]] = StreamingGPRegressor
+    _usual: ClassVar[dict[str, Any]] = {}  # parameters of the estimator, unless the options say otherwise
+
+    def __init__(
+        self,
+        model: str = "default",
+        *,
+        warmup: int | None = None,
+        spare_features: int = 8,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        self.model = model
+        self.warmup = warmup
+        self.spare_features = spare_features
+        self.seed = seed
+        self.options = options
+        self._learnt = _Learnt(self._make, spare_features)
+
+    def _make(self) -> Any:
+        more: dict[str, Any] = self._usual | self.options
+        return self._estimator(self.model, warmup=self.warmup, random_state=self.seed, **more)
+
+
+class RiverRegressor(_OfFeatures, base.MiniBatchRegressor):
     """`StreamingGPRegressor` as a regressor of river.
 
     Parameters
@@ -77,25 +105,6 @@ class RiverRegressor(base.MiniBatchRegressor):
     >>> bool(score.get() < 1.0)
     True
     """
-
-    def __init__(
-        self,
-        model: str = "default",
-        *,
-        warmup: int | None = None,
-        spare_features: int = 8,
-        seed: int = 0,
-        **options: Any,
-    ) -> None:
-        self.model = model
-        self.warmup = warmup
-        self.spare_features = spare_features
-        self.seed = seed
-        self.options = options
-        self._learnt = _Learnt(self._make, spare_features)
-
-    def _make(self) -> StreamingGPRegressor:
-        return StreamingGPRegressor(self.model, warmup=self.warmup, random_state=self.seed, **self.options)
 
     def learn_one(self, x: dict[Any, Any], y: float | None) -> None:
         """Learn a row; a target of None or NaN teaches nothing."""
@@ -138,7 +147,7 @@ class RiverRegressor(base.MiniBatchRegressor):
         return float(mean), float(std)
 
 
-class RiverClassifier(base.MiniBatchClassifier):
+class RiverClassifier(_OfFeatures, base.MiniBatchClassifier):
     """`StreamingGPClassifier` as a classifier of river, of any number of classes, which may come at any time.
 
     Parameters
@@ -149,24 +158,7 @@ class RiverClassifier(base.MiniBatchClassifier):
         Further parameters of `StreamingGPClassifier`.
     """
 
-    def __init__(
-        self,
-        model: str = "default",
-        *,
-        warmup: int | None = None,
-        spare_features: int = 8,
-        seed: int = 0,
-        **options: Any,
-    ) -> None:
-        self.model = model
-        self.warmup = warmup
-        self.spare_features = spare_features
-        self.seed = seed
-        self.options = options
-        self._learnt = _Learnt(self._make, spare_features)
-
-    def _make(self) -> StreamingGPClassifier:
-        return StreamingGPClassifier(self.model, warmup=self.warmup, random_state=self.seed, **self.options)
+    _estimator = StreamingGPClassifier
 
     @property
     def _multiclass(self) -> bool:
@@ -266,7 +258,7 @@ class RiverForecaster(time_series.base.Forecaster):
         return [_gaussian(mean, std) if with_dist else mean for mean, std in moments]
 
 
-class RiverAnomalyDetector(base.AnomalyDetector):
+class RiverAnomalyDetector(_OfFeatures, base.AnomalyDetector):
     """Rows that differ from what the rows before let expect, by a `StreamingGPRegressor` of all features at once.
 
     Each row is predicted from the row before it. The score is the root mean square of the errors of the features that
@@ -280,25 +272,7 @@ class RiverAnomalyDetector(base.AnomalyDetector):
         Further parameters of `StreamingGPRegressor`.
     """
 
-    def __init__(
-        self,
-        model: str = "default",
-        *,
-        warmup: int | None = None,
-        spare_features: int = 8,
-        seed: int = 0,
-        **options: Any,
-    ) -> None:
-        self.model = model
-        self.warmup = warmup
-        self.spare_features = spare_features
-        self.seed = seed
-        self.options = options
-        self._learnt = _Learnt(self._make, spare_features)
-
-    def _make(self) -> StreamingGPRegressor:
-        more: dict[str, Any] = {"lags": (1,)} | self.options
-        return StreamingGPRegressor(self.model, warmup=self.warmup, random_state=self.seed, **more)
+    _usual: ClassVar[dict[str, Any]] = {"lags": (1,)}
 
     def learn_one(self, x: dict[Any, Any]) -> None:
         """Learn a row; features that are missing count as what was expected of them."""

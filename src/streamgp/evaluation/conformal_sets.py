@@ -3,8 +3,9 @@
 A set holds the classes that a model finds most probable, as many as it takes: those with no more than a threshold of
 probability on classes before them (Romano, Sesia and Candes 2020, without randomisation). Of grades, the order
 begins at the most probable one and goes on to whichever neighbour is more probable, so that a set is an interval (Lu,
-Angelopoulos and Pomerantz 2022). The threshold adapts to what came, as that of conformal bands does. A set is never
-empty: where the most probable class is right more often than was asked for, sets of one hold more than their share.
+Angelopoulos and Pomerantz 2022). The threshold adapts to the labels observed, as that of conformal bands does. A set
+is never empty: where the most probable class is right more often than was asked for, sets of one hold more than their
+share.
 """
 
 from collections.abc import Mapping

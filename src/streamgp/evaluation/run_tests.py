@@ -37,7 +37,7 @@ class RunTest:
         For each class of lengths, the rows at which a run went on, and at which it ended.
     length, since
         Of the run under way, and the row of its first.
-    told
+    reported
         Whether there has been an alarm about it: then nothing is bet until it ends, and it counts, in each class of
         lengths, as a single row: what has been an alarm is not usual.
     """
@@ -47,7 +47,7 @@ class RunTest:
     ended: Float[np.ndarray, " lengths"]
     length: int = 0
     since: float = np.nan
-    told: bool = False
+    reported: bool = False
 
     @classmethod
     def start(cls) -> "RunTest":
@@ -56,7 +56,7 @@ class RunTest:
 
     def restart(self) -> "RunTest":
         """Return it after an alarm."""
-        return replace(self, detector=self.detector.restart(), told=True)
+        return replace(self, detector=self.detector.restart(), reported=True)
 
     def update(
         self, hits: Bool[np.ndarray, " n"], rows: Column, tested: bool, ticks: Int[np.ndarray, " n"] | None = None
@@ -68,7 +68,7 @@ class RunTest:
         run, bets, places = _Run(self), np.zeros((len(hits), len(ODDS))), []
         missing = [0] * len(hits) if ticks is None else ticks.tolist()
         for i, (hit, gap, row) in enumerate(zip(hits.tolist(), missing, rows.tolist(), strict=True)):
-            if tested and not run.told:
+            if tested and not run.reported:
                 places.append(i)
                 bets[i] = run.bets(hit, gap)
             for _ in range(gap):
@@ -77,7 +77,8 @@ class RunTest:
         path = np.full(len(hits), -np.inf)
         detector, log_sums = self.detector.update(bets[places], rows[places])
         path[places] = log_mean(log_sums)
-        return RunTest(detector, np.array(run.went_on), np.array(run.ended), run.length, run.since, run.told), path
+        went_on, ended = np.array(run.went_on), np.array(run.ended)
+        return RunTest(detector, went_on, ended, run.length, run.since, run.reported), path
 
     def tolerated(self, length: int) -> float:
         """Return the largest chance that a run of this length goes on for which the bets are fair."""
@@ -89,7 +90,7 @@ class _Run:
 
     def __init__(self, test: RunTest) -> None:
         self.went_on, self.ended = test.went_on.tolist(), test.ended.tolist()
-        self.length, self.since, self.told = test.length, test.since, test.told
+        self.length, self.since, self.reported = test.length, test.since, test.reported
 
     def tolerated(self, length: int) -> float:
         p, prior = 0.5, 2.0
@@ -116,9 +117,9 @@ class _Run:
         last = _class(self.length)
         for k in range(last + 1):
             seen = max(min(1 << k, self.length) - ((1 << k) >> 1), 0)
-            self.went_on[k] += min(seen, 1) if self.told else seen
+            self.went_on[k] += min(seen, 1) if self.reported else seen
         self.ended[last] += 1.0
-        self.length, self.told = 0, False
+        self.length, self.reported = 0, False
 
 
 def _class(length: int) -> int:
