@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import streamgp
-from streamgp.app.commands import demo, embed, run
+from streamgp.app.commands import demo, embed, run, serve
 from streamgp.app.interrupt import end_imports_at_once
 
 app = typer.Typer(
@@ -37,6 +37,7 @@ def _main(
 app.command(epilog=run.EXAMPLES)(run.run)
 app.command(epilog=embed.EXAMPLES)(embed.embed)
 app.command()(demo.demo)
+app.command(epilog=serve.EXAMPLES)(serve.serve)
 # The papers' tables are a package of their own, which nothing here depends on.
 app.command()(import_module("streamgp_papers.command").reproduce)
 

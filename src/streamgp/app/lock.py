@@ -14,8 +14,8 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)  # of 
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """Keep other runs out of a directory for the body of a ``with`` statement; it is made if need be.
+def locked(directory: Path, option: str = "--out") -> Iterator[None]:
+    """Keep other processes out of a directory for the body of a ``with`` statement; it is made if need be.
 
     A directory that was made and stayed empty goes again. On a file system without locks there is none.
 
@@ -25,15 +25,15 @@ def locked(directory: Path) -> Iterator[None]:
         If another run holds it.
     """
     if directory.exists() and not directory.is_dir():
-        raise RunError(f"--out: expected a directory, got the file {directory}; name another one")
+        raise RunError(f"{option}: expected a directory, got the file {directory}; name another one")
     made = [path for path in (directory, *directory.parents) if not path.exists()]
     path = directory / NAME
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        descriptor = _hold(path)
+        descriptor = _hold(path, option)
     except OSError as error:
         raise RunError(
-            f"--out: nothing can be written to {directory} ({error.strerror}); name another one"
+            f"{option}: nothing can be written to {directory} ({error.strerror}); name another one"
         ) from error
     try:
         yield
@@ -48,7 +48,7 @@ def locked(directory: Path) -> Iterator[None]:
                 path.rmdir()  # only if nothing is in it
 
 
-def _hold(path: Path) -> int:
+def _hold(path: Path, option: str) -> int:
     """Return the descriptor of the file, locked, with the number of this process in it."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -64,7 +64,8 @@ def _hold(path: Path) -> int:
             os.close(descriptor)
             process = f" (process {holder})" if holder else ""
             raise RunError(
-                f"{path.parent} is being written by another run{process}: wait for it to end, or name another --out"
+                f"{path.parent} is being written by another process{process}: wait for its end, or name another "
+                f"{option}"
             ) from None
         except BaseException:
             os.close(descriptor)

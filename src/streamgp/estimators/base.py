@@ -127,9 +127,14 @@ class StreamEstimator(LateTargets, BaseEstimator):
     @alone
     def save(self, path: str | Path) -> None:
         """Write a checkpoint directory (JSON and safetensors); an earlier one there is replaced only at the end."""
+        self.save_with(path, {})
+
+    @alone
+    def save_with(self, path: str | Path, more: dict[str, Any]) -> None:
+        """Write the estimator as `save` does, and in the same step what a program around it knows besides."""
         self._check_fitted()
         meta = {"kind": type(self).__name__, "rows": self._learner.rows}
-        tree = {
+        tree = more | {
             "params": self._stored_params(),
             "learner": self._learner.to_tree(),
             "single": self._single,

@@ -1,6 +1,6 @@
 """The keys of a fleet, by number in the order of their first rows, and which rows cannot be learnt."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from itertools import repeat
 from typing import NamedTuple
@@ -59,7 +59,7 @@ class Directory:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def find(self, keys: list[Key | None]) -> Int[np.ndarray, " n"]:
+    def find(self, keys: Sequence[Key | None]) -> Int[np.ndarray, " n"]:
         """Return the numbers of keys, `NEW` of those not known."""
         get: Callable[..., int] = self._number.get
         return np.fromiter(map(get, keys, repeat(NEW)), np.int64, len(keys))

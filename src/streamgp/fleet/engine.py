@@ -137,7 +137,7 @@ class FleetEngine:
                 break
         done = len(predicted)
         _write(mixture, slice(0, done), _as_mixture(predicted))
-        log_density[:done] = _log_density(_from(mixture, 0, done), rows.y[:done])
+        log_density[:done] = log_density_of(_from(mixture, 0, done), rows.y[:done])
         self.waiting.append(PooledRows(*(a[:done].copy() for a in rows)))
         self.rows += done
         self.num_keys = max(self.num_keys, int(rows.key[:done].max()) + 1)
@@ -250,5 +250,6 @@ def _as_mixture(predicted: list[tuple[float, float]]) -> Mixture:
     return Mixture(np.full(mean.shape, -np.log(len(DOF))), mean, var)
 
 
-def _log_density(mixture: Mixture, y: np.ndarray) -> Any:
+def log_density_of(mixture: Mixture, y: np.ndarray) -> Any:
+    """Return the log density of every target, NaN where there is none."""
     return log_sum(mixture.log_weights + student_t.log_density(y[:, None] - mixture.mean, mixture.var, DOF))

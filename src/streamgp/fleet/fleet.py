@@ -14,6 +14,7 @@ from streamgp.fleet.directory import NEW, Directory, complaint
 from streamgp.fleet.engine import FleetEngine, Outcome
 from streamgp.fleet.forecasts import MAX_STEPS, forecast
 from streamgp.fleet.frames import FleetColumns, Key, Table, as_times, name_rows, new_frame, read, with_columns
+from streamgp.fleet.model import Mixture
 from streamgp.fleet.outputs import FleetEvaluation
 from streamgp.fleet.settings import FleetSettings, as_lags
 from streamgp.fleet.shards import Shards
@@ -129,15 +130,8 @@ class StreamingGPFleet:
         frame
             Of the same type, in the same order: key, time, mean, std, q05, q50 and q95.
         """
-        table = read(frame, self.settings, self._columns, with_target=False)
-        no_key = np.fromiter((key is None for key in table.keys), bool, len(table.keys))
-        if no_key.any():
-            named = name_rows(self.settings, table, no_key)
-            raise DataError(f"predict: expected a key in every row, got none in {named}; leave it out.")
-        key = self._directory.find(table.keys)
-        engine = self._engine or FleetEngine(self.settings, table.X.shape[1], table.columns.dated)
-        times = self._next_rows(key) if table.times is None else table.times
-        return with_columns(table, self.settings, outputs.predictions(engine.predict(key, times, table.X)))
+        table, mixture = self._ahead(frame)
+        return with_columns(table, self.settings, outputs.predictions(mixture))
 
     def evaluate(self, frame: Any) -> FleetEvaluation:
         """Test, then train: predict every row before its target is seen, score it, then learn it.
@@ -182,7 +176,13 @@ class StreamingGPFleet:
         values = outputs.predictions(outcome.mixture)
         return with_columns(table, self.settings, outputs.spread(values, good, len(table.keys)))
 
-    def forecast(self, h: int, level: float | Sequence[float] = (80, 95), inputs: Any = None) -> Any:
+    def forecast(
+        self,
+        h: int,
+        level: float | Sequence[float] = (80, 95),
+        inputs: Any = None,
+        keys: Collection[Key] | None = None,
+    ) -> Any:
         """Forecast the next rows of every key.
 
         Parameters
@@ -194,12 +194,14 @@ class StreamingGPFleet:
         inputs
             A frame with the key and the inputs of the rows to come, those of a key in their order. Without it, inputs
             are taken to be ordinary for their key.
+        keys
+            Only these, in this order. Without it, all.
 
         Returns
         -------
         frame
             Of the make of the last frame: key, time, mean, std, q05, q50, q95 and the bands, `h` rows for each key in
-            the order of `keys_`.
+            the order of `keys_`, or of `keys`.
         """
         if isinstance(h, bool) or not isinstance(h, int) or not 1 <= h <= MAX_STEPS:
             raise ValueError(f"h: expected a whole number from 1 to {MAX_STEPS}, got {h!r}")
@@ -208,10 +210,13 @@ class StreamingGPFleet:
             raise ValueError(f"level: expected shares between 0 and 100 percent, got {levels}")
         if self._columns is None or self._engine is None:
             raise ValueError("forecast: expected a fleet that has seen some rows; call partial_fit first")
-        keys = len(self._directory)
+        chosen = self._directory.keys if keys is None else list(keys)
+        number = self._directory.find(chosen)
+        if (number == NEW).any():
+            raise ValueError(f"keys: expected some that have come, got {chosen[int(np.argmax(number == NEW))]!r}")
         seen = self._directory.seen if self.settings.time_col else self._directory.rows.astype(float) - 1.0
-        found = forecast(self._engine, keys, h, seen, self._inputs_ahead(h, inputs))
-        ids = [key for key in self._directory.keys for _ in range(h)]
+        found = forecast(self._engine, number, h, seen[number], self._inputs_ahead(h, inputs)[number])
+        ids = [key for key in chosen for _ in range(h)]
         values: dict[str, Any] = {self.settings.id_col: ids}
         if self.settings.time_col is not None:
             values[self.settings.time_col] = as_times(self._columns, found.times)
@@ -287,6 +292,18 @@ class StreamingGPFleet:
             fleet._engine.restore(tree["engine"], frozen=shards is not None)
             fleet._shards.load(Path(path), tree["shards"], fleet._directory, fleet._engine, shards)
         return fleet
+
+    def _ahead(self, frame: Any) -> tuple[Table, Mixture]:
+        """Check all rows, then predict them."""
+        table = read(frame, self.settings, self._columns, with_target=False)
+        no_key = np.fromiter((key is None for key in table.keys), bool, len(table.keys))
+        if no_key.any():
+            named = name_rows(self.settings, table, no_key)
+            raise DataError(f"predict: expected a key in every row, got none in {named}; leave it out.")
+        key = self._directory.find(table.keys)
+        engine = self._engine or FleetEngine(self.settings, table.X.shape[1], table.columns.dated)
+        times = self._next_rows(key) if table.times is None else table.times
+        return table, engine.predict(key, times, table.X)
 
     def _learn(self, frame: Any, caller: str) -> tuple[Table, Int[np.ndarray, " m"], Outcome]:
         """Check all rows, then predict and learn the good ones; return also which these are."""

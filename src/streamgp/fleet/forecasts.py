@@ -27,22 +27,25 @@ class Forecast(NamedTuple):
 
 def forecast(
     engine: FleetEngine,
-    keys: int,
+    keys: Int[np.ndarray, " k"],
     h: int,
     seen: Float[np.ndarray, " k"],
     inputs: Float[np.ndarray, "k h d"],
 ) -> Forecast:
-    """Forecast the targets of all keys; inputs that are NaN are taken to be ordinary.
+    """Forecast the targets of keys, by their numbers; inputs that are NaN are taken to be ordinary.
 
     The time of a step is one unit, the median gap between two rows of a key in the warm-up, after the one before.
     """
     times = seen[:, None] + engine.unit * np.arange(1, h + 1)
     parts = []
-    for start in range(0, keys, BLOCK):
-        at = np.arange(start, min(start + BLOCK, keys))
+    for start in range(0, len(keys), BLOCK):
+        block = slice(start, start + BLOCK)
+        at = keys[block]
         with np.errstate(all="ignore"):
             steps = (
-                _persisting(engine, at, h) if engine.model is None else _stepped(engine, at, times[at], inputs[at])
+                _persisting(engine, at, h)
+                if engine.model is None
+                else _stepped(engine, at, times[block], inputs[block])
             )
         parts.append(steps)
     whole = Mixture(*(np.concatenate(each) for each in zip(*parts, strict=True)))

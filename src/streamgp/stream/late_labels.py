@@ -18,6 +18,7 @@ from streamgp.likelihoods import AnyPredictive
 from streamgp.stream.learn_step import learn_leading, predict_after
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.rows import RawRows
+from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 
 LIMIT = 1_000  # rows after which a label is waited for no longer; twice as many are kept at most
@@ -38,6 +39,52 @@ class WaitingRow:
     def is_labelled(self) -> bool:
         """Whether there is a label to learn."""
         return self.y is not None and not np.isnan(self.y).any()
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What is known before a row: a state, and what stands for the rows after it that wait for their label.
+
+    It stays as it is while the learner learns, so that any thread may predict from it.
+
+    Attributes
+    ----------
+    settings, state
+        Of the learner.
+    unlearnt
+        What was predicted of the rows that wait, (w, E); only how many there are counts where no past target is an
+        input.
+    """
+
+    settings: StreamSettings
+    state: StreamState
+    unlearnt: np.ndarray
+
+    def leading(self, X: np.ndarray, times: np.ndarray | None) -> Info:
+        """Predict as many of these rows, which follow each other, as go together: at least one."""
+        # What is predicted of a row may be a lag of the next one, and the end of the warm-up may be near.
+        n = 1 if self.has_lags or not self.state.is_warmed_up else len(X)
+        rows = RawRows(X[:n], np.empty((n, 0)), None if times is None else times[:n])
+        return predict_after(self.settings, self.state, rows, self.unlearnt)
+
+    def each(self, X: np.ndarray, times: np.ndarray | None) -> AnyPredictive:
+        """Predict each row as if it were the next one."""
+        rows = RawRows(X, np.empty((len(X), 0)), times)
+        return predict_after(self.settings, self.state, rows, self.unlearnt, following=False).predictive
+
+    @property
+    def has_lags(self) -> bool:
+        """Whether past targets are inputs."""
+        return bool(self.state.inputs.lags.lags)
+
+    def standing(self, info: Info) -> np.ndarray:
+        """Return what stands for the targets (n, E) of rows that were predicted."""
+        n = len(info.outside)
+        return np.asarray(info.predictive.mean) if self.has_lags else np.zeros((n, self.settings.num_outputs))
+
+    def after(self, standing: np.ndarray) -> "Outlook":
+        """Return what is known after rows that wait, of which `standing` stands for the targets."""
+        return replace(self, unlearnt=np.concatenate([self.unlearnt, standing]))
 
 
 def check_horizon(horizon: int) -> None:
@@ -115,21 +162,30 @@ class LateLabels:
         at = 0
         while at < len(X):
             self.refresh()
-            settings, state = self.learner.settings, self.learner.state
-            lags = bool(state.inputs.lags.lags)
-            # What is predicted of a row may be a lag of the next one, and the end of the warm-up may be near.
-            n = 1 if lags or not state.is_warmed_up else len(X) - at
-            rows = RawRows(X[at : at + n], np.empty((n, 0)), None if times is None else times[at : at + n])
-            info = predict_after(settings, state, rows, self._unlearnt())
-            mean = np.asarray(info.predictive.mean) if lags else np.zeros((n, settings.num_outputs))
-            yield self._append(rows.X, rows.times, mean, [None] * n), info
-            at += n
+            outlook = self.outlook()
+            info = outlook.leading(X[at:], None if times is None else times[at:])
+            rows = slice(at, at + len(info.outside))
+            yield self._append(X[rows], None if times is None else times[rows], outlook.standing(info)), info
+            at = rows.stop
+
+    def outlook(self) -> "Outlook":
+        """Return what is known of the next row, as of the last `refresh`; it stays as it is."""
+        return Outlook(self.learner.settings, self.learner.state, self._unlearnt())
+
+    def append(self, X: np.ndarray, times: np.ndarray | None, mean: np.ndarray) -> range:
+        """Take in rows that an `Outlook` predicted, with what stands for their targets; return their numbers.
+
+        Raises
+        ------
+        ValueError
+            As `predict` does.
+        """
+        self._check_order(times)
+        return self._append(X, times, mean)
 
     def predict_next(self, X: np.ndarray, times: np.ndarray | None = None) -> AnyPredictive:
         """Predict each row as if it were the next one to come, by what was known at the last `refresh`."""
-        rows = RawRows(X, np.empty((len(X), 0)), times)
-        settings, state = self.learner.settings, self.learner.state
-        return predict_after(settings, state, rows, self._unlearnt(), following=False).predictive
+        return self.outlook().each(X, times)
 
     def take(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None = None) -> None:
         """Take in rows whose labels come with them, while others wait.
@@ -147,14 +203,18 @@ class LateLabels:
             self.refresh()
 
     def _append(
-        self, X: np.ndarray, times: np.ndarray | None, mean: np.ndarray, y: Sequence[np.ndarray | None]
+        self,
+        X: np.ndarray,
+        times: np.ndarray | None,
+        mean: np.ndarray,
+        y: Sequence[np.ndarray | None] | None = None,
     ) -> range:
         if self._open == self.next_row:  # none waits, and others may have taught the learner since
             self._rows, self._states = {}, [(self.next_row, self.learner.state)]
         numbers = range(self.next_row, self.next_row + len(X))
         for i, number in enumerate(numbers):
             time = np.nan if times is None else float(times[i])
-            self._rows[number] = WaitingRow(X[i].copy(), time, mean[i].copy(), y[i])
+            self._rows[number] = WaitingRow(X[i].copy(), time, mean[i].copy(), None if y is None else y[i])
         self.next_row = numbers.stop
         return numbers
 

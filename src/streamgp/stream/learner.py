@@ -271,6 +271,26 @@ class StreamLearner:
         if single.renews_next:
             self.state = renewed(self.settings, self.state)
 
+    def step_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> tuple[AnyPredictive, bool]:
+        """Predict one row after the warm-up, then learn it; return also whether it was an outlier.
+
+        Raises
+        ------
+        ValueError
+            If `steps_singly` is False.
+        """
+        if not self.steps_singly:
+            raise ValueError("step_one: expected a fitted model with rows of its own kind; use learn")
+        single = self._by_single_rows()
+        predictive, flagged = single.predictive(x, time), single.flagged_rows
+        self.learn_one(x, y, time)
+        return predictive, single.flagged_rows > flagged
+
+    @property
+    def steps_singly(self) -> bool:
+        """Whether `step_one` can be had: after the warm-up, of models with rows of their own kind."""
+        return self.is_warmed_up and self._learns_singly
+
     def _stamp(self, time: float) -> np.ndarray | None:
         return np.array([time]) if self.timed else None
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics.batching import BATCH_SIZES
 from streamgp.precision import in_float64
 from streamgp.stream.gains import MEASURED_EVERY
@@ -68,6 +69,16 @@ class SingleRows:
         wide = self._inputs.lags.widen_next(x[None], self._state.targets.mean)
         return self._model.predict(self._inputs.bounds.clip(wide)[0][0], time)
 
+    def predictive(self, x: np.ndarray, time: float) -> AnyPredictive:
+        """Return the whole distribution of a row without gaps."""
+        wide = self._inputs.lags.widen_next(x[None], self._state.targets.mean)
+        return self._model.predictive(self._inputs.bounds.clip(wide)[0][0], time)
+
+    @property
+    def flagged_rows(self) -> int:
+        """Rows that were outliers, of all that were learnt."""
+        return self._state.flagged_rows + self._flagged
+
     def learn(self, x: np.ndarray, y: np.ndarray, time: float) -> None:
         """Learn a row without gaps, whose target is there."""
         self._unread.append(x.copy())
@@ -110,6 +121,6 @@ class SingleRows:
             model_state=model_state,
             rows=self.rows,
             outside_rows=self._state.outside_rows + self._outside,
-            flagged_rows=self._state.flagged_rows + self._flagged,
+            flagged_rows=self.flagged_rows,
             restarted=self._state.restarted | frozenset(np.flatnonzero(self._model.restarted).tolist()),
         )

@@ -74,19 +74,41 @@ class SingleRow:
         self, x: Float[np.ndarray, " d"], time: float = np.nan, extra: float = 0.0
     ) -> tuple[Float[np.ndarray, " e"], Float[np.ndarray, " e"]]:
         """Return mean and standard deviation of the mixture for the row `x`, in the units of the targets."""
-        predictions = self._predict_filters(x, time, extra)
         center, scale = self._targets
         if self._one:
-            mean, variance = predictions[0].loc[0, 0], predictions[0].var[0]
+            (prediction,) = self._predict_filters(x, time, extra)
+            mean, variance = prediction.loc[0, 0], prediction.var[0]
         else:
-            loc, var, _ = self._experts(*self._collect(predictions), np.asarray(self._elapsed(time)))
-            log_weights, loc, var = drop_non_finite(np.asarray(self.log_weights), loc, var)
+            log_weights, loc, var, _ = self._mixture(x, time, extra)
             weights = trimmed(np.exp(log_weights), self._trim)
             mean = weights @ loc
             variance = weights @ (var + np.square(loc - mean))
             if self._levels is not None:
                 variance = variance * recalibration.variance_factor(recalibration.shares(self._levels))
         return center + scale * mean, scale * np.sqrt(variance)
+
+    def predictive(self, x: Float[np.ndarray, " d"], time: float = np.nan, extra: float = 0.0) -> Predictive:
+        """Return the whole distribution for the row `x`, in the units of the targets."""
+        log_weights, loc, var, dof = self._mixture(x, time, extra)
+        center, scale = self._targets
+        shares = None if self._levels is None else recalibration.shares(self._levels)[None]
+        return Predictive(
+            log_weights[None],
+            (center + scale * loc)[None],
+            (scale**2 * var)[None],
+            None if dof is None else dof[None],
+            self._trim,
+            shares,
+        )
+
+    def _mixture(
+        self, x: np.ndarray, time: float, extra: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return log weights, means, variances and degrees of freedom of the experts, standardised."""
+        filters = self._collect(self._predict_filters(x, time, extra))
+        loc, var, dof = self._experts(*filters, np.asarray(self._elapsed(time)))
+        log_weights, loc, var = (np.asarray(a) for a in drop_non_finite(np.asarray(self.log_weights), loc, var))
+        return log_weights, loc, var, dof
 
     def learn(
         self, x: Float[np.ndarray, " d"], y: Float[np.ndarray, " e"], time: float = np.nan, extra: float = 0.0

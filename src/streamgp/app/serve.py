@@ -1,0 +1,97 @@
+"""The live service as a process: who may ask, the directory that it owns, and its end."""
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from streamgp.app.lock import locked
+from streamgp.app.outputs import RunError
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_PACKAGES = "the service needs fastapi, uvicorn and prometheus-client: pip install 'streamgp[serve]'"
+
+
+def add_client(token_file: Path | None, client: str) -> None:
+    """Add a client, NAME:SCOPES, to a file of tokens, and print its token."""
+    from streamgp.service.web import tokens
+
+    if token_file is None:
+        raise RunError("--add-token: expected --token-file FILE as well, to which the client is added")
+    name, _, scopes = client.partition(":")
+    try:
+        secret = tokens.add(token_file, name, [scope for scope in scopes.split(",") if scope])
+    except tokens.TokenError as error:
+        raise RunError(str(error)) from error
+    typer.echo(secret)
+    typer.echo(f"This token of {name} is shown once; {token_file} has its hash.", err=True)
+
+
+def serve_directory(
+    directory: Path, host: str, port: int, token_file: Path | None, max_body: int, max_rate: float | None
+) -> None:
+    """Serve the streams of a directory until the process is told to end; then write checkpoints.
+
+    Raises
+    ------
+    RunError
+        If a package is missing, another process has the directory, or the address cannot be had.
+    """
+    try:
+        import uvicorn
+
+        from streamgp.service.streams import Streams
+        from streamgp.service.web import tokens
+        from streamgp.service.web.app import Limits, make_app
+    except ImportError as error:
+        raise RunError(f"{_PACKAGES} ({error.name} is missing)") from error
+    if token_file is None and host not in LOOPBACK:
+        raise RunError(
+            f"--host: expected 127.0.0.1 without tokens, got {host}; other machines need --token-file FILE, which "
+            f"--add-token NAME:SCOPES makes"
+        )
+    try:
+        clients = None if token_file is None else tokens.read(token_file)
+    except tokens.TokenError as error:
+        raise RunError(str(error)) from error
+    with locked(directory, "DIR"):
+        app: Any = make_app(Streams(directory), clients, Limits(max_body, max_rate))
+        config = uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=10,
+            limit_concurrency=1_000,
+            lifespan="on",
+        )
+        server = uvicorn.Server(config)
+        try:
+            listening = _listen(host, port)
+        except OSError as error:
+            raise RunError(
+                f"{host}:{port} cannot be listened on ({error.strerror}): choose another --host or --port"
+            ) from error
+        address = f"[{host}]" if ":" in host else host
+        typer.echo(
+            f"streamgp serves {directory} at http://{address}:{listening.getsockname()[1]}; Ctrl-C ends it", err=True
+        )
+        server.run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; its protocol is named, or asyncio would leave small answers waiting (Nagle)."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.set_inheritable(True)
+    except OSError:
+        listening.close()
+        raise
+    return listening

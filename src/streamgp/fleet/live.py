@@ -1,0 +1,57 @@
+"""A fleet at work: one thread teaches it, while others predict."""
+
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from streamgp.fleet import outputs
+from streamgp.fleet.engine import Outcome
+from streamgp.fleet.fleet import StreamingGPFleet
+from streamgp.fleet.model import Mixture
+
+
+class LiveFleet:
+    """A fleet, the scores of what was predicted by it, and the naive baselines of its keys.
+
+    Predictions wait for the block of rows that is being learnt.
+
+    Parameters
+    ----------
+    fleet
+        New, or already at work.
+    """
+
+    def __init__(self, fleet: StreamingGPFleet) -> None:
+        self.fleet = fleet
+        self._lock = Lock()
+
+    def predict(self, frame: Any) -> Mixture:
+        """Predict rows, each as if it were the next one of its key."""
+        with self._lock:
+            return self.fleet._ahead(frame)[1]
+
+    def learn(self, frame: Any) -> tuple[np.ndarray, Outcome]:
+        """Predict rows and learn them; return which were good, in order, and what was predicted of these."""
+        with self._lock:
+            _, good, outcome = self.fleet._learn(frame, "learn")
+        return good, outcome
+
+    @property
+    def is_warmed_up(self) -> bool:
+        """Whether what all keys share has been fitted."""
+        return self.fleet.is_warmed_up_
+
+    def forecast(self, key: str, h: int, level: list[float]) -> Any:
+        """Forecast the next rows of a key."""
+        with self._lock:
+            return self.fleet.forecast(h, level, keys=[key])
+
+    def keys(self) -> dict[str, Any]:
+        """Return the scores of every key, as columns."""
+        with self._lock:
+            fleet = self.fleet
+            if fleet._engine is None:
+                return {"key": []}
+            found = dict(outputs.scores(fleet._engine, fleet._directory))
+            return {"key": list(fleet.keys_)} | {name: np.array(column) for name, column in found.items()}

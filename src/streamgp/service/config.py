@@ -1,0 +1,144 @@
+"""What a stream is: its columns, its model, its limits; one JSON file beside its log."""
+
+import json
+import re
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+from streamgp.models.presets import PRESETS
+from streamgp.service.problems import Problem
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+TASKS = ("regression", "classification", "count", "ordinal")
+MAX_FEATURES = 1_000
+MAX_PENDING = 100_000
+MAX_HISTORY = 100_000_000
+
+
+@dataclass(frozen=True)
+class StreamConfig:
+    """A stream of one model, or of a model for each key.
+
+    Attributes
+    ----------
+    name
+        Letters, digits, ``-`` and ``_``, 64 at most.
+    target
+        What is predicted.
+    features
+        Names of the inputs; numbers.
+    key
+        The name of the key, of a stream with a model for each one; None: one model.
+    model
+        A preset; of keyed streams ``fleet``.
+    task
+        ``regression``, ``classification``, ``count`` or ``ordinal``.
+    classes
+        Labels known beforehand, or the grades from low to high.
+    timed
+        Whether the model's clock is the time of the rows, which then all have one; otherwise rows are counted, and a
+        time is only shown.
+    warmup
+        Rows after which the hyperparameters are fitted.
+    lags
+        Past targets that are inputs as well, so many rows back.
+    seed
+        Of everything random.
+    max_pending
+        Rows that may wait for their label, of a keyed stream; of others 1,000.
+    history_rows
+        Scored rows that are kept in Parquet files; older ones are deleted.
+    """
+
+    name: str
+    target: str
+    features: tuple[str, ...] = ()
+    key: str | None = None
+    model: str = "default"
+    task: str = "regression"
+    classes: tuple[str, ...] = ()
+    timed: bool = False
+    warmup: int = 1_000
+    lags: tuple[int, ...] = ()
+    seed: int = 0
+    max_pending: int = 10_000
+    history_rows: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise _wrong("name", "1 to 64 letters, digits, - and _, a letter or digit first", self.name)
+        if not self.target:
+            raise _wrong("target", "the name of what is predicted", self.target)
+        names = [*self.features, self.target, *([self.key] if self.key else [])]
+        if len(set(names)) < len(names) or not all(self.features):
+            raise _wrong("features, target, key", "names that differ", names)
+        if len(self.features) > MAX_FEATURES:
+            raise _wrong("features", f"at most {MAX_FEATURES:,} names", len(self.features))
+        if self.key is not None:
+            if self.model not in ("fleet", "default"):
+                raise _wrong("model", "fleet, the model of keyed streams", self.model)
+            object.__setattr__(self, "model", "fleet")
+            if self.task != "regression":
+                raise _wrong("task", "regression, for a stream with keys", self.task)
+            if self.timed and "ds" in names:
+                raise _wrong("features", "no name ds, which is that of the time", names)
+        elif self.model not in PRESETS:
+            raise _wrong("model", f"one of {', '.join(PRESETS)}", self.model)
+        if self.task not in TASKS:
+            raise _wrong("task", f"one of {', '.join(TASKS)}", self.task)
+        if self.task in ("classification", "ordinal"):
+            if len(set(self.classes)) < 2 or len(set(self.classes)) < len(self.classes):
+                raise _wrong("classes", "two different labels or grades, or more", list(self.classes))
+        elif self.classes:
+            raise _wrong("classes", "none, unless the task is classification or ordinal", list(self.classes))
+        least = len(self.lags) + len(self.features) + 10
+        for name, low, high in (
+            ("warmup", least, 1_000_000),
+            ("max_pending", 1, MAX_PENDING),
+            ("history_rows", 1_000, MAX_HISTORY),
+            ("seed", 0, 2**31 - 1),
+        ):
+            if not low <= getattr(self, name) <= high:
+                raise _wrong(name, f"a whole number from {low:,} to {high:,}", getattr(self, name))
+        if any(lag < 1 or lag > 10_000 for lag in self.lags) or len(set(self.lags)) < len(self.lags):
+            raise _wrong("lags", "different whole numbers from 1 to 10,000", list(self.lags))
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether there is a model for each key."""
+        return self.key is not None
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether targets are numbers."""
+        return self.task in ("regression", "count")
+
+    @classmethod
+    def from_document(cls, given: dict[str, Any]) -> Self:
+        """Return the stream that a client describes.
+
+        Raises
+        ------
+        Problem
+            If it cannot be such a one.
+        """
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(given) - known)
+        if unknown:
+            raise _wrong(unknown[0], f"one of {', '.join(sorted(known))}", "another name")
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in given.items()
+        }
+        return cls(**values)
+
+    def document(self) -> dict[str, Any]:
+        """Return it as `from_document` takes it."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    def to_json(self) -> str:
+        """Return it as text."""
+        return json.dumps(self.document(), indent=1) + "\n"
+
+
+def _wrong(name: str, expected: str, got: Any) -> Problem:
+    return Problem(422, f"{name}: expected {expected}, got {got!r}")

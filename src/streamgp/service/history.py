@@ -1,0 +1,114 @@
+"""Rows that were scored: the latest in memory, all in Parquet files that are never changed once they are written."""
+
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from streamgp.service.predictions import joined, plain_list
+
+PART = 20_000  # rows of a file
+LATEST = 2_000  # rows that are kept in memory at least
+
+
+class History:
+    """The scored rows of a stream.
+
+    Parameters
+    ----------
+    directory
+        Of the files; it is made if need be.
+    most
+        Rows that are kept in files; the oldest files go.
+    """
+
+    def __init__(self, directory: Path, most: int) -> None:
+        self.directory = directory
+        self.most = most
+        self.rows = 0
+        self._blocks: deque[dict[str, Any]] = deque()
+        self._held = 0  # rows of the blocks
+        self._sealed = 0  # rows in files
+
+    def add(self, columns: dict[str, Any]) -> None:
+        """Add scored rows, in the order in which they were scored."""
+        n = len(columns["row"])
+        if n:
+            self._blocks.append(columns)
+            self._held += n
+            self.rows += n
+
+    def latest(self, rows: int, after: int = -1, key: str | None = None) -> dict[str, Any]:
+        """Return the columns of the latest scored rows with a number after that one, and of this key alone."""
+        found: list[dict[str, Any]] = []
+        count = 0
+        for block in reversed(tuple(self._blocks)):
+            if count >= rows:
+                break
+            numbers = np.asarray(block["row"])
+            keep = numbers > after
+            if key is not None:
+                keep &= np.array([each == key for each in block["key"]], bool)
+            at = np.flatnonzero(keep)[-(rows - count) :]
+            if len(at):
+                found.append(_take(block, at))
+                count += len(at)
+        return joined(found[::-1])
+
+    def seal(self) -> None:
+        """Write what fills a file, and let go of what is in files and not among the latest.
+
+        The same rows make the same files, so that it may be done again after a crash.
+        """
+        while self.rows - self._sealed >= PART:
+            part = self._from(self._sealed, PART)
+            self.directory.mkdir(parents=True, exist_ok=True)
+            path = self.directory / f"{self._sealed:012d}.parquet"
+            aside = path.with_suffix(".part")
+            _frame(part).write_parquet(aside)
+            aside.replace(path)
+            self._sealed += PART
+            for old in self.directory.glob("*.parquet"):
+                if int(old.stem) + PART <= self._sealed - self.most:
+                    old.unlink()
+        while self._blocks and self._held - len(self._blocks[0]["row"]) >= max(LATEST, self.rows - self._sealed):
+            self._held -= len(self._blocks.popleft()["row"])
+
+    def _from(self, start: int, rows: int) -> dict[str, Any]:
+        at, found, left = self.rows - self._held, [], rows
+        for block in self._blocks:
+            n = len(block["row"])
+            low, high = max(0, start - at), min(n, start + rows - at)
+            if low < high and left:
+                found.append(_take(block, np.arange(low, high)))
+            at += n
+        return joined(found)
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return what a checkpoint needs."""
+        held = joined(list(self._blocks))
+        return {"rows": self.rows, "sealed": self._sealed, "columns": held}
+
+    def restore(self, tree: dict[str, Any]) -> None:
+        """Go on from what `to_tree` returned."""
+        self.rows, self._sealed = tree["rows"], tree["sealed"]
+        self._blocks.clear()
+        self._held = len(tree["columns"].get("row", ()))
+        if self._held:
+            self._blocks.append(tree["columns"])
+
+
+def _take(block: dict[str, Any], at: np.ndarray) -> dict[str, Any]:
+    return {name: c[at] if isinstance(c, np.ndarray) else [c[i] for i in at.tolist()] for name, c in block.items()}
+
+
+def _frame(columns: dict[str, Any]) -> pl.DataFrame:
+    return pl.DataFrame(
+        {name: c.tolist() if _wide(c) else plain_list(c) for name, c in columns.items()}, strict=False
+    )
+
+
+def _wide(column: Any) -> bool:
+    return isinstance(column, np.ndarray) and column.ndim == 2

@@ -1,0 +1,240 @@
+"""Rows as clients send them, checked, and as arrays."""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.data.cells import LARGEST, to_seconds
+from streamgp.service.config import StreamConfig
+from streamgp.service.problems import Problem
+
+MAX_ROWS = 100_000  # of one request
+MAX_TEXT = 200  # characters of an id or a key
+SHOWN = 5  # of the rows that are wrong
+
+
+class Rows(NamedTuple):
+    """Rows of a request.
+
+    Attributes
+    ----------
+    ids, keys
+        Of each row; None where it has none.
+    times
+        Numbers (n,); NaN where a row has none.
+    X
+        Inputs (n, D); NaN where they are missing.
+    y
+        Targets: numbers (n,), NaN where they are missing, or text, None where it is missing. None where the rows
+        have no targets.
+    """
+
+    ids: list[str | None]
+    keys: list[str | None]
+    times: np.ndarray
+    X: np.ndarray
+    y: Any = None
+
+    def part(self, where: Sequence[int]) -> "Rows":
+        """Return some of the rows."""
+        at = np.asarray(where, dtype=int)
+        y = self.y
+        if y is not None:
+            y = [y[i] for i in where] if isinstance(y, list) else y[at]
+        return Rows([self.ids[i] for i in where], [self.keys[i] for i in where], self.times[at], self.X[at], y)
+
+    def digests(self) -> list[bytes]:
+        """Return what tells rows with different inputs apart."""
+        found = []
+        for key, time, x in zip(self.keys, self.times, self.X, strict=True):
+            text = repr(key).encode() + time.tobytes() + x.tobytes()
+            found.append(hashlib.blake2b(text, digest_size=12).digest())
+        return found
+
+
+class Labels(NamedTuple):
+    """Labels of rows that were predicted, by their ids."""
+
+    ids: list[str]
+    y: Any
+
+
+def rows_with_inputs(config: StreamConfig, given: Sequence[dict[str, Any]], with_target: bool) -> Rows:
+    """Return rows that have inputs.
+
+    Raises
+    ------
+    Problem
+        If one of them is not as expected; the first few are named.
+    """
+    _check_count(given)
+    names, wrong = config.features, _Wrong(config)
+    known = set(names)
+    X = np.empty((len(given), len(names)))
+    times = np.full(len(given), np.nan)
+    for i, row in enumerate(given):
+        x = row.get("x")
+        if not isinstance(x, dict):
+            wrong.add(i, "x", "an object with the inputs by name", x)
+            continue
+        if len(x) != len(known) or not known.issuperset(x):
+            missing = [name for name in names if name not in x]
+            unknown = [name for name in x if name not in known]
+            if unknown:
+                wrong.add(i, f"x.{unknown[0]}", f"only the features {', '.join(names) or '(there are none)'}", "more")
+                continue
+            if missing:
+                wrong.add(i, f"x.{missing[0]}", "a number, or null where it is not known", "nothing")
+                continue
+        for j, name in enumerate(names):
+            X[i, j] = _number(x[name], wrong, i, f"x.{name}", absurd=math.nan)
+        times[i] = _time(row.get("time"), config, wrong, i)
+    ids = [_text(row.get("id"), wrong, i, "id") for i, row in enumerate(given)]
+    keys: list[str | None] = [None] * len(given)
+    if config.is_keyed:
+        keys = [_key(row.get("key"), wrong, i) for i, row in enumerate(given)]
+    elif any(row.get("key") is not None for row in given):
+        wrong.add(0, "key", "none, as this stream has no keys", "one")
+    y = _targets(config, given, wrong) if with_target else None
+    wrong.complain()
+    if config.timed:
+        _check_times(config, times)
+    return Rows(ids, keys, times, X, y)
+
+
+def labels_by_id(config: StreamConfig, given: Sequence[dict[str, Any]]) -> Labels:
+    """Return labels of rows that were predicted before.
+
+    Raises
+    ------
+    Problem
+        If one of them is not as expected.
+    """
+    _check_count(given)
+    wrong = _Wrong(config)
+    ids = [_text(row.get("id"), wrong, i, "id") or "" for i, row in enumerate(given)]
+    for i, name in enumerate(ids):
+        if not name:
+            wrong.add(i, "id", "the id that predict returned, or x, the inputs", given[i].get("id"))
+    y = _targets(config, given, wrong)
+    wrong.complain()
+    return Labels(ids, y)
+
+
+class _Wrong:
+    """What is wrong with which rows."""
+
+    def __init__(self, config: StreamConfig) -> None:
+        self._config = config
+        self._found: list[str] = []
+        self._count = 0
+
+    def add(self, row: int, field: str, expected: str, got: Any) -> None:
+        self._count += 1
+        if len(self._found) < SHOWN:
+            shown = repr(got) if got is None or isinstance(got, int | float | str) else type(got).__name__
+            self._found.append(f"row {row}, {field}: expected {expected}, got {shown[:80]}")
+
+    def complain(self) -> None:
+        if self._count:
+            more = f"; and {self._count - len(self._found):,} more" if self._count > len(self._found) else ""
+            raise Problem(422, f"{'; '.join(self._found)}{more}; nothing of this request was done: correct it")
+
+
+def _check_count(given: Sequence[Any]) -> None:
+    if not given:
+        raise Problem(422, "rows: expected one row or more, got none")
+    if len(given) > MAX_ROWS:
+        raise Problem(413, f"rows: expected at most {MAX_ROWS:,}, got {len(given):,}; send several requests")
+
+
+def _number(value: Any, wrong: _Wrong, row: int, field: str, absurd: float | None = None) -> float:
+    """Return a number; NaN where it is missing, and `absurd` where it is too large to compute with."""
+    if value is None:
+        return math.nan
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, int | float):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if abs(number) <= LARGEST:
+            return number
+        if math.isnan(number):
+            return math.nan
+        if absurd is not None:
+            return absurd
+    wrong.add(row, field, f"a number of at most {LARGEST:g} in size, or null where it is missing", value)
+    return math.nan
+
+
+def _text(value: Any, wrong: _Wrong, row: int, field: str) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and 0 < len(value) <= MAX_TEXT and value.isprintable():
+        return value
+    wrong.add(row, field, f"text of 1 to {MAX_TEXT} printable characters", value)
+    return None
+
+
+def _key(value: Any, wrong: _Wrong, row: int) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if value is None:
+        wrong.add(row, "key", "text or a whole number", value)
+    return _text(value, wrong, row, "key")
+
+
+def _time(value: Any, config: StreamConfig, wrong: _Wrong, row: int) -> float:
+    if value is None:
+        if config.timed:
+            wrong.add(row, "time", "a number, or a date as in 2026-01-31T12:00:00Z", value)
+        return math.nan
+    if isinstance(value, str):
+        try:
+            value = float(to_seconds([value])[0])
+        except ValueError:
+            value = math.nan
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            if abs(float(value)) <= LARGEST:
+                return float(value)
+        except OverflowError:
+            pass
+    wrong.add(row, "time", "a number, or a date as in 2026-01-31T12:00:00Z", value)
+    return math.nan
+
+
+def _check_times(config: StreamConfig, times: np.ndarray) -> None:
+    if not config.is_keyed and (np.diff(times) < 0.0).any():
+        row = int(np.argmax(np.diff(times) < 0.0)) + 1
+        raise Problem(
+            422, f"row {row}, time: expected none before that of the row before, got {times[row]}; send rows in order"
+        )
+
+
+def _targets(config: StreamConfig, given: Sequence[dict[str, Any]], wrong: _Wrong) -> Any:
+    if config.has_numbers:
+        y = np.array([_number(row.get("y"), wrong, i, "y") for i, row in enumerate(given)])
+        if config.task == "count":
+            for i in np.flatnonzero((y < 0.0) | (y != np.floor(y)) & ~np.isnan(y)).tolist():
+                wrong.add(i, "y", "a whole number, 0 or more", float(y[i]))
+        return y
+    return [_label(config, row.get("y"), wrong, i) for i, row in enumerate(given)]
+
+
+def _label(config: StreamConfig, value: Any, wrong: _Wrong, row: int) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        value = str(value).lower()
+    elif isinstance(value, int):
+        value = str(value)
+    if config.task == "ordinal" and value not in config.classes:
+        wrong.add(row, "y", f"one of the grades {', '.join(config.classes)}", value)
+        return None
+    return _text(value, wrong, row, "y")

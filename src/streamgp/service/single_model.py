@@ -1,0 +1,331 @@
+"""A stream of one model, at work: what it answers, and what each accepted entry does to it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import jax
+import numpy as np
+
+from streamgp.checkpoint import load_of
+from streamgp.checkpoint.encoding import register
+from streamgp.estimators import (
+    StreamingGPClassifier,
+    StreamingGPCountRegressor,
+    StreamingGPOrdinal,
+    StreamingGPRegressor,
+)
+from streamgp.estimators.live import HeldPrediction, LiveModel, ScoredPart
+from streamgp.numerics.batching import concatenate
+from streamgp.numerics.threads import one_blas_thread
+from streamgp.service.config import StreamConfig
+from streamgp.service.payload import Rows
+from streamgp.service.predictions import Columns, columns_ahead, columns_of, joined, judged_columns
+from streamgp.service.scores import overall
+from streamgp.stream.late_labels import Outlook
+
+register(HeldPrediction)
+
+MAX_SINGLE_ROWS = 3  # that are learnt one by one rather than as a block
+
+_ESTIMATORS: dict[str, Any] = {
+    "regression": StreamingGPRegressor,
+    "classification": StreamingGPClassifier,
+    "count": StreamingGPCountRegressor,
+    "ordinal": StreamingGPOrdinal,
+}
+
+
+class Waiting(NamedTuple):
+    """A row that waits for its label.
+
+    Attributes
+    ----------
+    number
+        Among the model's rows that waited.
+    row, key, time, at
+        Its number in the stream, its key, its own time, and when it was predicted.
+    held, place
+        The prediction, and which of its rows.
+    columns
+        What the client was told of the rows of the prediction.
+    x
+        The inputs, where the model does not keep them.
+    """
+
+    number: int
+    row: int
+    key: str | None
+    time: float
+    at: float
+    held: Any
+    place: int
+    columns: Columns
+    x: np.ndarray | None = None
+
+
+class Prediction(NamedTuple):
+    """Predictions of the rows of a request, what stands for their targets, and the columns that the client sees."""
+
+    held: Any
+    standing: np.ndarray
+    columns: Columns
+
+
+class Applied(NamedTuple):
+    """What an entry did: rows learnt, not in order of time, given up; columns scored; columns for the client."""
+
+    learned: int
+    skipped: int = 0
+    late: list[str] = []  # noqa: RUF012
+    scored: list[Columns] = []  # noqa: RUF012
+    shown: Columns | None = None
+
+
+@dataclass(frozen=True)
+class SingleView:
+    """What is known at a position of the log: any thread may predict from it."""
+
+    config: StreamConfig
+    outlook: Outlook
+    labels: tuple[Any, ...]
+    score: Any
+
+    def predict(self, rows: Rows) -> Prediction:
+        """Predict rows, which follow each other."""
+        parts, outlook, at, first = [], self.outlook, 0, not len(self.outlook.unlearnt)
+        times = rows.times if self.config.timed else None
+        with one_blas_thread():
+            while at < len(rows.X):
+                info = outlook.leading(rows.X[at:], None if times is None else times[at:])
+                standing = outlook.standing(info)
+                parts.append((jax.tree.map(np.asarray, info.predictive), standing))
+                outlook = outlook.after(standing)
+                at += len(info.outside)
+            predictive = concatenate([predictive for predictive, _ in parts])
+            columns = columns_ahead(predictive, self.score, self.labels)
+        in_time = np.zeros(at, bool)
+        in_time[0] = first
+        held = HeldPrediction(predictive, self.outlook.state.is_warmed_up, in_time)
+        return Prediction(held, np.concatenate([each for _, each in parts]), columns)
+
+    def after(self, standing: np.ndarray) -> "SingleView":
+        """Return what is known after rows that wait."""
+        return replace(self, outlook=self.outlook.after(standing))
+
+
+class SingleModel:
+    """The model of a stream; one thread applies entries, in their order.
+
+    Parameters
+    ----------
+    config
+        The stream.
+    live
+        The model, if it has been at work.
+    """
+
+    def __init__(self, config: StreamConfig, live: LiveModel | None = None) -> None:
+        self.config = config
+        self.live = self._begin() if live is None else live
+        self.next_row = 0
+        self.waiting: dict[str, Waiting] = {}
+        self._unscored: list[tuple[Any, np.ndarray, bool, int, str | None, float]] = []  # rows that came singly
+
+    def _begin(self) -> LiveModel:
+        c = self.config
+        lags: dict[str, Any] = {"lags": list(c.lags)} if c.lags else {}
+        model = _ESTIMATORS[c.task](c.model, warmup=c.warmup, random_state=c.seed, **lags)
+        names = {"classification": "classes", "ordinal": "grades"}
+        more = {names[c.task]: list(c.classes)} if c.task in names else {}
+        return LiveModel.begin(model, c.features, c.timed, c.classes, **more)
+
+    # What is known
+
+    def view(self) -> SingleView:
+        """Return what is known now."""
+        return SingleView(self.config, self.live.outlook(), self.live.labels, self.live.metrics.score)
+
+    @property
+    def rows(self) -> int:
+        """Rows learnt."""
+        return self.live.rows
+
+    @property
+    def is_warmed_up(self) -> bool:
+        """Whether the fitted model is at work."""
+        return self.live.is_warmed_up
+
+    @property
+    def last_time(self) -> float | None:
+        """The time of the last row that came, of a timed stream."""
+        return self.live.last_time
+
+    def scores(self) -> dict[str, Any]:
+        """Return the scores over all rows after the warm-up."""
+        return overall(self.live.results())
+
+    def experts(self) -> list[dict[str, Any]]:
+        """Return the experts with their weights."""
+        return self.live.experts()
+
+    @property
+    def alarms(self) -> list[Any]:
+        """The latest alarms."""
+        return self.live.alarms
+
+    @property
+    def alarm_count(self) -> int:
+        """Count all alarms so far."""
+        return self.live.alarm_count
+
+    # What comes
+
+    def predicted(self, rows: Rows, at: float, prediction: Prediction) -> None:
+        """Take in rows that were predicted by a view, and wait for their labels from now on."""
+        numbers = self.live.append(rows.X, rows.times if self.config.timed else None, prediction.standing)
+        for i, (number, name) in enumerate(zip(numbers, rows.ids, strict=True)):
+            assert name is not None
+            row = self.next_row + i
+            self.waiting[name] = Waiting(
+                number, row, None, float(rows.times[i]), at, prediction.held, i, prediction.columns
+            )
+        self.next_row += len(numbers)
+
+    def labelled(self, ids: Sequence[str], y: Any) -> Applied:
+        """Learn labels of rows that wait; those of others come too late."""
+        late = [name for name in ids if name not in self.waiting]
+        found = [
+            (name, self.waiting.pop(name), label) for name, label in zip(ids, y, strict=True) if name not in late
+        ]
+        if not found:
+            return Applied(0, 0, late)
+        targets = self.live.encode([label for *_, label in found])
+        scored = []
+        for group in _alike([(name, w, y) for (name, w, _), y in zip(found, targets, strict=True) if np.isfinite(y)]):
+            rows = np.array([w.row for _, w, _ in group])
+            held = [(w.held, w.place) for _, w, _ in group]
+            part = self.live.score_late(held, np.array([y for *_, y in group]), rows)
+            columns = {"row": rows, "id": [name for name, *_ in group], "key": [None] * len(group)}
+            scored.append(columns | {"time": np.array([w.time for _, w, _ in group])} | self._judged(part))
+        self.live.learn_late([w.number for _, w, _ in found], targets)
+        return Applied(int(np.isfinite(targets).sum()), 0, late, scored)
+
+    def stepped(self, rows: Rows) -> Applied:
+        """Predict, score and learn rows that come with their labels."""
+        y = self.live.encode(rows.y)
+        times = rows.times if self.config.timed else None
+        scored, shown, at = [], [], 0
+        for part in self.live.step(rows.X, y, times, self.next_row):
+            n = len(part.scores.y)
+            where = slice(at, at + n)
+            shown.append(columns_of(part.scores, self.live.labels))
+            if np.isfinite(y[where, 0]).all():
+                columns = {
+                    "row": self.next_row + np.arange(at, at + n),
+                    "id": rows.ids[where],
+                    "key": [None] * n,
+                    "time": rows.times[where],
+                }
+                scored.append(columns | self._judged(part))
+            at += n
+        self.next_row += at
+        return Applied(int(np.isfinite(y).sum()), 0, [], scored, joined(shown))
+
+    def steps_singly(self, rows: Rows) -> bool:
+        """Whether so few rows may be given to `stepped_singly`."""
+        if len(rows.X) > MAX_SINGLE_ROWS or self.config.task != "regression":
+            return False
+        return all(self.live.steps_singly(x, np.array([y])) for x, y in zip(rows.X, rows.y, strict=True))
+
+    def stepped_singly(self, rows: Rows) -> Applied:
+        """Predict and learn rows one by one; `score_singly` scores them later, many at a time."""
+        shown = []
+        for x, y, time, name in zip(rows.X, rows.y, rows.times, rows.ids, strict=True):
+            target = np.array([y])
+            predictive, flagged = self.live.step_one(x, target, float(time) if self.config.timed else np.nan)
+            shown.append(columns_ahead(predictive, None, ()))  # type: ignore[arg-type]
+            self._unscored.append((predictive, target, flagged, self.next_row, name, float(time)))
+            self.next_row += 1
+        return Applied(len(shown), 0, [], [], joined(shown))
+
+    @property
+    def unscored(self) -> int:
+        """Count the rows that are still to be scored."""
+        return len(self._unscored)
+
+    def score_singly(self) -> list[Columns]:
+        """Score the rows that came singly."""
+        if not self._unscored:
+            return []
+        predictives, y, flagged, rows, ids, times = zip(*self._unscored, strict=True)
+        self._unscored = []
+        part = self.live.score(concatenate(list(predictives)), np.array(y), np.array(flagged), rows[0])
+        columns = {"row": np.array(rows), "id": list(ids), "key": [None] * len(ids), "time": np.array(times)}
+        return [columns | self._judged(part)]
+
+    def settle(self) -> list[str]:
+        """Learn all that has come, and return the ids of rows whose labels are waited for no longer."""
+        self.live.refresh()
+        if self.live.waiting == len(self.waiting):
+            return []
+        gone = [name for name, w in self.waiting.items() if not self.live.waits(w.number)]
+        for name in gone:
+            del self.waiting[name]
+        return gone
+
+    def _judged(self, part: ScoredPart) -> Columns:
+        n = len(part.scores.y)
+        columns = columns_of(part.scores, self.live.labels) | judged_columns(part.scores, self.live.labels)
+        if self.config.has_numbers:
+            columns |= {"persistence": _column(part.persistence), "running_mean": _column(part.running_mean)}
+        flagged = np.zeros(n, bool) if part.flagged is None else part.flagged
+        return columns | {"warmup": np.full(n, not part.by_experts), "flagged": flagged}
+
+    # Keeping
+
+    def save(self, path: Path, more: dict[str, Any]) -> None:
+        """Write a checkpoint that the estimator's `load` reads as well."""
+        held = {id(w.held): (w.held, w.columns) for w in self.waiting.values()}
+        order = {key: i for i, key in enumerate(held)}
+        tree = {
+            "config": self.config.document(),
+            "next_row": self.next_row,
+            "metrics": self.live.metrics.to_tree(),
+            "held": list(held.values()),
+            "waiting": {
+                name: [w.number, w.row, w.time, w.at, order[id(w.held)], w.place] for name, w in self.waiting.items()
+            },
+        }
+        self.live.model.save_with(path, {"service": tree | more})
+
+    @classmethod
+    def load(cls, path: Path, config: StreamConfig) -> tuple[Self, dict[str, Any]]:
+        """Read a checkpoint; return also what `save` was given as `more`."""
+        estimator = _ESTIMATORS[config.task]
+        model = estimator.load(path)
+        tree = load_of(path, estimator)["service"]
+        metrics = type(model._metrics(0, 0)).from_tree(tree["metrics"])
+        single = cls(config, LiveModel(model, metrics))
+        single.next_row = tree["next_row"]
+        for name, (number, row, time, at, which, place) in tree["waiting"].items():
+            held, columns = tree["held"][which]
+            single.waiting[name] = Waiting(number, row, None, time, at, held, place, columns)
+        return single, tree
+
+
+def _column(a: Any) -> np.ndarray:
+    return np.asarray(a, dtype=float).reshape(len(a), -1)[:, 0]
+
+
+def _alike(rows: Sequence[tuple[str, Waiting, np.ndarray]]) -> Iterator[list[tuple[str, Waiting, np.ndarray]]]:
+    """Yield runs of rows whose predictions have the same parts."""
+    for _, run in groupby(rows, key=lambda row: _shape(row[1].held)):
+        yield list(run)
+
+
+def _shape(held: HeldPrediction) -> tuple[Any, ...]:
+    leaves, structure = jax.tree.flatten(held.predictive)
+    return held.by_experts, structure, tuple(np.shape(a)[1:] for a in leaves)

@@ -1,0 +1,140 @@
+"""All streams of a directory."""
+
+import json
+import shutil
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any
+from uuid import uuid4
+
+from streamgp.service.config import NAME, StreamConfig
+from streamgp.service.events import Events
+from streamgp.service.live_stream import LiveStream
+from streamgp.service.problems import Problem
+
+MAX_STREAMS = 1_000
+CONFIG = "stream.json"
+
+
+class Streams:
+    """The streams of a directory, each in one of its own below ``streams``.
+
+    Parameters
+    ----------
+    directory
+        It is made if need be. One process at a time may have it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory / "streams"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.events = Events()
+        self._lock = Lock()
+        self._streams: dict[str, LiveStream] = {}
+        self.broken: dict[str, str] = {}
+
+    def start(self) -> None:
+        """Open all streams; each replays its log in a thread of its own."""
+        for path in sorted(self.directory.iterdir()):
+            if path.name.startswith("."):  # was being made or deleted
+                shutil.rmtree(path, ignore_errors=True)
+            elif (path / CONFIG).exists():
+                try:
+                    config = StreamConfig.from_document(json.loads((path / CONFIG).read_text()))
+                    self._open(path, config)
+                except (Problem, OSError, ValueError) as error:
+                    self.broken[path.name] = str(error)
+
+    def _open(self, path: Path, config: StreamConfig) -> LiveStream:
+        name = config.name
+        stream = LiveStream(path, config, lambda event, what: self.events.tell(name, event, what))
+        self._streams[name] = stream
+        stream.start()
+        return stream
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether no stream is being restored."""
+        return all(stream.is_ready for stream in self.all())
+
+    def all(self) -> list[LiveStream]:
+        """Return the streams, by name."""
+        with self._lock:
+            return [self._streams[name] for name in sorted(self._streams)]
+
+    def get(self, name: str) -> LiveStream:
+        """Return a stream.
+
+        Raises
+        ------
+        Problem
+            If there is none of this name.
+        """
+        stream = self._streams.get(name)
+        if stream is None:
+            if name in self.broken:
+                raise Problem(500, f"stream {name!r} could not be opened: {self.broken[name]}")
+            raise Problem(404, f"stream: expected one of {self._known()}, got {name[:80]!r}")
+        return stream
+
+    def _known(self) -> str:
+        names = sorted(self._streams)
+        return (
+            ", ".join(names[:10]) + (" ..." if len(names) > 10 else "") if names else "the streams, of which none is"
+        )
+
+    def create(self, config: StreamConfig) -> tuple[LiveStream, bool]:
+        """Make a stream; say whether it is new: the same one may be made again.
+
+        Raises
+        ------
+        Problem
+            If there is another one of its name.
+        """
+        with self._lock:
+            path = self.directory / config.name
+            known = self._streams.get(config.name)
+            if known is not None and known.config == config:
+                return known, False
+            if known is not None or path.exists():
+                raise Problem(409, f"name: {config.name!r} is that of another stream; choose another, or delete it")
+            if len(self._streams) >= MAX_STREAMS:
+                raise Problem(409, f"streams: expected at most {MAX_STREAMS:,}; use keys for many like ones")
+            aside = self.directory / f".{uuid4().hex}"
+            try:
+                aside.mkdir()
+                (aside / CONFIG).write_text(config.to_json())
+                aside.rename(path)
+            except OSError as error:
+                shutil.rmtree(aside, ignore_errors=True)
+                raise Problem(507, f"{config.name}: could not be made ({error.strerror}); free some space") from error
+            try:
+                return self._open(path, config), True
+            except ValueError as error:
+                shutil.rmtree(path, ignore_errors=True)
+                raise Problem(422, str(error)) from error
+
+    def delete(self, name: str) -> None:
+        """End a stream and delete all that there is of it."""
+        if not NAME.fullmatch(name):
+            raise Problem(404, f"stream: expected one of {self._known()}, got {name[:80]!r}")
+        stream = self.get(name)
+        with self._lock:
+            self._streams.pop(name, None)
+        stream.stop()
+        aside = self.directory / f".{uuid4().hex}"
+        (self.directory / name).rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def stop(self) -> None:
+        """Finish what was accepted, write checkpoints and end."""
+        self.events.close()
+        threads = [Thread(target=stream.stop) for stream in self.all()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def settings(self) -> dict[str, Any]:
+        """Return what is said of all streams together."""
+        return {"streams": len(self._streams), "broken": self.broken}

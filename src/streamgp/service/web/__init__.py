@@ -1,0 +1,1 @@
+"""HTTP: `app` puts the routes together, `security` guards them, `schemas` describes them, `measures` counts."""

@@ -1,0 +1,358 @@
+"""The application: routes, and what each does with a stream."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from time import perf_counter
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import PlainTextResponse, StreamingResponse
+from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
+
+import streamgp
+from streamgp.service.config import StreamConfig
+from streamgp.service.keyed_model import KeyedModel
+from streamgp.service.payload import labels_by_id, rows_with_inputs
+from streamgp.service.predictions import as_rows
+from streamgp.service.problems import Problem
+from streamgp.service.streams import Streams
+from streamgp.service.web import keys, schemas
+from streamgp.service.web.bodies import answer, plain, read_document, refusal, rows_of
+from streamgp.service.web.forecasts import forecast
+from streamgp.service.web.measures import Measures
+from streamgp.service.web.schemas import answers, body
+from streamgp.service.web.security import Guard
+from streamgp.service.web.tokens import Token
+
+MAX_BODY = 32 << 20
+PATIENCE = 60.0  # seconds that an answer is waited for
+_THREADS = 2  # that predict
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a client may ask for: bytes of a body, and requests in a second."""
+
+    max_body: int = MAX_BODY
+    max_rate: float | None = None
+
+
+def make_app(streams: Streams, tokens: list[Token] | None = None, limits: Limits | None = None) -> Any:
+    """Return the application of a directory's streams, which are started and stopped with it.
+
+    Parameters
+    ----------
+    streams
+        Not started yet.
+    tokens
+        Of the clients; None: any process of this machine may ask.
+    limits
+        On requests.
+    """
+    limits = Limits() if limits is None else limits
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(streams.start)
+        yield
+        await asyncio.to_thread(streams.stop)
+
+    app = FastAPI(
+        title="streamgp",
+        version=streamgp.__version__,
+        description="Learn from data streams with honest error bars, over HTTP.",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=life,
+    )
+    measures = Measures(streams)
+
+    async def refused(_: Request, error: Exception) -> Response:
+        assert isinstance(error, Problem)
+        return refusal(error)
+
+    async def unknown(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return refusal(Problem(error.status_code, str(error.detail)))
+
+    async def broken(_: Request, error: Exception) -> Response:
+        return refusal(
+            Problem(500, f"an error that nobody foresaw ({type(error).__name__}); nothing was acknowledged")
+        )
+
+    app.add_exception_handler(Problem, refused)
+    app.add_exception_handler(HTTPException, unknown)
+    app.add_exception_handler(Exception, broken)
+
+    @app.middleware("http")
+    async def measure(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
+        began = perf_counter()
+        found = await call(request)
+        route = getattr(request.scope.get("route"), "path", "other")
+        measures.seconds.labels(route).observe(perf_counter() - began)
+        measures.answers.labels(route, str(found.status_code)).inc()
+        return found
+
+    app.include_router(_of_service(streams, measures))
+    app.include_router(_of_streams(streams), prefix="/v1/streams")
+    app.include_router(_of_one(streams), prefix="/v1/streams/{name}")
+    page = files("streamgp.service") / "page"
+    app.mount("/static", StaticFiles(directory=str(page), check_dir=False))
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        return Response((page / "index.html").read_bytes(), media_type="text/html; charset=utf-8")
+
+    return Guard(app, tokens, limits.max_body, limits.max_rate)
+
+
+def _of_service(streams: Streams, measures: Measures) -> APIRouter:
+    router = APIRouter(tags=["service"])
+
+    @router.get("/livez", summary="Whether the process lives")
+    async def livez() -> dict[str, str]:
+        return {"status": "alive"}
+
+    @router.get("/readyz", summary="Whether all streams are restored", responses=answers(None, 200, 500))
+    async def readyz(request: Request) -> Response:
+        found = {each.config.name: round(each.replayed, 3) for each in streams.all() if not each.is_ready}
+        failed = [each.config.name for each in streams.all() if each.failure] + list(streams.broken)
+        status = 503 if found else 200
+        return answer(
+            request, {"status": "replaying" if found else "ready", "replayed": found, "failed": failed}, status
+        )
+
+    @router.get("/metrics", summary="Numbers for Prometheus", response_class=PlainTextResponse)
+    def metrics() -> Response:
+        return Response(measures.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    return router
+
+
+def _of_streams(streams: Streams) -> APIRouter:
+    router = APIRouter(tags=["streams"])
+
+    @router.post(
+        "",
+        summary="Create a stream",
+        status_code=201,
+        openapi_extra=body(schemas.CREATE, "create"),
+        responses=answers(None, 201, 409, 507),
+    )
+    async def create(request: Request) -> Response:
+        document = await read_document(request)
+        config = _config(document)
+        stream, is_new = await asyncio.to_thread(streams.create, config)
+        return answer(request, plain(config.document() | {"position": stream.position}), 201 if is_new else 200)
+
+    @router.get("", summary="List the streams", responses=answers())
+    def every(request: Request) -> Response:
+        return answer(
+            request, plain({"streams": [each.status() for each in streams.all()], "broken": streams.broken})
+        )
+
+    return router
+
+
+def _config(document: dict[str, Any]) -> StreamConfig:
+    """Return the stream that a client describes, with types checked."""
+    kinds = {"features": list, "classes": list, "lags": list, "timed": bool, "key": (str, type(None))}
+    whole = ("warmup", "seed", "max_pending", "history_rows")
+    for name, value in document.items():
+        kind: Any = int if name in whole else kinds.get(name, str)
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise Problem(422, f"{name[:80]}: expected {schemas.expected(name)}, got {value!r:.80}")
+        if isinstance(value, list):
+            item: type = int if name == "lags" else str
+            if not all(isinstance(each, item) and not isinstance(each, bool) for each in value):
+                raise Problem(422, f"{name}: expected a list of {'whole numbers' if item is int else 'texts'}")
+    missing = [name for name in ("name", "target") if name not in document]
+    if missing:
+        raise Problem(422, f"{missing[0]}: expected text, got nothing")
+    return StreamConfig.from_document(document)
+
+
+def _of_one(streams: Streams) -> APIRouter:
+    router = APIRouter(tags=["stream"])
+    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="streamgp-predict")
+
+    @router.get("", summary="What the stream is and how it is", responses=answers())
+    def status(request: Request, name: str) -> Response:
+        stream = streams.get(name)
+        return answer(request, plain(stream.status() | {"durability": stream.durability()}))
+
+    @router.delete("", summary="Delete the stream and all that is known of it", responses=answers())
+    async def delete(request: Request, name: str) -> Response:
+        await asyncio.to_thread(streams.delete, name)
+        return answer(request, {"deleted": name})
+
+    @router.post(
+        "/predict",
+        summary="Predict rows, which wait for their labels from then on",
+        openapi_extra=body(schemas.PREDICT, "predict"),
+        responses=answers(schemas.PREDICTED, 200, 409),
+    )
+    async def predict(request: Request, name: str) -> Response:
+        stream = streams.get(name)
+        document = await read_document(request)
+        given = rows_of(document, "keep")
+        keep = document.get("keep", True)
+        if not isinstance(keep, bool):
+            raise Problem(422, f"keep: expected true or false, got {keep!r:.80}")
+        if any("y" in row for row in given):
+            raise Problem(422, "y: expected none, as the rows are to be predicted; learn or step takes targets")
+
+        def work() -> Any:
+            rows = rows_with_inputs(stream.config, given, with_target=False)
+            prediction, future, rows = stream.predict(rows, keep)
+            found = as_rows(prediction.columns, stream.labels)
+            return [{"id": each} | row for each, row in zip(rows.ids, found, strict=True)], future
+
+        found, future = await asyncio.get_running_loop().run_in_executor(pool, work)
+        if future is None:
+            return answer(request, {"rows": found, "position": stream.position, "kept": False})
+        try:
+            said = await _waited(future)
+        except Problem as problem:
+            if problem.status != 507:
+                raise
+            return answer(request, {"rows": found, "position": stream.position, "kept": False})
+        if "rows" in said:  # as it was predicted before
+            found = [{"id": each["id"]} | row for each, row in zip(found, said["rows"], strict=True)]
+        return answer(request, {"rows": found, "position": said["position"]})
+
+    @router.post(
+        "/learn",
+        summary="Learn labels, of rows that were predicted or with their inputs",
+        openapi_extra=body(schemas.LEARN, "learn"),
+        responses=answers(schemas.LEARNED, 200, 409, 507),
+    )
+    async def learn(request: Request, name: str) -> Response:
+        stream = streams.get(name)
+        given = rows_of(await read_document(request))
+        _check_labels(given)
+        with_inputs = [row for row in given if row.get("x") is not None]
+        by_id = [row for row in given if row.get("x") is None]
+
+        def work() -> Any:
+            rows = rows_with_inputs(stream.config, with_inputs, with_target=True) if with_inputs else None
+            labels = labels_by_id(stream.config, by_id) if by_id else None
+            return stream.learn(rows, labels)
+
+        return answer(request, await _waited(await asyncio.to_thread(work)))
+
+    @router.post(
+        "/step",
+        summary="Predict each row, then learn it",
+        openapi_extra=body(schemas.STEP, "step"),
+        responses=answers(schemas.PREDICTED, 200, 409, 507),
+    )
+    async def step(request: Request, name: str) -> Response:
+        stream = streams.get(name)
+        given = rows_of(await read_document(request))
+        _check_labels(given)
+        if len(given) > 64:
+            rows = await asyncio.to_thread(rows_with_inputs, stream.config, given, True)
+        else:
+            rows = rows_with_inputs(stream.config, given, with_target=True)
+        return answer(request, await _waited(stream.step(rows)))
+
+    @router.post(
+        "/forecast",
+        summary="Forecast the next rows, step by step",
+        openapi_extra=body(schemas.FORECAST, "forecast"),
+        responses=answers(),
+    )
+    async def ahead(request: Request, name: str) -> Response:
+        document = await read_document(request)
+        found = await asyncio.get_running_loop().run_in_executor(pool, forecast, streams.get(name), document)
+        return answer(request, plain(found))
+
+    @router.get("/scores", summary="How good the predictions were", responses=answers())
+    def scores(request: Request, name: str) -> Response:
+        return answer(request, plain(streams.get(name).scores()))
+
+    @router.get("/recent", summary="The latest rows with what was predicted of them", responses=answers())
+    def recent(request: Request, name: str, rows: str = "500", after: str = "-1", key: str | None = None) -> Response:
+        stream = streams.get(name)
+        return answer(request, plain(stream.recent(_whole("rows", rows, 1, 2_000), _whole("after", after, -1), key)))
+
+    @router.get("/pending", summary="The rows that wait for their labels", responses=answers())
+    def pending(request: Request, name: str, limit: str = "100") -> Response:
+        return answer(request, plain(streams.get(name).pending(_whole("limit", limit, 0, 10_000))))
+
+    @router.get("/experts", summary="The experts and their weights", responses=answers())
+    def experts(request: Request, name: str) -> Response:
+        return answer(request, plain({"experts": streams.get(name).model.experts()}))
+
+    @router.get("/alarms", summary="What has changed, and when", responses=answers())
+    def alarms(request: Request, name: str) -> Response:
+        return answer(request, plain({"alarms": streams.get(name).alarms()}))
+
+    @router.post("/alarms/{number}/acknowledge", summary="Note that an alarm was seen", responses=answers())
+    async def acknowledge(request: Request, name: str, number: str) -> Response:
+        future = streams.get(name).acknowledge(_whole("number", number, 0))
+        return answer(request, await _waited(future))
+
+    @router.get("/keys", summary="The keys and their scores", responses=answers())
+    def every_key(
+        request: Request, name: str, search: str = "", sort: str = "worst", limit: str = "100", offset: str = "0"
+    ) -> Response:
+        stream = streams.get(name)
+        if not isinstance(stream.model, KeyedModel):
+            raise Problem(422, f"{name} has one model and no keys; create a stream with key")
+        found = keys.page(
+            stream.model.keys(), search, sort, _whole("limit", limit, 0, 100_000), _whole("offset", offset, 0)
+        )
+        return answer(request, plain(found))
+
+    @router.get("/events", summary="What happens, as server-sent events", responses=answers())
+    async def events(name: str) -> Response:
+        streams.get(name)
+
+        async def lines() -> AsyncIterator[str]:
+            yield ": listening\n\n"
+            async for event in streams.events.listen(name):
+                if event is None:
+                    yield ": still here\n\n"
+                else:
+                    yield f"event: {event[0]}\ndata: {json.dumps(plain(event[1]))}\n\n"
+
+        return StreamingResponse(lines(), media_type="text/event-stream")
+
+    @router.post("/checkpoint", summary="Write a checkpoint now", responses=answers(None, 200, 507))
+    async def checkpoint(request: Request, name: str) -> Response:
+        return answer(request, await _waited(streams.get(name).write_checkpoint()))
+
+    return router
+
+
+def _check_labels(given: list[dict[str, Any]]) -> None:
+    row = next((i for i, row in enumerate(given) if "y" not in row), None)
+    if row is not None:
+        raise Problem(422, f"row {row}, y: expected the target, or null if it will never come, got nothing")
+
+
+async def _waited(future: Any) -> Any:
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(future), PATIENCE)
+    except TimeoutError:
+        raise Problem(
+            503, "it was written, and is still to be learnt; ask again with the same ids", retry_after=10
+        ) from None
+
+
+def _whole(name: str, text: str, low: int, high: int = 2**53) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = low - 1
+    if not low <= value <= high:
+        raise Problem(422, f"{name}: expected a whole number from {low:,} to {high:,}, got {text[:40]!r}")
+    return value

@@ -1,0 +1,129 @@
+"""Bodies of requests and answers: JSON, JSON in lines, or Arrow."""
+
+import json
+import math
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import polars as pl
+from fastapi import Request, Response
+
+from streamgp.service.problems import Problem
+
+JSON, LINES, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
+PROBLEM = "application/problem+json"
+_PLAIN = ("id", "key", "time", "y")  # columns of Arrow that are no inputs
+
+
+async def read_document(request: Request) -> dict[str, Any]:
+    """Return the object in the body; rows in lines or of Arrow as its ``rows``.
+
+    Raises
+    ------
+    Problem
+        If the body is not such a one.
+    """
+    kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    data = await request.body()
+    if kind == LINES:
+        lines = [line for line in data.split(b"\n") if line.strip()]
+        return {"rows": [_object(line, f"line {i + 1}") for i, line in enumerate(lines)]}
+    if kind == ARROW:
+        return {"rows": _rows_of_arrow(data)}
+    if kind != JSON:
+        raise Problem(415, f"Content-Type: expected {JSON}, {LINES} or {ARROW}, got {kind[:80]!r}")
+    return _object(data, "the body")
+
+
+def _object(data: bytes, where: str) -> dict[str, Any]:
+    try:
+        found = json.loads(data, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise Problem(400, f"{where}: expected JSON, got something else ({error})") from None
+    if not isinstance(found, dict):
+        raise Problem(422, f"{where}: expected an object, got {type(found).__name__}")
+    return found
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON; send null for what is missing")
+
+
+def _rows_of_arrow(data: bytes) -> list[dict[str, Any]]:
+    try:
+        frame = pl.read_ipc_stream(BytesIO(data))
+    except Exception as error:  # of Polars' many kinds
+        raise Problem(400, f"the body: expected a stream of Arrow, got something else ({str(error)[:200]})") from None
+    plain = [name for name in frame.columns if name in _PLAIN]
+    inputs = frame.select(name for name in frame.columns if name not in _PLAIN).to_dicts()
+    others = frame.select(plain).to_dicts() if plain else [{} for _ in inputs]
+    if not plain and not frame.width:
+        return []
+    has_inputs = frame.width > len(plain)
+    return [
+        row | ({"x": x} if has_inputs else {}) for row, x in zip(others, inputs or [{}] * len(others), strict=True)
+    ]
+
+
+def rows_of(document: dict[str, Any], *others: str) -> list[dict[str, Any]]:
+    """Return the rows of a request, which may have these other members.
+
+    Raises
+    ------
+    Problem
+        If there are none, or something else is in it.
+    """
+    rows = document.get("rows")
+    unknown = [name for name in document if name not in ("rows", *others)]
+    if unknown:
+        raise Problem(422, f"expected {', '.join(('rows', *others))}, got {unknown[0][:80]!r} as well")
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        raise Problem(422, "rows: expected a list of objects, one or more")
+    known = {"id", "key", "time", "x", "y"}
+    for i, row in enumerate(rows):
+        if not known.issuperset(row):
+            name = next(name for name in row if name not in known)
+            raise Problem(
+                422, f"row {i}: expected id, key, time, x and y, got {str(name)[:80]!r}; inputs belong in x"
+            )
+    return rows
+
+
+def answer(request: Request, document: dict[str, Any], status: int = 200) -> Response:
+    """Return an answer in the form that the client accepts; with rows in lines or of Arrow, headers have the rest."""
+    accept = request.headers.get("accept", "")
+    if "rows" in document and (LINES in accept or ARROW in accept):
+        headers = {f"Streamgp-{name.title()}": str(value) for name, value in document.items() if name != "rows"}
+        if LINES in accept:
+            text = "".join(json.dumps(row, allow_nan=False) + "\n" for row in document["rows"])
+            return Response(text, status, headers, LINES)
+        out = BytesIO()
+        pl.DataFrame([_flat(row) for row in document["rows"]], infer_schema_length=None).write_ipc_stream(out)
+        return Response(out.getvalue(), status, headers, ARROW)
+    return Response(json.dumps(document, allow_nan=False), status, media_type=JSON)
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    quantiles = row.get("quantiles")
+    rest = {name: value for name, value in row.items() if name != "quantiles"}
+    return rest if quantiles is None else rest | dict(zip(("q05", "q50", "q95"), quantiles.values(), strict=True))
+
+
+def refusal(problem: Problem) -> Response:
+    """Return the answer that says why something was refused."""
+    headers = {} if problem.retry_after is None else {"Retry-After": str(problem.retry_after)}
+    if problem.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Response(json.dumps(problem.document), problem.status, headers, PROBLEM)
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: numbers that are not finite are null."""
+    if isinstance(value, dict):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value

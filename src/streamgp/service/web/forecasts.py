@@ -1,0 +1,87 @@
+"""Forecasts several steps ahead, as a client asks for them."""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from streamgp.estimators.forecasts import check_levels, forecast_frame
+from streamgp.service.keyed_model import TIME, KeyedModel
+from streamgp.service.live_stream import LiveStream
+from streamgp.service.payload import rows_with_inputs
+from streamgp.service.problems import Problem
+from streamgp.stream.paths import draw_paths
+
+MAX_STEPS = 1_000
+PATHS = 1_000
+_KNOWN = ("h", "level", "x", "times", "key")
+
+
+def forecast(stream: LiveStream, document: dict[str, Any]) -> dict[str, Any]:
+    """Return a forecast of the next rows.
+
+    Raises
+    ------
+    Problem
+        If it is asked for in another way, or the model makes none.
+    """
+    unknown = [name for name in document if name not in _KNOWN]
+    if unknown:
+        raise Problem(422, f"expected {', '.join(_KNOWN)}, got {unknown[0][:80]!r}")
+    h, level = document.get("h"), document.get("level", [80, 95])
+    if isinstance(h, bool) or not isinstance(h, int) or not 1 <= h <= MAX_STEPS:
+        raise Problem(422, f"h: expected a whole number from 1 to {MAX_STEPS:,}, got {h!r:.40}")
+    numbers = isinstance(level, list) and all(
+        isinstance(each, int | float) and not isinstance(each, bool) for each in level
+    )
+    if not numbers:
+        raise Problem(422, f"level: expected a list of shares in percent, got {level!r:.40}")
+    stream.check_ready(learning=False)
+    try:
+        levels = check_levels(level) if level else []
+        if isinstance(stream.model, KeyedModel):
+            return _of_keys(stream, stream.model, document, h, levels)
+        return _of_one(stream, document, h, levels)
+    except ValueError as error:
+        raise Problem(422, str(error)) from error
+
+
+def _of_one(stream: LiveStream, document: dict[str, Any], h: int, levels: list[float]) -> dict[str, Any]:
+    config = stream.config
+    if config.task != "regression":
+        raise Problem(422, f"forecast: expected a stream of numbers, got one of {config.task}")
+    steps = _steps(config.features, document.get("x"), h)
+    times = document.get("times")
+    if config.timed and (not isinstance(times, list) or len(times) != h):
+        raise Problem(422, f"times: expected the times of the {h} steps, as the stream has times")
+    given = [{"x": x} | ({"time": times[i]} if config.timed else {}) for i, x in enumerate(steps)]  # type: ignore[index]
+    rows = rows_with_inputs(config, given, with_target=False)
+    outlook = stream.view.outlook
+    stamps = rows.times if config.timed else None
+    rng = np.random.default_rng([config.seed, outlook.state.rows])
+    paths = draw_paths(outlook.settings, outlook.state, rows.X, stamps, PATHS, rng)
+    frame: pl.DataFrame = forecast_frame(paths, levels, times, True, None)
+    return {"rows": frame.to_dicts(), "position": stream.position}
+
+
+def _of_keys(
+    stream: LiveStream, model: KeyedModel, document: dict[str, Any], h: int, levels: list[float]
+) -> dict[str, Any]:
+    key = document.get("key")
+    if not isinstance(key, str) or key not in model.live.fleet.keys_:
+        raise Problem(404, f"key: expected one that has come, got {key!r:.80}")
+    if stream.config.features and document.get("x") is not None:
+        raise Problem(422, "x: expected none, as inputs of keys are taken to be ordinary")
+    frame = model.live.forecast(key, h, levels)
+    renamed = {TIME: "time"} if TIME in frame.columns else {}
+    rows = frame.rename(renamed).drop(stream.config.key).to_dicts()
+    return {"rows": [{"step": i + 1} | row for i, row in enumerate(rows)], "position": stream.position}
+
+
+def _steps(features: tuple[str, ...], x: Any, h: int) -> list[Any]:
+    if x is None and not features:
+        return [{}] * h
+    if not isinstance(x, list) or len(x) != h:
+        got = f"{len(x)} of them" if isinstance(x, list) else repr(x)[:40]
+        raise Problem(422, f"x: expected the inputs of the {h} steps, a list of objects, got {got}")
+    return x

@@ -1,0 +1,74 @@
+"""Numbers for Prometheus: of each stream, never of a key, and of the requests."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from streamgp.service.streams import Streams
+
+_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+_STATUS = {
+    "rows": "Rows that came.",
+    "scored_rows": "Rows that were scored.",
+    "pending": "Rows that wait for their label.",
+    "open_alarms": "Alarms that nobody has acknowledged.",
+    "position": "Position of the log.",
+}
+_DURABILITY = {
+    "applied": "Position of the log up to which all is learnt.",
+    "checkpoint_position": "Position of the log that the latest checkpoint holds.",
+    "log_bytes": "Size of the log.",
+    "recovery_seconds": "How long a restart would take, about.",
+    "disk_full": "Whether the disk refuses to take more.",
+}
+
+
+class Measures:
+    """What the service counts."""
+
+    def __init__(self, streams: Streams) -> None:
+        self.registry = CollectorRegistry()
+        self.registry.register(_OfStreams(streams))
+        self.seconds = Histogram(
+            "streamgp_request_seconds", "Time to answer.", ["route"], buckets=_BUCKETS, registry=self.registry
+        )
+        self.answers = Counter("streamgp_answers", "Answers by status.", ["route", "status"], registry=self.registry)
+
+    def text(self) -> bytes:
+        """Return all in the format of Prometheus."""
+        return generate_latest(self.registry)
+
+
+class _OfStreams(Collector):
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+
+    def collect(self) -> Iterator[Any]:
+        """Yield the numbers of every stream."""
+        streams = self._streams.all()
+        status = {stream.config.name: stream.status() for stream in streams}
+        disk = {stream.config.name: stream.durability() for stream in streams}
+        scores = {stream.config.name: stream.scores()["recent"] for stream in streams}
+        for names, values in ((_STATUS, status), (_DURABILITY, disk)):
+            for name, text in names.items():
+                family = GaugeMetricFamily(f"streamgp_{name}", text, labels=["stream"])
+                for stream, found in values.items():
+                    family.add_metric([stream], float(found[name]))
+                yield family
+        failed = GaugeMetricFamily("streamgp_failed", "Whether a stream has ceased to learn.", labels=["stream"])
+        recent = GaugeMetricFamily(
+            "streamgp_recent", "Scores over the last 1,000 labels at most.", labels=["stream", "score"]
+        )
+        for stream, found in disk.items():
+            failed.add_metric([stream], float(found["failure"] is not None))
+        for stream, found in scores.items():
+            for name, value in [
+                *found.items(),
+                *((f"coverage_{c}", v) for c, v in found.get("coverage", {}).items()),
+            ]:
+                if isinstance(value, int | float):
+                    recent.add_metric([stream, name], float(value))
+        yield from (failed, recent)

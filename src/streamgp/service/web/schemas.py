@@ -1,0 +1,156 @@
+"""What requests and answers look like, for the OpenAPI description."""
+
+from typing import Any
+
+from streamgp.service.config import TASKS, StreamConfig
+from streamgp.service.payload import MAX_ROWS, MAX_TEXT
+
+Schema = dict[str, Any]
+
+NUMBER: Schema = {"type": ["number", "null"]}
+TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
+ID: Schema = TEXT | {"description": "Yours, or made up by `predict`; the same id is learnt once."}
+TIME: Schema = {
+    "type": ["number", "string", "null"],
+    "description": "A number, or a date as in 2026-01-31T12:00:00Z.",
+}
+INPUTS: Schema = {
+    "type": "object",
+    "additionalProperties": {"type": ["number", "boolean", "null"]},
+    "description": "The inputs by name; null where one is missing.",
+}
+TARGET: Schema = {
+    "type": ["number", "string", "boolean", "integer", "null"],
+    "description": "The target or label; null: it will never come.",
+}
+KEY: Schema = {"type": ["string", "integer", "null"], "description": "Of streams with a model for each key."}
+QUANTILES: Schema = {"type": "object", "additionalProperties": {"type": "number"}}
+
+POSITION: Schema = {"type": "integer", "description": "Of the log: everything up to it is on disk and in the answer."}
+
+
+def _object(properties: Schema, required: tuple[str, ...] = (), **more: Any) -> Schema:
+    return {"type": "object", "properties": properties, "required": list(required)} | more
+
+
+def _rows(row: Schema, **more: Any) -> Schema:
+    rows = {"type": "array", "items": row, "minItems": 1, "maxItems": MAX_ROWS}
+    return _object({"rows": rows} | more, ("rows",))
+
+
+PREDICT = _rows(
+    _object({"id": ID, "key": KEY, "time": TIME, "x": INPUTS}, ("x",)),
+    keep={"type": "boolean", "default": True, "description": "False: no label will come; the rows do not count."},
+)
+LEARN = _rows(_object({"id": ID, "key": KEY, "time": TIME, "x": INPUTS, "y": TARGET}, ("y",)))
+STEP = _rows(_object({"id": ID, "key": KEY, "time": TIME, "x": INPUTS, "y": TARGET}, ("x", "y")))
+FORECAST = _object(
+    {
+        "h": {"type": "integer", "minimum": 1, "maximum": 1_000, "description": "Steps ahead."},
+        "level": {"type": "array", "items": {"type": "number"}, "default": [80, 95]},
+        "x": {"type": "array", "items": INPUTS, "description": "The inputs of the steps, if the stream has any."},
+        "times": {"type": "array", "items": TIME, "description": "The times of the steps, of a timed stream."},
+        "key": KEY,
+    },
+    ("h",),
+)
+CREATE = _object(
+    {
+        "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"},
+        "target": {"type": "string", "minLength": 1},
+        "features": {"type": "array", "items": {"type": "string"}},
+        "key": {"type": ["string", "null"]},
+        "model": {"type": "string", "default": StreamConfig.model},
+        "task": {"enum": list(TASKS)},
+        "classes": {"type": "array", "items": {"type": "string"}},
+        "timed": {"type": "boolean"},
+        "warmup": {"type": "integer"},
+        "lags": {"type": "array", "items": {"type": "integer"}},
+        "seed": {"type": "integer"},
+        "max_pending": {"type": "integer"},
+        "history_rows": {"type": "integer"},
+    },
+    ("name", "target"),
+    description="See `StreamConfig` for what each means.",
+)
+PREDICTED = _object(
+    {
+        "rows": {
+            "type": "array",
+            "items": _object(
+                {
+                    "id": {"type": ["string", "null"]},
+                    "mean": NUMBER,
+                    "std": NUMBER,
+                    "quantiles": QUANTILES,
+                    "label": {"type": "string"},
+                    "probabilities": {"type": "object", "additionalProperties": {"type": "number"}},
+                    "repeated": {"type": "boolean"},
+                }
+            ),
+        },
+        "position": POSITION,
+        "kept": {"type": "boolean", "description": "False: the disk is full, so that no label can be learnt by id."},
+    },
+    ("rows", "position"),
+)
+LEARNED = _object(
+    {
+        "learned": {"type": "integer"},
+        "position": POSITION,
+        "repeated": {"type": "integer", "description": "Rows that were learnt before with the same label."},
+        "late": {"type": "array", "items": {"type": "string"}, "description": "Ids no longer waited for."},
+        "skipped": {"type": "integer", "description": "Rows that do not come after the last one of their key."},
+    },
+    ("learned", "position"),
+)
+PROBLEM = _object(
+    {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "What was expected, what came, where, and what to do."},
+    },
+    ("type", "title", "status", "detail"),
+)
+
+EXAMPLES: dict[str, Any] = {
+    "create": {"name": "power", "target": "load", "features": ["temp", "wind"], "model": "default", "warmup": 1000},
+    "predict": {"rows": [{"id": "r1", "x": {"temp": 21.5, "wind": 3.0}}]},
+    "learn": {"rows": [{"id": "r1", "y": 412.0}]},
+    "step": {"rows": [{"id": "r2", "x": {"temp": 21.7, "wind": None}, "y": 415.0}]},
+    "forecast": {"h": 2, "x": [{"temp": 21.0, "wind": 3.0}, {"temp": 20.5, "wind": 2.5}]},
+}
+
+
+def body(schema: Schema, example: str) -> dict[str, Any]:
+    """Return what FastAPI adds to a route that reads such a body."""
+    content: dict[str, Any] = {"application/json": {"schema": schema, "example": EXAMPLES[example]}}
+    if "rows" in schema["properties"]:
+        row = schema["properties"]["rows"]["items"]
+        content["application/x-ndjson"] = {"schema": row | {"description": "A row in each line."}}
+        content["application/vnd.apache.arrow.stream"] = {"schema": {"type": "string", "format": "binary"}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def answers(schema: Schema | None = None, status: int = 200, *refusals: int) -> dict[int | str, dict[str, Any]]:
+    """Return what FastAPI says of the answers of a route."""
+    found: dict[int | str, dict[str, Any]] = {}
+    shown = {"type": "object"} if schema is None else schema
+    found[status] = {"description": "Done.", "content": {"application/json": {"schema": shown}}}
+    for refusal in (400, 401, 403, 404, 413, 415, 422, 429, 503, *refusals):
+        found[refusal] = {
+            "description": "Refused; nothing was changed.",
+            "content": {"application/problem+json": {"schema": PROBLEM}},
+        }
+    return found
+
+
+def expected(name: str) -> str:
+    """Return what is expected of a member of a new stream, in words."""
+    schema = CREATE["properties"].get(name)
+    if schema is None:
+        return f"one of {', '.join(CREATE['properties'])}"
+    kind = schema.get("type", "text")
+    words = {"string": "text", "array": "a list", "boolean": "true or false", "integer": "a whole number"}
+    return " or ".join(words.get(each, each) for each in ([kind] if isinstance(kind, str) else kind))
