@@ -53,7 +53,7 @@ function noStreams() {
 }
 
 function choose() {
-  return h("div", { class: "only-wide" }, h("h1", {}, "Choose a stream"));
+  return h("h1", {}, "Choose a stream");
 }
 
 function unknown(name) {
@@ -109,7 +109,7 @@ async function poll(signal) {
   } else if (where.name !== null) await showStream(where, signal);
   else if (WIDE.matches || streams.length === 1) location.replace(streamAddress(mostUrgent(streams).name));
   else replaceView("choose", choose);
-  await picker.learnOne(signal);
+  await picker.learnSome(signal);
 }
 
 /** The stream to open first: one that failed, else one with open alarms, else the first. */

@@ -1,7 +1,8 @@
 // What all charts share: colours, sizes, axes, redrawing, and reading them with the mouse or the arrow keys.
 
 import { h, setText } from "./dom.js";
-import { count, epoch, number, timeTicks } from "./format.js";
+import { TIME_STEPS, count, epoch, numberTo, timePlaces, timeTicks } from "./format.js";
+import { quantile } from "./stats.js";
 
 const NAMES = ["ink", "muted", "grid", "page", "warmup", "model", "band", "inner", "waiting", "miss", "alarm", "right", "range", "ahead", "behind"];
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
@@ -21,16 +22,22 @@ export function axis(c, more = {}) {
   return { stroke: c.muted, font: FONT, labelFont: FONT, labelSize: 18, labelGap: 2, grid: { stroke: c.grid, width: 1 }, ticks: { stroke: c.grid, width: 1, size: 5 }, ...more };
 }
 
+const ROW_STEPS = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8].flatMap((m) => [m, 2 * m, 5 * m]);
+
 /** The axis of rows or times. */
 export function xAxis(c, isTime) {
-  const values = isTime ? (u, ticks, i, space, increment) => timeTicks(ticks, increment) : (u, ticks) => ticks.map((v) => (Number.isInteger(v) ? count(v) : number(v)));
-  return axis(c, { values, space: isTime ? 80 : 70, size: isTime ? 42 : 28, ...(isTime ? {} : { incrs: [1, 2, 5].flatMap((m) => [m, 10 * m, 100 * m, 1e3 * m, 1e4 * m, 1e5 * m, 1e6 * m]).sort((a, b) => a - b) }) });
+  if (!isTime) return axis(c, { values: (u, ticks) => ticks.map(count), space: 70, size: 28, incrs: ROW_STEPS });
+  return axis(c, {
+    values: (u, ticks, i, space, step) => timeTicks(ticks, step),
+    splits: (u, i, low, high, step) => timePlaces(low, high, step),
+    incrs: TIME_STEPS, space: 80, size: 42,
+  });
 }
 
 /** The axis of values, as wide as its longest number. */
-export function yAxis(c, format = (v) => number(v)) {
+export function yAxis(c, format = numberTo) {
   return axis(c, {
-    values: (u, ticks) => ticks.map(format),
+    values: (u, ticks, i, space, step) => ticks.map((tick) => format(tick, step)),
     size: (u, values) => 14 + 7 * Math.max(2, ...(values ?? []).map((v) => String(v).length)),
     space: 34,
   });
@@ -51,15 +58,17 @@ export class Chart {
    * @param describe (index) -> the words on one place
    */
   constructor(label, height, build, describe) {
-    Object.assign(this, { label, height, build, describe, data: null, plot: null });
+    Object.assign(this, { label, height, build, describe, data: null, plot: null, place: null });
     this.drawn = h("div", { class: "drawn", tabindex: "0", role: "application", "aria-roledescription": "chart", "aria-label": label });
     this.readout = h("p", { class: "readout" });
     this.box = h("div", { class: "chart" }, this.drawn, this.readout);
     this.idle = "";
     this.drawn.addEventListener("keydown", (event) => this.#key(event));
+    this.drawn.addEventListener("pointermove", () => { this.place = null; });
     this.drawn.addEventListener("focus", () => this.readout.setAttribute("aria-live", "polite"));
     this.drawn.addEventListener("blur", () => {
       this.readout.removeAttribute("aria-live");
+      this.place = null;
       this.plot?.setCursor({ left: -10, top: -10 });
     });
     this.watch = new ResizeObserver(() => this.#resize());
@@ -69,14 +78,16 @@ export class Chart {
 
   /** Draw data; `summary` says in words what they show. Options are rebuilt where `shape` differs from before. */
   set(data, summary, shape = "") {
+    const read = this.place === null ? null : this.data?.[0][this.place];
     this.data = data;
+    if (read !== null) this.place = Math.max(0, data[0].findIndex((x) => x >= read)); // the same row, further left
     this.idle = summary;
     const name = `${this.label}. ${summary} Arrow keys read single rows.`;
     if (this.drawn.getAttribute("aria-label") !== name) this.drawn.setAttribute("aria-label", name);
     if (this.plot && shape === this.shape) {
-      const place = this.plot.cursor.idx;
       this.plot.setData(data);
-      this.#say(place);
+      if (this.place === null) this.#say(this.plot.cursor.idx);
+      else this.#move();
     } else {
       this.shape = shape;
       this.rebuild();
@@ -93,10 +104,10 @@ export class Chart {
       width,
       height: this.height,
       legend: { show: false },
-      padding: [10, 14, 0, 0],
+      padding: [10, 26, 0, 0],
       ...options,
       cursor: { y: false, drag: { x: false, y: false }, points: { show: false }, ...options.cursor },
-      hooks: { ...options.hooks, setCursor: [(u) => this.#say(u.cursor.idx)] },
+      hooks: { ...options.hooks, setCursor: [(u) => this.#say(this.place ?? u.cursor.idx)] },
     }, this.data, this.drawn);
     this.#say(null);
   }
@@ -122,18 +133,33 @@ export class Chart {
   #key(event) {
     if (!this.plot || !this.data[0].length) return;
     const end = this.data[0].length - 1;
-    const now = this.plot.cursor.idx ?? end + 1;
+    const now = this.place ?? this.plot.cursor.idx ?? end + 1;
     const to = { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: end, PageUp: now - 20, PageDown: now + 20 }[event.key];
     if (to === undefined) return;
     event.preventDefault();
-    const place = Math.max(0, Math.min(end, to));
-    this.plot.setCursor({ left: this.plot.valToPos(this.data[0][place], "x"), top: 10 });
+    this.place = Math.max(0, Math.min(end, to));
+    this.#move();
+  }
+
+  /** Put the cursor on the row that is read by keyboard. */
+  #move() {
+    this.plot.setCursor({ left: this.plot.valToPos(this.data[0][this.place], "x"), top: 10 });
+    this.#say(this.place);
   }
 }
 
 /** A legend: [[class of the mark, text], ...]. */
 export function legend(entries) {
   return h("ul", { class: "legend" }, entries.map(([mark, text]) => h("li", {}, h("span", { class: `mark ${mark}`, "aria-hidden": "true" }), text)));
+}
+
+/** The gaps of times that are far apart, for a series of uPlot: no line is drawn over them. */
+export function wideGaps(u, isTime) {
+  if (!isTime) return [];
+  const x = u.data[0];
+  const steps = x.slice(1).map((value, i) => value - x[i]);
+  const usual = quantile([...steps].sort((a, b) => a - b), 0.9) ?? 0;
+  return steps.flatMap((step, i) => (step > 10 * usual && usual > 0 ? [[u.valToPos(x[i], "x", true), u.valToPos(x[i + 1], "x", true)]] : []));
 }
 
 /** A pattern of slanted lines, for what is not known yet. */

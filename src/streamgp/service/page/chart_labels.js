@@ -1,7 +1,7 @@
 // The last rows of a classifier: the probability it gave to what came true, right or wrong.
 
 import { Chart, legend, places, point, xAxis, yAxis } from "./chart.js";
-import { h } from "./dom.js";
+import { h, show } from "./dom.js";
 import { count, number, percent, plural, rowTime } from "./format.js";
 import { correct } from "./rows.js";
 
@@ -10,7 +10,9 @@ export class LabelChart {
     this.rows = [];
     this.shown = 250;
     this.chart = new Chart("Predicted probability of the true label, row by row", 240, (c) => this.#options(c), (i) => this.#words(i));
-    this.box = h("div", {}, legend([["m-in", "predicted label right"], ["m-out", "wrong"], ["m-warmup", "warm-up"]]), this.chart.box);
+    const key = legend([["m-right", "predicted label right"], ["m-out", "wrong"], ["m-warmup", "warm-up"]]);
+    this.warmupKey = key.children[2];
+    this.box = h("div", {}, key, this.chart.box);
   }
 
   update(rows, alarms, timed) {
@@ -20,6 +22,7 @@ export class LabelChart {
     this.rows = order.map((i) => known[i]);
     this.x = order.map((i) => x[i]);
     this.isTime = isTime;
+    show(this.warmupKey, known.some((row) => row.warmup));
     const wrong = known.filter((row) => correct(row) === false).length;
     const mean = known.reduce((sum, row) => sum + row.probability, 0) / (known.length || 1);
     const waiting = rows.waiting.length ? ` ${plural(rows.waiting.length, "label")} waiting.` : "";

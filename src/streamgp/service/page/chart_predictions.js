@@ -1,8 +1,8 @@
 // The main chart: the last rows with their bands, the truth in or out of them, what is waiting, and alarms.
 
-import { Chart, hatch, legend, places, point, xAxis, yAxis } from "./chart.js";
+import { Chart, hatch, legend, places, point, wideGaps, xAxis, yAxis } from "./chart.js";
 import { h, show } from "./dom.js";
-import { count, number, plural, rowTime } from "./format.js";
+import { count, numberTo, plural, rowTime } from "./format.js";
 import { within } from "./rows.js";
 import { quantile } from "./stats.js";
 
@@ -72,15 +72,16 @@ export class PredictionChart {
     const row = this.items[i];
     if (!row) return "";
     const time = row.time === null || row.time === undefined ? "" : `, ${rowTime(row.time)}`;
-    const band = `prediction ${number(row.q50 ?? row.mean)}, 90% band ${number(row.q05)} to ${number(row.q95)}`;
+    const fine = (value) => numberTo(value, (row.q95 - row.q05) / 50);
+    const band = `prediction ${fine(row.q50 ?? row.mean)}, 90% band ${fine(row.q05)} to ${fine(row.q95)}`;
     if (row.waiting) return `Row ${count(row.row)}${time}: ${band}; its label is waiting.`;
     const inside = within(row, "q05", "q95");
-    const truth = row.y === null || row.y === undefined ? "no label" : `truth ${number(row.y)}${inside === null ? "" : inside ? ", in the band" : ", out of the band"}`;
+    const truth = row.y === null || row.y === undefined ? "no label" : `truth ${fine(row.y)}${inside === null ? "" : inside ? ", in the band" : ", out of the band"}`;
     return `Row ${count(row.row)}${time}: ${truth}; ${band}${row.warmup ? "; warm-up" : ""}${row.flagged ? "; flagged as an outlier" : ""}.`;
   }
 
   #options(c) {
-    const line = (stroke, width) => ({ stroke, width, spanGaps: true, points: { show: false } });
+    const line = (stroke, width) => ({ stroke, width, gaps: (u) => wideGaps(u, this.isTime), points: { show: false } });
     const none = { paths: () => null, points: { show: false } };
     const edge = line("transparent", 0);
     return {

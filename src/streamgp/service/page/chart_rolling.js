@@ -2,7 +2,7 @@
 
 import { Chart, legend, places, xAxis, yAxis } from "./chart.js";
 import { h } from "./dom.js";
-import { count, number, percent, plural, signed } from "./format.js";
+import { count, number, numberTo, percent, plural, signed } from "./format.js";
 import { correct, within } from "./rows.js";
 import { binomialRange, meanWithError, rollingMeans } from "./stats.js";
 
@@ -121,7 +121,7 @@ export class LogScoreChart extends Rolling {
     };
     return {
       scales: { x: { time: false }, y: { range } },
-      axes: [xAxis(c, this.isTime), yAxis(c, (v) => signed(v))],
+      axes: [xAxis(c, this.isTime), yAxis(c, (v, step) => (v > 0 ? "+" : "") + numberTo(v, step))],
       series: [{}, line(c.model, 2), line(c.muted, 1)],
       hooks: { drawAxes: [(u) => ground(u, c)] },
     };
@@ -177,7 +177,7 @@ export class ErrorRateChart extends Rolling {
   options(c) {
     return {
       scales: { x: { time: false }, y: { range: (u, low, high) => [0, Math.max(10, 1.15 * (high ?? 10))] } },
-      axes: [xAxis(c, this.isTime), yAxis(c, (v) => `${number(v, 2)}%`)],
+      axes: [xAxis(c, this.isTime), yAxis(c, (v, step) => `${numberTo(v, step)}%`)],
       series: [{}, line(c.model, 2), line(c.muted, 1.5, [6, 4])],
     };
   }

@@ -26,6 +26,17 @@ export function number(value, digits = 3) {
   return text.replace("-", "−");
 }
 
+/** A number as precise as a step: 20,014.5 with a step of 0.1. */
+export function numberTo(value, step) {
+  if (!known(value) || !(step > 0)) return number(value);
+  const size = Math.abs(Number(value));
+  if (size >= 1e9 || step < 1e-5) return number(value, Math.min(12, 1 + Math.max(2, Math.floor(Math.log10(size / step)))));
+  let decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  const rest = step * 10 ** decimals;
+  if (rest < 10 && Math.abs(rest - Math.round(rest)) > 1e-6) decimals += 1; // steps of 2.5
+  return Number(value).toLocaleString("en-US", { maximumFractionDigits: decimals, minimumFractionDigits: decimals }).replace("-", "−");
+}
+
 /** A number with its sign: "+0.31". */
 export function signed(value, digits = 2) {
   return known(value) && value > 0 ? `+${number(value, digits)}` : number(value, digits);
@@ -97,19 +108,35 @@ export function rowTime(time) {
   if (time === null || time === undefined) return NOTHING;
   const seconds = epoch(time);
   if (seconds !== null) return clock(new Date(seconds * 1000));
-  return known(time) ? number(time, 6) : String(time);
+  return known(time) ? Number(time).toLocaleString("en-US", { maximumSignificantDigits: 10 }) : String(time);
 }
 
-/** Ticks of an axis of time: hours, with the date below where it changes. */
-export function timeTicks(values, increment) {
+/** Steps between ticks of an axis of time, in seconds. */
+export const TIME_STEPS = [0.001, 0.01, 0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, ...[1, 2, 5, 7, 14, 30, 60, 90, 180, 365, 730, 1825, 3650].map((days) => days * 86400)];
+
+/** Places of ticks, at round times of this machine's clock. */
+export function timePlaces(low, high, step) {
+  const shift = -60 * new Date(low * 1000).getTimezoneOffset();
+  const places = [];
+  for (let t = Math.ceil((low + shift) / step) * step - shift; t <= high; t += step) places.push(Number(t.toFixed(3)));
+  return places;
+}
+
+/** Ticks of an axis of time: hours, with the date below where it changes; days, with the year. */
+export function timeTicks(values, step) {
   let last = null;
   return values.map((seconds) => {
-    const d = new Date(seconds * 1000);
-    const date = day(d);
-    if (increment >= 86400) return date;
-    const time = `${two(d.getHours())}:${two(d.getMinutes())}${increment < 60 ? `:${two(d.getSeconds())}` : ""}`;
-    const text = date === last ? time : `${time}\n${date}`;
-    last = date;
+    const d = new Date(Math.round(seconds * 1000));
+    const [upper, lower] = step >= 86400 ? [day(d), String(d.getFullYear())] : [timeOfDay(d, step), day(d)];
+    const text = lower === last ? upper : `${upper}\n${lower}`;
+    last = lower;
     return text;
   });
+}
+
+function timeOfDay(d, step) {
+  const minutes = `${two(d.getHours())}:${two(d.getMinutes())}`;
+  if (step >= 60) return minutes;
+  const fraction = step < 1 ? `.${String(d.getMilliseconds()).padStart(3, "0")}` : "";
+  return `${minutes}:${two(d.getSeconds())}${fraction}`;
 }

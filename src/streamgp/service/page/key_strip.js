@@ -32,6 +32,9 @@ export function keyWords(key) {
   return `${key.key}: NMSE ${number(key.nmse)}${skillText}; 90% band held ${percent(key.coverage)} of ${plural(key.scored_rows, "label")}.`;
 }
 
+/** A colour of the page, by name. */
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
 const parse = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 
 /** The colour of a value from -1 to 1 between three colours. */
@@ -56,7 +59,7 @@ export class KeyStrip {
       Object.entries(COLOURINGS).map(([value, { title }]) => h("option", { value }, title)));
     this.low = h("span");
     this.high = h("span");
-    const key = h("div", { class: "strip-key" }, h("span", { class: "mark m-unknown", "aria-hidden": "true" }), "too few rows", this.low, h("span", { class: "ramp", "aria-hidden": "true" }), this.high);
+    const key = h("div", { class: "strip-key" }, h("span", { class: "strip-ends" }, this.low, h("span", { class: "ramp", "aria-hidden": "true" }), this.high), h("span", { class: "strip-ends" }, h("span", { class: "mark m-unknown", "aria-hidden": "true" }), "too few rows"));
     this.box = h("div", {}, h("div", { class: "controls" }, h("label", { for: "strip-colour" }, "Colour"), select, key), this.wrap, this.readout);
     this.canvas.addEventListener("pointermove", (event) => this.#choose(this.#under(event)));
     this.canvas.addEventListener("pointerleave", () => document.activeElement !== this.canvas && this.#choose(-1));
@@ -88,14 +91,15 @@ export class KeyStrip {
     this.side = side;
     const rows = Math.ceil(n / this.columns);
     const scale = devicePixelRatio;
-    const context = this.canvas.getContext("2d");
     this.canvas.width = this.columns * side * scale;
     this.canvas.height = rows * side * scale;
     this.canvas.style.width = `${this.columns * side}px`;
     this.canvas.style.height = `${rows * side}px`;
+    this.base = document.createElement("canvas"); // the squares without the frame of the chosen one
+    this.base.width = this.canvas.width;
+    this.base.height = this.canvas.height;
+    const context = this.base.getContext("2d");
     context.scale(scale, scale);
-    const style = getComputedStyle(document.documentElement);
-    const colour = (name) => style.getPropertyValue(`--${name}`).trim();
     const mix = mixer(colour("strip-low"), colour("strip-middle"), colour("strip-high"));
     const unknown = colour("strip-unknown");
     const { of, low, high, title } = COLOURINGS[this.colouring];
@@ -108,34 +112,41 @@ export class KeyStrip {
       context.fillStyle = value === null ? unknown : mix(value);
       context.fillRect((i % this.columns) * side, Math.floor(i / this.columns) * side, side - gap, side - gap);
     });
-    if (this.chosen >= 0) this.#frame(context, colour("ink"), colour("page"));
     setText(this.low, low);
     setText(this.high, high);
     const count90 = this.colouring === "skill" ? `The model is better than repeating the last value on ${count(good)} of ${plural(good + bad, "scored key")}.` : `The 90% band held less than 90% on ${count(bad)} of ${plural(good + bad, "scored key")}.`;
     this.idle = count90;
     this.canvas.setAttribute("aria-label", `${plural(n, "key")} by ${title}. ${count90} Arrow keys read single keys, Enter opens one.`);
-    this.#say();
+    this.#mark();
+  }
+
+  /** The squares, the frame of the chosen one, and its words. */
+  #mark() {
+    const key = this.keys[this.chosen];
+    setText(this.readout, key ? keyWords(key) : this.idle ?? "");
+    if (!this.base) return;
+    const context = this.canvas.getContext("2d");
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    context.drawImage(this.base, 0, 0);
+    context.scale(devicePixelRatio, devicePixelRatio);
+    if (key) this.#frame(context, colour("ink"), colour("page"));
   }
 
   #frame(context, ink, page) {
-    const [x, y] = [(this.chosen % this.columns) * this.side, Math.floor(this.chosen / this.columns) * this.side];
-    context.lineWidth = 4;
-    context.strokeStyle = page;
-    context.strokeRect(x - 1.5, y - 1.5, this.side + 3, this.side + 3);
-    context.lineWidth = 2;
-    context.strokeStyle = ink;
-    context.strokeRect(x - 1.5, y - 1.5, this.side + 3, this.side + 3);
-  }
-
-  #say() {
-    const key = this.keys[this.chosen];
-    setText(this.readout, key ? keyWords(key) : this.idle ?? "");
+    const outer = Math.max(this.side + 3, 13); // seen also around the smallest squares
+    const [x, y] = [this.chosen % this.columns, Math.floor(this.chosen / this.columns)].map((i) => (i + 0.5) * this.side - outer / 2);
+    for (const [width, stroke] of [[5, page], [2.5, ink]]) {
+      context.lineWidth = width;
+      context.strokeStyle = stroke;
+      context.strokeRect(x, y, outer, outer);
+    }
   }
 
   #choose(place) {
     if (place === this.chosen) return;
     this.chosen = place;
-    this.draw();
+    this.#mark();
   }
 
   #under(event) {

@@ -102,7 +102,7 @@ export function scoresPanel() {
   const head = h("tr");
   const body = h("tbody");
   const note = h("p", { class: "small" });
-  const box = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Scores" }, h("table", {}, h("thead", {}, head), body));
+  const box = h("div", { class: "scroll no-wrap", tabindex: "0", role: "group", "aria-label": "Scores" }, h("table", {}, h("thead", {}, head), body));
   const { section } = panel("Scores", "scores", box, note);
   let before = "";
 

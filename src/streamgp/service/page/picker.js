@@ -1,6 +1,6 @@
 // The list of streams, each with its state, rows, open alarms and the age of its last row.
 
-import { ageOf, get, pathOf } from "./api.js";
+import { ageOf, getOptional, pathOf } from "./api.js";
 import { fill, h, reconcile, setText, show } from "./dom.js";
 import { count, duration, plural } from "./format.js";
 import { staleAfter } from "./stats.js";
@@ -8,6 +8,7 @@ import { staleAfter } from "./stats.js";
 const SEARCH_FROM = 12; // streams
 const SPACING_EVERY = 600_000; // milliseconds
 const SPACING_OF = 40; // streams at most
+const SPACING_AT_ONCE = 5;
 
 /** The address of a stream's page. */
 export function streamAddress(name) {
@@ -83,13 +84,15 @@ export class Picker {
     this.limits.set(name, { limit, at: performance.now() });
   }
 
-  /** Learn the usual spacing of one stream's rows whose spacing is not known: one request a poll at most. */
-  async learnOne(signal) {
+  /** Learn the usual spacing of the rows of a few streams where it is not known: some requests a poll at most. */
+  async learnSome(signal) {
     const now = performance.now();
-    const due = this.streams.slice(0, SPACING_OF).find((s) => s.rows && s.state === "ready" && !(now - (this.limits.get(s.name)?.at ?? -Infinity) < SPACING_EVERY));
-    if (!due) return;
-    this.learn(due.name, null);
-    const answer = await get(pathOf(due.name, "recent"), { rows: 100 }, signal);
-    this.learn(due.name, staleAfter((answer.rows ?? []).map((row) => row.at).filter(Boolean)));
+    const known = (stream) => now - (this.limits.get(stream.name)?.at ?? -Infinity) < SPACING_EVERY;
+    const due = this.streams.slice(0, SPACING_OF).filter((s) => s.rows && s.state === "ready" && !known(s)).slice(0, SPACING_AT_ONCE);
+    for (const { name } of due) {
+      const answer = await getOptional(pathOf(name, "recent"), { rows: 100 }, signal);
+      this.learn(name, staleAfter((answer?.rows ?? []).map((row) => row.at).filter(Boolean)));
+    }
+    if (due.length) this.draw();
   }
 }

@@ -11,15 +11,16 @@ export function quantile(sorted, p) {
 
 const ranges = new Map();
 
-/** The shares between which 95% of binomial shares lie: n draws with chance p, exact. */
-export function binomialRange(n, p, level = 0.95) {
-  const name = `${n} ${p} ${level}`;
-  if (!ranges.has(name)) ranges.set(name, exactRange(n, p, level));
+/** The shares between which 95% of binomial shares lie: n draws with chance p, exact unless there are very many. */
+export function binomialRange(n, p) {
+  const name = `${n} ${p}`;
+  if (!ranges.has(name)) ranges.set(name, rangeOf(n, p));
   return ranges.get(name);
 }
 
-function exactRange(n, p, level) {
-  const tail = (1 - level) / 2;
+function rangeOf(n, p) {
+  const tail = 0.025;
+  if (n > 20_000) return [p - 1.96 * Math.sqrt((p * (1 - p)) / n), p + 1.96 * Math.sqrt((p * (1 - p)) / n)];
   let logTerm = n * Math.log(1 - p); // of k = 0
   let below = 0;
   let low = null;

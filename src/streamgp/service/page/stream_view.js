@@ -117,8 +117,8 @@ export class StreamView {
     const verdicts = h("ul", { class: `verdicts${feed.key === null ? "" : " of-key"}`, "aria-label": "Verdict" }, Object.values(this.judgements).map((j) => j.element));
     const first = keyed ? this.#keysFirst() : [this.#rowsPanel(labels)];
     const rolling = keyed ? [] : labels ? this.#rolling([["Rolling error rate", "errors", "error", new ErrorRateChart()]]) : this.#rolling([["Rolling coverage", "coverage", "coverage", new CoverageChart()], ["Log score against the baseline", "score", "score", new LogScoreChart()]]);
-    const rest = feed.key === null ? this.#panels() : [];
-    fill(this.body, verdicts, ...first, h("div", { class: "pair" }, ...rolling, ...rest));
+    const [beside, below] = feed.key === null ? this.#panels() : [[], []];
+    fill(this.body, verdicts, ...first, h("div", { class: "pair" }, columnsOf([...rolling, ...beside])), ...below);
   }
 
   #keysFirst() {
@@ -158,7 +158,7 @@ export class StreamView {
     this.scores = scoresPanel();
     this.pending = pendingPanel();
     this.durability = durabilityPanel();
-    return [this.alarms, this.experts, this.scores, this.pending, this.durability].map((part) => part.section);
+    return [[this.alarms, this.experts, this.scores, this.pending].map((part) => part.section), [this.durability.section]];
   }
 
   #judge(detail, labels, staleLimit) {
@@ -201,6 +201,11 @@ function aboutOf(detail, feed) {
   const facts = [parts.join(" "), `${detail.task}, model ${detail.model}`, plural(detail.rows, "row")];
   if (detail.kind === "keyed") facts.push(plural(detail.keys, "key"));
   return facts.join(" · ");
+}
+
+/** Two columns of panels, filled by turns; on a narrow screen they follow each other. */
+function columnsOf(sections) {
+  return [0, 1].map((side) => h("div", {}, sections.filter((_, i) => i % 2 === side)));
 }
 
 /** A bar of what is done. */

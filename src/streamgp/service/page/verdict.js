@@ -119,9 +119,9 @@ export function judgeAlive(detail, limit, perSecond) {
 export function judgeAlarms(detail, alarms) {
   const open = detail.open_alarms ?? 0;
   if (!alarms && !open) return { tone: "wait", text: "This kind of stream has no alarms." };
-  const newest = alarms?.find((alarm) => !alarm.acknowledged) ?? null;
+  const newest = (alarms ?? []).filter((alarm) => !alarm.acknowledged).sort((a, b) => b.number - a.number)[0] ?? null;
   if (open) return { tone: "warn", text: `${plural(open, "unacknowledged alarm")}.`, aside: newest ? sentence(newest.sentence) : null };
-  const total = alarms.length;
+  const total = alarms?.length ?? 0;
   return { tone: "good", text: total ? `All ${plural(total, "alarm")} acknowledged.` : "No alarms.", aside: null };
 }
 
@@ -139,7 +139,8 @@ export function judgeDurable(detail) {
   if (!d) return { tone: "wait", text: "Durability is not known." };
   if (d.failure) return { tone: "bad", text: "Not durable.", aside: d.failure };
   const behind = Math.max(0, (d.position ?? 0) - (d.applied ?? 0));
-  const aside = `A restart would take about ${duration(d.recovery_seconds)}. Log: ${bytes(d.log_bytes)}.`;
+  const known = Number.isFinite(d.recovery_seconds ?? NaN);
+  const aside = known ? `A restart would take about ${duration(d.recovery_seconds)}. Log: ${bytes(d.log_bytes)}.` : null;
   if (behind && detail.state === "ready") return { tone: "good", text: `Everything is in the log; ${plural(behind, "entry", "entries")} still to be applied.`, aside };
   return { tone: "good", text: "Everything is in the log.", aside };
 }
