@@ -93,6 +93,11 @@ export async function getOptional(path, parameters, signal) {
   }
 }
 
+/** Whether an error says that this is not to be had for the moment: while the log is replayed, say. */
+export function isPassing(error) {
+  return error instanceof Problem && (error.status === 409 || error.status === 503);
+}
+
 /** POST without a body. */
 export function post(path) {
   return request(path, { method: "POST" });

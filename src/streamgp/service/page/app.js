@@ -86,11 +86,16 @@ async function showStream({ name, key }, signal) {
     document.title = `${key ?? name} – streamgp`;
   }
   const shown = view;
-  await shown.feed.refresh(signal);
+  try {
+    await shown.feed.refresh(signal);
+  } finally {
+    if (shown === view && !signal.aborted) { // what came is shown, also where something else failed
+      const limit = shown.feed.staleLimit;
+      if (key === null && shown.feed.detail) picker.learn(name, limit);
+      shown.update(limit);
+    }
+  }
   if (shown !== view) return;
-  const limit = shown.feed.staleLimit;
-  if (key === null) picker.learn(name, limit);
-  shown.update(limit);
   await shown.refresh(signal);
   const open = shown.feed.detail.open_alarms ?? 0;
   document.title = `${open ? `(${open}) ` : ""}${key ?? name} – streamgp`;
@@ -106,7 +111,8 @@ async function poll(signal) {
   if (!streams.length) {
     document.body.classList.remove("at-list");
     replaceView("none", noStreams);
-  } else if (where.name !== null) await showStream(where, signal);
+  } else if (where.name !== null && !streams.some((stream) => stream.name === where.name)) replaceView(`unknown ${where.name}`, () => unknown(where.name));
+  else if (where.name !== null) await showStream(where, signal);
   else if (WIDE.matches || streams.length === 1) location.replace(streamAddress(mostUrgent(streams).name));
   else replaceView("choose", choose);
   await picker.learnSome(signal);

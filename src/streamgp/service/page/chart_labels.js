@@ -12,11 +12,15 @@ export class LabelChart {
     this.chart = new Chart("Predicted probability of the true label, row by row", 240, (c) => this.#options(c), (i) => this.#words(i));
     const key = legend([["m-right", "predicted label right"], ["m-out", "wrong"], ["m-warmup", "warm-up"]]);
     this.warmupKey = key.children[2];
-    this.box = h("div", {}, key, this.chart.box);
+    this.empty = h("p", { class: "empty" }, "No rows with a label to draw yet.");
+    this.key = key;
+    this.box = h("div", {}, this.empty, key, this.chart.box);
   }
 
   update(rows, alarms, timed) {
     const known = rows.rows.filter((row) => typeof row.probability === "number").slice(-this.shown);
+    for (const part of [this.key, this.chart.box]) show(part, known.length > 0);
+    show(this.empty, known.length === 0);
     const { x, isTime } = places(known, timed);
     const order = known.map((_, i) => i).sort((a, b) => x[a] - x[b]);
     this.rows = order.map((i) => known[i]);

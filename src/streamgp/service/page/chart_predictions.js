@@ -27,7 +27,9 @@ export class PredictionChart {
     this.chart = new Chart("The last rows with their 90% band", 320, (c, width) => this.#options(c, width), (i) => this.#words(i));
     const key = legend([["m-band", "90% band"], ["m-inner", "50% band"], ["m-median", "median"], ["m-in", "truth in the band"], ["m-out", "truth out of it"], ["m-waiting", "label waiting"], ["m-alarm", "alarm"], ["m-warmup", "warm-up"], ["m-flagged", "flagged as outlier"]]);
     this.optional = { waiting: key.children[5], alarm: key.children[6], warmup: key.children[7], flagged: key.children[8] };
-    this.box = h("div", {}, key, this.chart.box);
+    this.empty = h("p", { class: "empty" }, "No rows to draw yet.");
+    this.key = key;
+    this.box = h("div", {}, this.empty, key, this.chart.box);
   }
 
   /** Show the rows of a feed, with the alarms of a stream. */
@@ -35,6 +37,8 @@ export class PredictionChart {
     const learnt = rows.rows.slice(-this.shown);
     const after = this.#waiting(learnt, rows.waiting);
     const all = [...learnt, ...after.map((row) => ({ ...row, waiting: true }))];
+    for (const part of [this.key, this.chart.box]) show(part, all.length > 0);
+    show(this.empty, all.length === 0);
     const { x, isTime } = places(all, timed);
     const order = all.map((_, i) => i).sort((a, b) => x[a] - x[b]);
     this.items = order.map((i) => all[i]);
@@ -63,7 +67,7 @@ export class PredictionChart {
   #summary(learnt, drawn, waiting) {
     const judged = learnt.map((row) => within(row, "q05", "q95")).filter((v) => v !== null);
     const held = judged.filter(Boolean).length;
-    const parts = [`Of the last ${plural(judged.length, "row")}, ${count(held)} within the 90% band, ${count(judged.length - held)} out of it.`];
+    const parts = !judged.length ? [] : [`Of the last ${plural(judged.length, "row")}, ${count(held)} within the 90% band, ${count(judged.length - held)} out of it.`];
     if (waiting) parts.push(`${plural(waiting, "label")} waiting${drawn < waiting ? `, ${count(drawn)} of them drawn` : ""}.`);
     return parts.join(" ");
   }
@@ -72,7 +76,7 @@ export class PredictionChart {
     const row = this.items[i];
     if (!row) return "";
     const time = row.time === null || row.time === undefined ? "" : `, ${rowTime(row.time)}`;
-    const fine = (value) => numberTo(value, (row.q95 - row.q05) / 50);
+    const fine = (value) => numberTo(value, (row.q95 - row.q05) / 20);
     const band = `prediction ${fine(row.q50 ?? row.mean)}, 90% band ${fine(row.q05)} to ${fine(row.q95)}`;
     if (row.waiting) return `Row ${count(row.row)}${time}: ${band}; its label is waiting.`;
     const inside = within(row, "q05", "q95");

@@ -1,6 +1,6 @@
 // What is fetched of one stream, or of one key of it, and when.
 
-import { get, getOptional, pathOf } from "./api.js";
+import { get, getOptional, isPassing, pathOf } from "./api.js";
 import { Rows } from "./rows.js";
 import { rowsPerSecond, staleAfter } from "./stats.js";
 
@@ -44,20 +44,22 @@ export class Feed {
   async #rows(path, whole, signal) {
     if (this.detail.kind === "keyed" && this.key === null) {
       // rows of many keys make no curve; their moments say whether the stream is alive
-      this.rows.take((await getOptional(`${path}/recent`, { rows: 200 }, signal)) ?? {}, true);
+      const some = await unlessPassing(getOptional(`${path}/recent`, { rows: 200 }, signal), null);
+      if (some) this.rows.take(some, true);
       if (whole) this.wholeAt = performance.now();
       return;
     }
     const after = whole ? null : this.rows.last;
-    const answer = await getOptional(`${path}/recent`, { rows: KEPT, after, key: this.key }, signal);
+    const answer = await unlessPassing(getOptional(`${path}/recent`, { rows: KEPT, after, key: this.key }, signal), undefined);
+    if (answer === undefined) return;
     this.rows.take(answer ?? {}, after === null);
     if (whole) this.wholeAt = performance.now();
   }
 
   async #rest(path, whole, signal) {
     if (this.key !== null) {
-      const found = await getOptional(`${path}/keys`, { search: this.key, sort: "name", limit: 100 }, signal);
-      this.about = found?.keys.find((entry) => entry.key === this.key) ?? null;
+      const found = await unlessPassing(getOptional(`${path}/keys`, { search: this.key, sort: "name", limit: 100 }, signal), null);
+      this.about = found?.keys.find((entry) => entry.key === this.key) ?? this.about;
       return;
     }
     const experts = whole || performance.now() - this.expertsAt >= EXPERTS_EVERY;
@@ -67,20 +69,30 @@ export class Feed {
       this.#part("pending", { limit: 20 }, signal),
       experts ? this.#part("experts", {}, signal) : null,
     ]);
-    this.scores = scores;
-    this.alarms = alarms?.alarms ?? null;
-    this.pending = pending;
-    if (experts) {
+    if (scores !== undefined) this.scores = scores;
+    if (alarms !== undefined) this.alarms = alarms?.alarms ?? null;
+    if (pending !== undefined) this.pending = pending;
+    if (experts && weights !== undefined) {
       this.experts = weights?.experts ?? null;
       this.expertsAt = performance.now();
     }
   }
 
-  /** A resource of the stream, or null; what it does not have is not asked for again. */
+  /** A resource of the stream; null and not asked for again where it has none; undefined where it is not to be had now. */
   async #part(resource, parameters, signal) {
     if (this.absent.has(resource)) return null;
-    const answer = await getOptional(`${pathOf(this.name)}/${resource}`, parameters, signal);
+    const answer = await unlessPassing(getOptional(`${pathOf(this.name)}/${resource}`, parameters, signal), undefined);
     if (answer === null) this.absent.add(resource);
     return answer;
+  }
+}
+
+/** An answer, or `otherwise` where it is not to be had for the moment. */
+async function unlessPassing(answer, otherwise) {
+  try {
+    return await answer;
+  } catch (error) {
+    if (isPassing(error)) return otherwise;
+    throw error;
   }
 }

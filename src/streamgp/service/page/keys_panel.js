@@ -79,7 +79,7 @@ export class KeysPanel {
     const found = text ? `${plural(answer.count, "key")} found with “${text}”` : plural(answer.count, "key");
     setText(this.counted, `${found}${shown < answer.count ? `; ${count(shown)} shown` : ""}.`);
     const rows = answer.keys.map((key) => ({ ...key, ago: key.last_seen ? agoOf(key.last_seen) : NOTHING }));
-    reconcile(this.body, rows.map(({ ago, ...key }) => ({ ...key, ago })), (key) => key.key, (key) => this.#row(key));
+    reconcile(this.body, rows, (key) => key.key, (key) => this.#row(key));
     show(this.tableBox, shown > 0);
     show(this.more, shown < answer.count);
   }
@@ -87,7 +87,7 @@ export class KeysPanel {
   #row(key) {
     const worse = key.nmse !== null && key.nmse_persistence !== null && key.nmse > key.nmse_persistence;
     return h("tr", {},
-      h("th", { scope: "row" }, h("a", { href: keyAddress(this.name, key.key) }, key.key)),
+      h("th", { scope: "row" }, h("a", { href: keyAddress(this.name, key.key), title: key.key.length > 20 ? key.key : null }, key.key)),
       h("td", { class: "n" }, number(key.nmse), worse ? h("span", { class: "worse", title: "The baseline is better" }, " ▾", h("span", { class: "hidden-text" }, " baseline better")) : null),
       h("td", { class: "n" }, number(key.nmse_persistence)), h("td", { class: "n" }, percent(key.coverage)),
       h("td", { class: "n" }, number(key.pll)), h("td", { class: "n" }, count(key.scored_rows)), h("td", { class: "n" }, key.ago));

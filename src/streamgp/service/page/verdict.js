@@ -25,8 +25,11 @@ export function hasLabels(detail, scores) {
   return detail.task === "classification" || (detail.task === "ordinal" && Boolean(scores) && !scores.coverage && "error_rate" in scores);
 }
 
-function tooEarly(scored, noun = "label") {
-  return { tone: "wait", text: `Too early to judge: ${count(scored)} ${noun}s of ${LEAST}.` };
+/** The judgement before there is enough to judge; null where there is. */
+function tooEarly(scores) {
+  if (!scores) return { tone: "wait", text: "The scores are not known yet." };
+  const scored = scores.scored_rows ?? 0;
+  return scored < LEAST ? { tone: "wait", text: `Too early to judge: ${count(scored)} labels of ${LEAST}.` } : null;
 }
 
 /** The scores of the recent rows where there are enough, else of all. */
@@ -41,7 +44,8 @@ function ofLabels(n, scores) {
 
 /** Whether the 90% band holds what it promises. */
 export function judgeBands(scores) {
-  if (!scores || scores.scored_rows < LEAST) return tooEarly(scores?.scored_rows ?? 0);
+  const early = tooEarly(scores);
+  if (early) return early;
   const part = latest(scores);
   const held = part.coverage?.["90"];
   if (held === null || held === undefined) return { tone: "wait", text: "The coverage of the error bars is not known." };
@@ -56,7 +60,8 @@ export function judgeBands(scores) {
 
 /** Whether the model's errors are smaller than those of the better naive baseline. */
 export function judgeSkill(scores) {
-  if (!scores || scores.scored_rows < LEAST) return tooEarly(scores?.scored_rows ?? 0);
+  const early = tooEarly(scores);
+  if (early) return early;
   const part = latest(scores);
   const theirs = Object.entries(part.baselines ?? {}).filter(([, value]) => Number.isFinite(value?.nmse ?? NaN));
   if (!Number.isFinite(part.nmse ?? NaN) || !theirs.length) return { tone: "wait", text: "No baseline to compare with yet." };
@@ -78,7 +83,8 @@ function compared(ratio) {
 
 /** Whether predicted probabilities come true. */
 export function judgeProbabilities(scores) {
-  if (!scores || scores.scored_rows < LEAST) return tooEarly(scores?.scored_rows ?? 0);
+  const early = tooEarly(scores);
+  if (early) return early;
   if (!Number.isFinite(scores.ece ?? NaN)) return { tone: "wait", text: "The calibration of the probabilities is not known." };
   // 15 bins of right probabilities differ from their shares by about this much, by chance alone
   const chance = 0.8 * Math.sqrt((15 * scores.error_rate * (1 - scores.error_rate)) / scores.scored_rows);
@@ -90,7 +96,8 @@ export function judgeProbabilities(scores) {
 
 /** Whether the model errs less often than the better naive baseline. */
 export function judgeErrorRate(scores) {
-  if (!scores || scores.scored_rows < LEAST) return tooEarly(scores?.scored_rows ?? 0);
+  const early = tooEarly(scores);
+  if (early) return early;
   const theirs = Object.entries(scores.baselines ?? {}).filter(([, value]) => Number.isFinite(value?.error_rate ?? NaN));
   if (!Number.isFinite(scores.error_rate ?? NaN) || !theirs.length) return { tone: "wait", text: "No baseline to compare with yet." };
   const [key, best] = theirs.reduce((a, b) => (b[1].error_rate < a[1].error_rate ? b : a));
@@ -118,7 +125,7 @@ export function judgeAlive(detail, limit, perSecond) {
 /** What changed: alarms that nobody has acknowledged. */
 export function judgeAlarms(detail, alarms) {
   const open = detail.open_alarms ?? 0;
-  if (!alarms && !open) return { tone: "wait", text: "This kind of stream has no alarms." };
+  if (!alarms && !open) return { tone: "wait", text: detail.state === "replaying" ? "Not known until the log is replayed." : "This kind of stream has no alarms." };
   const newest = (alarms ?? []).filter((alarm) => !alarm.acknowledged).sort((a, b) => b.number - a.number)[0] ?? null;
   if (open) return { tone: "warn", text: `${plural(open, "unacknowledged alarm")}.`, aside: newest ? sentence(newest.sentence) : null };
   const total = alarms?.length ?? 0;
@@ -137,7 +144,7 @@ export function judgePending(detail, pending) {
 export function judgeDurable(detail) {
   const d = detail.durability;
   if (!d) return { tone: "wait", text: "Durability is not known." };
-  if (d.failure) return { tone: "bad", text: "Not durable.", aside: d.failure };
+  if (d.failure) return { tone: "bad", text: "Not durable.", aside: sentence(d.failure) };
   const behind = Math.max(0, (d.position ?? 0) - (d.applied ?? 0));
   const known = Number.isFinite(d.recovery_seconds ?? NaN);
   const aside = known ? `A restart would take about ${duration(d.recovery_seconds)}. Log: ${bytes(d.log_bytes)}.` : null;
