@@ -135,7 +135,7 @@ class Stream:
         """Learn the label of a row that was predicted, by its id, or of one with its inputs; or lists of them."""
         many = isinstance(y, list | tuple | np.ndarray)
         count = len(y) if many else 1
-        columns = {"id": id, "y": y, "x": x} | more
+        columns: dict[str, Any] = {"id": id, "y": y, "x": x} | more
         given = {name: value for name, value in columns.items() if value is not None or name == "y"}
         rows = [{name: _plain(value[i] if many else value) for name, value in given.items()} for i in range(count)]
         return self._client.request("POST", f"{self._path}/learn", {"rows": rows})

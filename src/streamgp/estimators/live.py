@@ -65,6 +65,7 @@ class LiveModel:
             model._late = LateLabels(self._learner)
         self._late = model._late
         self.metrics: Metrics = model._metrics(self._learner.warmup, 0) if metrics is None else metrics
+        self._fork: LateLabels | None = None  # after a refresh that the model has not made
         self._tests = self._begin_tests()
 
     def _begin_tests(self) -> Alarms | None:
@@ -91,8 +92,26 @@ class LiveModel:
     # What is known
 
     def outlook(self) -> Outlook:
-        """Return what is known now; it stays as it is."""
-        return self._late.outlook()
+        """Return what is known now of the next row; it stays as it is.
+
+        In the warm-up it depends on when labels are learnt which rows the fit is made from. So they are learnt when a
+        row comes, as by `predict_later`, and not because somebody looks: that is done by a fork, which the model
+        becomes if nothing else is learnt meanwhile.
+        """
+        if self._learner.is_warmed_up:
+            self._late.refresh()
+            return self._late.outlook()
+        if self._fork is None:
+            self._fork = self._late.fork()
+            self._fork.refresh()
+        return self._fork.outlook()
+
+    def refresh(self) -> None:
+        """Learn all labels that have come, before a row that comes now."""
+        if self._fork is not None:
+            self._late.adopt(self._fork)
+            self._fork = None
+        self._late.refresh()
 
     @property
     def labels(self) -> tuple[Any, ...]:
@@ -137,6 +156,7 @@ class LiveModel:
 
     def append(self, X: np.ndarray, times: np.ndarray | None, standing: np.ndarray) -> range:
         """Take in rows that an outlook predicted; return their numbers."""
+        self.refresh()
         return self._late.append(X, times, standing)
 
     def score_late(self, held: Sequence[tuple[HeldPrediction, int]], y: np.ndarray, rows: np.ndarray) -> ScoredPart:
@@ -150,12 +170,9 @@ class LiveModel:
         return ScoredPart(found.scores, found.persistence, found.running_mean, by_experts, None)
 
     def learn_late(self, numbers: Sequence[int], y: np.ndarray) -> None:
-        """Learn labels (n, E) of rows that wait."""
+        """Take in labels (n, E) of rows that wait; they are learnt before the next row that comes."""
+        self._fork = None
         self._late.learn(numbers, y)
-
-    def refresh(self) -> None:
-        """Learn all labels that have come."""
-        self._late.refresh()
 
     # What is shown
 
@@ -174,6 +191,7 @@ class LiveModel:
         at = 0
         while at < len(X):
             rest = slice(at, None)
+            self.refresh()
             if self._late.waiting:
                 parts = [
                     self._step_one(X[at : at + 1], y[at : at + 1], None if times is None else times[at : at + 1])
@@ -198,6 +216,7 @@ class LiveModel:
 
     def steps_singly(self, x: np.ndarray, y: np.ndarray) -> bool:
         """Whether a row (D,) with its target (E,) may be given to `step_one`."""
+        self.refresh()
         return (
             self._learner.steps_singly
             and not self._late.waiting

@@ -31,11 +31,20 @@ class LiveFleet:
         with self._lock:
             return self.fleet._ahead(frame)[1]
 
-    def learn(self, frame: Any) -> tuple[np.ndarray, Outcome]:
-        """Predict rows and learn them; return which were good, in order, and what was predicted of these."""
+    def learn(self, frame: Any) -> tuple[np.ndarray, Outcome, np.ndarray]:
+        """Predict rows and learn them.
+
+        Returns
+        -------
+        good, outcome, fitted
+            Which rows were good, in order; what was predicted of these; and which of them by the fitted fleet.
+        """
         with self._lock:
+            before = 0 if self.fleet._engine is None else self.fleet._engine.rows
             _, good, outcome = self.fleet._learn(frame, "learn")
-        return good, outcome
+            assert self.fleet._engine is not None
+            fitted = before + np.arange(len(good)) >= self.fleet._engine.fitted_at
+        return good, outcome, fitted
 
     @property
     def is_warmed_up(self) -> bool:

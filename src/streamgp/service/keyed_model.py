@@ -187,7 +187,7 @@ class KeyedModel:
         ]
         found = [each for each in found if np.isfinite(each[2])]
         if not found:
-            return Applied(0, 0, late)
+            return Applied(0, late)
         waiting = [w for _, w, _ in found]
         rows = Rows(
             [name for name, *_ in found],
@@ -199,18 +199,19 @@ class KeyedModel:
         mixture = Mixture(*(np.array([getattr(w.held, name)[w.place] for w in waiting]) for name in Mixture._fields))
         by_experts = np.array([w.held.by_experts for w in waiting])
         naive = np.array([w.held.persistence[w.place] for w in waiting])
-        skipped = self._learn(rows)[0]
+        good = self._learn(rows)[0]
         scored = self._judged(rows, np.array([w.row for w in waiting]), mixture, by_experts, naive)
-        return Applied(len(found) - skipped, skipped, late, [scored])
+        skipped = sorted(set(range(len(found))) - set(good.tolist()))
+        return Applied(len(good), late, [scored], None, skipped)
 
     def stepped(self, rows: Rows) -> Applied:
         """Predict, score and learn rows that come with their labels; those not in order of time are skipped."""
-        scored, shown, skipped = [], [], 0
+        scored, shown, skipped = [], [], []
         for start in range(0, len(rows.X), BLOCK):
             block = rows.part(range(start, min(start + BLOCK, len(rows.X))))
-            by_experts, naive = self.is_warmed_up, self._last_of_each(block)
-            count, good, mixture = self._learn(block)
-            skipped += count
+            naive = self._last_of_each(block)
+            good, mixture, by_experts = self._learn(block)
+            skipped += [start + i for i in sorted(set(range(len(block.X))) - set(good.tolist()))]
             values = outputs.predictions(mixture)
             wide = {name: np.full(len(block.X), np.nan) for name in values}
             for name, column in values.items():
@@ -221,9 +222,11 @@ class KeyedModel:
             their = block.part(picked.tolist())
             part = Mixture(*(each[there] for each in mixture))
             numbers = self.next_row + start + picked
-            scored.append(self._judged(their, numbers, part, np.full(len(picked), by_experts), naive[picked]))
+            scored.append(self._judged(their, numbers, part, by_experts[there], naive[picked]))
         self.next_row += len(rows.X)
-        return Applied(int(np.isfinite(rows.y).sum()) - skipped, skipped, [], scored, joined(shown))
+        learnt = np.isfinite(rows.y)
+        learnt[skipped] = False
+        return Applied(int(learnt.sum()), [], scored, joined(shown), skipped)
 
     def settle(self) -> list[str]:
         """Return the ids of rows whose labels are waited for no longer: the oldest beyond what may wait."""
@@ -232,12 +235,13 @@ class KeyedModel:
             del self.waiting[name]
         return gone
 
-    def _learn(self, rows: Rows) -> tuple[int, np.ndarray, Mixture]:
-        good, outcome = self.live.learn(self.frame(rows))
+    def _learn(self, rows: Rows) -> tuple[np.ndarray, Mixture, np.ndarray]:
+        """Learn rows; return which were good, what was predicted of these, and which by the fitted fleet."""
+        good, outcome, fitted = self.live.learn(self.frame(rows))
         for i in good.tolist():
             if np.isfinite(rows.y[i]):
                 self._last[rows.keys[i] or ""] = float(rows.y[i])
-        return len(rows.X) - len(good), good, outcome.mixture
+        return good, outcome.mixture, fitted
 
     def _last_of_each(self, rows: Rows) -> np.ndarray:
         """Return the last target of each row's key before it, those of earlier rows included."""

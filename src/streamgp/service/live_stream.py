@@ -76,6 +76,7 @@ class LiveStream:
         self._acknowledged: set[int] = set()
         self._alarm_times: dict[int, float] = {}
         self.last_at: float | None = None
+        self.learned = 0  # rows whose label was learnt
         self._single_ats: list[float] = []  # when the rows came that are still to be scored
         if loaded is None:
             self.model: Any = self._kind(config)
@@ -85,6 +86,7 @@ class LiveStream:
             self._acknowledged = set(tree["acknowledged"])
             self._alarm_times = {int(number): at for number, at in tree["alarm_times"]}
             self.last_at, self.checkpoint_at = tree["last_at"], tree["written_at"]
+            self.learned = tree["learned"]
         if self._log.first > self.checkpoint_position + 1:
             raise Problem(
                 500,
@@ -360,6 +362,7 @@ class LiveStream:
             first = self.model.next_row - len(rows.X)
             at_row = partial(_at_rows, ats, first)
             self._note(applied, at_row, requests[-1].position, requests[-1].at)
+        self.learned += applied.learned
         answers, at = [], 0
         for request, one in zip(requests, each, strict=True):
             where = slice(at, at + len(one.X))
@@ -368,10 +371,12 @@ class LiveStream:
         return answers
 
     def _step_answer(self, request: Request, rows: Rows, applied: Applied, where: slice) -> dict[str, Any]:
-        learned = sum(each is not None and each == each for each in _plain(rows.y))
+        skipped = [i - where.start for i in applied.skipped if where.start <= i < where.stop]
+        known = [each is not None and each == each for each in _plain(rows.y)]
+        learned = sum(known) - sum(known[i] for i in skipped)
         answer: dict[str, Any] = {"learned": learned, "repeated": len(request.repeated), "position": request.position}
-        if applied.skipped:
-            answer["skipped"] = applied.skipped
+        if skipped:
+            answer["skipped"] = len(skipped)
         if request.kind == "step" and applied.shown is not None:
             shown = {name: column[where] for name, column in applied.shown.items()}
             found = as_rows(shown, self.labels)
@@ -398,13 +403,15 @@ class LiveStream:
             applied = model.labelled(request.labels.ids, request.labels.y)
             at = request.at
             self._note(applied, lambda columns: np.full(len(columns["row"]), at), position, at)
-            learned, late, skipped = applied.learned, applied.late, applied.skipped
+            learned, late, skipped = applied.learned, applied.late, len(applied.skipped)
+            self.learned += learned
         if request.rows is not None:
-            learned += self._step_together([request])[0]["learned"]
+            more = self._step_together([request])[0]
+            learned, skipped = learned + more["learned"], skipped + more.get("skipped", 0)
         answer = {"learned": learned, "repeated": len(request.repeated), "position": position}
         if request.kind == "step":  # all rows were learnt before
             answer["rows"] = _with_repeated([], [], request.repeated)
-        return answer | ({"late": late} if late else {}) | ({"skipped": skipped} if skipped else {})
+        return answer | ({"late": list(late)} if late else {}) | ({"skipped": skipped} if skipped else {})
 
     def _again(self, request: Request) -> Any:
         """Answer a prediction that was asked for before by what was said then."""
@@ -456,6 +463,7 @@ class LiveStream:
             "position": position,
             "written_at": now,
             "last_at": self.last_at,
+            "learned": self.learned,
             "history": self.history.to_tree(),
             "acknowledged": sorted(self._acknowledged),
             "alarm_times": [list(each) for each in self._alarm_times.items()],
@@ -467,9 +475,10 @@ class LiveStream:
                 self.checkpoint_position, self.checkpoint_at = position, now
                 if self._sequencer is not None and not self._stopping:
                     self._sequencer.call(lambda log: (log.forget(oldest), log.renew_if_large()))
-        except (CheckpointError, OSError) as caught:
+        except Exception as caught:  # whatever it is, what was accepted stands in the log
             error = caught
-            self._set_full(True)
+            self._set_full(isinstance(caught, CheckpointError | OSError))
+            self._notify("checkpoint", {"detail": str(caught)})
         self._last_checkpoint = monotonic()
         self._checkpoint_seconds = self._last_checkpoint - began
         for future in wanted:
@@ -494,7 +503,7 @@ class LiveStream:
             "key": c.key,
             "timed": c.timed,
             "rows": self.model.next_row,
-            "learned": self.model.rows,
+            "learned": self.learned,
             "scored_rows": self.model.scores()["scored_rows"],
             "position": self._last_position,
             "pending": len(self.model.waiting),

@@ -75,13 +75,27 @@ class Prediction(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What an entry did: rows learnt, not in order of time, given up; columns scored; columns for the client."""
+    """What an entry did.
+
+    Attributes
+    ----------
+    learned
+        Rows whose label was learnt.
+    late
+        Ids of rows that wait no longer.
+    scored
+        Columns of rows that were scored.
+    shown
+        Columns for the client, of rows that were predicted.
+    skipped
+        Which of the rows do not come after the last one of their key.
+    """
 
     learned: int
-    skipped: int = 0
-    late: list[str] = []  # noqa: RUF012
-    scored: list[Columns] = []  # noqa: RUF012
+    late: Sequence[str] = ()
+    scored: Sequence[Columns] = ()
     shown: Columns | None = None
+    skipped: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -201,7 +215,7 @@ class SingleModel:
             (name, self.waiting.pop(name), label) for name, label in zip(ids, y, strict=True) if name not in late
         ]
         if not found:
-            return Applied(0, 0, late)
+            return Applied(0, late)
         targets = self.live.encode([label for *_, label in found])
         scored = []
         for group in _alike([(name, w, y) for (name, w, _), y in zip(found, targets, strict=True) if np.isfinite(y)]):
@@ -211,7 +225,7 @@ class SingleModel:
             columns = {"row": rows, "id": [name for name, *_ in group], "key": [None] * len(group)}
             scored.append(columns | {"time": np.array([w.time for _, w, _ in group])} | self._judged(part))
         self.live.learn_late([w.number for _, w, _ in found], targets)
-        return Applied(int(np.isfinite(targets).sum()), 0, late, scored)
+        return Applied(int(np.isfinite(targets).sum()), late, scored)
 
     def stepped(self, rows: Rows) -> Applied:
         """Predict, score and learn rows that come with their labels."""
@@ -232,7 +246,7 @@ class SingleModel:
                 scored.append(columns | self._judged(part))
             at += n
         self.next_row += at
-        return Applied(int(np.isfinite(y).sum()), 0, [], scored, joined(shown))
+        return Applied(int(np.isfinite(y).sum()), [], scored, joined(shown))
 
     def steps_singly(self, rows: Rows) -> bool:
         """Whether so few rows may be given to `stepped_singly`."""
@@ -249,7 +263,7 @@ class SingleModel:
             shown.append(columns_ahead(predictive, None, ()))  # type: ignore[arg-type]
             self._unscored.append((predictive, target, flagged, self.next_row, name, float(time)))
             self.next_row += 1
-        return Applied(len(shown), 0, [], [], joined(shown))
+        return Applied(len(shown), [], [], joined(shown))
 
     @property
     def unscored(self) -> int:
@@ -267,8 +281,9 @@ class SingleModel:
         return [columns | self._judged(part)]
 
     def settle(self) -> list[str]:
-        """Learn all that has come, and return the ids of rows whose labels are waited for no longer."""
-        self.live.refresh()
+        """Learn labels that have come, and return the ids of rows whose labels are waited for no longer."""
+        if self.live.is_warmed_up:
+            self.live.refresh()
         if self.live.waiting == len(self.waiting):
             return []
         gone = [name for name, w in self.waiting.items() if not self.live.waits(w.number)]

@@ -7,6 +7,7 @@ in, all is as if they had come in time: weights, noise, lags and renewals includ
 """
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -171,6 +172,19 @@ class LateLabels:
     def outlook(self) -> "Outlook":
         """Return what is known of the next row, as of the last `refresh`; it stays as it is."""
         return Outlook(self.learner.settings, self.learner.state, self._unlearnt())
+
+    def fork(self) -> "LateLabels":
+        """Return what goes on by itself from here, with a learner of its own: to look ahead by a `refresh`."""
+        learner = StreamLearner.__new__(StreamLearner)
+        learner._set_up(self.learner.settings, self.learner.state, self.learner.progress)
+        fork = LateLabels(learner, self.limit)
+        vars(fork).update({name: copy(value) for name, value in vars(self).items() if name != "learner"})
+        return fork
+
+    def adopt(self, fork: "LateLabels") -> None:
+        """Take over what a fork has learnt, to which nothing was told that this one does not know."""
+        self.learner.state = fork.learner.state
+        vars(self).update({name: value for name, value in vars(fork).items() if name != "learner"})
 
     def append(self, X: np.ndarray, times: np.ndarray | None, mean: np.ndarray) -> range:
         """Take in rows that an `Outlook` predicted, with what stands for their targets; return their numbers.
@@ -362,9 +376,9 @@ class LateLabels:
             "limit": self.limit,
             "counts": [self.next_row, self.never, self.given_up, self._open, self.latest],
             "enough": self._enough,
-            "X": np.array([row.x for row in rows]).reshape(-1, width),
+            "X": np.array([row.x for row in rows]).reshape(len(rows), width),
             "times": np.array([row.time for row in rows]),
-            "mean": np.array([row.mean for row in rows]).reshape(-1, outputs),
+            "mean": np.array([row.mean for row in rows]).reshape(len(rows), outputs),
             "has_label": np.array([row.y is not None for row in rows], dtype=bool),
             "y": np.array([absent if row.y is None else row.y for row in rows]).reshape(-1, outputs),
             "first": end,

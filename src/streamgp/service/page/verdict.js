@@ -1,0 +1,161 @@
+// What the numbers say, in words. Each judgement is { tone, text, aside }: tone is "good", "warn", "bad" or "wait".
+
+import { ageOf } from "./api.js";
+import { bytes, count, duration, number, percent, plural, share } from "./format.js";
+import { binomialRange } from "./stats.js";
+
+export const LEAST = 100; // scored rows before anything is judged
+const PRACTICAL = 0.03; // a band that is off by less is nearly right
+const BETTER = 1.02; // times smaller errors that count as better
+
+const BASELINES = {
+  persistence: "repeating the last value",
+  running_mean: "predicting the running mean",
+  last_label: "repeating the last label",
+  frequency: "always predicting the most frequent label",
+};
+
+/** The name of a baseline in words. */
+export function baselineName(key) {
+  return BASELINES[key] ?? key.replaceAll("_", " ");
+}
+
+/** Whether a stream's rows are labels with probabilities rather than numbers with bands. */
+export function hasLabels(detail, scores) {
+  return detail.task === "classification" || (detail.task === "ordinal" && Boolean(scores) && !scores.coverage && "error_rate" in scores);
+}
+
+/** The judgement before there is enough to judge; null where there is. */
+function tooEarly(scores) {
+  if (!scores) return { tone: "wait", text: "The scores are not known yet." };
+  const scored = scores.scored_rows ?? 0;
+  return scored < LEAST ? { tone: "wait", text: `Too early to judge: ${count(scored)} labels of ${LEAST}.` } : null;
+}
+
+/** The scores of the recent rows where there are enough, else of all. */
+function latest(scores) {
+  const recent = scores.recent;
+  return recent && recent.rows >= LEAST ? { ...recent, n: recent.rows } : { ...scores, n: scores.scored_rows };
+}
+
+function ofLabels(n, scores) {
+  return n >= scores.scored_rows ? `all ${count(n)} labels` : `the last ${count(n)} labels`;
+}
+
+/** Whether the 90% band holds what it promises. */
+export function judgeBands(scores) {
+  const early = tooEarly(scores);
+  if (early) return early;
+  const part = latest(scores);
+  const held = part.coverage?.["90"];
+  if (held === null || held === undefined) return { tone: "wait", text: "The coverage of the error bars is not known." };
+  const [low, high] = binomialRange(part.n, 0.9);
+  const fact = `the 90% band held ${share(held, part.n)} of ${ofLabels(part.n, scores)}`;
+  const aside = `A right band would hold ${share(low, part.n)} to ${share(high, part.n)}.`;
+  if (held >= low && held <= high) return { tone: "good", text: `The error bars hold what they promise: ${fact}.`, aside };
+  const little = Math.abs(held - 0.9) <= PRACTICAL ? "slightly " : "";
+  if (held < low) return { tone: little ? "warn" : "bad", text: `The error bars are ${little}too narrow: ${fact}.`, aside };
+  return { tone: "warn", text: `The error bars are ${little}too wide: ${fact}.`, aside };
+}
+
+/** Whether the model's errors are smaller than those of the better naive baseline. */
+export function judgeSkill(scores) {
+  const early = tooEarly(scores);
+  if (early) return early;
+  const part = latest(scores);
+  const theirs = Object.entries(part.baselines ?? {}).filter(([, value]) => Number.isFinite(value?.nmse ?? NaN));
+  if (!Number.isFinite(part.nmse ?? NaN) || !theirs.length) return { tone: "wait", text: "No baseline to compare with yet." };
+  const [key, best] = theirs.reduce((a, b) => (b[1].nmse < a[1].nmse ? b : a));
+  const name = baselineName(key);
+  const aside = `Root mean squared errors over ${ofLabels(part.n, scores)}.`;
+  const ratio = Math.sqrt(best.nmse / part.nmse); // above 1: the model is better
+  if (!Number.isFinite(ratio)) return { tone: "wait", text: "Neither the model nor the baseline made an error yet." };
+  if (ratio < 1 / BETTER) return { tone: "bad", text: `The baseline wins: ${name} has ${compared(1 / ratio)} errors than the model.`, aside };
+  if (ratio < BETTER) return { tone: "warn", text: `No better than the baseline: ${name} does about as well.`, aside };
+  const which = theirs.length > 1 ? "both baselines" : "the baseline";
+  return { tone: "good", text: `The model beats ${which}: its errors are ${compared(ratio)} than those of ${name}.`, aside };
+}
+
+/** How much smaller: "12% smaller", "2.3 times smaller". */
+function compared(ratio) {
+  return ratio >= 2 ? `${number(ratio, 2)} times smaller` : `${Math.round(100 * (1 - 1 / ratio))}% smaller`;
+}
+
+/** Whether predicted probabilities come true. */
+export function judgeProbabilities(scores) {
+  const early = tooEarly(scores);
+  if (early) return early;
+  if (!Number.isFinite(scores.ece ?? NaN)) return { tone: "wait", text: "The calibration of the probabilities is not known." };
+  // 15 bins of right probabilities differ from their shares by about this much, by chance alone
+  const chance = 0.8 * Math.sqrt((15 * scores.error_rate * (1 - scores.error_rate)) / scores.scored_rows);
+  const fact = `they are off by ${(100 * scores.ece).toFixed(1)} percentage points on average`;
+  const aside = `Expected calibration error over all ${count(scores.scored_rows)} labels.`;
+  if (scores.ece <= PRACTICAL + chance) return { tone: "good", text: `The probabilities hold what they promise: ${fact}.`, aside };
+  return { tone: scores.ece > 0.1 + chance ? "bad" : "warn", text: `The probabilities are not calibrated: ${fact}.`, aside };
+}
+
+/** Whether the model errs less often than the better naive baseline. */
+export function judgeErrorRate(scores) {
+  const early = tooEarly(scores);
+  if (early) return early;
+  const theirs = Object.entries(scores.baselines ?? {}).filter(([, value]) => Number.isFinite(value?.error_rate ?? NaN));
+  if (!Number.isFinite(scores.error_rate ?? NaN) || !theirs.length) return { tone: "wait", text: "No baseline to compare with yet." };
+  const [key, best] = theirs.reduce((a, b) => (b[1].error_rate < a[1].error_rate ? b : a));
+  const ours = percent(scores.error_rate);
+  const other = `${baselineName(key)} in ${percent(best.error_rate)}`;
+  const aside = `Over all ${count(scores.scored_rows)} labels.`;
+  if (scores.error_rate > best.error_rate) return { tone: "bad", text: `The baseline wins: the model is wrong in ${ours} of rows, ${other}.`, aside };
+  if (scores.error_rate * BETTER > best.error_rate) return { tone: "warn", text: `No better than the baseline: wrong in ${ours} of rows, ${other}.`, aside };
+  return { tone: "good", text: `The model beats the baselines: it is wrong in ${ours} of rows, ${other}.`, aside };
+}
+
+/** Whether rows still come. `limit`: seconds after which the stream is stale; null where that is not known. */
+export function judgeAlive(detail, limit, perSecond) {
+  const age = ageOf(detail.last_at);
+  if (detail.state === "failed") return { tone: "bad", text: "Failed: it takes no rows." };
+  if (detail.state === "replaying") return { tone: "wait", text: "Replaying the log after a restart." };
+  if (!detail.rows || age === null) return { tone: "wait", text: "No row yet." };
+  const last = `the last row came ${duration(age)} ago`;
+  if (limit === null || limit === undefined) return { tone: age > 3600 ? "wait" : "good", text: `${last[0].toUpperCase()}${last.slice(1)}.` };
+  if (age > limit) return { tone: "bad", text: `Stale: ${last}.`, aside: `It is called stale after ${duration(limit)}, judged by its usual spacing.` };
+  const rate = perSecond === null ? null : perSecond >= 1 ? `About ${number(perSecond, 2)} rows a second.` : `About one row every ${duration(1 / perSecond)}.`;
+  return { tone: "good", text: `Alive: ${last}.`, aside: rate };
+}
+
+/** What changed: alarms that nobody has acknowledged. */
+export function judgeAlarms(detail, alarms) {
+  const open = detail.open_alarms ?? 0;
+  if (!alarms && !open) return { tone: "wait", text: detail.state === "replaying" ? "Not known until the log is replayed." : "This kind of stream has no alarms." };
+  const newest = (alarms ?? []).filter((alarm) => !alarm.acknowledged).sort((a, b) => b.number - a.number)[0] ?? null;
+  if (open) return { tone: "warn", text: `${plural(open, "unacknowledged alarm")}.`, aside: newest ? sentence(newest.sentence) : null };
+  const total = alarms?.length ?? 0;
+  return { tone: "good", text: total ? `All ${plural(total, "alarm")} acknowledged.` : "No alarms.", aside: null };
+}
+
+/** Which labels are waited for. */
+export function judgePending(detail, pending) {
+  const waiting = pending?.count ?? detail.pending ?? 0;
+  if (!waiting) return { tone: "good", text: "No label is waiting.", aside: null };
+  const age = ageOf(pending?.oldest_at);
+  return { tone: "wait", text: `${plural(waiting, "label")} waiting.`, aside: age === null ? null : `The oldest prediction was made ${duration(age)} ago.` };
+}
+
+/** Whether everything that was taken in would survive a crash. */
+export function judgeDurable(detail) {
+  const d = detail.durability;
+  if (!d) return { tone: "wait", text: "Durability is not known." };
+  if (d.failure) return { tone: "bad", text: "Not durable.", aside: sentence(d.failure) };
+  const behind = Math.max(0, (d.position ?? 0) - (d.applied ?? 0));
+  const known = Number.isFinite(d.recovery_seconds ?? NaN);
+  const aside = known ? `A restart would take about ${duration(d.recovery_seconds)}. Log: ${bytes(d.log_bytes)}.` : null;
+  if (behind && detail.state === "ready") return { tone: "good", text: `Everything is in the log; ${plural(behind, "entry", "entries")} still to be applied.`, aside };
+  return { tone: "good", text: "Everything is in the log.", aside };
+}
+
+/** A sentence of the service with a capital and a full stop. */
+export function sentence(text) {
+  const trimmed = String(text ?? "").trim();
+  if (!trimmed) return "";
+  const ended = /[.!?]$/.test(trimmed) ? trimmed : `${trimmed}.`;
+  return ended[0].toUpperCase() + ended.slice(1);
+}

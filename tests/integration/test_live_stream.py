@@ -1,0 +1,283 @@
+"""A stream of the service: the numbers of a model in process, whatever was asked in what order, after crashes too."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from live_streams import FEATURES, copied, data, inputs, learn, predict, started, step, working
+from streamgp import StreamingGPClassifier, StreamingGPCountRegressor, StreamingGPFleet, StreamingGPRegressor
+from streamgp.service.problems import Problem
+
+pytestmark = pytest.mark.slow
+
+X, Y = data()
+QUANTILES = [0.05, 0.5, 0.95]
+
+
+class InProcess:
+    """The same model without a service."""
+
+    def __init__(self, task: str, model: str, timed: bool, **options: Any) -> None:
+        make = {
+            "regression": StreamingGPRegressor,
+            "classification": StreamingGPClassifier,
+            "count": StreamingGPCountRegressor,
+        }
+        self.task, self.timed = task, timed
+        self.model = make[task](model, warmup=30, **options)
+        self.tokens: dict[str, Any] = {}
+        # As the service does, it begins before the first row.
+        more = {"classes": ["hi", "lo"]} if task == "classification" else {}
+        first = ["hi"] if more else [0.0]
+        self.model._start(self.model._prepare(X[:1] * 0.0, first, [0.0] if timed else None, True, **more), 30)
+
+    def time(self, i: int) -> dict[str, Any]:
+        return {"time": i * 1.5} if self.timed else {}
+
+    def ahead(self, i: int) -> list[float]:
+        more = {"times": [i * 1.5]} if self.timed else {}
+        if self.task == "classification":
+            return self.model.predict_proba(X[i : i + 1], **more)[0].tolist()
+        mean, std = self.model.predict(X[i : i + 1], return_std=True, **more)
+        return [mean[0], std[0], *np.asarray(self.model.predict_quantiles(X[i : i + 1], QUANTILES, **more))[0]]
+
+    def predict(self, i: int) -> list[float]:
+        found = self.ahead(i)
+        self.tokens[f"r{i}"] = self.model.predict_later(X[i], **self.time(i))
+        return found
+
+    def learn(self, name: str, y: Any) -> None:
+        self.model.learn_later(self.tokens[name], y)
+
+    def step(self, i: int, y: Any) -> list[float]:
+        found = self.ahead(i)
+        self.model.partial_fit(X[i : i + 1], [y], **({"times": [i * 1.5]} if self.timed else {}))
+        return found
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "linear": {},
+    "ensemble": {"model": "e-doebe"},
+    "lags": {"lags": (1, 2)},
+    "timed": {"timed": True},
+    "classification": {"task": "classification", "classes": ("hi", "lo")},
+    "count": {"task": "count"},
+}
+
+
+def targets(case: str) -> list[Any]:
+    if case == "classification":
+        return ["hi" if y > 0 else "lo" for y in Y]
+    return np.floor(np.abs(Y) * 2).tolist() if case == "count" else Y.tolist()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_numbers_are_those_in_process(case: str, tmp_path: Path):
+    options, y = CASES[case], targets(case)
+    more = {"lags": list(options["lags"])} if "lags" in options else {}
+    model = InProcess(options.get("task", "regression"), options.get("model", "linear"), "timed" in options, **more)
+    rng = np.random.default_rng(3)
+    found, expected, open_rows = [], [], []
+    stream = started(tmp_path / "power", **options)
+    for i in range(len(X)):
+        row = {"id": f"r{i}", "x": inputs(X[i]), **model.time(i)}
+        if rng.random() < 0.5:
+            found += predict(stream, [row])
+            expected.append(model.predict(i))
+            open_rows.append(i)
+        elif "timed" in options and open_rows:
+            continue
+        else:
+            answer = step(stream, [row | {"y": y[i]}])["rows"][0]
+            found.append(
+                list(answer["probabilities"].values())
+                if "probabilities" in answer
+                else [answer["mean"], answer["std"], *answer["quantiles"].values()]
+            )
+            expected.append(model.step(i, y[i]))
+        while open_rows and rng.random() < 0.5:  # in any order
+            late = open_rows.pop(int(rng.integers(len(open_rows))))
+            assert learn(stream, [{"id": f"r{late}", "y": y[late]}])["learned"] == 1
+            model.learn(f"r{late}", y[late])
+        if i in (20, 100):  # a crash: what is on disk is all there is
+            other = copied(stream, tmp_path / f"copy{i}")
+            stream.stop()
+            stream = started(other, **options)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    assert len(stream.model.waiting) == len(open_rows)
+    stream.stop()
+
+
+def test_many_rows_at_once_are_the_same_as_one_at_a_time(tmp_path: Path):
+    rows = [{"id": f"r{i}", "x": inputs(X[i]), "y": float(Y[i])} for i in range(len(X))]
+    with working(tmp_path / "a") as one, working(tmp_path / "b") as many:
+        single = [step(one, [row])["rows"][0] for row in rows]
+        whole = step(many, rows)["rows"]
+        for a, b in zip(single, whole, strict=True):
+            np.testing.assert_allclose([a["mean"], a["std"]], [b["mean"], b["std"]], rtol=1e-9)
+        first, second = one.scores(), many.scores()
+        for name in ("nmse", "pll", "crps"):
+            assert first[name] == pytest.approx(second[name], rel=1e-9)
+        assert first["coverage"] == second["coverage"]
+        assert first["recent"]["pll"] == pytest.approx(second["recent"]["pll"], rel=1e-9)
+        assert [a["row"] for a in one.recent(500, -1, None)["rows"]] == list(range(len(X)))
+
+
+def test_what_is_sent_again_is_done_once(tmp_path: Path):
+    with working(tmp_path / "power") as stream:
+        row = {"id": "r0", "x": inputs(X[0])}
+        first = predict(stream, [row])
+        prediction, future, _ = stream.predict(stream_rows(stream, [row]), True)
+        assert future is not None
+        again = future.result(60)["rows"][0]
+        assert [again["mean"], again["std"]] == first[0][:2]
+        assert learn(stream, [{"id": "r0", "y": 1.0}]) | {"position": 0} == {
+            "learned": 1,
+            "repeated": 0,
+            "position": 0,
+        }
+        assert learn(stream, [{"id": "r0", "y": 1.0}])["repeated"] == 1
+        assert stream.status()["learned"] == 1
+        new = {"id": "r1", "x": inputs(X[1]), "y": 2.0}
+        assert learn(stream, [new])["learned"] == 1
+        assert step(stream, [new, {"id": "r2", "x": inputs(X[2]), "y": 0.5}])["rows"][0] == {
+            "id": "r1",
+            "repeated": True,
+        }
+        assert stream.status()["learned"] == 3
+
+
+def stream_rows(stream: Any, rows: list[dict[str, Any]]) -> Any:
+    from streamgp.service.payload import rows_with_inputs
+
+    return rows_with_inputs(stream.config, rows, with_target="y" in rows[0])
+
+
+@pytest.mark.parametrize(
+    ("rows", "status", "says"),
+    [
+        ([{"id": "unknown", "y": 1.0}], 404, "that were predicted, got 'unknown'"),
+        ([{"id": "done", "y": 2.0}], 409, "has the label 1.0, got 2.0"),
+        ([{"id": "open", "y": 1.0}, {"id": "open", "y": 1.0}], 422, "got 'open' twice"),
+        ([{"id": "open", "y": "high"}], 422, "row 0, y: expected a number"),
+        ([{"id": "new", "x": {"a": 1.0}, "y": 1.0}], 422, "x.b: expected a number"),
+        ([{"id": "new", "x": {"a": 1.0, "b": 1.0, "c": 1.0}, "y": 1.0}], 422, "only the features a, b"),
+        ([{"id": "done", "x": {"a": 9.0, "b": 9.0}, "y": 1.0}], 409, "came before with other inputs"),
+    ],
+)
+def test_what_is_refused_changes_nothing(rows: list[dict[str, Any]], status: int, says: str, tmp_path: Path):
+    with working(tmp_path / "power") as stream:
+        predict(stream, [{"id": "open", "x": inputs(X[0])}, {"id": "done", "x": inputs(X[1])}])
+        learn(stream, [{"id": "done", "y": 1.0}])
+        probe = [{"x": inputs(X[5])}]
+        before = predict(stream, probe, keep=False), stream.durability()["position"], stream.pending(9)
+        with pytest.raises(Problem, match=says) as caught:
+            learn(stream, rows)
+        assert caught.value.status == status
+        assert (predict(stream, probe, keep=False), stream.durability()["position"], stream.pending(9)) == before
+
+
+def test_a_label_that_never_comes_is_not_waited_for(tmp_path: Path):
+    with working(tmp_path / "power") as stream:
+        predict(stream, [{"id": "open", "x": inputs(X[0])}])
+        assert learn(stream, [{"id": "open", "y": None}])["learned"] == 0
+        assert stream.pending(9)["count"] == 0
+        predict(stream, [{"id": f"r{i}", "x": inputs(X[i % len(X)])} for i in range(1100)])
+        assert stream.pending(0)["count"] == 1000  # of a model's rows so many wait at most
+        assert learn(stream, [{"id": "r0", "y": 1.0}]) == {
+            "learned": 0,
+            "repeated": 0,
+            "position": stream.durability()["position"],
+            "late": ["r0"],
+        }
+
+
+def test_a_checkpoint_is_that_of_an_estimator(tmp_path: Path):
+    with working(tmp_path / "power") as stream:
+        step(stream, [{"x": inputs(x), "y": float(y)} for x, y in zip(X, Y, strict=True)])
+        position = stream.write_checkpoint().result(60)["position"]
+        model = StreamingGPRegressor.load(tmp_path / "power" / "checkpoints" / f"{position:015d}")
+        probe = predict(stream, [{"x": inputs(X[7])}], keep=False)[0]
+        mean, std = model.predict(pl.DataFrame(X[7:8], schema=list(FEATURES)), return_std=True)
+        np.testing.assert_allclose([mean[0], std[0]], probe[:2], rtol=1e-9)
+
+
+def test_alarms_are_those_of_a_monitor_and_stay_acknowledged(tmp_path: Path):
+    from streamgp import Monitor
+
+    rng = np.random.default_rng(1)
+    inside = rng.normal(size=(400, 2))
+    y = inside[:, 0] + np.where(np.arange(400) < 250, 0.1, 1.0) * rng.normal(size=400)
+    model = StreamingGPRegressor("linear", warmup=30)
+    model._start(model._prepare(inside[:1] * 0.0, [0.0], None, True), 30)
+    monitor = Monitor(model)
+    for x, target in zip(inside, y, strict=True):
+        monitor.update(x, target)
+    with working(tmp_path / "power") as stream:
+        for start in (0, 1, 2, 3, 200, 300):  # singly and in blocks
+            stop = {0: 1, 1: 2, 2: 3, 3: 200, 200: 300, 300: 400}[start]
+            step(stream, [{"x": inputs(inside[i]), "y": float(y[i])} for i in range(start, stop)])
+        found = stream.alarms()
+        assert [(a["kind"], a["row"], a["sentence"]) for a in found] == [
+            (a.kind, a.row, a.sentence) for a in monitor.alarms
+        ]
+        assert found and found[0]["kind"] == "scale"
+        stream.acknowledge(0).result(60)
+        other = copied(stream, tmp_path / "copy")
+    with working(other) as again:
+        assert [a["acknowledged"] for a in again.alarms()] == [True] + [False] * (len(found) - 1)
+        assert [a | {"acknowledged": False} for a in again.alarms()] == found
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_a_stream_with_keys_is_a_fleet(timed: bool, tmp_path: Path):
+    rng = np.random.default_rng(2)
+    keys = [f"key {k}" for k in rng.integers(0, 5, 400)]
+    x, clock = rng.normal(size=400), np.arange(400.0)
+    y = x + np.array([int(key[-1]) for key in keys]) + 0.1 * rng.normal(size=400)
+    fleet = StreamingGPFleet("sensor", "ds" if timed else None, "load", warmup=100)
+    options = {"features": ("a",), "key": "sensor", "model": "fleet", "warmup": 100, "timed": timed}
+
+    def rows(start: int, stop: int, **more: Any) -> list[dict[str, Any]]:
+        of_time = [{"time": clock[i]} if timed else {} for i in range(start, stop)]
+        return [
+            {"id": f"r{i}", "key": keys[i], "x": {"a": x[i]}, **of_time[i - start]}
+            | {name: float(values[i]) for name, values in more.items()}
+            for i in range(start, stop)
+        ]
+
+    def frame(start: int, stop: int) -> pl.DataFrame:
+        times = {"ds": clock[start:stop]} if timed else {}
+        return pl.DataFrame({"sensor": keys[start:stop], **times, "a": x[start:stop], "load": y[start:stop]})
+
+    stream = started(tmp_path / "fleet", **options)
+    whole = fleet.evaluate(frame(0, 200)).frame
+    shown = step(stream, rows(0, 200, y=y))["rows"]
+    np.testing.assert_allclose([row["mean"] for row in shown], whole["mean"], rtol=1e-9)
+    ahead = predict(stream, rows(200, 300))
+    np.testing.assert_allclose([row[0] for row in ahead], fleet.predict(frame(200, 300))["mean"], rtol=1e-9)
+    other = copied(stream, tmp_path / "copy")
+    stream.stop()
+    stream = started(other, **options)
+    order = list(range(200, 300))
+    assert learn(stream, [{"id": f"r{i}", "y": float(y[i])} for i in order])["learned"] == 100
+    fleet.partial_fit(frame(200, 300))
+    ahead = predict(stream, rows(300, 400), keep=False)
+    np.testing.assert_allclose([row[0] for row in ahead], fleet.predict(frame(300, 400))["mean"], rtol=1e-9)
+    assert stream.status()["keys"] == 5
+    scores = stream.scores()
+    assert scores["scored_rows"] == 300 - fleet._engine.fitted_at  # type: ignore[union-attr]
+    assert 0.8 < scores["coverage"]["90"] <= 1.0
+    if timed:  # a row behind its key's last one is not learnt
+        answer = learn(stream, [{"key": keys[0], "time": -1.0, "x": {"a": 0.0}, "y": 0.0}])
+        assert (answer["learned"], answer["skipped"]) == (0, 1)
+    stream.stop()
+
+
+def test_names_of_features_may_be_none_with_lags(tmp_path: Path):
+    with working(tmp_path / "power", features=(), lags=(1,)) as stream:
+        assert step(stream, [{"x": {}, "y": 1.0}])["learned"] == 1
+    assert FEATURES == ("a", "b")

@@ -1,0 +1,91 @@
+"""Streams of the service in a test: made, asked, stopped at once, and held against models in process."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import numpy as np
+
+from streamgp.service.config import StreamConfig
+from streamgp.service.live_stream import LiveStream
+from streamgp.service.payload import labels_by_id, rows_with_inputs
+
+FEATURES = ("a", "b")
+SHOWN = ("mean", "std", "q05", "q50", "q95")
+PATIENCE = 60.0
+
+
+def data(rows: int = 150, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return inputs (n, 2) with a gap, and targets (n,) with a jump and a glitch."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 2))
+    y = np.sin(X[:, 0]) + 0.5 * X[:, 1] + 0.1 * rng.normal(size=rows)
+    y[rows // 2 :] += 0.5
+    y[rows // 3] = 40.0
+    X[rows // 4, 1] = np.nan
+    return X, y
+
+
+def inputs(x: np.ndarray) -> dict[str, Any]:
+    """Return a row's inputs as a client sends them."""
+    return {name: None if np.isnan(value) else float(value) for name, value in zip(FEATURES, x, strict=True)}
+
+
+@contextmanager
+def working(directory: Path, **options: Any) -> Iterator[LiveStream]:
+    """Yield a stream that is at work, and stop it."""
+    stream = started(directory, **options)
+    try:
+        yield stream
+    finally:
+        stream.stop()
+
+
+def started(directory: Path, **options: Any) -> LiveStream:
+    """Return a stream that is at work."""
+    settings = {"name": "power", "target": "load", "features": FEATURES, "model": "linear", "warmup": 30} | options
+    stream = LiveStream(directory, StreamConfig(**settings))
+    stream.start()
+    end = monotonic() + PATIENCE
+    while not stream.is_ready:
+        assert monotonic() < end, "the stream was not ready in time"
+        sleep(0.005)
+    assert stream.failure is None, stream.failure
+    return stream
+
+
+def copied(stream: LiveStream, to: Path) -> Path:
+    """Return a copy of its directory, made while it is at work: what a kill would leave."""
+    return Path(shutil.copytree(stream.directory, to))
+
+
+def predict(stream: LiveStream, rows: list[dict[str, Any]], keep: bool = True) -> list[list[float]]:
+    """Predict rows; return what a client sees of each, as numbers."""
+    prediction, future, _ = stream.predict(rows_with_inputs(stream.config, rows, with_target=False), keep)
+    if future is not None:
+        future.result(PATIENCE)
+    return numbers(prediction.columns)
+
+
+def numbers(columns: dict[str, Any]) -> list[list[float]]:
+    """Return the moments and quantiles of every row, or the probabilities."""
+    if "probabilities" in columns:
+        return np.asarray(columns["probabilities"]).tolist()
+    return np.column_stack([columns[name] for name in SHOWN]).tolist()
+
+
+def learn(stream: LiveStream, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Learn labels by id, or rows with their inputs."""
+    by_id = [row for row in rows if "x" not in row]
+    others = [row for row in rows if "x" in row]
+    labels = labels_by_id(stream.config, by_id) if by_id else None
+    more = rows_with_inputs(stream.config, others, with_target=True) if others else None
+    return stream.learn(more, labels).result(PATIENCE)
+
+
+def step(stream: LiveStream, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Predict each row, then learn it."""
+    return stream.step(rows_with_inputs(stream.config, rows, with_target=True)).result(PATIENCE)
