@@ -6,9 +6,9 @@ from typing import Any, Self
 import numpy as np
 
 try:
-    import httpx
+    import httpx2 as httpx
 except ImportError as error:
-    raise ImportError("streamgp.client needs httpx: pip install 'streamgp[serve]'") from error
+    raise ImportError("streamgp.client needs httpx2: pip install 'streamgp[serve]'") from error
 
 
 class ServiceError(RuntimeError):
@@ -40,7 +40,7 @@ class Client:
     timeout
         Seconds that an answer is waited for.
     transport
-        Of httpx, instead of the network.
+        Of httpx2, instead of the network.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Stream:
         many = isinstance(y, list | tuple | np.ndarray)
         count = len(y) if many else 1
         columns: dict[str, Any] = {"id": id, "y": y, "x": x} | more
-        given = {name: value for name, value in columns.items() if value is not None or name == "y"}
+        given: dict[str, Any] = {name: value for name, value in columns.items() if value is not None or name == "y"}
         rows = [{name: _plain(value[i] if many else value) for name, value in given.items()} for i in range(count)]
         return self._client.request("POST", f"{self._path}/learn", {"rows": rows})
 

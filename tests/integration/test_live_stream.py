@@ -130,7 +130,7 @@ def test_what_is_sent_again_is_done_once(tmp_path: Path):
     with working(tmp_path / "power") as stream:
         row = {"id": "r0", "x": inputs(X[0])}
         first = predict(stream, [row])
-        prediction, future, _ = stream.predict(stream_rows(stream, [row]), True)
+        _, future, _ = stream.predict(stream_rows(stream, [row]), True)
         assert future is not None
         again = future.result(60)["rows"][0]
         assert [again["mean"], again["std"]] == first[0][:2]

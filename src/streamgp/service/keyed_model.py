@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -178,13 +179,14 @@ class KeyedModel:
                 rows.X[i],
             )
         self.next_row += len(rows.ids)
+        for name in list(islice(self.waiting, max(0, len(self.waiting) - self.config.max_pending))):
+            del self.waiting[name]
 
     def labelled(self, ids: Sequence[str], y: Any) -> Applied:
         """Learn labels of rows that wait, in the order in which they come; those of others come too late."""
         late = [name for name in ids if name not in self.waiting]
-        found = [
-            (name, self.waiting.pop(name), label) for name, label in zip(ids, y, strict=True) if name not in late
-        ]
+        gone = set(late)
+        found = [(name, self.waiting.pop(name), label) for name, label in zip(ids, y, strict=True) if name not in gone]
         found = [each for each in found if np.isfinite(each[2])]
         if not found:
             return Applied(0, late)
@@ -228,12 +230,8 @@ class KeyedModel:
         learnt[skipped] = False
         return Applied(int(learnt.sum()), [], scored, joined(shown), skipped)
 
-    def settle(self) -> list[str]:
-        """Return the ids of rows whose labels are waited for no longer: the oldest beyond what may wait."""
-        gone = list(self.waiting)[: max(0, len(self.waiting) - self.config.max_pending)]
-        for name in gone:
-            del self.waiting[name]
-        return gone
+    def settle(self) -> None:
+        """Do nothing: labels are learnt when they come."""
 
     def _learn(self, rows: Rows) -> tuple[np.ndarray, Mixture, np.ndarray]:
         """Learn rows; return which were good, what was predicted of these, and which by the fitted fleet."""

@@ -153,10 +153,11 @@ class EventLog:
     def forget(self, position: int) -> None:
         """Drop the entries up to a position, and the oldest ids beyond those that are remembered.
 
-        The disk gets its space back when a new file begins; see `renew_if_large`.
+        The last entry stays, which says where the log ends. The disk gets its space back when a new file begins; see
+        `renew_if_large`.
         """
         self._db.execute("BEGIN IMMEDIATE")
-        self._db.execute("DELETE FROM entries WHERE position <= ?", (position,))
+        self._db.execute("DELETE FROM entries WHERE position <= ?", (min(position, self.position - 1),))
         more = self._db.execute("SELECT count(*) FROM ids").fetchone()[0] - self.max_ids
         if more > 0:
             self._db.execute(

@@ -210,10 +210,9 @@ class SingleModel:
 
     def labelled(self, ids: Sequence[str], y: Any) -> Applied:
         """Learn labels of rows that wait; those of others come too late."""
-        late = [name for name in ids if name not in self.waiting]
-        found = [
-            (name, self.waiting.pop(name), label) for name, label in zip(ids, y, strict=True) if name not in late
-        ]
+        late = [name for name in ids if not self._waits(name)]
+        gone = set(late)
+        found = [(name, self.waiting.pop(name), label) for name, label in zip(ids, y, strict=True) if name not in gone]
         if not found:
             return Applied(0, late)
         targets = self.live.encode([label for *_, label in found])
@@ -226,6 +225,9 @@ class SingleModel:
             scored.append(columns | {"time": np.array([w.time for _, w, _ in group])} | self._judged(part))
         self.live.learn_late([w.number for _, w, _ in found], targets)
         return Applied(int(np.isfinite(targets).sum()), late, scored)
+
+    def _waits(self, name: str) -> bool:
+        return name in self.waiting and self.live.waits(self.waiting[name].number)
 
     def stepped(self, rows: Rows) -> Applied:
         """Predict, score and learn rows that come with their labels."""
@@ -280,16 +282,13 @@ class SingleModel:
         columns = {"row": np.array(rows), "id": list(ids), "key": [None] * len(ids), "time": np.array(times)}
         return [columns | self._judged(part)]
 
-    def settle(self) -> list[str]:
-        """Learn labels that have come, and return the ids of rows whose labels are waited for no longer."""
+    def settle(self) -> None:
+        """Learn labels that have come, and let go of rows whose labels are waited for no longer."""
         if self.live.is_warmed_up:
             self.live.refresh()
-        if self.live.waiting == len(self.waiting):
-            return []
-        gone = [name for name, w in self.waiting.items() if not self.live.waits(w.number)]
-        for name in gone:
-            del self.waiting[name]
-        return gone
+        if self.live.waiting < len(self.waiting):
+            for name in [name for name in self.waiting if not self._waits(name)]:
+                del self.waiting[name]
 
     def _judged(self, part: ScoredPart) -> Columns:
         n = len(part.scores.y)

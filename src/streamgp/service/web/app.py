@@ -25,7 +25,7 @@ from streamgp.service.streams import Streams
 from streamgp.service.web import keys, schemas
 from streamgp.service.web.bodies import answer, plain, read_document, refusal, rows_of
 from streamgp.service.web.forecasts import forecast
-from streamgp.service.web.measures import Measures
+from streamgp.service.web.measures import Measures, route_of
 from streamgp.service.web.schemas import answers, body
 from streamgp.service.web.security import Guard
 from streamgp.service.web.tokens import Token
@@ -94,7 +94,7 @@ def make_app(streams: Streams, tokens: list[Token] | None = None, limits: Limits
     async def measure(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
         began = perf_counter()
         found = await call(request)
-        route = getattr(request.scope.get("route"), "path", "other")
+        route = "other" if found.status_code == 404 else route_of(request.url.path)
         measures.seconds.labels(route).observe(perf_counter() - began)
         measures.answers.labels(route, str(found.status_code)).inc()
         return found

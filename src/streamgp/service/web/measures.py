@@ -1,5 +1,6 @@
 """Numbers for Prometheus: of each stream, never of a key, and of the requests."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,22 @@ _DURABILITY = {
     "recovery_seconds": "How long a restart would take, about.",
     "disk_full": "Whether the disk refuses to take more.",
 }
+
+
+_ROUTES = (
+    (re.compile(r"/v1/streams/[^/]+/alarms/[^/]+/acknowledge"), "/v1/streams/{name}/alarms/{number}/acknowledge"),
+    (re.compile(r"/v1/streams/[^/]+(/[a-z]+)?"), "/v1/streams/{name}"),
+    (re.compile(r"/static/.*"), "/static"),
+)
+
+
+def route_of(path: str) -> str:
+    """Return the route of a path, of which there are few however many streams there are."""
+    for pattern, route in _ROUTES:
+        found = pattern.fullmatch(path)
+        if found:
+            return route + (found[1] or "" if found.re.groups else "")
+    return path
 
 
 class Measures:

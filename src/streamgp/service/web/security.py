@@ -3,7 +3,9 @@
 import asyncio
 import re
 from collections.abc import Sequence
+from ipaddress import ip_address
 from time import monotonic
+from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -169,7 +171,8 @@ class Guard:
 
 
 def _is_loopback(host: str) -> bool:
-    name = (
-        host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() and "]" not in host.rpartition(":")[2] else host
-    )
-    return name.strip("[]").lower() in ("localhost", "127.0.0.1", "::1") or name.startswith("127.")
+    name = urlsplit(f"//{host}").hostname or ""
+    try:
+        return name == "localhost" or ip_address(name).is_loopback
+    except ValueError:
+        return False

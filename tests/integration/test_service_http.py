@@ -1,0 +1,273 @@
+"""The service over HTTP, in process: what a client sends and gets, in every form."""
+
+import json
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+pytest.importorskip("fastapi")
+
+from starlette.testclient import TestClient
+
+import streamgp.client
+from live_streams import data, inputs
+from streamgp import StreamingGPRegressor, evaluate
+from streamgp.service.streams import Streams
+from streamgp.service.web.app import Limits, make_app
+
+pytestmark = pytest.mark.slow
+
+X, Y = data(120)
+POWER = {"name": "power", "target": "load", "features": ["a", "b"], "model": "linear", "warmup": 30}
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[TestClient]:
+    app = make_app(Streams(tmp_path), None, Limits(max_body=1 << 20))
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+        yield client
+
+
+def steps(rows: range) -> list[dict[str, Any]]:
+    return [{"id": f"r{i}", "x": inputs(X[i]), "y": float(Y[i])} for i in rows]
+
+
+def test_a_stream_from_its_creation_to_its_end(service: TestClient):
+    assert service.get("/v1/streams").json()["streams"] == []
+    assert service.post("/v1/streams", json=POWER).status_code == 201
+    assert service.post("/v1/streams", json=POWER).status_code == 200  # the same one
+    other = service.post("/v1/streams", json=POWER | {"warmup": 40})
+    assert (other.status_code, other.json()["title"]) == (409, "Conflict")
+    found = service.post("/v1/streams/power/step", json={"rows": steps(range(100))}).json()
+    result = evaluate(StreamingGPRegressor("linear", warmup=30), X[:100], Y[:100])
+    np.testing.assert_allclose([row["mean"] for row in found["rows"]], result.mean, rtol=1e-9)
+    np.testing.assert_allclose([row["quantiles"]["0.95"] for row in found["rows"]], result.q95, rtol=1e-9)
+    scores = service.get("/v1/streams/power/scores").json()
+    assert scores["pll"] == pytest.approx(result.metrics["pll"], rel=1e-9)
+    assert scores["coverage"] == pytest.approx(result.metrics["coverage"])
+    assert scores["baselines"]["persistence"]["nmse"] == pytest.approx(
+        result.metrics["naive"]["persistence"]["nmse"], rel=1e-9
+    )
+    predicted = service.post("/v1/streams/power/predict", json={"rows": [{"x": inputs(X[100])}]}).json()
+    name = predicted["rows"][0]["id"]
+    assert service.get("/v1/streams/power/pending").json()["pending"][0]["id"] == name
+    learned = service.post("/v1/streams/power/learn", json={"rows": [{"id": name, "y": 1.5}]}).json()
+    assert learned["learned"] == 1 and learned["position"] > predicted["position"]
+    recent = service.get("/v1/streams/power/recent?rows=3").json()["rows"]
+    assert [row["row"] for row in recent] == [98, 99, 100]
+    assert set(recent[0]) >= {"y", "mean", "std", "q05", "q50", "q95", "log_density", "pit", "warmup", "at"}
+    assert service.get("/v1/streams/power/recent?after=99").json()["rows"][0]["id"] == name
+    assert abs(sum(e["weight"] for e in service.get("/v1/streams/power/experts").json()["experts"]) - 1.0) < 1e-9
+    status = service.get("/v1/streams/power").json()
+    assert (status["rows"], status["learned"], status["pending"], status["state"]) == (101, 101, 0, "ready")
+    assert service.post("/v1/streams/power/checkpoint").json()["position"] == status["position"]
+    metrics = service.get("/metrics").text
+    assert 'streamgp_rows{stream="power"} 101.0' in metrics
+    assert 'streamgp_answers_total{route="/v1/streams/{name}/step",status="200"} 1.0' in metrics
+    assert service.delete("/v1/streams/power").json() == {"deleted": "power"}
+    assert service.get("/v1/streams/power").status_code == 404
+
+
+def test_rows_in_lines_and_of_arrow_give_the_same(service: TestClient):
+    answers = []
+    for kind in ("json", "lines", "arrow"):
+        name = f"power-{kind}"
+        service.post("/v1/streams", json=POWER | {"name": name})
+        rows = steps(range(60))
+        if kind == "json":
+            found = service.post(f"/v1/streams/{name}/step", json={"rows": rows}).json()["rows"]
+        elif kind == "lines":
+            text = "\n".join(json.dumps(row) for row in rows) + "\n\n"
+            lines = "application/x-ndjson"
+            answer = service.post(
+                f"/v1/streams/{name}/step", content=text, headers={"content-type": lines, "accept": lines}
+            )
+            assert answer.headers["streamgp-position"] == "1"
+            found = [json.loads(line) for line in answer.text.splitlines()]
+        else:
+            frame = pl.DataFrame(
+                {"id": [row["id"] for row in rows], "a": X[:60, 0], "b": X[:60, 1], "y": Y[:60]}
+            ).with_columns(pl.col("b").fill_nan(None))
+            out, arrow = BytesIO(), "application/vnd.apache.arrow.stream"
+            frame.write_ipc_stream(out)
+            headers = {"content-type": arrow, "accept": arrow}
+            answer = service.post(f"/v1/streams/{name}/step", content=out.getvalue(), headers=headers)
+            found = pl.read_ipc_stream(BytesIO(answer.content)).to_dicts()
+        answers.append([(row["id"], row["mean"], row["std"]) for row in found])
+    assert answers[0] == answers[1] == answers[2]
+
+
+def test_a_forecast_has_every_step(service: TestClient):
+    service.post("/v1/streams", json=POWER | {"features": [], "lags": [1, 2]})
+    service.post("/v1/streams/power/step", json={"rows": [{"x": {}, "y": float(np.sin(i / 5))} for i in range(80)]})
+    found = service.post("/v1/streams/power/forecast", json={"h": 5, "level": [80]}).json()["rows"]
+    assert [row["step"] for row in found] == [1, 2, 3, 4, 5]
+    assert all(row["mean-lo-80"] < row["mean"] < row["mean-hi-80"] for row in found)
+    assert found == service.post("/v1/streams/power/forecast", json={"h": 5, "level": [80]}).json()["rows"]
+
+
+def test_keys_are_listed_and_forecast(service: TestClient):
+    service.post("/v1/streams", json=POWER | {"key": "sensor", "model": "fleet", "features": ["a"], "warmup": 60})
+    rng = np.random.default_rng(0)
+    rows = [
+        {"key": f"s{k}", "x": {"a": float(x)}, "y": float(x + k + 0.1 * e)}
+        for k, x, e in zip(rng.integers(0, 12, 300), rng.normal(size=300), rng.normal(size=300), strict=True)
+    ]
+    for start in (0, 100, 200):
+        assert service.post("/v1/streams/power/step", json={"rows": rows[start : start + 100]}).status_code == 200
+    found = service.get("/v1/streams/power/keys?sort=name&limit=2").json()
+    assert (found["count"], [key["key"] for key in found["keys"]]) == (12, ["s0", "s1"])
+    assert [key["key"] for key in service.get("/v1/streams/power/keys?search=S11").json()["keys"]] == ["s11"]
+    worst = service.get("/v1/streams/power/keys?sort=worst").json()["keys"]
+    ratio = [key["nmse"] / key["nmse_persistence"] for key in worst if key["nmse"] is not None]
+    assert ratio == sorted(ratio, reverse=True)
+    ahead = service.post("/v1/streams/power/forecast", json={"h": 3, "key": "s3"}).json()["rows"]
+    assert len(ahead) == 3 and all(row["std"] > 0.0 for row in ahead)
+    assert service.post("/v1/streams/power/forecast", json={"h": 3, "key": "none"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "says"),
+    [
+        ("POST", "/v1/streams", b"{", 400, "expected JSON"),
+        ("POST", "/v1/streams", b"[1]", 422, "expected an object, got list"),
+        ("POST", "/v1/streams", {"name": "../x", "target": "y"}, 422, "1 to 64 letters"),
+        ("POST", "/v1/streams", {"name": "x"}, 422, "target: expected text, got nothing"),
+        ("POST", "/v1/streams", {"name": "x", "target": "y", "model": "gpt"}, 422, "model: expected one of default"),
+        ("POST", "/v1/streams", {"name": "x", "target": "y"}, 422, "one or more, or lags"),
+        ("POST", "/v1/streams", {"name": "x", "target": "y", "warmup": "long"}, 422, "a whole number"),
+        ("POST", "/v1/streams", {"name": "x", "target": "y", "size": 3}, 422, "size: expected one of"),
+        ("GET", "/v1/streams/none", None, 404, "expected one of power"),
+        ("GET", "/v1/nowhere", None, 404, "Not Found"),
+        ("PUT", "/v1/streams", None, 405, "Method Not Allowed"),
+        ("POST", "/v1/streams/power/step", {"rows": []}, 422, "one or more"),
+        ("POST", "/v1/streams/power/step", {"row": []}, 422, "got 'row' as well"),
+        ("POST", "/v1/streams/power/step", {"rows": [{"x": {"a": 1, "b": 2}}]}, 422, "row 0, y: expected the target"),
+        ("POST", "/v1/streams/power/step", {"rows": [{"a": 1, "b": 2, "y": 1}]}, 422, "inputs belong in x"),
+        ("POST", "/v1/streams/power/step", b'{"rows": [{"x": {"a": NaN, "b": 1}, "y": 1}]}', 400, "send null"),
+        (
+            "POST",
+            "/v1/streams/power/step",
+            b'{"rows": [{"x": {"a": 1, "b": 1}, "y": 1e999}]}',
+            422,
+            "y: expected a num",
+        ),
+        ("POST", "/v1/streams/power/predict", {"rows": [{"x": {"a": 1, "b": 2}, "y": 1}]}, 422, "y: expected none"),
+        ("POST", "/v1/streams/power/predict", {"rows": [{"x": {"a": "1", "b": 2}}]}, 422, "x.a: expected a number"),
+        (
+            "POST",
+            "/v1/streams/power/predict",
+            {"rows": [{"id": "", "x": {"a": 1, "b": 2}}]},
+            422,
+            "id: expected text",
+        ),
+        ("POST", "/v1/streams/power/predict", {"rows": [{"key": "k", "x": {"a": 1, "b": 2}}]}, 422, "no keys"),
+        ("POST", "/v1/streams/power/learn", {"rows": [{"y": 1}]}, 422, "the id that predict returned"),
+        ("POST", "/v1/streams/power/learn", {"rows": [{"id": "new", "y": 1}]}, 404, "that were predicted"),
+        ("POST", "/v1/streams/power/forecast", {"h": 0}, 422, "h: expected a whole number"),
+        ("POST", "/v1/streams/power/forecast", {"h": 2, "x": [{}]}, 422, "the inputs of the 2 steps"),
+        ("GET", "/v1/streams/power/recent?rows=many", None, 422, "rows: expected a whole number"),
+        ("GET", "/v1/streams/power/keys", None, 422, "no keys"),
+        ("POST", "/v1/streams/power/alarms/0/acknowledge", None, 404, "below 0"),
+        ("POST", "/v1/streams/power/step", b"x" * ((1 << 20) + 1), 413, "at most"),
+    ],
+)
+def test_refusals_are_one_sentence(method: str, path: str, body: Any, status: int, says: str, service: TestClient):
+    service.post("/v1/streams", json=POWER)
+    before = service.get("/v1/streams/power").json()
+    more = {} if body is None else {"content": body} if isinstance(body, bytes) else {"json": body}
+    headers = {"content-type": "application/json"}
+    answer = service.request(method, path, headers=headers, **more)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
+    problem = answer.json()
+    assert says in problem["detail"] and problem["status"] == status
+    assert service.get("/v1/streams/power").json() == before
+
+
+def test_other_forms_are_refused(service: TestClient):
+    service.post("/v1/streams", json=POWER)
+    for kind, status in (("text/plain", 415), ("application/vnd.apache.arrow.stream", 400)):
+        answer = service.post("/v1/streams/power/step", content=b"abc", headers={"content-type": kind})
+        assert answer.status_code == status
+
+
+def test_huge_numbers_and_gaps_do_not_hurt(service: TestClient):
+    service.post("/v1/streams", json=POWER)
+    service.post("/v1/streams/power/step", json={"rows": steps(range(60))})
+    odd = [{"x": {"a": 1e308, "b": None}}, {"x": {"a": -1e40, "b": True}}]
+    for row in service.post("/v1/streams/power/predict", json={"rows": odd}).json()["rows"]:
+        assert np.isfinite(row["mean"]) and 0.0 < row["std"] < 100.0
+
+
+def test_alarms_are_found_and_acknowledged(service: TestClient):
+    service.post("/v1/streams", json=POWER)
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(400, 2))
+    y = x[:, 0] + np.where(np.arange(400) < 250, 0.1, 1.0) * rng.normal(size=400)
+    rows = [{"x": {"a": float(a), "b": float(b)}, "y": float(t)} for (a, b), t in zip(x, y, strict=True)]
+    service.post("/v1/streams/power/step", json={"rows": rows})
+    alarms = service.get("/v1/streams/power/alarms").json()["alarms"]
+    assert alarms and alarms[0]["kind"] == "scale" and "times larger" in alarms[0]["sentence"]
+    assert service.get("/v1/streams").json()["streams"][0]["open_alarms"] == len(alarms)
+    assert service.post("/v1/streams/power/alarms/0/acknowledge").json()["acknowledged"] is True
+    assert service.get("/v1/streams").json()["streams"][0]["open_alarms"] == len(alarms) - 1
+
+
+def test_the_page_and_its_files_are_served(service: TestClient):
+    page = service.get("/")
+    assert page.status_code == 200 and "text/html" in page.headers["content-type"]
+    assert service.get("/static/app.js").headers["content-type"].startswith("text/javascript")
+    assert service.get("/static/../app.py").status_code == 404
+    assert service.get("/static/%2e%2e/web/app.py").status_code == 404
+
+
+def test_every_route_is_described(service: TestClient):
+    description = service.get("/openapi.json").json()
+    for path, methods in description["paths"].items():
+        for method, about in methods.items():
+            assert about["summary"], (method, path)
+            if method == "post" and path.endswith(("predict", "learn", "step", "forecast", "streams")):
+                body = about["requestBody"]["content"]["application/json"]
+                assert body["schema"] and body["example"]
+    assert len(description["paths"]) >= 17
+
+
+def test_a_restart_goes_on(tmp_path: Path):
+    for round_number in range(2):
+        with TestClient(make_app(Streams(tmp_path)), base_url="http://localhost") as client:
+            while client.get("/readyz").status_code == 503:
+                sleep(0.01)
+            if not round_number:
+                client.post("/v1/streams", json=POWER)
+                client.post("/v1/streams/power/step", json={"rows": steps(range(50))})
+                before = client.get("/v1/streams/power/scores").json()
+            else:
+                assert client.get("/v1/streams/power/scores").json() == before
+                again = client.post("/v1/streams/power/step", json={"rows": steps(range(40, 60))}).json()
+                assert (again["learned"], again["repeated"]) == (10, 10)
+
+
+def test_three_lines_of_python(service: TestClient, monkeypatch: pytest.MonkeyPatch):
+    client = streamgp.client.Client("http://localhost", transport=service._transport)
+    stream = client.create("power", "load", ["a", "b"], model="linear", warmup=30)
+    for i in range(40):
+        stream.step(inputs(X[i]), Y[i], id=f"r{i}")
+    one = stream.predict({"a": 1.0, "b": np.nan}, id="mine")
+    assert one["id"] == "mine" and one["std"] > 0.0
+    many = stream.predict([inputs(x) for x in X[40:43]])
+    assert stream.learn("mine", 0.5)["learned"] == 1
+    assert stream.learn([row["id"] for row in many], Y[40:43])["learned"] == 3
+    assert stream.learn(y=[1.0, 2.0], x=[inputs(X[50]), inputs(X[51])])["learned"] == 2
+    assert stream.scores()["rows"] == 46 and stream.pending()["count"] == 0
+    with pytest.raises(streamgp.client.ServiceError, match="that were predicted") as caught:
+        stream.learn("other", 1.0)
+    assert caught.value.status == 404
+    assert [each["name"] for each in client.streams()] == ["power"]
+    stream.delete()
+    assert client.streams() == []

@@ -1,0 +1,136 @@
+"""The log: in order, as groups, in files that may be copied while they are written."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from streamgp.service.log import EventLog, as_text
+from streamgp.service.problems import Problem
+
+
+def write(log: EventLog, *bodies: bytes) -> None:
+    log.begin()
+    for body in bodies:
+        log.add("learn", 1.5, body)
+    log.commit()
+
+
+def bodies(log: EventLog, after: int = 0) -> list[bytes]:
+    return [entry.body for entry in log.after(after)]
+
+
+def test_entries_come_back_in_order(tmp_path: Path):
+    log = EventLog(tmp_path)
+    write(log, b"a", b"b")
+    write(log, b"c")
+    log.close()
+    log = EventLog(tmp_path)
+    assert log.position == 3
+    assert [(e.position, e.kind, e.at, e.body) for e in log.after(1)] == [
+        (2, "learn", 1.5, b"b"),
+        (3, "learn", 1.5, b"c"),
+    ]
+
+
+def test_a_group_is_kept_as_a_whole_or_not_at_all(tmp_path: Path):
+    log = EventLog(tmp_path)
+    write(log, b"a")
+    log.begin()
+    log.add("learn", 0.0, b"lost")
+    log.note_ids([("r1", b"x", None)], 2)
+    log.roll_back(1)
+    assert (log.position, log.find(["r1"])) == (1, {})
+    write(log, b"b")
+    assert bodies(log) == [b"a", b"b"]
+
+
+def test_a_copy_made_while_it_is_written_holds_a_beginning(tmp_path: Path):
+    log = EventLog(tmp_path / "log")
+    for i in range(40):
+        write(log, str(i).encode() * 200)
+        if i == 20:
+            shutil.copytree(tmp_path / "log", tmp_path / "copy")
+    assert len(bodies(EventLog(tmp_path / "copy"))) == 21
+    # The database first, its log later, or the other way round: what a slow copy may see.
+    names = sorted(path.name for path in (tmp_path / "log").iterdir() if not path.name.endswith("-shm"))
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    for name in reversed(names):
+        shutil.copy(tmp_path / "log" / name, slow / name)
+        write(log, b"more")
+    assert len(bodies(EventLog(slow))) >= 40
+
+
+def test_a_torn_end_is_left_out(tmp_path: Path):
+    log = EventLog(tmp_path / "log")
+    write(log, b"a" * 3000)
+    shutil.copytree(tmp_path / "log", tmp_path / "torn")
+    before = (tmp_path / "torn" / "log-00000001.sqlite-wal").stat().st_size
+    write(log, b"b" * 3000)
+    shutil.copytree(tmp_path / "log", tmp_path / "torn", dirs_exist_ok=True)
+    wal = tmp_path / "torn" / "log-00000001.sqlite-wal"
+    wal.write_bytes(wal.read_bytes()[: before + 1500])
+    assert bodies(EventLog(tmp_path / "torn")) == [b"a" * 3000]
+
+
+def test_a_new_file_begins_with_what_is_needed(tmp_path: Path):
+    log = EventLog(tmp_path)
+    for i in range(50):
+        log.begin()
+        position = log.add("learn", 0.0, b"x" * 500)
+        log.note_ids([(f"r{i}", b"d", None)], position)
+        log.commit()
+    log.forget(45)
+    assert log.first == 46
+    assert not log.renew_if_large(limit=1 << 30)
+    assert log.renew_if_large(limit=1)
+    write(log, b"after")
+    assert [path.name for path in sorted(tmp_path.glob("*.sqlite"))] == ["log-00000001.sqlite", "log-00000002.sqlite"]
+    assert log.renew_if_large(limit=1)
+    assert [path.name for path in sorted(tmp_path.glob("*.sqlite"))] == ["log-00000002.sqlite", "log-00000003.sqlite"]
+    log.close()
+    log = EventLog(tmp_path)
+    assert (log.position, log.first, len(log.find([f"r{i}" for i in range(50)]))) == (51, 46, 50)
+
+
+def test_half_a_new_file_is_no_file(tmp_path: Path):
+    log = EventLog(tmp_path)
+    write(log, b"a")
+    log.close()
+    (tmp_path / "log-00000002.sqlite.new").write_bytes(b"half")
+    assert bodies(EventLog(tmp_path)) == [b"a"]
+    assert not list(tmp_path.glob("*.new"))
+
+
+def test_ids_are_forgotten_from_the_oldest_on(tmp_path: Path):
+    log = EventLog(tmp_path, max_ids=3)
+    log.begin()
+    position = log.add("predict", 0.0, b"")
+    log.note_ids([(f"r{i}", b"d", None) for i in range(5)], position)
+    log.note_labels([("r4", "1.0")], position)
+    log.commit()
+    log.forget(0)
+    assert list(log.find([f"r{i}" for i in range(5)])) == ["r2", "r3", "r4"]
+    assert log.find(["r4"])["r4"].label == "1.0"
+
+
+def test_positions_go_on_after_all_entries_are_forgotten(tmp_path: Path):
+    log = EventLog(tmp_path)
+    write(log, b"a", b"b")
+    log.forget(2)
+    log.close()
+    log = EventLog(tmp_path)
+    write(log, b"c")
+    assert log.position == 3
+
+
+def test_what_is_no_log_is_refused(tmp_path: Path):
+    (tmp_path / "log-00000001.sqlite").write_bytes(b"something else" * 100)
+    with pytest.raises(Problem, match="could not be read as a log"):
+        EventLog(tmp_path)
+
+
+def test_labels_are_compared_as_numbers():
+    assert as_text(1) == as_text(1.0) == "1.0"
+    assert as_text("1") != as_text(1)
