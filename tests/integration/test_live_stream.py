@@ -9,6 +9,7 @@ import pytest
 
 from live_streams import FEATURES, copied, data, inputs, learn, predict, started, step, working
 from streamgp import StreamingGPClassifier, StreamingGPCountRegressor, StreamingGPFleet, StreamingGPRegressor
+from streamgp.service.payload import Labels
 from streamgp.service.problems import Problem
 
 pytestmark = pytest.mark.slow
@@ -281,3 +282,19 @@ def test_names_of_features_may_be_none_with_lags(tmp_path: Path):
     with working(tmp_path / "power", features=(), lags=(1,)) as stream:
         assert step(stream, [{"x": {}, "y": 1.0}])["learned"] == 1
     assert FEATURES == ("a", "b")
+
+
+def test_a_label_that_is_late_within_a_group_is_refused_alone(tmp_path: Path):
+    from streamgp.service.sequencer import Request
+
+    with working(tmp_path / "power") as stream:
+        rows = [{"id": f"r{i}", "x": inputs(X[i % len(X)])} for i in range(1050)]
+        step(stream, [{"x": inputs(x), "y": float(t)} for x, t in zip(X[:60], Y[:60], strict=True)])
+        view = stream.view
+        given = stream_rows(stream, rows)
+        made = Request("predict", given, prediction=view.predict(given), position=5)
+        labels = [Request("learn", labels=Labels([name], np.array([1.0])), position=6) for name in ("r0", "r1049")]
+        with stream._lock:
+            answers = stream._apply([made, *labels])  # as if they had come together
+        assert [answer.get("late") for answer in answers] == [None, ["r0"], None]
+        assert [answer["learned"] for answer in answers[1:]] == [0, 1]

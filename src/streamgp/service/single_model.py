@@ -212,7 +212,9 @@ class SingleModel:
         """Learn labels of rows that wait; those of others come too late."""
         late = [name for name in ids if not self._waits(name)]
         gone = set(late)
-        found = [(name, self.waiting.pop(name), label) for name, label in zip(ids, y, strict=True) if name not in gone]
+        found = [
+            (name, self.waiting.pop(name), label) for name, label in zip(ids, y, strict=True) if name not in gone
+        ]
         if not found:
             return Applied(0, late)
         targets = self.live.encode([label for *_, label in found])
