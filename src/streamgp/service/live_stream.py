@@ -544,6 +544,7 @@ class LiveStream:
         return [
             {"number": first + i}
             | asdict(alarm)
+            | {"target": self.config.target}
             | {"at": as_iso(self._alarm_times.get(first + i)), "acknowledged": first + i in self._acknowledged}
             for i, alarm in enumerate(found)
         ]

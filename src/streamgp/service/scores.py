@@ -7,6 +7,41 @@ import numpy as np
 from streamgp.evaluation.regression import COVERAGE_LEVELS
 
 RECENT = 1_000  # scored rows
+MEMORY = 1_000  # rows of the naive baseline's errors
+LEAST = 10  # errors before it says anything
+
+
+class NaiveScore:
+    """The log density of each target under a naive baseline: the last one, with the spread of its errors so far.
+
+    The errors have a memory of `MEMORY` rows. Of the first rows there is none.
+    """
+
+    def __init__(self) -> None:
+        self.last = np.nan
+        self.square = 0.0  # mean of the squared errors
+        self.count = 0
+
+    def add(self, y: np.ndarray) -> np.ndarray:
+        """Return the log densities of the next targets, of each before it is known."""
+        found = np.full(len(y), np.nan)
+        for i, target in enumerate(y.tolist()):
+            error = target - self.last
+            if self.count >= LEAST and self.square > 0.0:
+                found[i] = -0.5 * (np.log(2.0 * np.pi * self.square) + error**2 / self.square)
+            if np.isfinite(error):
+                self.count += 1
+                self.square += (error**2 - self.square) / min(self.count, MEMORY)
+            self.last = target
+        return found
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return what a checkpoint needs."""
+        return dict(vars(self))
+
+    def restore(self, tree: dict[str, Any]) -> None:
+        """Go on from what `to_tree` returned."""
+        vars(self).update(tree)
 
 
 def overall(found: dict[str, Any]) -> dict[str, Any]:
@@ -37,5 +72,15 @@ def recent(columns: dict[str, Any]) -> dict[str, Any]:
         "nmse": nmse(mean),
         "pll": float(density.mean()),
         "coverage": {str(c): float(np.mean(np.abs(pit - 0.5) <= c / 200.0)) for c in COVERAGE_LEVELS},
-        "baselines": {name: {"nmse": nmse(columns[name])} for name in ("persistence", "running_mean")},
+        "baselines": {
+            "persistence": {"nmse": nmse(columns["persistence"]), "pll": _mean(columns.get("log_density_baseline"))},
+            "running_mean": {"nmse": nmse(columns["running_mean"])},
+        },
     }
+
+
+def _mean(values: Any) -> float | None:
+    """Return the mean of those that are there."""
+    known = np.asarray([] if values is None else values, dtype=float)
+    known = known[np.isfinite(known)]
+    return float(known.mean()) if len(known) else None

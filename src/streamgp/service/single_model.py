@@ -23,7 +23,7 @@ from streamgp.numerics.threads import one_blas_thread
 from streamgp.service.config import StreamConfig
 from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns, columns_ahead, columns_of, joined, judged_columns
-from streamgp.service.scores import overall
+from streamgp.service.scores import NaiveScore, overall
 from streamgp.stream.late_labels import Outlook
 
 register(HeldPrediction)
@@ -146,6 +146,7 @@ class SingleModel:
         self.live = self._begin() if live is None else live
         self.next_row = 0
         self.waiting: dict[str, Waiting] = {}
+        self._naive = NaiveScore()
         self._unscored: list[tuple[Any, np.ndarray, bool, int, str | None, float]] = []  # rows that came singly
 
     def _begin(self) -> LiveModel:
@@ -296,6 +297,7 @@ class SingleModel:
         n = len(part.scores.y)
         columns = columns_of(part.scores, self.live.labels) | judged_columns(part.scores, self.live.labels)
         if self.config.has_numbers:
+            columns |= {"log_density_baseline": self._naive.add(columns["y"])}
             columns |= {"persistence": _column(part.persistence), "running_mean": _column(part.running_mean)}
         flagged = np.zeros(n, bool) if part.flagged is None else part.flagged
         return columns | {"warmup": np.full(n, not part.by_experts), "flagged": flagged}
@@ -310,6 +312,7 @@ class SingleModel:
             "config": self.config.document(),
             "next_row": self.next_row,
             "metrics": self.live.metrics.to_tree(),
+            "naive": self._naive.to_tree(),
             "held": list(held.values()),
             "waiting": {
                 name: [w.number, w.row, w.time, w.at, order[id(w.held)], w.place] for name, w in self.waiting.items()
@@ -326,6 +329,7 @@ class SingleModel:
         metrics = type(model._metrics(0, 0)).from_tree(tree["metrics"])
         single = cls(config, LiveModel(model, metrics))
         single.next_row = tree["next_row"]
+        single._naive.restore(tree["naive"])
         for name, (number, row, time, at, which, place) in tree["waiting"].items():
             held, columns = tree["held"][which]
             single.waiting[name] = Waiting(number, row, None, time, at, held, place, columns)

@@ -26,7 +26,7 @@ export class PredictionChart {
     this.shown = 250;
     this.chart = new Chart("The last rows with their 90% band", 320, (c, width) => this.#options(c, width), (i) => this.#words(i));
     const key = legend([["m-band", "90% band"], ["m-inner", "50% band"], ["m-median", "median"], ["m-in", "truth in the band"], ["m-out", "truth out of it"], ["m-waiting", "label waiting"], ["m-alarm", "alarm"], ["m-warmup", "warm-up"], ["m-flagged", "flagged as outlier"]]);
-    this.optional = { waiting: key.children[5], alarm: key.children[6], warmup: key.children[7], flagged: key.children[8] };
+    this.optional = { inner: key.children[1], waiting: key.children[5], alarm: key.children[6], warmup: key.children[7], flagged: key.children[8] };
     this.empty = h("p", { class: "empty" }, "No rows to draw yet.");
     this.key = key;
     this.box = h("div", {}, this.empty, key, this.chart.box);
@@ -50,7 +50,7 @@ export class PredictionChart {
     const truth = this.items.map((row) => (typeof row.y === "number" ? row.y : null));
     const data = [this.x, seen("q05"), seen("q95"), seen("q25"), seen("q75"), seen("q50"), truth, late("q05"), late("q95")];
     this.limits = robustRange(data.slice(1).flat());
-    for (const [name, some] of Object.entries({ waiting: after.length, warmup: learnt.some((r) => r.warmup), flagged: learnt.some((r) => r.flagged), alarm: this.#marked().length })) show(this.optional[name], Boolean(some));
+    for (const [name, some] of Object.entries({ inner: learnt.some((r) => typeof r.q25 === "number"), waiting: after.length, warmup: learnt.some((r) => r.warmup), flagged: learnt.some((r) => r.flagged), alarm: this.#marked().length })) show(this.optional[name], Boolean(some));
     this.chart.set(data, this.#summary(learnt, after.length, rows.waiting.length), `${isTime}`);
   }
 

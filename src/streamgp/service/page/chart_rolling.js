@@ -3,7 +3,7 @@
 import { Chart, legend, places, xAxis, yAxis } from "./chart.js";
 import { h } from "./dom.js";
 import { count, number, numberTo, percent, plural, signed } from "./format.js";
-import { correct, within } from "./rows.js";
+import { correct, inHalf, within } from "./rows.js";
 import { binomialRange, meanWithError, rollingMeans } from "./stats.js";
 
 const WINDOW = 100;
@@ -63,7 +63,7 @@ export class CoverageChart extends Rolling {
   update(rows, timed) {
     const scored = rows.scored.filter((row) => within(row, "q05", "q95") !== null);
     const nineties = rollingMeans(scored.map((row) => Number(within(row, "q05", "q95"))), WINDOW, LEAST);
-    const halves = rollingMeans(scored.map((row) => Number(within(row, "q25", "q75") ?? NaN)), WINDOW, LEAST);
+    const halves = rollingMeans(scored.map((row) => Number(inHalf(row) ?? NaN)), WINDOW, LEAST);
     this.nineties = nineties;
     this.halves = halves;
     const range = (p, end) => nineties.map(({ n }) => (n >= LEAST ? 100 * binomialRange(n, p)[end] : null));

@@ -7,6 +7,11 @@ export function within(row, low, high) {
   return y >= a && y <= b;
 }
 
+/** Whether a row's truth is within the central half of what was predicted, by the level at which it came. */
+export function inHalf(row) {
+  return typeof row.pit === "number" && Number.isFinite(row.pit) ? Math.abs(row.pit - 0.5) <= 0.25 : null;
+}
+
 /** Whether the label that was predicted is the true one; null where either is unknown. */
 export function correct(row) {
   const known = row.label !== null && row.label !== undefined && row.y !== null && row.y !== undefined;
