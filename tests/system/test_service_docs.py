@@ -1,0 +1,81 @@
+"""The commands of docs/service.md, on a service that runs."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("uvicorn")
+pytestmark = [pytest.mark.slow, pytest.mark.process]
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    command = [sys.executable, "-m", "streamgp.app.cli", "serve", str(tmp_path / "live"), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        found = re.search(r"http://\S+?(?=;)", line)
+        assert found, line
+        yield found[0]
+        process.terminate()
+        assert process.wait(60) == 0
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", PAGE, flags=re.DOTALL)
+
+
+def test_the_commands_do_what_they_say(address: str):
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    (asked,) = [block for block in blocks("bash") if "curl" in block]
+    port = address.rpartition(":")[2]
+    script = asked.replace(":8765", f":{port}").replace("curl ", "curl -sS --fail-with-body ")
+    found = subprocess.run(["bash", "-ec", script], capture_output=True, text=True, timeout=120, check=True)
+    created, predicted, learned, stepped, scores = (
+        json.loads(part) for part in re.split(r"(?<=\})(?=\{)", found.stdout)
+    )
+    assert created["name"] == "power"
+    assert predicted["rows"][0]["id"] == "monday-12h" and predicted["rows"][0]["quantiles"]["0.95"] > 0.0
+    assert learned["learned"] == 1
+    assert stepped["rows"][0]["id"] == "monday-13h"
+    assert scores["rows"] == 2
+    (three_lines,) = [block for block in blocks("python no-run") if "streamgp.client" in block]
+    code = three_lines.replace(":8765", f":{port}")
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert "'0.95'" in found.stdout
+    with urllib.request.urlopen(f"{address}/v1/streams/power") as answer:
+        assert json.load(answer)["learned"] == 3
+
+
+def test_every_route_is_in_the_table():
+    from streamgp.service.streams import Streams
+    from streamgp.service.web.app import make_app
+
+    app = make_app(Streams.__new__(Streams))._app
+    paths = {path.rpartition("/")[2] for path in app.openapi()["paths"]} - {"{name}", "streams"}
+    missing = [path for path in paths if path not in PAGE]
+    assert not missing
+
+
+def test_the_examples_can_be_read():
+    directory = ROOT / "examples" / "service"
+    dashboard = json.loads((directory / "grafana.json").read_text())
+    rules = (directory / "alerts.yml").read_text()
+    from streamgp.service.web import measures
+
+    known = {f"streamgp_{name}" for name in (*measures._STATUS, *measures._DURABILITY, "failed", "recent")}
+    known |= {"streamgp_request_seconds_bucket", "streamgp_answers_total"}
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    named = set(re.findall(r"streamgp_\w+", " ".join(expressions) + rules))
+    assert named <= known
