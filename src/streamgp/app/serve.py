@@ -41,6 +41,7 @@ def serve_directory(
     try:
         import uvicorn
 
+        from streamgp.app.graceful import Server
         from streamgp.service.streams import Streams
         from streamgp.service.web import tokens
         from streamgp.service.web.app import Limits, make_app
@@ -69,7 +70,7 @@ def serve_directory(
             limit_concurrency=1_000,
             lifespan="on",
         )
-        server = uvicorn.Server(config)
+        server = Server(config)
         try:
             listening = _listen(host, port)
         except OSError as error:
@@ -90,7 +91,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.set_inheritable(True)
+        listening.listen(2048)  # who comes before the server is ready waits
     except OSError:
         listening.close()
         raise
