@@ -218,5 +218,7 @@ def is_full(error: BaseException) -> bool:
 
 
 def as_text(label: Any) -> str:
-    """Return a label as the log keeps it."""
+    """Return a label as the log keeps it; of one that will never come, what no label is."""
+    if label is None or label != label:
+        return "\0"
     return repr(float(label)) if isinstance(label, int | float) and not isinstance(label, bool) else str(label)

@@ -191,11 +191,11 @@ class Sequencer:
         rows, labels = request.rows, request.labels
         names = [name for name in (rows.ids if rows is not None else []) if name is not None]
         names += [] if labels is None else labels.ids
-        twice = (
-            next((name for i, name in enumerate(names) if name in set(names[:i])), None) if _repeats(names) else None
-        )
-        if twice is not None:
-            raise Problem(422, f"id: expected each once in a request, got {twice!r} twice", ids=[twice])
+        seen: set[str] = set()
+        for name in names:
+            if name in seen:
+                raise Problem(422, f"id: expected each once in a request, got {name!r} twice", ids=[name])
+            seen.add(name)
         known = self._log.find(names)
         if labels is not None:
             request.labels = self._labels_left(labels, known, request.repeated)
@@ -303,10 +303,6 @@ class Sequencer:
 
 class _Repeated(Exception):
     """A prediction that was made before."""
-
-
-def _repeats(names: list[str]) -> bool:
-    return len(set(names)) < len(names)
 
 
 def _refuse(request: Request, error: Exception) -> None:

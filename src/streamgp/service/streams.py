@@ -59,8 +59,7 @@ class Streams:
 
     def all(self) -> list[LiveStream]:
         """Return the streams, by name."""
-        with self._lock:
-            return [self._streams[name] for name in sorted(self._streams)]
+        return [stream for _, stream in sorted(self._streams.copy().items())]
 
     def get(self, name: str) -> LiveStream:
         """Return a stream.

@@ -134,3 +134,4 @@ def test_what_is_no_log_is_refused(tmp_path: Path):
 def test_labels_are_compared_as_numbers():
     assert as_text(1) == as_text(1.0) == "1.0"
     assert as_text("1") != as_text(1)
+    assert as_text(None) == as_text(float("nan")) != as_text("None")
