@@ -1,8 +1,8 @@
 """The service beside the same model in process: 5,000 rows, predicted, learnt late, stepped, all mixed.
 
-``python -m benchmarks.robustness.service_parity`` sends the rows over HTTP (JSON, to the application in this process),
-does the same with an estimator, and prints the largest relative difference of what both predicted: a single model, a
-classifier and a fleet. It writes ``results/service_parity.json``.
+``python -m benchmarks.robustness.service_parity`` sends the rows over HTTP (JSON, to the application in this
+process), does the same with an estimator, and prints the largest relative difference of what both predicted: a single
+model, a classifier and a fleet. It writes ``results/service_parity.json``.
 """
 
 import json

@@ -174,20 +174,24 @@ def test_what_is_refused_changes_nothing(rows: list[dict[str, Any]], status: int
         predict(stream, [{"id": "open", "x": inputs(X[0])}, {"id": "done", "x": inputs(X[1])}])
         learn(stream, [{"id": "done", "y": 1.0}])
         probe = [{"x": inputs(X[5])}]
-        before = predict(stream, probe, keep=False), stream.durability()["position"], stream.pending(9)
+
+        def known() -> Any:
+            return predict(stream, probe, keep=False), stream.durability()["position"], stream.knowledge.pending(9)
+
+        before = known()
         with pytest.raises(Problem, match=says) as caught:
             learn(stream, rows)
         assert caught.value.status == status
-        assert (predict(stream, probe, keep=False), stream.durability()["position"], stream.pending(9)) == before
+        assert known() == before
 
 
 def test_a_label_that_never_comes_is_not_waited_for(tmp_path: Path):
     with working(tmp_path / "power") as stream:
         predict(stream, [{"id": "open", "x": inputs(X[0])}])
         assert learn(stream, [{"id": "open", "y": None}])["learned"] == 0
-        assert stream.pending(9)["count"] == 0
+        assert stream.knowledge.pending(9)["count"] == 0
         predict(stream, [{"id": f"r{i}", "x": inputs(X[i % len(X)])} for i in range(1100)])
-        assert stream.pending(0)["count"] == 1000  # of a model's rows so many wait at most
+        assert stream.knowledge.pending(0)["count"] == 1000  # of a model's rows so many wait at most
         assert learn(stream, [{"id": "r0", "y": 1.0}]) == {
             "learned": 0,
             "repeated": 0,
@@ -295,6 +299,6 @@ def test_a_label_that_is_late_within_a_group_is_refused_alone(tmp_path: Path):
         made = Request("predict", given, prediction=view.predict(given), position=5)
         labels = [Request("learn", labels=Labels([name], np.array([1.0])), position=6) for name in ("r0", "r1049")]
         with stream._lock:
-            answers = stream._apply([made, *labels])  # as if they had come together
+            answers = stream.knowledge.apply([made, *labels])  # as if they had come together
         assert [answer.get("late") for answer in answers] == [None, ["r0"], None]
         assert [answer["learned"] for answer in answers[1:]] == [0, 1]

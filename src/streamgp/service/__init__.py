@@ -2,6 +2,7 @@
 
 From the bottom up: `problems` (refusals), `config` (what a stream is), `packing` and `log` (what came, on disk),
 `payload` (rows of JSON), `predictions` and `scores` (what was said, and how good it was), `history`; `single_model`
-and `keyed_model` (a model at work), `checkpoints`, `sequencer` and `live_stream` (the threads of a stream),
-`streams` (all streams of a directory); `web` (HTTP) and `page` (what the browser shows).
+and `keyed_model` (a model at work), `checkpoints`, `sequencer` (the order of requests), `answers` and `knowledge`
+(what a stream has learnt from its log), `live_stream` (its threads), `streams` (all streams of a directory); `web`
+(HTTP) and `page` (what the browser shows).
 """

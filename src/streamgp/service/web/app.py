@@ -151,7 +151,9 @@ def _of_streams(streams: Streams) -> APIRouter:
         stream, is_new = await asyncio.to_thread(streams.create, config)
         while is_new and not (stream.is_ready or stream.failure):  # so that a row may be sent next
             await asyncio.sleep(0.005)
-        return answer(request, plain(config.document() | {"position": stream.position}), 201 if is_new else 200)
+        return answer(
+            request, plain(config.document() | {"position": stream.knowledge.position}), 201 if is_new else 200
+        )
 
     @router.get("", summary="List the streams", responses=answers())
     def every(request: Request) -> Response:
@@ -213,18 +215,18 @@ def _of_one(streams: Streams) -> APIRouter:
         def work() -> Any:
             rows = rows_with_inputs(stream.config, given, with_target=False)
             prediction, future, rows = stream.predict(rows, keep)
-            found = as_rows(prediction.columns, stream.labels)
+            found = as_rows(prediction.columns, stream.knowledge.labels)
             return [{"id": each} | row for each, row in zip(rows.ids, found, strict=True)], future
 
         found, future = await asyncio.get_running_loop().run_in_executor(pool, work)
         if future is None:
-            return answer(request, {"rows": found, "position": stream.position, "kept": False})
+            return answer(request, {"rows": found, "position": stream.knowledge.position, "kept": False})
         try:
             said = await _waited(future)
         except Problem as problem:
             if problem.status != 507:
                 raise
-            return answer(request, {"rows": found, "position": stream.position, "kept": False})
+            return answer(request, {"rows": found, "position": stream.knowledge.position, "kept": False})
         if "rows" in said:  # as it was predicted before
             found = [{"id": each["id"]} | row for each, row in zip(found, said["rows"], strict=True)]
         return answer(request, {"rows": found, "position": said["position"]})
@@ -287,7 +289,7 @@ def _of_one(streams: Streams) -> APIRouter:
 
     @router.get("/pending", summary="The rows that wait for their labels", responses=answers())
     def pending(request: Request, name: str, limit: str = "100") -> Response:
-        return answer(request, plain(streams.get(name).pending(_whole("limit", limit, 0, 10_000))))
+        return answer(request, plain(streams.get(name).knowledge.pending(_whole("limit", limit, 0, 10_000))))
 
     @router.get("/experts", summary="The experts and their weights", responses=answers())
     def experts(request: Request, name: str) -> Response:

@@ -61,7 +61,7 @@ def _of_one(stream: LiveStream, document: dict[str, Any], h: int, levels: list[f
     rng = np.random.default_rng([config.seed, outlook.state.rows])
     paths = draw_paths(outlook.settings, outlook.state, rows.X, stamps, PATHS, rng)
     frame: pl.DataFrame = forecast_frame(paths, levels, times, True, None)
-    return {"rows": frame.to_dicts(), "position": stream.position}
+    return {"rows": frame.to_dicts(), "position": stream.knowledge.position}
 
 
 def _of_keys(
@@ -75,7 +75,7 @@ def _of_keys(
     frame = model.live.forecast(key, h, levels)
     renamed = {TIME: "time"} if TIME in frame.columns else {}
     rows = frame.rename(renamed).drop(stream.config.key).to_dicts()
-    return {"rows": [{"step": i + 1} | row for i, row in enumerate(rows)], "position": stream.position}
+    return {"rows": [{"step": i + 1} | row for i, row in enumerate(rows)], "position": stream.knowledge.position}
 
 
 def _steps(features: tuple[str, ...], x: Any, h: int) -> list[Any]:

@@ -1,0 +1,251 @@
+"""What a stream has learnt from its log: the model, what it is worth, what waits, and what was seen of it."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamgp.service import scores
+from streamgp.service.answers import as_iso, as_predicted, flat, stacked, step_answer, waiting_row, with_repeated
+from streamgp.service.config import StreamConfig
+from streamgp.service.history import History
+from streamgp.service.keyed_model import KeyedModel
+from streamgp.service.predictions import as_rows
+from streamgp.service.problems import Problem
+from streamgp.service.sequencer import AGAIN, Request
+from streamgp.service.single_model import Applied, SingleModel
+
+SETTLE_ROWS = 64  # rows that came singly, after which they are scored
+GROUP_ROWS = 4_096  # of steps that are learnt in one go
+
+Notify = Callable[[str, dict[str, Any]], None]
+
+
+class Knowledge:
+    """All that a stream knows at a position of its log; a function of the entries up to there, and of nothing else.
+
+    Parameters
+    ----------
+    config
+        The stream.
+    directory
+        Of its history.
+    notify
+        Called with the name of an event and what it says.
+    checkpoint
+        To go on from; None: from the beginning.
+    """
+
+    def __init__(
+        self,
+        config: StreamConfig,
+        directory: Path,
+        notify: Notify,
+        checkpoint: tuple[Any, dict[str, Any]] | None = None,
+    ) -> None:
+        self.config = config
+        self._notify = notify
+        self.history = History(directory, config.history_rows)
+        self.position = 0
+        self.learned = 0  # rows whose label was learnt
+        self.last_at: float | None = None
+        self._acknowledged: set[int] = set()
+        self._alarm_times: dict[int, float] = {}
+        self._single_ats: list[float] = []  # when the rows came that are still to be scored
+        if checkpoint is None:
+            self.model: Any = _kind(config)(config)
+            return
+        self.model, tree = checkpoint
+        self.history.restore(tree["history"])
+        self.position, self.learned, self.last_at = tree["position"], tree["learned"], tree["last_at"]
+        self._acknowledged = set(tree["acknowledged"])
+        self._alarm_times = {int(number): at for number, at in tree["alarm_times"]}
+
+    @staticmethod
+    def read(config: StreamConfig, path: Path) -> tuple[Any, dict[str, Any]]:
+        """Read a checkpoint, as `__init__` takes it."""
+        return _kind(config).load(path, config)
+
+    def save(self, path: Path, written_at: float) -> None:
+        """Write a checkpoint."""
+        self.score_singly()
+        tree = {
+            "position": self.position,
+            "written_at": written_at,
+            "last_at": self.last_at,
+            "learned": self.learned,
+            "history": self.history.to_tree(),
+            "acknowledged": sorted(self._acknowledged),
+            "alarm_times": [list(each) for each in self._alarm_times.items()],
+        }
+        self.model.save(path, tree)
+
+    # What comes
+
+    def apply(self, requests: list[Request]) -> list[Any]:
+        """Change the model as the requests ask, one after the other; return the answers."""
+        answers: list[Any] = []
+        steps: list[Request] = []
+        rows = 0
+        for request in requests:
+            joins = request.kind in ("step", "learn") and request.labels is None and request.rows is not None
+            if steps and (not joins or rows + request.size > GROUP_ROWS):
+                answers += self._step_together(steps)
+                steps, rows = [], 0
+            if joins:
+                steps.append(request)
+                rows += request.size
+            else:
+                answers.append(self._apply_one(request))
+        return answers + (self._step_together(steps) if steps else [])
+
+    def _step_together(self, requests: list[Request]) -> list[Any]:
+        """Learn the rows of several requests as one: the numbers are the same, and it is faster."""
+        each = [request.rows for request in requests if request.rows is not None]
+        rows = each[0] if len(each) == 1 else stacked(each)
+        ats = np.repeat([request.at for request in requests], [len(one.X) for one in each])
+        if self.model.steps_singly(rows):
+            applied = self.model.stepped_singly(rows)
+            self._single_ats += ats.tolist()
+            self.position = requests[-1].position
+            if self.model.unscored >= SETTLE_ROWS:
+                self.score_singly()
+        else:
+            self.score_singly()
+            applied = self.model.stepped(rows)
+            first = self.model.next_row - len(rows.X)
+            at_row = partial(_at_rows, ats, first)
+            self._note(applied, at_row, requests[-1].position, requests[-1].at)
+        self.learned += applied.learned
+        answers, at = [], 0
+        for request, one in zip(requests, each, strict=True):
+            where = slice(at, at + len(one.X))
+            at = where.stop
+            answers.append(step_answer(request, one, applied, where, self.labels))
+        return answers
+
+    def _apply_one(self, request: Request) -> Any:
+        model, position = self.model, request.position
+        if request.kind == AGAIN:
+            return self._again(request)
+        self.position = max(self.position, position)
+        if request.kind == "acknowledge":
+            self._acknowledged.add(request.number)
+            return {"acknowledged": True, "position": position}
+        if request.kind == "predict":
+            assert request.rows is not None and request.prediction is not None
+            model.predicted(request.rows, request.at, request.prediction)
+            return {"position": position}
+        learned, late, skipped = 0, [], 0
+        self.score_singly()
+        if request.labels is not None and request.labels.ids:
+            applied = model.labelled(request.labels.ids, request.labels.y)
+            at = request.at
+            self._note(applied, lambda columns: np.full(len(columns["row"]), at), position, at)
+            learned, late, skipped = applied.learned, applied.late, len(applied.skipped)
+            self.learned += learned
+        if request.rows is not None:
+            more = self._step_together([request])[0]
+            learned, skipped = learned + more["learned"], skipped + more.get("skipped", 0)
+        answer = {"learned": learned, "repeated": len(request.repeated), "position": position}
+        if request.kind == "step":  # all rows were learnt before
+            answer["rows"] = with_repeated([], [], request.repeated)
+        return answer | ({"late": list(late)} if late else {}) | ({"skipped": skipped} if skipped else {})
+
+    def _again(self, request: Request) -> Any:
+        """Answer a prediction that was asked for before by what was said then."""
+        assert request.rows is not None
+        waiting = [self.model.waiting[name] for name in request.rows.ids if name in self.model.waiting]
+        if len(waiting) < len(request.rows.ids):
+            return Problem(409, "id: the rows were predicted too long ago to wait for their labels; use other ids")
+        return {"position": request.position, "rows": [as_predicted(each, self.labels) for each in waiting]}
+
+    def score_singly(self) -> None:
+        """Score the rows that came singly."""
+        scored = self.model.score_singly()
+        if scored:
+            ats, self._single_ats = np.array(self._single_ats), []
+            self._note(Applied(0, scored=scored), lambda _: ats, self.position, float(ats[-1]))
+
+    def settle(self) -> None:
+        """Learn what is left to learn, and write what fills a file.
+
+        Raises
+        ------
+        OSError
+            If the disk refuses the file; the rows stay in memory.
+        """
+        self.model.settle()
+        self.history.seal()
+
+    def _note(
+        self, applied: Applied, at: Callable[[dict[str, Any]], np.ndarray], position: int, last_at: float
+    ) -> None:
+        """Keep what was scored, with the times at which it came, and tell of new alarms."""
+        self.position, self.last_at = max(self.position, position), last_at
+        for columns in applied.scored:
+            if len(columns["row"]):
+                self.history.add(columns | {"at": at(columns)})
+        for number in range(len(self._alarm_times), self.model.alarm_count):
+            self._alarm_times[number] = last_at
+            self._notify("alarm", {"number": number, "sentence": self.model.alarms[-1].sentence})
+
+    # What is shown
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """The labels or grades known; empty of numbers."""
+        return self.model.live.labels if isinstance(self.model, SingleModel) else ()
+
+    @property
+    def open_alarms(self) -> int:
+        """Count the alarms that nobody has acknowledged."""
+        return self.model.alarm_count - len(self._acknowledged)
+
+    def scores(self) -> dict[str, Any]:
+        """Return the scores over all rows, and over the latest."""
+        latest = scores.recent(self.history.latest(scores.RECENT))
+        return self.model.scores() | {"recent": latest, "position": self.position}
+
+    def alarms(self) -> list[dict[str, Any]]:
+        """Return the latest alarms."""
+        found = list(self.model.alarms)
+        first = self.model.alarm_count - len(found)
+        return [
+            {"number": first + i}
+            | asdict(alarm)
+            | {"target": self.config.target}
+            | {"at": as_iso(self._alarm_times.get(first + i)), "acknowledged": first + i in self._acknowledged}
+            for i, alarm in enumerate(found)
+        ]
+
+    def pending(self, limit: int) -> dict[str, Any]:
+        """Return the rows that wait for their labels, the oldest first."""
+        waiting = list(self.model.waiting.items())
+        return {
+            "count": len(waiting),
+            "oldest_at": as_iso(waiting[0][1].at) if waiting else None,
+            "pending": [waiting_row(name, each) for name, each in waiting[:limit]],
+        }
+
+    def recent(self, rows: int, after: int, key: str | None) -> dict[str, Any]:
+        """Return the latest scored rows, and those that wait, with what was predicted of them."""
+        columns = self.history.latest(rows, after, key)
+        found = [flat(row) for row in as_rows(columns, self.labels)] if columns else []
+        waiting = [
+            waiting_row(name, each) | flat(as_predicted(each, self.labels))
+            for name, each in list(self.model.waiting.items())[-rows:]
+            if key is None or each.key == key
+        ]
+        return {"rows": [row | {"at": as_iso(row["at"])} for row in found], "waiting": waiting}
+
+
+def _kind(config: StreamConfig) -> Any:
+    return KeyedModel if config.is_keyed else SingleModel
+
+
+def _at_rows(ats: np.ndarray, first: int, columns: dict[str, Any]) -> np.ndarray:
+    return ats[np.asarray(columns["row"]) - first]
