@@ -335,13 +335,18 @@ class LiveStream:
             joins = request.kind in ("step", "learn") and request.labels is None and request.rows is not None
             if steps and (not joins or rows + request.size > GROUP_ROWS):
                 answers += self._step_together(steps)
+                self.model.settle()
                 steps, rows = [], 0
             if joins:
                 steps.append(request)
                 rows += request.size
             else:
                 answers.append(self._apply_one(request))
-        return answers + (self._step_together(steps) if steps else [])
+                self.model.settle()  # after each: what a row teaches does not depend on how entries were grouped
+        if steps:
+            answers += self._step_together(steps)
+            self.model.settle()
+        return answers
 
     def _step_together(self, requests: list[Request]) -> list[Any]:
         """Learn the rows of several requests as one: the numbers are the same, and it is faster."""
@@ -431,7 +436,6 @@ class LiveStream:
             self._notify("alarm", {"number": number, "sentence": self.model.alarms[-1].sentence})
 
     def _settle(self) -> None:
-        self.model.settle()
         try:
             self.history.seal()
         except OSError:
