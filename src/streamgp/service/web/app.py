@@ -149,6 +149,8 @@ def _of_streams(streams: Streams) -> APIRouter:
         document = await read_document(request)
         config = _config(document)
         stream, is_new = await asyncio.to_thread(streams.create, config)
+        while is_new and not (stream.is_ready or stream.failure):  # so that a row may be sent next
+            await asyncio.sleep(0.005)
         return answer(request, plain(config.document() | {"position": stream.position}), 201 if is_new else 200)
 
     @router.get("", summary="List the streams", responses=answers())
