@@ -474,13 +474,17 @@ class LiveStream:
         except (CheckpointError, OSError) as caught:
             error = caught
             self._set_full(True)
+        except Exception as caught:  # the stream lives on: its log has everything
+            error = caught
+            self._notify("failure", {"detail": f"the checkpoint could not be written ({caught})"})
         self._last_checkpoint = monotonic()
         self._checkpoint_seconds = self._last_checkpoint - began
         for future in wanted:
             if error is None:
                 future.set_result({"position": self.checkpoint_position})
             else:
-                future.set_exception(Problem(507, f"the checkpoint could not be written: {error}", retry_after=30))
+                status = 507 if isinstance(error, CheckpointError | OSError) else 500
+                future.set_exception(Problem(status, f"the checkpoint could not be written: {error}", retry_after=30))
 
     # What is shown
 
