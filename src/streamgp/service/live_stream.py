@@ -30,7 +30,7 @@ from streamgp.service.packing import unpack
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.predictions import as_rows
 from streamgp.service.problems import Problem
-from streamgp.service.sequencer import AGAIN, Request, Sequencer, restored
+from streamgp.service.sequencer import AGAIN, Request, Sequencer, promise, restored
 from streamgp.service.single_model import MAX_SINGLE_ROWS, Applied, Prediction, SingleModel
 
 MAX_QUEUED_ROWS = 200_000
@@ -167,7 +167,7 @@ class LiveStream:
     def write_checkpoint(self) -> "Future[Any]":
         """Write a checkpoint after what was accepted by now."""
         self.check_ready(learning=True)
-        future: Future[Any] = Future()
+        future = promise()
         with self._changed:
             self._wanted.append(future)
             self._changed.notify_all()
