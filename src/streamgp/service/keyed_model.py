@@ -183,7 +183,7 @@ class KeyedModel:
         """Learn labels of rows that wait, in the order in which they come; those of others come too late."""
         late = [name for name in ids if name not in self.waiting]
         found = [
-            (name, self.waiting.pop(name), label) for name, label in zip(ids, y, strict=True) if name not in late
+            (name, self.waiting.pop(name), label) for name, label in zip(ids, y, strict=True) if name in self.waiting
         ]
         found = [each for each in found if np.isfinite(each[2])]
         if not found:

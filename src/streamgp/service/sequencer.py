@@ -1,5 +1,6 @@
 """The order of what comes to a stream: checked against what came before, written to disk as a group, acknowledged."""
 
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -198,9 +199,7 @@ class Sequencer:
         rows, labels = request.rows, request.labels
         names = [name for name in (rows.ids if rows is not None else []) if name is not None]
         names += [] if labels is None else labels.ids
-        twice = (
-            next((name for i, name in enumerate(names) if name in set(names[:i])), None) if _repeats(names) else None
-        )
+        twice = next((name for name, count in Counter(names).items() if count > 1), None) if _repeats(names) else None
         if twice is not None:
             raise Problem(422, f"id: expected each once in a request, got {twice!r} twice", ids=[twice])
         known = self._log.find(names)

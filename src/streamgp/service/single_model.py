@@ -198,7 +198,7 @@ class SingleModel:
         """Learn labels of rows that wait; those of others come too late."""
         late = [name for name in ids if name not in self.waiting]
         found = [
-            (name, self.waiting.pop(name), label) for name, label in zip(ids, y, strict=True) if name not in late
+            (name, self.waiting.pop(name), label) for name, label in zip(ids, y, strict=True) if name in self.waiting
         ]
         if not found:
             return Applied(0, 0, late)
