@@ -256,7 +256,9 @@ class LiveStream:
     def _replay(self) -> None:
         last, begun = self._log.position, self.position
         for entry in self._log.after(begun):
-            self._apply([restored(entry.kind, entry.position, entry.at, unpack(entry.body))])
+            request = restored(entry.kind, entry.position, entry.at, unpack(entry.body))
+            with self._lock:  # who looks meanwhile has rows scored that came singly
+                self._apply([request])
             self.replayed = (entry.position - begun) / max(last - begun, 1)
         self._settle()
         self._publish()
@@ -453,6 +455,11 @@ class LiveStream:
         return self.position > self.checkpoint_position and monotonic() - self._last_checkpoint >= pause
 
     def _checkpoint(self, wanted: list["Future[Any]"]) -> None:
+        if self.failure is not None:  # the model may have learnt half of an entry
+            self._last_checkpoint = monotonic()
+            for future in wanted:
+                future.set_exception(Problem(500, f"{self.config.name}: {self.failure}"))
+            return
         with self._lock:
             self._score_singly()
         began, now, position = monotonic(), time(), self.position
