@@ -42,17 +42,12 @@ def changes(random_: random.Random, die_at: tuple[str, int] | None = None) -> Ch
 
 
 def send(client: Client, name: str, request: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    """Send a request; return the answer, or the status of a refusal."""
+    """Send a request; return the answer, or in place of its position what a refusal says."""
     what, body = request
     try:
         return client.request("POST", f"/v1/streams/{name}/{what}", body)
     except ServiceError as error:
-        return {"refused": error.status}
-
-
-def gist(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return what an answer says whether the request came once or twice."""
-    return {name: answer[name] for name in ("refused", "position") if name in answer}
+        return {"position": f"{error.status}: {error}"}
 
 
 class Watcher:
@@ -168,7 +163,7 @@ class Campaign:
                         timer.start()
                         how = "clock"
                     answer = send(client, name, made.requests[at])
-                    wrong += differences(gist(answer), gist(expected[at]), f"answer {at}")
+                    wrong += differences(answer["position"], expected[at]["position"], f"answer {at}")
                     if made.requests[at][0] == "predict":
                         wrong += differences(answer.get("rows"), expected[at].get("rows"), f"prediction {at}")
                     at += 1
