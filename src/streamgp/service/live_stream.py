@@ -452,11 +452,11 @@ class LiveStream:
 
     def _is_checkpoint_due(self) -> bool:
         pause = max(CHECKPOINT_SECONDS, self._checkpoint_seconds / CHECKPOINT_SHARE)
-        return self.position > self.checkpoint_position and monotonic() - self._last_checkpoint >= pause
+        is_new = self.failure is None and self.position > self.checkpoint_position
+        return is_new and monotonic() - self._last_checkpoint >= pause
 
     def _checkpoint(self, wanted: list["Future[Any]"]) -> None:
         if self.failure is not None:  # the model may have learnt half of an entry
-            self._last_checkpoint = monotonic()
             for future in wanted:
                 future.set_exception(Problem(500, f"{self.config.name}: {self.failure}"))
             return
