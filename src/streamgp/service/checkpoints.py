@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from streamgp.checkpoint import CheckpointError
+from streamgp.checkpoint.directory import sync_directory
 from streamgp.service.problems import Problem
 
 KEPT = 2
@@ -50,6 +51,7 @@ class Checkpoints:
         path = self.path(position)
         shutil.rmtree(path, ignore_errors=True)
         aside.rename(path)
+        sync_directory(self.directory)  # before anything that it replaces is dropped
         kept = self.positions()
         for old in kept[:-KEPT]:
             shutil.rmtree(self.path(old), ignore_errors=True)

@@ -26,7 +26,7 @@ from streamgp.service.log import EventLog
 from streamgp.service.packing import unpack
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
-from streamgp.service.sequencer import Request, Sequencer, restored
+from streamgp.service.sequencer import Request, Sequencer, promise, restored
 from streamgp.service.single_model import MAX_SINGLE_ROWS, Prediction
 
 MAX_QUEUED_ROWS = 200_000
@@ -162,7 +162,7 @@ class LiveStream:
     def write_checkpoint(self) -> "Future[Any]":
         """Write a checkpoint after what was accepted by now."""
         self.check_ready(learning=True)
-        future: Future[Any] = Future()
+        future = promise()
         with self._changed:
             self._wanted.append(future)
             self._changed.notify_all()
@@ -251,7 +251,9 @@ class LiveStream:
     def _replay(self) -> None:
         last, begun = self._log.position, self.knowledge.position
         for entry in self._log.after(begun):
-            self.knowledge.apply([restored(entry.kind, entry.position, entry.at, unpack(entry.body))])
+            request = restored(entry.kind, entry.position, entry.at, unpack(entry.body))
+            with self._lock:  # who looks meanwhile has rows scored that came singly
+                self.knowledge.apply([request])
             self.replayed = (entry.position - begun) / max(last - begun, 1)
         self._settle()
         self._publish()
@@ -328,6 +330,11 @@ class LiveStream:
         return self.knowledge.position > self.checkpoint_position and monotonic() - self._last_checkpoint >= pause
 
     def _checkpoint(self, wanted: list["Future[Any]"]) -> None:
+        if self.failure is not None:  # the model may have learnt half of an entry
+            self._last_checkpoint = monotonic()
+            for future in wanted:
+                future.set_exception(Problem(500, f"{self.config.name}: {self.failure}"))
+            return
         with self._lock:
             self.knowledge.score_singly()
         began, now, position = monotonic(), time(), self.knowledge.position
@@ -348,7 +355,8 @@ class LiveStream:
             if error is None:
                 future.set_result({"position": self.checkpoint_position})
             else:
-                future.set_exception(Problem(507, f"the checkpoint could not be written: {error}", retry_after=30))
+                status = 507 if isinstance(error, CheckpointError | OSError) else 500
+                future.set_exception(Problem(status, f"the checkpoint could not be written: {error}", retry_after=30))
 
     # What is shown
 

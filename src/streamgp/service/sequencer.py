@@ -50,7 +50,7 @@ class Request:
     at: float = 0.0
     repeated: list[str] = field(default_factory=list)
     places: list[int] | None = None
-    future: "Future[Any]" = field(default_factory=Future)
+    future: "Future[Any]" = field(default_factory=lambda: promise())
 
     @property
     def size(self) -> int:
@@ -67,6 +67,13 @@ class Request:
         if self.prediction is not None:
             tree["prediction"] = dict(self.prediction._asdict())
         return pack(tree)
+
+
+def promise() -> "Future[Any]":
+    """Return a future that cannot be cancelled: who waits for it may give up, and it is fulfilled all the same."""
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()
+    return future
 
 
 def restored(kind: str, position: int, at: float, tree: dict[str, Any]) -> Request:
@@ -306,8 +313,7 @@ class _Repeated(Exception):
 
 
 def _refuse(request: Request, error: Exception) -> None:
-    if not request.future.cancelled():
-        request.future.set_exception(error)
+    request.future.set_exception(error)
 
 
 def _listed(names: list[str]) -> str:

@@ -1,12 +1,14 @@
 """All streams of a directory."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 from uuid import uuid4
 
+from streamgp.checkpoint.directory import sync_directory
 from streamgp.service.config import NAME, StreamConfig
 from streamgp.service.events import Events
 from streamgp.service.live_stream import LiveStream
@@ -102,8 +104,13 @@ class Streams:
             aside = self.directory / f".{uuid4().hex}"
             try:
                 aside.mkdir()
-                (aside / CONFIG).write_text(config.to_json())
+                with (aside / CONFIG).open("w") as file:
+                    file.write(config.to_json())
+                    file.flush()
+                    os.fsync(file.fileno())
+                sync_directory(aside)
                 aside.rename(path)
+                sync_directory(self.directory)
             except OSError as error:
                 shutil.rmtree(aside, ignore_errors=True)
                 raise Problem(507, f"{config.name}: could not be made ({error.strerror}); free some space") from error

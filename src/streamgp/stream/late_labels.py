@@ -380,7 +380,7 @@ class LateLabels:
             "times": np.array([row.time for row in rows]),
             "mean": np.array([row.mean for row in rows]).reshape(len(rows), outputs),
             "has_label": np.array([row.y is not None for row in rows], dtype=bool),
-            "y": np.array([absent if row.y is None else row.y for row in rows]).reshape(-1, outputs),
+            "y": np.array([absent if row.y is None else row.y for row in rows]).reshape(len(rows), outputs),
             "first": end,
             "oldest": None if oldest is self.learner.state else oldest.to_tree(self.learner.settings),
             "learnt_until": until if last is self.learner.state else None,

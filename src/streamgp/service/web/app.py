@@ -77,9 +77,10 @@ def make_app(streams: Streams, tokens: list[Token] | None = None, limits: Limits
         assert isinstance(error, Problem)
         return refusal(error)
 
-    async def unknown(_: Request, error: Exception) -> Response:
+    async def unknown(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return refusal(Problem(error.status_code, str(error.detail)))
+        asked = f"{request.method} {request.url.path[:80]}"
+        return refusal(Problem(error.status_code, f"expected a path and a method of /openapi.json, got {asked}"))
 
     async def broken(_: Request, error: Exception) -> Response:
         return refusal(

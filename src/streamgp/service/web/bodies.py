@@ -93,8 +93,9 @@ def rows_of(document: dict[str, Any], *others: str) -> list[dict[str, Any]]:
 def answer(request: Request, document: dict[str, Any], status: int = 200) -> Response:
     """Return an answer in the form that the client accepts; with rows in lines or of Arrow, headers have the rest."""
     accept = request.headers.get("accept", "")
-    if "rows" in document and (LINES in accept or ARROW in accept):
-        headers = {f"Streamgp-{name.title()}": str(value) for name, value in document.items() if name != "rows"}
+    if isinstance(document.get("rows"), list) and (LINES in accept or ARROW in accept):
+        numbers = {name: value for name, value in document.items() if isinstance(value, int | float)}
+        headers = {f"Streamgp-{name.title()}": str(value) for name, value in numbers.items()}
         if LINES in accept:
             text = "".join(json.dumps(row, allow_nan=False) + "\n" for row in document["rows"])
             return Response(text, status, headers, LINES)

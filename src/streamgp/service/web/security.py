@@ -115,7 +115,7 @@ class Guard:
     def _check(self, scope: Scope, headers: dict[str, str]) -> None:
         method, path = scope["method"], scope["path"]
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > self._max_body:
+        if not length.isdecimal() or int(length) > self._max_body:
             raise self._too_large(length[:20])
         client = (scope.get("client") or ("", 0))[0]
         if self._tokens is None:

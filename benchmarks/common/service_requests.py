@@ -1,0 +1,173 @@
+"""A fixed sequence of requests to a stream of the live service, and what must be known at its end."""
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamgp.client import Client
+
+KINDS: dict[str, dict[str, Any]] = {
+    "linear": {"model": "linear", "warmup": 30},
+    "lags": {"model": "linear", "warmup": 30, "lags": [1, 2]},
+    "e-doebe": {"model": "e-doebe", "warmup": 40},
+    "fast": {"model": "fast", "warmup": 40},
+    "labels": {"model": "linear", "warmup": 30, "task": "classification", "classes": ["low", "mid", "high"]},
+    "keys": {"key": "machine", "warmup": 30},
+}
+KEYS = tuple(f"m{i}" for i in range(5))
+Request = tuple[str, dict[str, Any]]  # the end of the path, and the body
+
+
+@dataclass
+class Sequence:
+    """Requests in their order, and the counts that they lead to.
+
+    Attributes
+    ----------
+    stream
+        What is created.
+    requests
+        The path's end and the body of each.
+    rows, labels
+        How many rows come, and how many of them get a label that is a number or a name.
+    pending
+        Ids that wait at the end.
+    learnt
+        Labels acknowledged after each request.
+    """
+
+    stream: dict[str, Any]
+    requests: list[Request] = field(default_factory=list)
+    rows: int = 0
+    labels: int = 0
+    pending: list[str] = field(default_factory=list)
+    learnt: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+
+class _Maker:
+    def __init__(self, kind: str, seed: int) -> None:
+        self.kind = kind
+        self.random = random.Random(seed)
+        stream = {"name": kind, "target": "y", "features": ["a", "b"]} | KINDS[kind]
+        self.made = Sequence(stream)
+        self.next = 0
+        self.waiting: dict[str, dict[str, Any]] = {}
+
+    def row(self, named: bool = True) -> dict[str, Any]:
+        """Return the next row, without its target."""
+        a, b = self.random.gauss(0.0, 1.0), self.random.gauss(0.0, 1.0)
+        row: dict[str, Any] = {"x": {"a": a, "b": b if self.random.random() > 0.05 else None}}
+        if named:
+            row["id"] = f"r{self.next}"
+        if self.kind == "keys":
+            row["key"] = self.random.choice(KEYS)
+        self.next += 1
+        self.made.rows += 1
+        return row
+
+    def label(self, row: dict[str, Any], never: float = 0.05) -> Any:
+        """Return the target of a row; None now and then."""
+        if self.random.random() < never:
+            return None
+        self.made.labels += 1
+        a, b = row["x"]["a"], row["x"]["b"] or 0.0
+        y = a + 0.5 * b * abs(b) + self.random.gauss(0.0, 0.1)
+        return y if self.kind != "labels" else "low" if y < -0.5 else "mid" if y < 0.5 else "high"
+
+    def add(self, what: str, rows: list[dict[str, Any]]) -> None:
+        self.made.requests.append((what, {"rows": rows}))
+        self.made.learnt.append(self.made.labels)
+
+    def step(self, n: int, named: bool = True) -> None:
+        rows = [self.row(named) for _ in range(n)]
+        self.add("step", [row | {"y": self.label(row)} for row in rows])
+
+    def predict(self, n: int) -> None:
+        rows = [self.row() for _ in range(n)]
+        self.waiting |= {row["id"]: row for row in rows}
+        self.add("predict", rows)
+
+    def learn(self, with_inputs: bool) -> None:
+        """Learn labels of some rows that wait, in any order, the inputs of some among them; and of new ones."""
+        names = self.random.sample(list(self.waiting), min(len(self.waiting), self.random.randint(1, 4)))
+        rows = []
+        for name in names:
+            row = self.waiting.pop(name)
+            rows.append((row if with_inputs else {"id": name}) | {"y": self.label(row)})
+        if with_inputs or not rows:
+            new = self.row()
+            rows.append(new | {"y": self.label(new)})
+        self.add("learn", rows)
+
+    def again(self) -> None:
+        """Send a request once more, as one does whose answer was lost."""
+        what, body = self.random.choice(self.made.requests)
+        if what == "predict" and any(row["id"] not in self.waiting for row in body["rows"]):
+            return
+        if all("id" in row for row in body["rows"]):
+            self.add(what, body["rows"])
+
+
+def sequence(kind: str, requests: int, seed: int = 0) -> Sequence:
+    """Return so many requests to a stream of a kind: predictions, late labels in any order, steps, and retries."""
+    maker = _Maker(kind, seed)
+    maker.step(25)
+    while len(maker.made) < requests:
+        chance = maker.random.random()
+        if chance < 0.25:
+            maker.step(1)
+        elif chance < 0.35:
+            maker.step(maker.random.randint(2, 12))
+        elif chance < 0.6:
+            maker.predict(maker.random.choice((1, 1, 2, 5)))
+        elif chance < 0.76:
+            maker.learn(with_inputs=False)
+        elif chance < 0.86:
+            maker.learn(with_inputs=True)
+        else:
+            maker.again()
+    maker.made.pending = list(maker.waiting)
+    return maker.made
+
+
+def probe(kind: str) -> dict[str, Any]:
+    """Return a prediction of fixed rows that leaves nothing behind."""
+    rows = [{"x": {"a": i / 4 - 1.0, "b": 1.0 - i / 3}} for i in range(8)]
+    keyed = [row | {"key": KEYS[i % len(KEYS)]} for i, row in enumerate(rows)]
+    return {"rows": keyed if kind == "keys" else rows, "keep": False}
+
+
+def end_of(client: Client, kind: str) -> dict[str, Any]:
+    """Return what a stream knows: counts, scores, predictions of fixed rows, what waits, and the latest rows."""
+    path = f"/v1/streams/{kind}"
+    status = client.request("GET", path)
+    scores = client.request("GET", f"{path}/scores")
+    recent = client.request("GET", f"{path}/recent?rows=2000")
+    names = ("rows", "learned", "scored_rows", "position", "pending", "state", "warmed_up")
+    return {
+        "status": {name: status[name] for name in names},
+        "scores": {name: value for name, value in scores.items() if name != "position"},
+        "pending": [row["id"] for row in client.request("GET", f"{path}/pending?limit=10000")["pending"]],
+        "recent": [{k: v for k, v in row.items() if k != "at"} for row in recent["rows"]],
+        "probe": client.request("POST", f"{path}/predict", probe(kind))["rows"],
+    }
+
+
+def differences(found: Any, expected: Any, where: str = "", relative: float = 1e-9) -> list[str]:
+    """Return where two documents differ: numbers by more than a share of their size."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        if found.keys() != expected.keys():
+            return [f"{where}: expected {', '.join(expected)}, got {', '.join(found)}"]
+        return [each for name in expected for each in differences(found[name], expected[name], f"{where}.{name}")]
+    if isinstance(expected, list) and isinstance(found, list):
+        if len(found) != len(expected):
+            return [f"{where}: expected {len(expected)} of them, got {len(found)}"]
+        pairs = enumerate(zip(found, expected, strict=True))
+        return [each for i, (a, b) in pairs for each in differences(a, b, f"{where}[{i}]")]
+    if isinstance(expected, float) and isinstance(found, float):
+        near = abs(found - expected) <= relative * max(abs(found), abs(expected), 1e-3)
+        return [] if near else [f"{where}: expected {expected!r}, got {found!r}"]
+    return [] if found == expected else [f"{where}: expected {expected!r}, got {found!r}"]
