@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2 as httpx
 
 # Where a process may kill itself: a function, and whether before it begins or after it has ended.
 POINTS = {

@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2 as httpx
 import polars as pl
 
 from benchmarks.common import campaigns
