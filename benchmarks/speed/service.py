@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,11 @@ class Connection:
             raise RuntimeError(f"{answer.status}: {found[:300]!r}")
         return found
 
+    def get(self, path: str) -> dict[str, Any]:
+        """Return a document."""
+        self._http.request("GET", path)
+        return json.loads(self._http.getresponse().read())
+
 
 # In the clients' process
 
@@ -157,9 +163,13 @@ class Load:
         document = {"name": name, "target": "y", "features": features, "warmup": WARMUP} | options
         connection = Connection(self.server.port)
         connection.post("/v1/streams", json.dumps(document).encode())
+        path = f"/v1/streams/{name}"
         if "key" not in options:
-            connection.post(f"/v1/streams/{name}/step", body(frame(WARMUP + BATCH, 0), "Arrow"), "Arrow")
-        return f"/v1/streams/{name}"
+            with suppress(RuntimeError):  # to compile may take longer than an answer is waited for
+                connection.post(f"{path}/step", body(frame(WARMUP + BATCH, 0), "Arrow"), "Arrow")
+            while connection.get(path)["learned"] < WARMUP + BATCH:
+                time.sleep(0.2)
+        return path
 
     def of(self, work: Callable[..., dict[str, float]], path: str, *args: Any) -> dict[str, float]:
         """Have clients do something in a process of their own; add the service's processor time for a row."""
