@@ -122,7 +122,10 @@ class Campaign:
                 self.at[where] += 1
                 self.of[kind] += 1
             with Client(server.url) as client:
-                wrong += differences(end_of(client, kind), whole)
+                # Scores are sums over groups of rows, and a kill groups them in another way.
+                end = end_of(client, kind)
+                wrong += differences(end.pop("scores"), whole["scores"], "scores", relative=1e-8)
+                wrong += differences(end, {name: whole[name] for name in end})
             wrong += files_of(server.directory / "streams" / kind)
         except Exception as error:
             wrong.append(f"{type(error).__name__}: {error}; {server.said()[-500:]}")
@@ -130,6 +133,7 @@ class Campaign:
         server.stop()
         if wrong or watcher.wrong:
             self.failures.append(f"{kind}, run {self.runs}, {killed} kills: {'; '.join((wrong + watcher.wrong)[:5])}")
+            print(self.failures[-1], flush=True)
 
     def life(
         self,

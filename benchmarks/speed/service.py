@@ -15,8 +15,8 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,12 @@ from benchmarks.common.serving import Changes, Server
 from benchmarks.speed.filters import matrix_products
 
 PARTS = ("single", "syncing", "batches", "fleet", "memory")
-MODELS = ("linear", "fast", "default")
+MODELS = ("fast", "linear", "default")
 INPUTS = 8
-SECONDS = 6.0  # of single rows
+SECONDS = 4.0  # of single rows
 WARMUP = 1_000
-BATCH, BATCHES = 1_000, {"linear": 40, "fast": 25, "default": 6}
-KEYS, FLEET_ROWS, FLEET_REQUESTS = 10_000, 5_000, 16
+BATCH, BATCHES = 1_000, {"linear": 20, "fast": 12, "default": 3}
+KEYS, FLEET_ROWS, FLEET_REQUESTS = 10_000, 5_000, 8
 MEMORY_ROWS, MEMORY_BATCH = 200_000, 2_000
 TYPES = {
     "JSON": "application/json",
@@ -94,6 +94,11 @@ class Connection:
             raise RuntimeError(f"{answer.status}: {found[:300]!r}")
         return found
 
+    def get(self, path: str) -> dict[str, Any]:
+        """Return a document."""
+        self._http.request("GET", path)
+        return json.loads(self._http.getresponse().read())
+
 
 # In the clients' process
 
@@ -120,7 +125,9 @@ def singles(port: int, path: str, clients: int, seconds: float, seed: int) -> di
         thread.join()
     whole = np.array([each for own in took for each in own])
     quantiles = dict(zip(("p50_ms", "p99_ms"), (1e3 * np.quantile(whole, [0.5, 0.99])).tolist(), strict=True))
-    return {"a_second": len(whole) / seconds} | quantiles | {"largest_ms": 1e3 * float(whole.max())}
+    return (
+        {"rows": len(whole), "a_second": len(whole) / seconds} | quantiles | {"largest_ms": 1e3 * float(whole.max())}
+    )
 
 
 def batches(port: int, path: str, form: str, bodies: Sequence[bytes], rows: int) -> dict[str, float]:
@@ -130,7 +137,11 @@ def batches(port: int, path: str, form: str, bodies: Sequence[bytes], rows: int)
         began = time.perf_counter()
         connection.post(path, each, form)
         took.append(time.perf_counter() - began)
-    return {"rows_a_second": rows * len(bodies) / sum(took), "median_ms": 1e3 * float(np.median(took))}
+    return {
+        "rows": rows * len(bodies),
+        "rows_a_second": rows * len(bodies) / sum(took),
+        "median_ms": 1e3 * float(np.median(took)),
+    }
 
 
 # The service
@@ -152,9 +163,20 @@ class Load:
         document = {"name": name, "target": "y", "features": features, "warmup": WARMUP} | options
         connection = Connection(self.server.port)
         connection.post("/v1/streams", json.dumps(document).encode())
+        path = f"/v1/streams/{name}"
         if "key" not in options:
-            connection.post(f"/v1/streams/{name}/step", body(frame(WARMUP + BATCH, 0), "Arrow"), "Arrow")
-        return f"/v1/streams/{name}"
+            with suppress(RuntimeError):  # to compile may take longer than an answer is waited for
+                connection.post(f"{path}/step", body(frame(WARMUP + BATCH, 0), "Arrow"), "Arrow")
+            while connection.get(path)["learned"] < WARMUP + BATCH:
+                time.sleep(0.2)
+        return path
+
+    def of(self, work: Callable[..., dict[str, float]], path: str, *args: Any) -> dict[str, float]:
+        """Have clients do something in a process of their own; add the service's processor time for a row."""
+        before = self.server.cpu_seconds()
+        found = in_fresh_process(work, self.server.port, path, *args)
+        rows = found.pop("rows")
+        return found | {"cpu_us_a_row": 1e6 * (self.server.cpu_seconds() - before) / rows}
 
 
 def single(folder: Path, models: Sequence[str] = MODELS, changes: Changes | None = None) -> dict[str, Any]:
@@ -162,9 +184,10 @@ def single(folder: Path, models: Sequence[str] = MODELS, changes: Changes | None
     load, found = Load(folder, changes), {}
     for model in models:
         path = load.stream(f"single-{model}", model=model) + "/step"
-        run = partial(in_fresh_process, singles, load.server.port, path)
-        run(8, 2.0, 100)
-        found[model] = {f"{clients} clients": run(clients, SECONDS, 200 + clients) for clients in (1, 8)}
+        load.of(singles, path, 8, 2.0, 100)
+        found[model] = {
+            f"{clients} clients": load.of(singles, path, clients, SECONDS, 200 + clients) for clients in (1, 8)
+        }
         print(model, json.dumps(found[model]), flush=True)
     load.server.stop()
     return found
@@ -175,7 +198,7 @@ def syncing(folder: Path) -> dict[str, Any]:
     found = {}
     for name, synchronous in (("synced", True), ("not synced", False)):
         found[name] = single(folder / name, ("linear",), Changes(quick=False, synchronous=synchronous))["linear"]
-    each = {n: found["not synced"][n]["a_second"] / found["synced"][n]["a_second"] for n in found["synced"]}
+    each: Any = {n: found["not synced"][n]["a_second"] / found["synced"][n]["a_second"] for n in found["synced"]}
     return found | {"ratio": each}
 
 
@@ -187,7 +210,7 @@ def in_batches(folder: Path) -> dict[str, Any]:
         for form in TYPES:
             bodies = [body(frame(BATCH, 10 + i), form) for i in range(BATCHES[model])]
             batches(load.server.port, path, form, bodies[:3], BATCH)
-            found[model][form] = in_fresh_process(batches, load.server.port, path, form, bodies, BATCH)
+            found[model][form] = load.of(batches, path, form, bodies, BATCH)
         print(model, json.dumps(found[model]), flush=True)
     load.server.stop()
     return found
@@ -203,7 +226,7 @@ def fleet(folder: Path) -> dict[str, Any]:
             keys = [f"k{(i * FLEET_ROWS + j) % KEYS}" for j in range(FLEET_ROWS)]
             bodies.append(body(frame(FLEET_ROWS, i).with_columns(key=pl.Series(keys)), form))
         batches(load.server.port, path, form, bodies[:4], FLEET_ROWS)
-        found[form] = in_fresh_process(batches, load.server.port, path, form, bodies, FLEET_ROWS)
+        found[form] = load.of(batches, path, form, bodies, FLEET_ROWS)
         print("fleet", form, json.dumps(found[form]), flush=True)
     load.server.stop()
     return found
@@ -235,12 +258,16 @@ def table(found: dict[str, Any]) -> str:
     for model, each in found.get("single", {}).items():
         for clients, figures in each.items():
             at = f"p50 {figures['p50_ms']:.1f} ms, p99 {figures['p99_ms']:.1f} ms"
-            lines.append(f"single rows, {model}, {clients}: {figures['a_second']:.0f} a second, {at}")
+            each_row = f"{figures['a_second']:.0f} a second, {figures['cpu_us_a_row']:.0f} us of processor time each"
+            lines.append(f"single rows, {model}, {clients}: {each_row}; {at}")
     for name, ratio in found.get("syncing", {}).get("ratio", {}).items():
         lines.append(f"without waiting for the disk, {name}: {ratio:.2f} times as many")
     for model, each in (found.get("batches", {}) | {"fleet": found.get("fleet", {})}).items():
         for form, figures in each.items():
-            lines.append(f"batches, {model}, {form}: {figures['rows_a_second']:.0f} rows a second")
+            each_row = (
+                f"{figures['rows_a_second']:.0f} a second, {figures['cpu_us_a_row']:.0f} us of processor time each"
+            )
+            lines.append(f"rows in batches, {model}, {form}: {each_row}")
     if "memory" in found:
         lines.append(f"memory in MiB by rows: {found['memory']}")
     for name, ratio in found["of_target"].items():

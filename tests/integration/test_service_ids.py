@@ -90,3 +90,11 @@ def test_a_status_is_json_whatever_is_accepted(http: Any):
     make(http)
     answer = http.get("/v1/streams/s", headers={"Accept": "application/vnd.apache.arrow.stream"})
     assert (answer.status_code, answer.json()["rows"]) == (200, 24)
+
+
+def test_a_body_without_a_length_that_is_too_large_is_refused_as_such(tmp_path: Path):
+    served = app.make_app(Streams(tmp_path), limits=app.Limits(max_body=1_000))
+    with TestClient(served, base_url="http://127.0.0.1") as http:
+        answer = http.post("/v1/streams", content=(b"x" * 500 for _ in range(10)))
+        assert (answer.status_code, answer.json()["title"]) == (413, "Too large")
+        assert http.get("/v1/streams").status_code == 200

@@ -75,6 +75,11 @@ class Guard:
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         started = False
+        wrong: Problem | None = None  # with the body: it gets through the application wrapped in other errors
+
+        async def send_checked(message: Message) -> None:
+            if wrong is None:
+                await send_with_headers(message)
 
         async def send_with_headers(message: Message) -> None:
             nonlocal started
@@ -89,28 +94,31 @@ class Guard:
         taken, complete = 0, False
 
         async def receive_within() -> Message:
-            nonlocal taken, complete
+            nonlocal taken, complete, wrong
             if complete:  # what comes now is the end of the connection
                 return await receive()
             try:
                 message = await asyncio.wait_for(receive(), BODY_SECONDS)
             except TimeoutError:
-                raise Problem(
-                    408, f"the body: expected it within {BODY_SECONDS:g} seconds, got a part of it"
-                ) from None
+                wrong = Problem(408, f"the body: expected it within {BODY_SECONDS:g} seconds, got a part of it")
+                raise wrong from None
             complete = not message.get("more_body", False)
             taken += len(message.get("body", b""))
             if taken > self._max_body:
-                raise self._too_large(f"more than {self._max_body:,}")
+                wrong = self._too_large(f"more than {self._max_body:,}")
+                raise wrong
             return message
 
         try:
             self._check(scope, headers)
-            await self._app(scope, receive_within, send_with_headers)
+            await self._app(scope, receive_within, send_checked)
         except Problem as problem:
-            if started:
+            wrong = problem
+        except Exception:
+            if wrong is None:
                 raise
-            await refusal(problem)(scope, receive, send_with_headers)
+        if wrong is not None and not started:
+            await refusal(wrong)(scope, receive, send_with_headers)
 
     def _check(self, scope: Scope, headers: dict[str, str]) -> None:
         method, path = scope["method"], scope["path"]
