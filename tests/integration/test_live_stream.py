@@ -302,3 +302,22 @@ def test_a_label_that_is_late_within_a_group_is_refused_alone(tmp_path: Path):
             answers = stream.knowledge.apply([made, *labels])  # as if they had come together
         assert [answer.get("late") for answer in answers] == [None, ["r0"], None]
         assert [answer["learned"] for answer in answers[1:]] == [0, 1]
+
+
+def test_a_stream_may_be_stopped_while_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from threading import Thread
+    from time import sleep
+
+    from streamgp.service.config import StreamConfig
+    from streamgp.service.live_stream import LiveStream
+    from streamgp.service.sequencer import Sequencer
+
+    start = Sequencer.start
+    monkeypatch.setattr(Sequencer, "start", lambda self: (sleep(0.1), start(self)))
+    stream = LiveStream(tmp_path, StreamConfig("power", "load", FEATURES, model="linear", warmup=30))
+    stream.start()
+    sleep(0.05)
+    stream.stop()
+    with working(tmp_path) as again:
+        assert step(again, [{"x": inputs(X[0]), "y": 1.0}])["learned"] == 1
+    assert Thread.is_alive(stream._thread) is False

@@ -2,12 +2,15 @@
 
 import socket
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from streamgp.app.lock import locked
 from streamgp.app.outputs import RunError
+
+if TYPE_CHECKING:
+    from streamgp.service.following import Following
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _PACKAGES = "the service needs fastapi, uvicorn and prometheus-client: pip install 'streamgp[serve]'"
@@ -28,8 +31,45 @@ def add_client(token_file: Path | None, client: str) -> None:
     typer.echo(f"This token of {name} is shown once; {token_file} has its hash.", err=True)
 
 
+def to_follow(follow: str | None, target: str | None, **more: Any) -> "Following | None":
+    """Return what the service follows, from the options of the command.
+
+    Raises
+    ------
+    RunError
+        If they do not go together, or there can be no such stream.
+    """
+    given = {"target": target, **more}
+    if follow is None:
+        for name, value in given.items():
+            if value is not None:
+                raise RunError(f"--{name}: expected --follow FILE with it, which it says more of; leave it out")
+        return None
+    from streamgp.service.following import Following
+    from streamgp.service.problems import Problem
+
+    if target is None:
+        raise RunError("--follow: expected --target COLUMN as well, which is predicted")
+    if follow.lower().endswith((".gz", ".parquet", ".jsonl")) or Path(follow).is_dir():
+        raise RunError(
+            f"--follow: expected a CSV file that grows, or -, got {follow}; streamgp run reads other files"
+        )
+    what = Following(None if follow == "-" else Path(follow), target, **more)
+    try:
+        what.config(list(what.features or ()))
+    except Problem as problem:
+        raise RunError(f"--follow: {problem.detail}") from problem
+    return what
+
+
 def serve_directory(
-    directory: Path, host: str, port: int, token_file: Path | None, max_body: int, max_rate: float | None
+    directory: Path,
+    host: str,
+    port: int,
+    token_file: Path | None,
+    max_body: int,
+    max_rate: float | None,
+    follow: "Following | None" = None,
 ) -> None:
     """Serve the streams of a directory until the process is told to end; then write checkpoints.
 
@@ -42,6 +82,7 @@ def serve_directory(
         import uvicorn
 
         from streamgp.app.graceful import Server
+        from streamgp.service.follow import Follower
         from streamgp.service.streams import Streams
         from streamgp.service.web import tokens
         from streamgp.service.web.app import Limits, make_app
@@ -57,7 +98,10 @@ def serve_directory(
     except tokens.TokenError as error:
         raise RunError(str(error)) from error
     with locked(directory, "DIR"):
-        app: Any = make_app(Streams(directory), clients, Limits(max_body, max_rate))
+        streams = Streams(directory)
+        if follow is not None:
+            streams.follow(Follower(streams, follow, lambda text: typer.echo(f"streamgp: {text}", err=True)))
+        app: Any = make_app(streams, clients, Limits(max_body, max_rate))
         config = uvicorn.Config(
             app,
             host=host,

@@ -70,7 +70,7 @@ class CsvSource:
         self.next_row = 0
         try:
             sample = list(islice(lines, 20))
-            separator = _separator(sample)
+            separator = find_separator(sample)
             self._decimal_commas = separator == ";"  # which is there because commas stand in numbers
             self._reader = csv.reader(chain(sample, lines), delimiter=separator, strict=True)
             _, header = next(self._records(), (0, None))
@@ -132,7 +132,7 @@ class CsvSource:
         self._lines.close()
 
 
-def _separator(sample: list[str]) -> str:
+def find_separator(sample: list[str]) -> str:
     """Find the separator that splits most of the first lines like the header, and the header into most columns.
 
     On CSV files with quoted text this rule is wrong far less often than `csv.Sniffer`.

@@ -9,7 +9,7 @@ from collections import deque
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from threading import Condition, Lock, Thread
+from threading import Condition, Event, Lock, Thread
 from time import monotonic, time
 from typing import Any
 from uuid import uuid4
@@ -80,6 +80,7 @@ class LiveStream:
         self._checkpoint_seconds = 0.0
         self._wanted: list[Future[Any]] = []  # checkpoints that were asked for
         self._sequencer: Sequencer | None = None
+        self._has_begun = Event()
         self._thread = Thread(target=self._run, name=f"streamgp-{config.name}", daemon=True)
 
     def _read(self, last: int) -> Knowledge:
@@ -109,6 +110,7 @@ class LiveStream:
 
     def stop(self) -> None:
         """Finish what was accepted, write a checkpoint, and end."""
+        self._has_begun.wait()
         if self._sequencer is not None:
             self._sequencer.stop()
         with self._changed:
@@ -228,6 +230,7 @@ class LiveStream:
             last_time = -np.inf if last_time is None else last_time
         self._sequencer = Sequencer(self._log, self._accept, self._set_full, last_time)
         self._sequencer.start()
+        self._has_begun.set()
         self.is_ready = True
         self._notify("ready", {"position": self.knowledge.position})
         while True:

@@ -5,7 +5,7 @@ import os
 import shutil
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4
 
 from streamgp.checkpoint.directory import sync_directory
@@ -16,6 +16,25 @@ from streamgp.service.problems import Problem
 
 MAX_STREAMS = 1_000
 CONFIG = "stream.json"
+
+
+@runtime_checkable
+class Follows(Protocol):
+    """What feeds a stream from elsewhere."""
+
+    name: str  # of the stream
+
+    def start(self) -> None:
+        """Begin."""
+        ...
+
+    def stop(self) -> None:
+        """Finish what was handed in, and end."""
+        ...
+
+    def status(self) -> dict[str, Any]:
+        """Return what is read, and how far."""
+        ...
 
 
 class Streams:
@@ -33,7 +52,17 @@ class Streams:
         self.events = Events()
         self._lock = Lock()
         self._streams: dict[str, LiveStream] = {}
+        self._sources: dict[str, Follows] = {}
         self.broken: dict[str, str] = {}
+
+    def follow(self, source: Follows) -> None:
+        """Start something that feeds a stream with the streams, and stop it before them."""
+        self._sources[source.name] = source
+
+    def source(self, name: str) -> dict[str, Any] | None:
+        """Return what feeds a stream; None if nothing does."""
+        source = self._sources.get(name)
+        return None if source is None else source.status()
 
     def start(self) -> None:
         """Open all streams; each replays its log in a thread of its own."""
@@ -46,6 +75,8 @@ class Streams:
                     self._open(path, config)
                 except (Problem, OSError, ValueError) as error:
                     self.broken[path.name] = str(error)
+        for source in list(self._sources.values()):
+            source.start()
 
     def _open(self, path: Path, config: StreamConfig) -> LiveStream:
         name = config.name
@@ -125,6 +156,9 @@ class Streams:
         if not NAME.fullmatch(name):
             raise Problem(404, f"stream: expected one of {self._known()}, got {name[:80]!r}")
         stream = self.get(name)
+        source = self._sources.pop(name, None)
+        if source is not None:
+            source.stop()
         with self._lock:
             self._streams.pop(name, None)
         stream.stop()
@@ -134,6 +168,8 @@ class Streams:
 
     def stop(self) -> None:
         """Finish what was accepted, write checkpoints and end."""
+        for source in list(self._sources.values()):
+            source.stop()
         self.events.close()
         threads = [Thread(target=stream.stop) for stream in self.all()]
         for thread in threads:

@@ -190,7 +190,8 @@ def _of_one(streams: Streams) -> APIRouter:
     @router.get("", summary="What the stream is and how it is", responses=answers())
     def status(request: Request, name: str) -> Response:
         stream = streams.get(name)
-        return answer(request, plain(stream.status() | {"durability": stream.durability()}))
+        more = {"durability": stream.durability(), "source": streams.source(name)}
+        return answer(request, plain(stream.status() | more))
 
     @router.delete("", summary="Delete the stream and all that is known of it", responses=answers())
     async def delete(request: Request, name: str) -> Response:

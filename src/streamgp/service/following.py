@@ -1,0 +1,80 @@
+"""What a stream is fed from: a file or standard input, and its columns, as the command's options say it."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from streamgp.data import DataError
+from streamgp.service.config import StreamConfig
+
+
+@dataclass(frozen=True)
+class Following:
+    """What is followed, and as which stream.
+
+    Attributes
+    ----------
+    path
+        A CSV file; None: standard input.
+    target, features, time, key
+        Columns. Without `features`, all others.
+    model, warmup
+        Of the stream if it is made; None: those of any stream.
+    stream
+        Its name; None: that of the file, as far as it can be one.
+    """
+
+    path: Path | None
+    target: str
+    features: tuple[str, ...] | None = None
+    time: str | None = None
+    key: str | None = None
+    model: str | None = None
+    warmup: int | None = None
+    stream: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the stream."""
+        if self.stream is not None:
+            return self.stream
+        stem = "stdin" if self.path is None else self.path.stem
+        return re.sub(r"[^A-Za-z0-9_-]+", "-", stem).lstrip("-_")[:64] or "stream"
+
+    def config(self, columns: list[str]) -> StreamConfig:
+        """Return the stream that is made for a file with these columns.
+
+        Raises
+        ------
+        Problem
+            If there can be no such stream.
+        """
+        others = tuple(name for name in columns if name not in (self.target, self.time, self.key))
+        more = {"model": self.model, "warmup": self.warmup}
+        given: dict[str, Any] = {name: value for name, value in more.items() if value is not None}
+        features = others if self.features is None else self.features
+        return StreamConfig(self.name, self.target, features, key=self.key, timed=self.time is not None, **given)
+
+    def check_same(self, config: StreamConfig) -> None:
+        """Check that a stream is the one that is asked for, in all that was said of it.
+
+        Raises
+        ------
+        DataError
+            If it is another one.
+        """
+        for option, asked, there in (
+            ("--target", self.target, config.target),
+            ("--key", self.key or "none", config.key or "none"),
+            ("--time", *("none" if each else "a column" for each in (self.time is None, not config.timed))),
+            ("--features", self.features, config.features),
+            ("--model", self.model if self.key is None else None, config.model),
+            ("--warmup", self.warmup, config.warmup),
+        ):
+            if asked is not None and asked != there:
+                expected, got = (",".join(each) if isinstance(each, tuple) else each for each in (there, asked))
+                raise DataError(
+                    f"{option}: expected {expected}, as the stream {config.name} has it, got {got}; "
+                    f"name another --stream"
+                )

@@ -1,0 +1,156 @@
+"""Lines of a table as rows of a stream: cells to numbers, and what is wrong with those that have none."""
+
+import csv
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.data import cells
+from streamgp.service.config import StreamConfig
+
+
+class Line(NamedTuple):
+    """A line that is not blank: its number in the file, that of its row, and the row, or what is wrong with it."""
+
+    number: int
+    row: int
+    given: dict[str, Any] | str
+
+
+class Table:
+    """The columns of a table, and which of them a stream takes.
+
+    Parameters
+    ----------
+    config
+        The stream.
+    header
+        Names of the columns.
+    separator
+        Of cells; between semicolons numbers may have decimal commas.
+    time
+        The column of times, if there is one.
+    """
+
+    def __init__(self, config: StreamConfig, header: Sequence[str], separator: str, time: str | None) -> None:
+        self._config = config
+        self._header = header
+        self._separator = separator
+        self._time = time
+
+    def records(self, lines: Sequence[bytes]) -> list[list[str] | str]:
+        """Return the cells of each line, none of one that is blank; of one that is no such line, what is wrong."""
+        return [self._checked(record(line, self._separator)) for line in lines]
+
+    def _checked(self, found: list[str] | str) -> list[str] | str:
+        if isinstance(found, list) and found and len(found) != len(self._header):
+            return f"expected {len(self._header)} cells, got {len(found)}"
+        return found
+
+    def times_are_dates(self, records: Sequence[list[str] | str]) -> bool | None:
+        """Return whether the times of the rows are dates, rather than numbers; None without any time."""
+        good = [each for each in records if each and not isinstance(each, str)]
+        if self._time is None:
+            return None
+        column = [cell for cell in self._column(good, self._time) if not cells.is_missing_number(cell)]
+        if not column:
+            return None
+        if cells.are_compact_dates(column):
+            return True
+        return bool(np.isfinite(cells.to_numbers(column)).sum() <= len(column) / 2)
+
+    def rows(
+        self, records: Sequence[list[str] | str], name: str, line: int, row: int, dates: bool | None
+    ) -> list[Line]:
+        """Return a row of each record that is not blank, as a client would send it.
+
+        Parameters
+        ----------
+        records
+            As `records` returned them.
+        name
+            What ids begin with; the number of the row ends them.
+        line, row
+            Numbers of the lines and rows before the first.
+        dates
+            Whether times are dates.
+        """
+        numbers = [line + i + 1 for i, each in enumerate(records) if each]
+        present = [each for each in records if each]
+        faults = {i: each for i, each in enumerate(present) if isinstance(each, str)}
+        width = len(self._header)
+        good = [[""] * width if isinstance(each, str) else each for each in present]
+        config = self._config
+        given: list[dict[str, Any]] = [{"id": f"{name}:{row + i}", "x": {}} for i in range(len(good))]
+        for feature in config.features:
+            for i, value in enumerate(self._numbers(good, feature, faults)):
+                given[i]["x"][feature] = value
+        if config.has_numbers:
+            targets: list[Any] = self._numbers(good, config.target, faults)
+        else:
+            texts = [cells.to_text(cell) for cell in self._column(good, config.target)]
+            targets = [None if cells.is_missing(text) else text for text in texts]
+        for i, target in enumerate(targets):
+            given[i]["y"] = target
+        if config.key is not None:
+            for i, cell in enumerate(self._column(good, config.key)):
+                given[i]["key"] = cells.to_text(cell)
+                if not given[i]["key"]:
+                    faults.setdefault(i, f"column '{config.key}': expected a key, got an empty cell")
+        if self._time is not None:
+            self._add_times(good, given, dates, faults)
+        return [
+            Line(number, row + i, faults.get(i, each))
+            for i, (number, each) in enumerate(zip(numbers, given, strict=True))
+        ]
+
+    def _column(self, records: Sequence[list[str]], name: str) -> list[cells.Cell]:
+        at = self._header.index(name)
+        column: list[cells.Cell] = [each[at] for each in records]
+        return [cells.replace_decimal_comma(cell) for cell in column] if self._separator == ";" else column
+
+    def _numbers(self, records: Sequence[list[str]], name: str, faults: dict[int, str]) -> list[float | None]:
+        column = self._column(records, name)
+        values: list[float | None] = cells.to_numbers(column).tolist()
+        for i, (cell, value) in enumerate(zip(column, values, strict=True)):
+            if value is not None and abs(value) <= cells.LARGEST:
+                continue
+            values[i] = None
+            if cells.is_boolean(cell):
+                values[i] = float(cells.to_booleans([cell])[0])
+            elif not cells.is_missing_number(cell):
+                expected = f"a number of at most {cells.LARGEST:g} in size, or nothing"
+                faults.setdefault(i, f"column '{name}': expected {expected}, got {cells.format_cell(cell)}")
+        return values
+
+    def _add_times(
+        self, records: Sequence[list[str]], given: list[dict[str, Any]], dates: bool | None, faults: dict[int, str]
+    ) -> None:
+        assert self._time is not None
+        column = self._column(records, self._time)
+        values = cells.to_seconds(column) if dates else cells.to_numbers(column)
+        last = -math.inf
+        for i, (cell, value) in enumerate(zip(column, values.tolist(), strict=True)):
+            where = f"time column '{self._time}'"
+            if not abs(value) <= cells.LARGEST:
+                expected = "a date as in 2026-01-31T12:00:00Z" if dates else "a number"
+                faults.setdefault(i, f"{where}: expected {expected}, got {cells.format_cell(cell)}")
+            elif i not in faults:
+                if value < last and not self._config.is_keyed:
+                    faults[i] = f"{where}: expected none before that of an earlier row, got {cells.format_cell(cell)}"
+                last = max(last, value)
+            given[i]["time"] = value
+
+
+def record(line: bytes, separator: str) -> list[str] | str:
+    """Return the cells of a line, none of one that is blank; what is wrong with one that is no line of a table."""
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return f"expected UTF-8 text, got byte 0x{line[error.start]:02x}"
+    try:
+        return next(csv.reader([text], delimiter=separator, strict=True), [])
+    except csv.Error as error:
+        return f"malformed CSV ({error})"
