@@ -32,7 +32,11 @@ def test_the_contracts_are_kept():
         ("core/model", "import streamgp.data", "Dependencies point one way"),
         ("models/sparse/model", "import streamgp.models.multikernel", "A family of models knows no other"),
         ("app/run", "import streamgp_papers", "The library never imports the papers' tables"),
-        ("core/model", "import matplotlib", "Optional packages stay in app, adapters and reports"),
+        (
+            "core/model",
+            "import matplotlib",
+            "Optional packages stay in app, adapters, reports, client and the service",
+        ),
         ("numerics/linalg", "import pickle", "No pickle is ever read or written"),
     ],
 )
@@ -63,6 +67,7 @@ SOURCE = ROOT / "src" / "streamgp"
 # What words a kind of target, or reads it from a file, and the estimator of each kind.
 NAMES_TASKS = ("stream/tasks.py", "models/", "data/", "app/", "reports/", "estimators/classifier.py")
 NAMES_TASKS += ("estimators/counts.py", "estimators/ordinal.py", "likelihoods/from_targets.py")
+NAMES_TASKS += ("service/config.py", "service/single_model.py")
 # Optimisation and regret are of ensembles, which they build themselves.
 BUILDS_ENSEMBLES = ("bandits/", "regret/")
 

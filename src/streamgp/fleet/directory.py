@@ -1,6 +1,6 @@
 """The keys of a fleet, by number in the order of their first rows, and which rows cannot be learnt."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from hashlib import blake2b
 from itertools import repeat
 from typing import NamedTuple
@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 
 from streamgp.fleet.frames import Key, Table, name_rows
 from streamgp.fleet.settings import FleetSettings
+from streamgp.fleet.warmup import rounds
 
 NEW = -1  # the number of a key that is not known
 
@@ -63,6 +64,27 @@ class Directory:
         """Return the numbers of keys, `NEW` of those not known."""
         get: Callable[..., int] = self._number.get
         return np.fromiter(map(get, keys, repeat(NEW)), np.int64, len(keys))
+
+    def chosen(self, keys: Collection[Key] | None) -> tuple[list[Key], Int[np.ndarray, " n"]]:
+        """Return keys, all if none are given, and their numbers.
+
+        Raises
+        ------
+        ValueError
+            If one has not come yet.
+        """
+        names = list(self.keys if keys is None else keys)
+        number = self.find(names)
+        if (number == NEW).any():
+            raise ValueError(f"keys: expected some that have come, got {names[int(np.argmax(number == NEW))]!r}")
+        return names, number
+
+    def next_rows(self, key: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Return the numbers of rows among those of their keys, which are the clock where there is no other."""
+        times = np.where(key >= 0, self.rows[key] if len(self) else 0, 0).astype(float)
+        for rank, at in enumerate(rounds(key)):
+            times[at] += rank
+        return times
 
     def number(self, keys: list[Key | None]) -> tuple[Int[np.ndarray, " n"], list[Key]]:
         """Return the numbers of keys with those that new ones will get, and the new keys; `NEW` of no key."""

@@ -210,10 +210,7 @@ class StreamingGPFleet:
             raise ValueError(f"level: expected shares between 0 and 100 percent, got {levels}")
         if self._columns is None or self._engine is None:
             raise ValueError("forecast: expected a fleet that has seen some rows; call partial_fit first")
-        chosen = self._directory.keys if keys is None else list(keys)
-        number = self._directory.find(chosen)
-        if (number == NEW).any():
-            raise ValueError(f"keys: expected some that have come, got {chosen[int(np.argmax(number == NEW))]!r}")
+        chosen, number = self._directory.chosen(keys)
         seen = self._directory.seen if self.settings.time_col else self._directory.rows.astype(float) - 1.0
         found = forecast(self._engine, number, h, seen[number], self._inputs_ahead(h, inputs)[number])
         ids = [key for key in chosen for _ in range(h)]
@@ -302,7 +299,7 @@ class StreamingGPFleet:
             raise DataError(f"predict: expected a key in every row, got none in {named}; leave it out.")
         key = self._directory.find(table.keys)
         engine = self._engine or FleetEngine(self.settings, table.X.shape[1], table.columns.dated)
-        times = self._next_rows(key) if table.times is None else table.times
+        times = self._directory.next_rows(key) if table.times is None else table.times
         return table, engine.predict(key, times, table.X)
 
     def _learn(self, frame: Any, caller: str) -> tuple[Table, Int[np.ndarray, " m"], Outcome]:
@@ -323,7 +320,7 @@ class StreamingGPFleet:
         if self._engine is None:
             self._engine = FleetEngine(self.settings, table.X.shape[1], table.columns.dated)
         self._columns = table.columns
-        times = self._next_rows(key) if table.times is None else table.times[good]
+        times = self._directory.next_rows(key) if table.times is None else table.times[good]
         y = table.y[good]
         warm, self._engine.broken = self.is_warmed_up_, True
         outcome = self._engine.learn(key, times, table.X[good], y)
@@ -336,13 +333,6 @@ class StreamingGPFleet:
         self._shards.touch(self._directory, changed)
         self._engine.broken = False
         return table, good, outcome
-
-    def _next_rows(self, key: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """Return the numbers of rows among those of their keys, which are the clock where there is no other."""
-        times = np.where(key >= 0, self._directory.rows[key] if len(self._directory) else 0, 0).astype(float)
-        for rank, at in enumerate(rounds(key)):
-            times[at] += rank
-        return times
 
     def _inputs_ahead(self, h: int, inputs: Any) -> Float[np.ndarray, "k h d"]:
         assert self._columns is not None

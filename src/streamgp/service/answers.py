@@ -9,7 +9,7 @@ import numpy as np
 from streamgp.service.payload import Rows
 from streamgp.service.predictions import as_rows
 from streamgp.service.sequencer import Request
-from streamgp.service.single_model import Applied, Waiting
+from streamgp.service.work import Applied, Waiting
 
 
 def step_answer(

@@ -113,6 +113,21 @@ class StreamConfig:
         """Whether targets are numbers."""
         return self.task in ("regression", "count")
 
+    @property
+    def counts(self) -> bool:
+        """Whether targets are whole numbers, 0 or more."""
+        return self.task == "count"
+
+    @property
+    def has_grades(self) -> bool:
+        """Whether targets are grades, all of them known."""
+        return self.task == "ordinal"
+
+    @property
+    def can_forecast(self) -> bool:
+        """Whether the model draws paths of the next rows."""
+        return self.task == "regression"
+
     @classmethod
     def from_document(cls, given: dict[str, Any]) -> Self:
         """Return the stream that a client describes.

@@ -19,7 +19,7 @@ from streamgp.fleet.model import Mixture
 from streamgp.service.config import StreamConfig
 from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns, joined
-from streamgp.service.single_model import Applied, Prediction, Waiting
+from streamgp.service.work import Applied, Prediction, Waiting
 
 TIME = "ds"
 BLOCK = 4_096  # rows learnt in one go, for which predictions wait

@@ -16,7 +16,8 @@ from streamgp.service.keyed_model import KeyedModel
 from streamgp.service.predictions import as_rows
 from streamgp.service.problems import Problem
 from streamgp.service.sequencer import AGAIN, Request
-from streamgp.service.single_model import Applied, SingleModel
+from streamgp.service.single_model import SingleModel
+from streamgp.service.work import Applied
 
 SETTLE_ROWS = 64  # rows that came singly, after which they are scored
 GROUP_ROWS = 4_096  # of steps that are learnt in one go

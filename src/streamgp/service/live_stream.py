@@ -17,17 +17,17 @@ from uuid import uuid4
 import numpy as np
 
 from streamgp.checkpoint import CheckpointError
-from streamgp.service.answers import as_iso
 from streamgp.service.checkpoints import Checkpoints
 from streamgp.service.config import StreamConfig
-from streamgp.service.keyed_model import KeyedModel
 from streamgp.service.knowledge import Knowledge, Notify
 from streamgp.service.log import EventLog
 from streamgp.service.packing import unpack
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
 from streamgp.service.sequencer import Request, Sequencer, promise, restored
-from streamgp.service.single_model import MAX_SINGLE_ROWS, Prediction
+from streamgp.service.single_model import MAX_SINGLE_ROWS
+from streamgp.service.status import describe, describe_durability
+from streamgp.service.work import Prediction
 
 MAX_QUEUED_ROWS = 200_000
 CHECKPOINT_SECONDS = 30.0  # at least between two checkpoints
@@ -63,7 +63,7 @@ class LiveStream:
         self.checkpoint_position = 0
         self.checkpoint_at: float | None = None
         self.knowledge = self._read(self._log.position)
-        self._last_position = self._log.position  # accepted
+        self.last_position = self._log.position  # accepted
         self.failure: str | None = None
         self.is_full = False
         self.is_ready = False
@@ -120,6 +120,11 @@ class LiveStream:
         self._log.close()
 
     # Requests, by any thread
+
+    @property
+    def log_bytes(self) -> int:
+        """Size of the log."""
+        return self._log.bytes
 
     @property
     def model(self) -> Any:
@@ -207,7 +212,7 @@ class LiveStream:
     def _accept(self, request: Request) -> None:
         with self._changed:
             self._accepted.append(request)
-            self._last_position = request.position
+            self.last_position = request.position
             if request.kind == "predict" and request.prediction is not None:
                 self._view = self._view.after(request.prediction.standing)
             self._changed.notify_all()
@@ -366,43 +371,11 @@ class LiveStream:
     def status(self) -> dict[str, Any]:
         """Return what the stream is and how it is."""
         self.settled()
-        c = self.config
-        return {
-            "name": c.name,
-            "kind": "keyed" if c.is_keyed else "single",
-            "task": c.task,
-            "model": c.model,
-            "target": c.target,
-            "features": list(c.features),
-            "key": c.key,
-            "timed": c.timed,
-            "rows": self.model.next_row,
-            "learned": self.knowledge.learned,
-            "scored_rows": self.model.scores()["scored_rows"],
-            "position": self._last_position,
-            "pending": len(self.model.waiting),
-            "last_at": as_iso(self.knowledge.last_at),
-            "state": "failed" if self.failure else "ready" if self.is_ready else "replaying",
-            "warmed_up": self.model.is_warmed_up,
-            "warmup": c.warmup,
-            "open_alarms": self.knowledge.open_alarms,
-            "keys": len(self.model.live.fleet.keys_) if isinstance(self.model, KeyedModel) else None,
-        }
+        return describe(self)
 
     def durability(self) -> dict[str, Any]:
         """Return what is on disk, and how long a restart would take."""
-        behind = self._last_position - self.checkpoint_position
-        return {
-            "position": self._last_position,
-            "applied": self.knowledge.position,
-            "checkpoint_position": self.checkpoint_position,
-            "checkpoint_at": as_iso(self.checkpoint_at),
-            "log_bytes": self._log.bytes,
-            "recovery_seconds": round(1.0 + behind * self.seconds_per_entry, 1),
-            "replayed": self.replayed,
-            "disk_full": self.is_full,
-            "failure": self.failure,
-        }
+        return describe_durability(self)
 
     def scores(self) -> dict[str, Any]:
         """Return the scores over all rows, and over the latest."""

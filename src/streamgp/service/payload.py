@@ -220,7 +220,7 @@ def _check_times(config: StreamConfig, times: np.ndarray) -> None:
 def _targets(config: StreamConfig, given: Sequence[dict[str, Any]], wrong: _Wrong) -> Any:
     if config.has_numbers:
         y = np.array([_number(row.get("y"), wrong, i, "y") for i, row in enumerate(given)])
-        if config.task == "count":
+        if config.counts:
             for i in np.flatnonzero((y < 0.0) | (y != np.floor(y)) & ~np.isnan(y)).tolist():
                 wrong.add(i, "y", "a whole number, 0 or more", float(y[i]))
         return y
@@ -234,7 +234,7 @@ def _label(config: StreamConfig, value: Any, wrong: _Wrong, row: int) -> str | N
         value = str(value).lower()
     elif isinstance(value, int):
         value = str(value)
-    if config.task == "ordinal" and value not in config.classes:
+    if config.has_grades and value not in config.classes:
         wrong.add(row, "y", f"one of the grades {', '.join(config.classes)}", value)
         return None
     return _text(value, wrong, row, "y")

@@ -12,7 +12,7 @@ from streamgp.service.log import EventLog, as_text, is_full
 from streamgp.service.packing import pack
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
-from streamgp.service.single_model import Prediction
+from streamgp.service.work import Prediction
 
 MAX_QUEUED_ROWS = 200_000
 AGAIN = "again"  # the kind of a prediction that was made before

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -24,11 +24,12 @@ from streamgp.service.config import StreamConfig
 from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns, columns_ahead, columns_of, joined, judged_columns
 from streamgp.service.scores import NaiveScore, overall
+from streamgp.service.work import Applied, Prediction, Waiting
 from streamgp.stream.late_labels import Outlook
 
 register(HeldPrediction)
 
-MAX_SINGLE_ROWS = 3  # that are learnt one by one rather than as a block
+MAX_SINGLE_ROWS = 4  # that are learnt one by one rather than as a block
 
 _ESTIMATORS: dict[str, Any] = {
     "regression": StreamingGPRegressor,
@@ -36,66 +37,6 @@ _ESTIMATORS: dict[str, Any] = {
     "count": StreamingGPCountRegressor,
     "ordinal": StreamingGPOrdinal,
 }
-
-
-class Waiting(NamedTuple):
-    """A row that waits for its label.
-
-    Attributes
-    ----------
-    number
-        Among the model's rows that waited.
-    row, key, time, at
-        Its number in the stream, its key, its own time, and when it was predicted.
-    held, place
-        The prediction, and which of its rows.
-    columns
-        What the client was told of the rows of the prediction.
-    x
-        The inputs, where the model does not keep them.
-    """
-
-    number: int
-    row: int
-    key: str | None
-    time: float
-    at: float
-    held: Any
-    place: int
-    columns: Columns
-    x: np.ndarray | None = None
-
-
-class Prediction(NamedTuple):
-    """Predictions of the rows of a request, what stands for their targets, and the columns that the client sees."""
-
-    held: Any
-    standing: np.ndarray
-    columns: Columns
-
-
-class Applied(NamedTuple):
-    """What an entry did.
-
-    Attributes
-    ----------
-    learned
-        Rows whose label was learnt.
-    late
-        Ids of rows that wait no longer.
-    scored
-        Columns of rows that were scored.
-    shown
-        Columns for the client, of rows that were predicted.
-    skipped
-        Which of the rows do not come after the last one of their key.
-    """
-
-    learned: int
-    late: Sequence[str] = ()
-    scored: Sequence[Columns] = ()
-    shown: Columns | None = None
-    skipped: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -255,7 +196,7 @@ class SingleModel:
 
     def steps_singly(self, rows: Rows) -> bool:
         """Whether so few rows may be given to `stepped_singly`."""
-        if len(rows.X) > MAX_SINGLE_ROWS or self.config.task != "regression":
+        if len(rows.X) > MAX_SINGLE_ROWS or not self.config.can_forecast:
             return False
         return all(self.live.steps_singly(x, np.array([y])) for x, y in zip(rows.X, rows.y, strict=True))
 

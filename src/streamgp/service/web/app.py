@@ -16,7 +16,6 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 import streamgp
-from streamgp.service.config import StreamConfig
 from streamgp.service.keyed_model import KeyedModel
 from streamgp.service.payload import labels_by_id, rows_with_inputs
 from streamgp.service.predictions import as_rows
@@ -24,6 +23,7 @@ from streamgp.service.problems import Problem
 from streamgp.service.streams import Streams
 from streamgp.service.web import keys, schemas
 from streamgp.service.web.bodies import answer, plain, read_document, refusal, rows_of
+from streamgp.service.web.checks import check_labels, new_config, waited, whole
 from streamgp.service.web.forecasts import forecast
 from streamgp.service.web.measures import Measures, route_of
 from streamgp.service.web.schemas import answers, body
@@ -31,7 +31,6 @@ from streamgp.service.web.security import Guard
 from streamgp.service.web.tokens import Token
 
 MAX_BODY = 32 << 20
-PATIENCE = 60.0  # seconds that an answer is waited for
 _THREADS = 2  # that predict
 
 
@@ -148,7 +147,7 @@ def _of_streams(streams: Streams) -> APIRouter:
     )
     async def create(request: Request) -> Response:
         document = await read_document(request)
-        config = _config(document)
+        config = new_config(document)
         stream, is_new = await asyncio.to_thread(streams.create, config)
         while is_new and not (stream.is_ready or stream.failure):  # so that a row may be sent next
             await asyncio.sleep(0.005)
@@ -163,24 +162,6 @@ def _of_streams(streams: Streams) -> APIRouter:
         )
 
     return router
-
-
-def _config(document: dict[str, Any]) -> StreamConfig:
-    """Return the stream that a client describes, with types checked."""
-    kinds = {"features": list, "classes": list, "lags": list, "timed": bool, "key": (str, type(None))}
-    whole = ("warmup", "seed", "max_pending", "history_rows")
-    for name, value in document.items():
-        kind: Any = int if name in whole else kinds.get(name, str)
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise Problem(422, f"{name[:80]}: expected {schemas.expected(name)}, got {value!r:.80}")
-        if isinstance(value, list):
-            item: type = int if name == "lags" else str
-            if not all(isinstance(each, item) and not isinstance(each, bool) for each in value):
-                raise Problem(422, f"{name}: expected a list of {'whole numbers' if item is int else 'texts'}")
-    missing = [name for name in ("name", "target") if name not in document]
-    if missing:
-        raise Problem(422, f"{missing[0]}: expected text, got nothing")
-    return StreamConfig.from_document(document)
 
 
 def _of_one(streams: Streams) -> APIRouter:
@@ -224,7 +205,7 @@ def _of_one(streams: Streams) -> APIRouter:
         if future is None:
             return answer(request, {"rows": found, "position": stream.knowledge.position, "kept": False})
         try:
-            said = await _waited(future)
+            said = await waited(future)
         except Problem as problem:
             if problem.status != 507:
                 raise
@@ -242,7 +223,7 @@ def _of_one(streams: Streams) -> APIRouter:
     async def learn(request: Request, name: str) -> Response:
         stream = streams.get(name)
         given = rows_of(await read_document(request))
-        _check_labels(given)
+        check_labels(given)
         with_inputs = [row for row in given if row.get("x") is not None]
         by_id = [row for row in given if row.get("x") is None]
 
@@ -251,7 +232,7 @@ def _of_one(streams: Streams) -> APIRouter:
             labels = labels_by_id(stream.config, by_id) if by_id else None
             return stream.learn(rows, labels)
 
-        return answer(request, await _waited(await asyncio.to_thread(work)))
+        return answer(request, await waited(await asyncio.to_thread(work)))
 
     @router.post(
         "/step",
@@ -262,12 +243,12 @@ def _of_one(streams: Streams) -> APIRouter:
     async def step(request: Request, name: str) -> Response:
         stream = streams.get(name)
         given = rows_of(await read_document(request))
-        _check_labels(given)
+        check_labels(given)
         if len(given) > 64:
             rows = await asyncio.to_thread(rows_with_inputs, stream.config, given, True)
         else:
             rows = rows_with_inputs(stream.config, given, with_target=True)
-        return answer(request, await _waited(stream.step(rows)))
+        return answer(request, await waited(stream.step(rows)))
 
     @router.post(
         "/forecast",
@@ -287,11 +268,11 @@ def _of_one(streams: Streams) -> APIRouter:
     @router.get("/recent", summary="The latest rows with what was predicted of them", responses=answers())
     def recent(request: Request, name: str, rows: str = "500", after: str = "-1", key: str | None = None) -> Response:
         stream = streams.get(name)
-        return answer(request, plain(stream.recent(_whole("rows", rows, 1, 2_000), _whole("after", after, -1), key)))
+        return answer(request, plain(stream.recent(whole("rows", rows, 1, 2_000), whole("after", after, -1), key)))
 
     @router.get("/pending", summary="The rows that wait for their labels", responses=answers())
     def pending(request: Request, name: str, limit: str = "100") -> Response:
-        return answer(request, plain(streams.get(name).knowledge.pending(_whole("limit", limit, 0, 10_000))))
+        return answer(request, plain(streams.get(name).knowledge.pending(whole("limit", limit, 0, 10_000))))
 
     @router.get("/experts", summary="The experts and their weights", responses=answers())
     def experts(request: Request, name: str) -> Response:
@@ -303,8 +284,8 @@ def _of_one(streams: Streams) -> APIRouter:
 
     @router.post("/alarms/{number}/acknowledge", summary="Note that an alarm was seen", responses=answers())
     async def acknowledge(request: Request, name: str, number: str) -> Response:
-        future = streams.get(name).acknowledge(_whole("number", number, 0))
-        return answer(request, await _waited(future))
+        future = streams.get(name).acknowledge(whole("number", number, 0))
+        return answer(request, await waited(future))
 
     @router.get("/keys", summary="The keys and their scores", responses=answers())
     def every_key(
@@ -314,7 +295,7 @@ def _of_one(streams: Streams) -> APIRouter:
         if not isinstance(stream.model, KeyedModel):
             raise Problem(422, f"{name} has one model and no keys; create a stream with key")
         found = keys.page(
-            stream.model.keys(), search, sort, _whole("limit", limit, 0, 100_000), _whole("offset", offset, 0)
+            stream.model.keys(), search, sort, whole("limit", limit, 0, 100_000), whole("offset", offset, 0)
         )
         return answer(request, plain(found))
 
@@ -334,31 +315,6 @@ def _of_one(streams: Streams) -> APIRouter:
 
     @router.post("/checkpoint", summary="Write a checkpoint now", responses=answers(None, 200, 507))
     async def checkpoint(request: Request, name: str) -> Response:
-        return answer(request, await _waited(streams.get(name).write_checkpoint()))
+        return answer(request, await waited(streams.get(name).write_checkpoint()))
 
     return router
-
-
-def _check_labels(given: list[dict[str, Any]]) -> None:
-    row = next((i for i, row in enumerate(given) if "y" not in row), None)
-    if row is not None:
-        raise Problem(422, f"row {row}, y: expected the target, or null if it will never come, got nothing")
-
-
-async def _waited(future: Any) -> Any:
-    try:
-        return await asyncio.wait_for(asyncio.wrap_future(future), PATIENCE)
-    except TimeoutError:
-        raise Problem(
-            503, "it was written, and is still to be learnt; ask again with the same ids", retry_after=10
-        ) from None
-
-
-def _whole(name: str, text: str, low: int, high: int = 2**53) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = low - 1
-    if not low <= value <= high:
-        raise Problem(422, f"{name}: expected a whole number from {low:,} to {high:,}, got {text[:40]!r}")
-    return value

@@ -48,7 +48,7 @@ def forecast(stream: LiveStream, document: dict[str, Any]) -> dict[str, Any]:
 
 def _of_one(stream: LiveStream, document: dict[str, Any], h: int, levels: list[float]) -> dict[str, Any]:
     config = stream.config
-    if config.task != "regression":
+    if not config.can_forecast:
         raise Problem(422, f"forecast: expected a stream of numbers, got one of {config.task}")
     steps = _steps(config.features, document.get("x"), h)
     times = document.get("times")

@@ -1,0 +1,51 @@
+"""What is said of a stream: what it is, how it is, and what is on disk."""
+
+from typing import TYPE_CHECKING, Any
+
+from streamgp.service.answers import as_iso
+from streamgp.service.keyed_model import KeyedModel
+
+if TYPE_CHECKING:
+    from streamgp.service.live_stream import LiveStream
+
+
+def describe(stream: "LiveStream") -> dict[str, Any]:
+    """Return what the stream is and how it is."""
+    c = stream.config
+    return {
+        "name": c.name,
+        "kind": "keyed" if c.is_keyed else "single",
+        "task": c.task,
+        "model": c.model,
+        "target": c.target,
+        "features": list(c.features),
+        "key": c.key,
+        "timed": c.timed,
+        "rows": stream.model.next_row,
+        "learned": stream.knowledge.learned,
+        "scored_rows": stream.model.scores()["scored_rows"],
+        "position": stream.last_position,
+        "pending": len(stream.model.waiting),
+        "last_at": as_iso(stream.knowledge.last_at),
+        "state": "failed" if stream.failure else "ready" if stream.is_ready else "replaying",
+        "warmed_up": stream.model.is_warmed_up,
+        "warmup": c.warmup,
+        "open_alarms": stream.knowledge.open_alarms,
+        "keys": len(stream.model.live.fleet.keys_) if isinstance(stream.model, KeyedModel) else None,
+    }
+
+
+def describe_durability(stream: "LiveStream") -> dict[str, Any]:
+    """Return what is on disk, and how long a restart would take."""
+    behind = stream.last_position - stream.checkpoint_position
+    return {
+        "position": stream.last_position,
+        "applied": stream.knowledge.position,
+        "checkpoint_position": stream.checkpoint_position,
+        "checkpoint_at": as_iso(stream.checkpoint_at),
+        "log_bytes": stream.log_bytes,
+        "recovery_seconds": round(1.0 + behind * stream.seconds_per_entry, 1),
+        "replayed": stream.replayed,
+        "disk_full": stream.is_full,
+        "failure": stream.failure,
+    }

@@ -1,0 +1,53 @@
+"""What requests must have, beyond their rows."""
+
+import asyncio
+from typing import Any
+
+from streamgp.service.config import StreamConfig
+from streamgp.service.problems import Problem
+from streamgp.service.web import schemas
+
+PATIENCE = 60.0  # seconds that an answer is waited for
+
+
+def new_config(document: dict[str, Any]) -> StreamConfig:
+    """Return the stream that a client describes, with types checked."""
+    kinds = {"features": list, "classes": list, "lags": list, "timed": bool, "key": (str, type(None))}
+    whole = ("warmup", "seed", "max_pending", "history_rows")
+    for name, value in document.items():
+        kind: Any = int if name in whole else kinds.get(name, str)
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise Problem(422, f"{name[:80]}: expected {schemas.expected(name)}, got {value!r:.80}")
+        if isinstance(value, list):
+            item: type = int if name == "lags" else str
+            if not all(isinstance(each, item) and not isinstance(each, bool) for each in value):
+                raise Problem(422, f"{name}: expected a list of {'whole numbers' if item is int else 'texts'}")
+    missing = [name for name in ("name", "target") if name not in document]
+    if missing:
+        raise Problem(422, f"{missing[0]}: expected text, got nothing")
+    return StreamConfig.from_document(document)
+
+
+def check_labels(given: list[dict[str, Any]]) -> None:
+    row = next((i for i, row in enumerate(given) if "y" not in row), None)
+    if row is not None:
+        raise Problem(422, f"row {row}, y: expected the target, or null if it will never come, got nothing")
+
+
+async def waited(future: Any) -> Any:
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(future), PATIENCE)
+    except TimeoutError:
+        raise Problem(
+            503, "it was written, and is still to be learnt; ask again with the same ids", retry_after=10
+        ) from None
+
+
+def whole(name: str, text: str, low: int, high: int = 2**53) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = low - 1
+    if not low <= value <= high:
+        raise Problem(422, f"{name}: expected a whole number from {low:,} to {high:,}, got {text[:40]!r}")
+    return value

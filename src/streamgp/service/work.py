@@ -1,0 +1,68 @@
+"""What a model at work takes and gives: predictions, rows that wait for their labels, what an entry did."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.service.predictions import Columns
+
+
+class Waiting(NamedTuple):
+    """A row that waits for its label.
+
+    Attributes
+    ----------
+    number
+        Among the model's rows that waited.
+    row, key, time, at
+        Its number in the stream, its key, its own time, and when it was predicted.
+    held, place
+        The prediction, and which of its rows.
+    columns
+        What the client was told of the rows of the prediction.
+    x
+        The inputs, where the model does not keep them.
+    """
+
+    number: int
+    row: int
+    key: str | None
+    time: float
+    at: float
+    held: Any
+    place: int
+    columns: Columns
+    x: np.ndarray | None = None
+
+
+class Prediction(NamedTuple):
+    """Predictions of the rows of a request, what stands for their targets, and the columns that the client sees."""
+
+    held: Any
+    standing: np.ndarray
+    columns: Columns
+
+
+class Applied(NamedTuple):
+    """What an entry did.
+
+    Attributes
+    ----------
+    learned
+        Rows whose label was learnt.
+    late
+        Ids of rows that wait no longer.
+    scored
+        Columns of rows that were scored.
+    shown
+        Columns for the client, of rows that were predicted.
+    skipped
+        Which of the rows do not come after the last one of their key.
+    """
+
+    learned: int
+    late: Sequence[str] = ()
+    scored: Sequence[Columns] = ()
+    shown: Columns | None = None
+    skipped: Sequence[int] = ()
