@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -202,10 +203,10 @@ def syncing(folder: Path) -> dict[str, Any]:
     return found | {"ratio": each}
 
 
-def in_batches(folder: Path) -> dict[str, Any]:
+def in_batches(folder: Path, models: Sequence[str] = MODELS) -> dict[str, Any]:
     """Time requests of many rows in each form."""
     load, found = Load(folder), {}
-    for model in MODELS:
+    for model in models:
         path, found[model] = load.stream(f"batches-{model}", model=model) + "/step", {}
         for form in TYPES:
             bodies = [body(frame(BATCH, 10 + i), form) for i in range(BATCHES[model])]
@@ -295,9 +296,17 @@ def main() -> None:
     """Measure, print a table, and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}")
+    parser.add_argument("--models", default=",".join(MODELS), help=f"some of {', '.join(MODELS)}")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    jobs = {"single": single, "syncing": syncing, "batches": in_batches, "fleet": fleet, "memory": memory}
+    models = tuple(args.models.split(","))
+    jobs = {
+        "single": partial(single, models=models),
+        "syncing": syncing,
+        "batches": partial(in_batches, models=models),
+        "fleet": fleet,
+        "memory": memory,
+    }
     rate, found = matrix_gflops(), {}
     for part in args.only.split(","):
         with tempfile.TemporaryDirectory() as folder:
