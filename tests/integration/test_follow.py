@@ -110,7 +110,7 @@ def check_same(stream: LiveStream, directory: Path, rows: Sequence[int] = range(
         names = ("row", "y", "mean", "std", "q05", "q95", "log_density")
         np.testing.assert_allclose([[r[n] for n in names] for r in a], [[r[n] for n in names] for r in b], rtol=1e-9)
         np.testing.assert_allclose(predict(stream, PROBE, keep=False), predict(other, PROBE, keep=False), rtol=1e-9)
-        assert stream.scores()["pll"] == pytest.approx(other.scores()["pll"], rel=1e-9)
+        assert stream.settled().scores()["pll"] == pytest.approx(other.scores()["pll"], rel=1e-9)
 
 
 def test_a_file_grows_by_pieces_of_lines(tmp_path: Path):
@@ -134,7 +134,7 @@ def test_a_file_grows_by_pieces_of_lines(tmp_path: Path):
         }
         assert live.name == "power-plant" and len(live.said) == 1
         assert live.stream.config == StreamConfig("power-plant", "load", ("a", "b"), model="linear", warmup=30)
-        assert live.stream.recent(1, -1, None)["rows"][0]["id"] == f"power plant.csv:0:{N - 1}"
+        assert live.stream.settled().recent(1, -1, None)["rows"][0]["id"] == f"power plant.csv:0:{N - 1}"
         check_same(live.stream, tmp_path / "other")
 
 
@@ -164,7 +164,8 @@ def test_a_file_is_rotated(how: str, tmp_path: Path):
                 file.write(HEADER + text(60, N))
         assert live.rows(N)["skipped"] == 0
         assert (
-            live.stream.recent(1, -1, None)["rows"][0]["id"] == f"power.csv:2:{N - (101 if how == 'rename' else 61)}"
+            live.stream.settled().recent(1, -1, None)["rows"][0]["id"]
+            == f"power.csv:2:{N - (101 if how == 'rename' else 61)}"
         )
         check_same(live.stream, tmp_path / "other")
         assert live.said == []
@@ -343,7 +344,7 @@ def test_semicolons_times_and_keys(tmp_path: Path):
         assert live.stream.config.features == ("price",)
         status = live.stream.status()
         assert (status["keys"], status["learned"], status["timed"]) == (3, 90, True)
-        (row,) = live.stream.recent(1, -1, None)["rows"]
+        (row,) = live.stream.settled().recent(1, -1, None)["rows"]
         assert (row["key"], row["y"], row["time"]) == ("c", 4.25, 1769731200.0)
         assert "time column 'day': expected a date as in" in live.said[0] and "expected a key" in live.said[1]
 
@@ -402,7 +403,7 @@ def test_standard_input_until_its_end(tmp_path: Path):
                 "following": False,
             }
             assert live.said == ["standard input has ended; the service goes on"]
-            assert live.stream.recent(1, -1, None)["rows"][0]["id"] == f"stdin:{run}:{(79, N - 81)[run]}"
+            assert live.stream.settled().recent(1, -1, None)["rows"][0]["id"] == f"stdin:{run}:{(79, N - 81)[run]}"
             if run:
                 check_same(live.stream, tmp_path / "other")
 

@@ -119,12 +119,12 @@ def test_many_rows_at_once_are_the_same_as_one_at_a_time(tmp_path: Path):
         whole = step(many, rows)["rows"]
         for a, b in zip(single, whole, strict=True):
             np.testing.assert_allclose([a["mean"], a["std"]], [b["mean"], b["std"]], rtol=1e-9)
-        first, second = one.scores(), many.scores()
+        first, second = one.settled().scores(), many.settled().scores()
         for name in ("nmse", "pll", "crps"):
             assert first[name] == pytest.approx(second[name], rel=1e-9)
         assert first["coverage"] == second["coverage"]
         assert first["recent"]["pll"] == pytest.approx(second["recent"]["pll"], rel=1e-9)
-        assert [a["row"] for a in one.recent(500, -1, None)["rows"]] == list(range(len(X)))
+        assert [a["row"] for a in one.settled().recent(500, -1, None)["rows"]] == list(range(len(X)))
 
 
 def test_what_is_sent_again_is_done_once(tmp_path: Path):
@@ -225,7 +225,7 @@ def test_alarms_are_those_of_a_monitor_and_stay_acknowledged(tmp_path: Path):
         for start in (0, 1, 2, 3, 200, 300):  # singly and in blocks
             stop = {0: 1, 1: 2, 2: 3, 3: 200, 200: 300, 300: 400}[start]
             step(stream, [{"x": inputs(inside[i]), "y": float(y[i])} for i in range(start, stop)])
-        found = stream.alarms()
+        found = stream.settled().alarms()
         assert [(a["kind"], a["row"], a["sentence"]) for a in found] == [
             (a.kind, a.row, a.sentence) for a in monitor.alarms
         ]
@@ -233,8 +233,8 @@ def test_alarms_are_those_of_a_monitor_and_stay_acknowledged(tmp_path: Path):
         stream.acknowledge(0).result(60)
         other = copied(stream, tmp_path / "copy")
     with working(other) as again:
-        assert [a["acknowledged"] for a in again.alarms()] == [True] + [False] * (len(found) - 1)
-        assert [a | {"acknowledged": False} for a in again.alarms()] == found
+        assert [a["acknowledged"] for a in again.settled().alarms()] == [True] + [False] * (len(found) - 1)
+        assert [a | {"acknowledged": False} for a in again.settled().alarms()] == found
 
 
 @pytest.mark.parametrize("timed", [False, True])
@@ -273,7 +273,7 @@ def test_a_stream_with_keys_is_a_fleet(timed: bool, tmp_path: Path):
     ahead = predict(stream, rows(300, 400), keep=False)
     np.testing.assert_allclose([row[0] for row in ahead], fleet.predict(frame(300, 400))["mean"], rtol=1e-9)
     assert stream.status()["keys"] == 5
-    scores = stream.scores()
+    scores = stream.settled().scores()
     assert scores["scored_rows"] == 300 - fleet._engine.fitted_at  # type: ignore[union-attr]
     assert 0.8 < scores["coverage"]["90"] <= 1.0
     if timed:  # a row behind its key's last one is not learnt

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from streamgp.app.compilation import keep_compiled_programs
 from streamgp.app.lock import locked
 from streamgp.app.outputs import RunError
 
@@ -97,6 +98,7 @@ def serve_directory(
         clients = None if token_file is None else tokens.read(token_file)
     except tokens.TokenError as error:
         raise RunError(str(error)) from error
+    keep_compiled_programs()
     with locked(directory, "DIR"):
         streams = Streams(directory)
         if follow is not None:

@@ -16,7 +16,8 @@ from streamgp.evaluation.prequential import Metrics, Scores, prequential, result
 from streamgp.likelihoods import AnyPredictive
 from streamgp.models.options import DEFAULT_WARMUP
 from streamgp.numerics.batching import concatenate
-from streamgp.stream.late_labels import LateLabels, Outlook
+from streamgp.stream.late_labels import LateLabels
+from streamgp.stream.outlook import Outlook
 
 
 class HeldPrediction(NamedTuple):

@@ -5,6 +5,7 @@ What lives here: frames and their checks (`frames`, `directory`), what a key's r
 (`engine`, `forecasts`, `shards`). What does not: the models of single streams, which are far larger.
 """
 
-from streamgp.fleet.fleet import FleetEvaluation, StreamingGPFleet
+from streamgp.fleet.fleet import StreamingGPFleet
+from streamgp.fleet.outputs import FleetEvaluation
 
 __all__ = ["FleetEvaluation", "StreamingGPFleet"]

@@ -15,7 +15,6 @@ from streamgp.fleet.engine import FleetEngine, Outcome
 from streamgp.fleet.forecasts import MAX_STEPS, forecast
 from streamgp.fleet.frames import FleetColumns, Key, Table, as_times, name_rows, new_frame, read, with_columns
 from streamgp.fleet.model import Mixture
-from streamgp.fleet.outputs import FleetEvaluation
 from streamgp.fleet.settings import FleetSettings, as_lags
 from streamgp.fleet.shards import Shards
 from streamgp.fleet.warmup import rounds
@@ -133,7 +132,7 @@ class StreamingGPFleet:
         table, mixture = self._ahead(frame)
         return with_columns(table, self.settings, outputs.predictions(mixture))
 
-    def evaluate(self, frame: Any) -> FleetEvaluation:
+    def evaluate(self, frame: Any) -> outputs.FleetEvaluation:
         """Test, then train: predict every row before its target is seen, score it, then learn it.
 
         Rows that ``on_bad_row="skip"`` leaves out are NaN in the result.
@@ -148,7 +147,7 @@ class StreamingGPFleet:
         found = outputs.metrics(values, table.y[good], level, scored)
         wide = {self.settings.target_col: table.y} | outputs.spread(values, good, len(table.keys))
         whole = with_columns(table, self.settings, wide)
-        return FleetEvaluation(whole, found, self.scores())
+        return outputs.FleetEvaluation(whole, found, self.scores())
 
     def step(self, seq: int, frame: Any) -> Any:
         """Predict rows, then learn them, unless a step of this number or a later one was learnt before.
@@ -213,8 +212,7 @@ class StreamingGPFleet:
         chosen, number = self._directory.chosen(keys)
         seen = self._directory.seen if self.settings.time_col else self._directory.rows.astype(float) - 1.0
         found = forecast(self._engine, number, h, seen[number], self._inputs_ahead(h, inputs)[number])
-        ids = [key for key in chosen for _ in range(h)]
-        values: dict[str, Any] = {self.settings.id_col: ids}
+        values: dict[str, Any] = {self.settings.id_col: [key for key in chosen for _ in range(h)]}
         if self.settings.time_col is not None:
             values[self.settings.time_col] = as_times(self._columns, found.times)
         values |= outputs.predictions(found.mixture)
@@ -295,8 +293,8 @@ class StreamingGPFleet:
         table = read(frame, self.settings, self._columns, with_target=False)
         no_key = np.fromiter((key is None for key in table.keys), bool, len(table.keys))
         if no_key.any():
-            named = name_rows(self.settings, table, no_key)
-            raise DataError(f"predict: expected a key in every row, got none in {named}; leave it out.")
+            where = name_rows(self.settings, table, no_key)
+            raise DataError(f"predict: expected a key in every row, got none in {where}; leave it out.")
         key = self._directory.find(table.keys)
         engine = self._engine or FleetEngine(self.settings, table.X.shape[1], table.columns.dated)
         times = self._directory.next_rows(key) if table.times is None else table.times

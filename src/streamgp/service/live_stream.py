@@ -7,7 +7,6 @@ function of its log alone, so that after a crash the latest checkpoint and the e
 
 from collections import deque
 from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 from threading import Condition, Event, Lock, Thread
 from time import monotonic, time
@@ -21,12 +20,14 @@ from streamgp.service.checkpoints import Checkpoints
 from streamgp.service.config import StreamConfig
 from streamgp.service.knowledge import Knowledge, Notify
 from streamgp.service.log import EventLog
+from streamgp.service.pace import Pace
 from streamgp.service.packing import unpack
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
+from streamgp.service.restoring import latest
 from streamgp.service.sequencer import Request, Sequencer, promise, restored
 from streamgp.service.single_model import MAX_SINGLE_ROWS
-from streamgp.service.status import describe, describe_durability
+from streamgp.service.status import check_ready, describe, describe_durability
 from streamgp.service.work import Prediction
 
 MAX_QUEUED_ROWS = 200_000
@@ -60,9 +61,8 @@ class LiveStream:
         self._notify = notify
         self._log = EventLog(directory / "log")
         self._checkpoints = Checkpoints(directory / "checkpoints")
-        self.checkpoint_position = 0
-        self.checkpoint_at: float | None = None
-        self.knowledge = self._read(self._log.position)
+        found = latest(directory, config, self._log, self._checkpoints, notify)
+        self.knowledge, self.checkpoint_position, self.checkpoint_at = found
         self.last_position = self._log.position  # accepted
         self.failure: str | None = None
         self.is_full = False
@@ -75,32 +75,12 @@ class LiveStream:
         self._changed = Condition()
         self._accepted: deque[Request] = deque()
         self._queued_rows = 0
-        self._stopping = False
-        self._last_checkpoint = monotonic()
-        self._checkpoint_seconds = 0.0
+        self.is_stopping = False
+        self._pace = Pace(lambda: CHECKPOINT_SECONDS, lambda: CHECKPOINT_SHARE)
         self._wanted: list[Future[Any]] = []  # checkpoints that were asked for
         self._sequencer: Sequencer | None = None
         self._has_begun = Event()
         self._thread = Thread(target=self._run, name=f"streamgp-{config.name}", daemon=True)
-
-    def _read(self, last: int) -> Knowledge:
-        """Return what the latest checkpoint knows that is not beyond a position of the log.
-
-        Raises
-        ------
-        Problem
-            If there is none from which the log goes on.
-        """
-        found = self._checkpoints.load(last, partial(Knowledge.read, self.config))
-        position, loaded = (0, None) if found is None else found
-        if self._log.first > position + 1:
-            raise Problem(
-                500,
-                f"{self.directory}: expected the log from {position + 1:,} on, got it from {self._log.first:,}; use "
-                f"a copy of the directory",
-            )
-        self.checkpoint_position, self.checkpoint_at = position, None if loaded is None else loaded[1]["written_at"]
-        return Knowledge(self.config, self.directory / "history", self._notify, loaded)
 
     # Life
 
@@ -114,7 +94,7 @@ class LiveStream:
         if self._sequencer is not None:
             self._sequencer.stop()
         with self._changed:
-            self._stopping = True
+            self.is_stopping = True
             self._changed.notify_all()
         self._thread.join()
         self._log.close()
@@ -142,7 +122,7 @@ class LiveStream:
 
     def predict(self, rows: Rows, keep: bool = True) -> tuple[Prediction, "Future[Any] | None", Rows]:
         """Predict rows from what is known, and hand them in, so that they wait for their labels."""
-        self.check_ready(learning=False)
+        check_ready(self, learning=False)
         prediction = self.view.predict(rows)
         if not keep or self.failure is not None:
             return prediction, None, rows
@@ -151,41 +131,29 @@ class LiveStream:
 
     def learn(self, rows: Rows | None, labels: Labels | None) -> "Future[Any]":
         """Hand in labels of rows that were predicted, and rows with their labels."""
-        self.check_ready(learning=True)
+        check_ready(self, learning=True)
         return self._hand_in(Request("learn", rows, labels))
 
     def step(self, rows: Rows) -> "Future[Any]":
         """Hand in rows that are predicted in their turn, then learnt."""
-        self.check_ready(learning=True)
+        check_ready(self, learning=True)
         return self._hand_in(Request("step", rows))
 
     def acknowledge(self, number: int) -> "Future[Any]":
         """Note that somebody has seen an alarm."""
-        self.check_ready(learning=True)
+        check_ready(self, learning=True)
         if not 0 <= number < self.model.alarm_count:
             raise Problem(404, f"alarms: expected a number below {self.model.alarm_count}, got {number}")
         return self._hand_in(Request("acknowledge", number=number))
 
     def write_checkpoint(self) -> "Future[Any]":
         """Write a checkpoint after what was accepted by now."""
-        self.check_ready(learning=True)
+        check_ready(self, learning=True)
         future = promise()
         with self._changed:
             self._wanted.append(future)
             self._changed.notify_all()
         return future
-
-    def check_ready(self, learning: bool) -> None:
-        """Raise `Problem` if the stream cannot predict now, or not learn."""
-        name = self.config.name
-        if not self.is_ready:
-            raise Problem(
-                503, f"{name} is being restored, {self.replayed:.0%} are done; try again soon", retry_after=2
-            )
-        if self._stopping:
-            raise Problem(503, f"{name} is being stopped; try again soon", retry_after=5)
-        if learning and self.failure is not None:
-            raise Problem(500, f"{name} learns no longer: {self.failure}; it still predicts. Restart the service")
 
     def _hand_in(self, request: Request) -> "Future[Any]":
         assert self._sequencer is not None
@@ -240,7 +208,7 @@ class LiveStream:
         self._notify("ready", {"position": self.knowledge.position})
         while True:
             with self._changed:
-                while not (self._accepted or self._stopping or self._wanted or self._is_checkpoint_due()):
+                while not (self._accepted or self.is_stopping or self._wanted or self._is_checkpoint_due()):
                     if not self._changed.wait(timeout=SETTLE_SECONDS if self.model.unscored else 1.0):
                         break
                 requests, wanted = list(self._accepted), list(self._wanted)
@@ -251,9 +219,9 @@ class LiveStream:
                 self._apply_all(requests)
             elif requests:
                 self._drop(requests, Problem(500, f"{self.config.name} learns no longer: {self.failure}"))
-            if wanted or self._stopping or self._is_checkpoint_due():
+            if wanted or self.is_stopping or self._is_checkpoint_due():
                 self._checkpoint(wanted)
-            if self._stopping and not self._accepted:
+            if self.is_stopping and not self._accepted:
                 return
 
     def _replay(self) -> None:
@@ -310,18 +278,19 @@ class LiveStream:
                     view = view.after(request.prediction.standing)
             self._view, self._is_stale = view, False
 
-    def settled(self) -> None:
-        """Score the rows that came singly, unless many rows are being learnt just now."""
+    def settled(self) -> Knowledge:
+        """Return what is known, with rows that came singly scored, unless many rows are being learnt just now."""
         if self.model.unscored and self._lock.acquire(timeout=SETTLE_PATIENCE):
             try:
                 self.knowledge.score_singly()
             finally:
                 self._lock.release()
+        return self.knowledge
 
     def _drop(self, requests: list[Request], problem: Problem) -> None:
         with self._changed:
-            for _ in requests:
-                self._accepted.popleft()
+            gone = {id(request) for request in requests}
+            self._accepted = deque(each for each in self._accepted if id(each) not in gone)
         for request in requests:
             request.future.set_exception(problem)
 
@@ -334,37 +303,40 @@ class LiveStream:
     # Checkpoints
 
     def _is_checkpoint_due(self) -> bool:
-        pause = max(CHECKPOINT_SECONDS, self._checkpoint_seconds / CHECKPOINT_SHARE)
-        return self.knowledge.position > self.checkpoint_position and monotonic() - self._last_checkpoint >= pause
+        behind = self.knowledge.position > self.checkpoint_position
+        return behind and self.failure is None and self._pace.is_over()
 
     def _checkpoint(self, wanted: list["Future[Any]"]) -> None:
-        if self.failure is not None:  # the model may have learnt half of an entry
-            self._last_checkpoint = monotonic()
-            for future in wanted:
-                future.set_exception(Problem(500, f"{self.config.name}: {self.failure}"))
-            return
-        with self._lock:
-            self.knowledge.score_singly()
-        began, now, position = monotonic(), time(), self.knowledge.position
-        error: Exception | None = None
-        try:
-            if position > self.checkpoint_position or not self._checkpoints.positions():
-                oldest = self._checkpoints.write(position, lambda path: self.knowledge.save(path, now))
-                self.checkpoint_position, self.checkpoint_at = position, now
-                if self._sequencer is not None and not self._stopping:
-                    self._sequencer.call(lambda log: (log.forget(oldest), log.renew_if_large()))
-        except Exception as caught:  # whatever it is, what was accepted stands in the log
-            error = caught
-            self._set_full(isinstance(caught, CheckpointError | OSError))
-            self._notify("checkpoint", {"detail": str(caught)})
-        self._last_checkpoint = monotonic()
-        self._checkpoint_seconds = self._last_checkpoint - began
+        """Write a checkpoint, unless the model may have learnt half of an entry, and answer those who want it."""
+        error: Problem | None = None
+        if self.failure is not None:
+            error = Problem(500, f"{self.config.name}: {self.failure}")
+        else:
+            with self._lock:
+                self.knowledge.score_singly()
+            with self._pace.measured():
+                error = self._write_checkpoint()
         for future in wanted:
             if error is None:
                 future.set_result({"position": self.checkpoint_position})
             else:
-                status = 507 if isinstance(error, CheckpointError | OSError) else 500
-                future.set_exception(Problem(status, f"the checkpoint could not be written: {error}", retry_after=30))
+                future.set_exception(error)
+
+    def _write_checkpoint(self) -> Problem | None:
+        now, position = time(), self.knowledge.position
+        if position <= self.checkpoint_position and self._checkpoints.positions():
+            return None
+        try:
+            oldest = self._checkpoints.write(position, lambda path: self.knowledge.save(path, now))
+        except Exception as error:  # whatever it is, what was accepted stands in the log
+            is_full = isinstance(error, CheckpointError | OSError)
+            self._set_full(is_full)
+            self._notify("checkpoint", {"detail": str(error)})
+            return Problem(507 if is_full else 500, f"the checkpoint could not be written: {error}", retry_after=30)
+        self.checkpoint_position, self.checkpoint_at = position, now
+        if self._sequencer is not None and not self.is_stopping:
+            self._sequencer.call(lambda log: (log.forget(oldest), log.renew_if_large()))
+        return None
 
     # What is shown
 
@@ -376,18 +348,3 @@ class LiveStream:
     def durability(self) -> dict[str, Any]:
         """Return what is on disk, and how long a restart would take."""
         return describe_durability(self)
-
-    def scores(self) -> dict[str, Any]:
-        """Return the scores over all rows, and over the latest."""
-        self.settled()
-        return self.knowledge.scores()
-
-    def alarms(self) -> list[dict[str, Any]]:
-        """Return the latest alarms."""
-        self.settled()
-        return self.knowledge.alarms()
-
-    def recent(self, rows: int, after: int, key: str | None) -> dict[str, Any]:
-        """Return the latest scored rows, and those that wait, with what was predicted of them."""
-        self.settled()
-        return self.knowledge.recent(rows, after, key)

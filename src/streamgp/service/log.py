@@ -5,6 +5,7 @@ that a copy of the directory taken at any moment holds the log up to some moment
 with what is still needed, and the one before the last is deleted.
 """
 
+import os
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -156,14 +157,18 @@ class EventLog:
         The last entry stays, which says where the log ends. The disk gets its space back when a new file begins; see
         `renew_if_large`.
         """
-        self._db.execute("BEGIN IMMEDIATE")
-        self._db.execute("DELETE FROM entries WHERE position <= ?", (min(position, self.position - 1),))
-        more = self._db.execute("SELECT count(*) FROM ids").fetchone()[0] - self.max_ids
-        if more > 0:
-            self._db.execute(
-                "DELETE FROM ids WHERE number IN (SELECT number FROM ids ORDER BY number LIMIT ?)", (more,)
-            )
-        self._db.execute("COMMIT")
+        self.begin()
+        try:
+            self._db.execute("DELETE FROM entries WHERE position <= ?", (min(position, self.position - 1),))
+            more = self._db.execute("SELECT count(*) FROM ids").fetchone()[0] - self.max_ids
+            if more > 0:
+                self._db.execute(
+                    "DELETE FROM ids WHERE number IN (SELECT number FROM ids ORDER BY number LIMIT ?)", (more,)
+                )
+            self.commit()
+        except sqlite3.Error:
+            self.roll_back(self.position)
+            raise
 
     def renew_if_large(self, limit: int = RENEW_BYTES) -> bool:
         """Begin a new file with what is still needed, if the write-ahead log of this one is larger; say whether."""
@@ -180,6 +185,8 @@ class EventLog:
         except BaseException:
             aside.unlink(missing_ok=True)
             raise
+        with aside.open("rb") as file:
+            os.fsync(file.fileno())
         aside.rename(new)
         sync_directory(self.directory)
         self._drop_former()

@@ -117,7 +117,7 @@ class Sequencer:
         self._full = full
         self._last_time = last_time
         self._queue: SimpleQueue[Any] = SimpleQueue()
-        self.queued_rows = 0
+        self._stopped = False
         self._thread = Thread(target=self._run, name="streamgp-log", daemon=True)
 
     def start(self) -> None:
@@ -126,7 +126,10 @@ class Sequencer:
 
     def put(self, request: Request) -> None:
         """Hand in a request."""
-        self._queue.put(request)
+        if self._stopped:
+            _refuse(request, Problem(503, "the stream is being stopped; send it again soon", retry_after=5))
+        else:
+            self._queue.put(request)
 
     def call(self, work: Callable[[EventLog], Any]) -> None:
         """Do something with the log between two groups."""
@@ -134,6 +137,7 @@ class Sequencer:
 
     def stop(self) -> None:
         """Finish what was handed in, and end."""
+        self._stopped = True
         self._queue.put(_STOP)
         self._thread.join()
 

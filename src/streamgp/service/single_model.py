@@ -25,7 +25,7 @@ from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns, columns_ahead, columns_of, joined, judged_columns
 from streamgp.service.scores import NaiveScore, overall
 from streamgp.service.work import Applied, Prediction, Waiting
-from streamgp.stream.late_labels import Outlook
+from streamgp.stream.outlook import Outlook
 
 register(HeldPrediction)
 

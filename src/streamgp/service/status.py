@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamgp.service.answers import as_iso
 from streamgp.service.keyed_model import KeyedModel
+from streamgp.service.problems import Problem
 
 if TYPE_CHECKING:
     from streamgp.service.live_stream import LiveStream
@@ -49,3 +50,14 @@ def describe_durability(stream: "LiveStream") -> dict[str, Any]:
         "disk_full": stream.is_full,
         "failure": stream.failure,
     }
+
+
+def check_ready(stream: "LiveStream", learning: bool) -> None:
+    """Raise `Problem` if the stream cannot predict now, or not learn."""
+    name = stream.config.name
+    if not stream.is_ready:
+        raise Problem(503, f"{name} is being restored, {stream.replayed:.0%} are done; try again soon", retry_after=2)
+    if stream.is_stopping:
+        raise Problem(503, f"{name} is being stopped; try again soon", retry_after=5)
+    if learning and stream.failure is not None:
+        raise Problem(500, f"{name} learns no longer: {stream.failure}; it still predicts. Restart the service")

@@ -8,7 +8,7 @@ in, all is as if they had come in time: weights, noise, lags and renewals includ
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,76 +16,14 @@ import numpy as np
 from streamgp.checkpoint.encoding import decode, encode
 from streamgp.core import Info
 from streamgp.likelihoods import AnyPredictive
-from streamgp.stream.learn_step import learn_leading, predict_after
+from streamgp.stream.learn_step import learn_leading
 from streamgp.stream.learner import StreamLearner
-from streamgp.stream.rows import RawRows
-from streamgp.stream.settings import StreamSettings
+from streamgp.stream.outlook import Outlook, WaitingRow, as_raw
 from streamgp.stream.state import StreamState
 
 LIMIT = 1_000  # rows after which a label is waited for no longer; twice as many are kept at most
 KEPT_STATES = 4  # between the oldest and the newest
 _BLOCK = 64  # rows learnt anew between two states that may be kept
-
-
-@dataclass(frozen=True)
-class WaitingRow:
-    """A row that came: `y` is None while its label has not; NaN where it never will. `mean` was predicted of it."""
-
-    x: np.ndarray
-    time: float
-    mean: np.ndarray
-    y: np.ndarray | None = None
-
-    @property
-    def is_labelled(self) -> bool:
-        """Whether there is a label to learn."""
-        return self.y is not None and not np.isnan(self.y).any()
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """What is known before a row: a state, and what stands for the rows after it that wait for their label.
-
-    It stays as it is while the learner learns, so that any thread may predict from it.
-
-    Attributes
-    ----------
-    settings, state
-        Of the learner.
-    unlearnt
-        What was predicted of the rows that wait, (w, E); only how many there are counts where no past target is an
-        input.
-    """
-
-    settings: StreamSettings
-    state: StreamState
-    unlearnt: np.ndarray
-
-    def leading(self, X: np.ndarray, times: np.ndarray | None) -> Info:
-        """Predict as many of these rows, which follow each other, as go together: at least one."""
-        # What is predicted of a row may be a lag of the next one, and the end of the warm-up may be near.
-        n = 1 if self.has_lags or not self.state.is_warmed_up else len(X)
-        rows = RawRows(X[:n], np.empty((n, 0)), None if times is None else times[:n])
-        return predict_after(self.settings, self.state, rows, self.unlearnt)
-
-    def each(self, X: np.ndarray, times: np.ndarray | None) -> AnyPredictive:
-        """Predict each row as if it were the next one."""
-        rows = RawRows(X, np.empty((len(X), 0)), times)
-        return predict_after(self.settings, self.state, rows, self.unlearnt, following=False).predictive
-
-    @property
-    def has_lags(self) -> bool:
-        """Whether past targets are inputs."""
-        return bool(self.state.inputs.lags.lags)
-
-    def standing(self, info: Info) -> np.ndarray:
-        """Return what stands for the targets (n, E) of rows that were predicted."""
-        n = len(info.outside)
-        return np.asarray(info.predictive.mean) if self.has_lags else np.zeros((n, self.settings.num_outputs))
-
-    def after(self, standing: np.ndarray) -> "Outlook":
-        """Return what is known after rows that wait, of which `standing` stands for the targets."""
-        return replace(self, unlearnt=np.concatenate([self.unlearnt, standing]))
 
 
 def check_horizon(horizon: int) -> None:
@@ -189,10 +127,7 @@ class LateLabels:
     def append(self, X: np.ndarray, times: np.ndarray | None, mean: np.ndarray) -> range:
         """Take in rows that an `Outlook` predicted, with what stands for their targets; return their numbers.
 
-        Raises
-        ------
-        ValueError
-            As `predict` does.
+        Errors are those of `predict`.
         """
         self._check_order(times)
         return self._append(X, times, mean)
@@ -342,15 +277,15 @@ class LateLabels:
             part = new[: _BLOCK if free else min(_BLOCK, settings.warmup - 1 - state.rows)]
             if not part:
                 return found
-            state, info = learn_leading(settings, state, self._raw(part), self.learner.progress)
+            state, info = learn_leading(
+                settings,
+                state,
+                as_raw([self._rows[each] for each in part], self.learner.timed),
+                self.learner.progress,
+            )
             at, new = part[len(info.outside) - 1] + 1, new[len(info.outside) :]
             found.append((at, state))
         return [*found, (end, state)] if at < end else found
-
-    def _raw(self, numbers: Sequence[int]) -> RawRows:
-        rows = [self._rows[number] for number in numbers]
-        times = np.array([row.time for row in rows]) if self.learner.timed else None
-        return RawRows(np.stack([row.x for row in rows]), np.array([row.y for row in rows]), times)
 
     def _keep(self, states: Sequence[tuple[int, StreamState]]) -> None:
         """Keep states that follow those there are, and of all so many as may be: the older, the fewer."""

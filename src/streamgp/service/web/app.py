@@ -263,12 +263,14 @@ def _of_one(streams: Streams) -> APIRouter:
 
     @router.get("/scores", summary="How good the predictions were", responses=answers())
     def scores(request: Request, name: str) -> Response:
-        return answer(request, plain(streams.get(name).scores()))
+        return answer(request, plain(streams.get(name).settled().scores()))
 
     @router.get("/recent", summary="The latest rows with what was predicted of them", responses=answers())
     def recent(request: Request, name: str, rows: str = "500", after: str = "-1", key: str | None = None) -> Response:
         stream = streams.get(name)
-        return answer(request, plain(stream.recent(whole("rows", rows, 1, 2_000), whole("after", after, -1), key)))
+        return answer(
+            request, plain(stream.settled().recent(whole("rows", rows, 1, 2_000), whole("after", after, -1), key))
+        )
 
     @router.get("/pending", summary="The rows that wait for their labels", responses=answers())
     def pending(request: Request, name: str, limit: str = "100") -> Response:
@@ -280,7 +282,7 @@ def _of_one(streams: Streams) -> APIRouter:
 
     @router.get("/alarms", summary="What has changed, and when", responses=answers())
     def alarms(request: Request, name: str) -> Response:
-        return answer(request, plain({"alarms": streams.get(name).alarms()}))
+        return answer(request, plain({"alarms": streams.get(name).settled().alarms()}))
 
     @router.post("/alarms/{number}/acknowledge", summary="Note that an alarm was seen", responses=answers())
     async def acknowledge(request: Request, name: str, number: str) -> Response:

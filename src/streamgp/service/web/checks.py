@@ -29,12 +29,14 @@ def new_config(document: dict[str, Any]) -> StreamConfig:
 
 
 def check_labels(given: list[dict[str, Any]]) -> None:
+    """Raise `Problem` if a row has no target."""
     row = next((i for i, row in enumerate(given) if "y" not in row), None)
     if row is not None:
         raise Problem(422, f"row {row}, y: expected the target, or null if it will never come, got nothing")
 
 
 async def waited(future: Any) -> Any:
+    """Wait for an answer, for so long."""
     try:
         return await asyncio.wait_for(asyncio.wrap_future(future), PATIENCE)
     except TimeoutError:
@@ -44,6 +46,7 @@ async def waited(future: Any) -> Any:
 
 
 def whole(name: str, text: str, low: int, high: int = 2**53) -> int:
+    """Return a whole number of a query, within bounds."""
     try:
         value = int(text)
     except ValueError:

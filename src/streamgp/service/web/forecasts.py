@@ -10,6 +10,7 @@ from streamgp.service.keyed_model import TIME, KeyedModel
 from streamgp.service.live_stream import LiveStream
 from streamgp.service.payload import rows_with_inputs
 from streamgp.service.problems import Problem
+from streamgp.service.status import check_ready
 from streamgp.stream.paths import draw_paths
 
 MAX_STEPS = 1_000
@@ -36,7 +37,7 @@ def forecast(stream: LiveStream, document: dict[str, Any]) -> dict[str, Any]:
     )
     if not numbers:
         raise Problem(422, f"level: expected a list of shares in percent, got {level!r:.40}")
-    stream.check_ready(learning=False)
+    check_ready(stream, learning=False)
     try:
         levels = check_levels(level) if level else []
         if isinstance(stream.model, KeyedModel):

@@ -68,7 +68,7 @@ class _OfStreams(Collector):
         streams = self._streams.all()
         status = {stream.config.name: stream.status() for stream in streams}
         disk = {stream.config.name: stream.durability() for stream in streams}
-        scores = {stream.config.name: stream.scores()["recent"] for stream in streams}
+        scores = {stream.config.name: stream.settled().scores()["recent"] for stream in streams}
         for names, values in ((_STATUS, status), (_DURABILITY, disk)):
             for name, text in names.items():
                 family = GaugeMetricFamily(f"streamgp_{name}", text, labels=["stream"])

@@ -1,0 +1,80 @@
+"""What is known before a row while others wait for their label."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamgp.core import Info
+from streamgp.likelihoods import AnyPredictive
+from streamgp.stream.learn_step import predict_after
+from streamgp.stream.rows import RawRows
+from streamgp.stream.settings import StreamSettings
+from streamgp.stream.state import StreamState
+
+
+@dataclass(frozen=True)
+class WaitingRow:
+    """A row that came: `y` is None while its label has not; NaN where it never will. `mean` was predicted of it."""
+
+    x: np.ndarray
+    time: float
+    mean: np.ndarray
+    y: np.ndarray | None = None
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether there is a label to learn."""
+        return self.y is not None and not np.isnan(self.y).any()
+
+
+def as_raw(rows: Sequence[WaitingRow], timed: bool) -> RawRows:
+    """Return rows with labels as the learner takes them."""
+    times = np.array([row.time for row in rows]) if timed else None
+    return RawRows(np.stack([row.x for row in rows]), np.array([row.y for row in rows]), times)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What is known before a row: a state, and what stands for the rows after it that wait for their label.
+
+    It stays as it is while the learner learns, so that any thread may predict from it.
+
+    Attributes
+    ----------
+    settings, state
+        Of the learner.
+    unlearnt
+        What was predicted of the rows that wait, (w, E); only how many there are counts where no past target is an
+        input.
+    """
+
+    settings: StreamSettings
+    state: StreamState
+    unlearnt: np.ndarray
+
+    def leading(self, X: np.ndarray, times: np.ndarray | None) -> Info:
+        """Predict as many of these rows, which follow each other, as go together: at least one."""
+        # What is predicted of a row may be a lag of the next one, and the end of the warm-up may be near.
+        n = 1 if self.has_lags or not self.state.is_warmed_up else len(X)
+        rows = RawRows(X[:n], np.empty((n, 0)), None if times is None else times[:n])
+        return predict_after(self.settings, self.state, rows, self.unlearnt)
+
+    def each(self, X: np.ndarray, times: np.ndarray | None) -> AnyPredictive:
+        """Predict each row as if it were the next one."""
+        rows = RawRows(X, np.empty((len(X), 0)), times)
+        return predict_after(self.settings, self.state, rows, self.unlearnt, following=False).predictive
+
+    @property
+    def has_lags(self) -> bool:
+        """Whether past targets are inputs."""
+        return bool(self.state.inputs.lags.lags)
+
+    def standing(self, info: Info) -> np.ndarray:
+        """Return what stands for the targets (n, E) of rows that were predicted."""
+        n = len(info.outside)
+        return np.asarray(info.predictive.mean) if self.has_lags else np.zeros((n, self.settings.num_outputs))
+
+    def after(self, standing: np.ndarray) -> "Outlook":
+        """Return what is known after rows that wait, of which `standing` stands for the targets."""
+        return replace(self, unlearnt=np.concatenate([self.unlearnt, standing]))
