@@ -205,7 +205,7 @@ class Fuzzed:
     def known(self) -> list[Any]:
         """Return what a refused request may not change."""
         return [
-            (each.config.name, each._last_position, each.model.next_row, each.model.rows, len(each.model.waiting))
+            (each.config.name, each.last_position, each.model.next_row, each.model.rows, len(each.model.waiting))
             for each in self.streams.all()
         ]
 
