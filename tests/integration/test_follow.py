@@ -106,11 +106,11 @@ def check_same(stream: LiveStream, directory: Path, rows: Sequence[int] = range(
         step(other, [{"x": inputs(X[i]), "y": float(Y[i]) if np.isfinite(Y[i]) else None} for i in rows])
         assert stream.status()["rows"] == other.status()["rows"] == len(rows)
         assert stream.status()["learned"] == len(rows)
-        a, b = (each.recent(500, -1, None)["rows"] for each in (stream, other))
+        a, b = (each.settled().recent(500, -1, None)["rows"] for each in (stream, other))
         names = ("row", "y", "mean", "std", "q05", "q95", "log_density")
         np.testing.assert_allclose([[r[n] for n in names] for r in a], [[r[n] for n in names] for r in b], rtol=1e-9)
         np.testing.assert_allclose(predict(stream, PROBE, keep=False), predict(other, PROBE, keep=False), rtol=1e-9)
-        assert stream.settled().scores()["pll"] == pytest.approx(other.scores()["pll"], rel=1e-9)
+        assert stream.settled().scores()["pll"] == pytest.approx(other.settled().scores()["pll"], rel=1e-9)
 
 
 def test_a_file_grows_by_pieces_of_lines(tmp_path: Path):
