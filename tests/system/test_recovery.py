@@ -195,7 +195,7 @@ def test_a_directory_belongs_to_the_run_that_writes_it_until_that_dies(data: Pat
         assert other.stdout.readline() == "held\n"
         before = contents(out)
         for options in ({}, {"resume": True}, {"overwrite": True}):
-            with pytest.raises(RunError, match=rf"out is being written by another run \(process {other.pid}\)"):
+            with pytest.raises(RunError, match=rf"out is being written by another process \(process {other.pid}\)"):
                 run_linear(data, out, **options)
         assert contents(out) == before
     finally:
