@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ def run(
     doc: str | None, what: str, number: int, campaign: Callable[[int, float, int], dict[str, Any]]
 ) -> dict[str, Any]:
     """Run a campaign of so many of `what`, as the command line asks; print what it found and return it.
+
+    The process ends with 1 if `failures` were found.
 
     Parameters
     ----------
@@ -33,4 +36,6 @@ def run(
 
         args.out.write_text(json.dumps({"machine": machine(), **found}, indent=1) + "\n")
     print(json.dumps(found, indent=1))
+    if found.get("failures"):
+        sys.exit(1)
     return found

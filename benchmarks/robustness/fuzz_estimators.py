@@ -8,7 +8,6 @@ predictions of ordinary rows are finite and the rows are counted.
 """
 
 import shutil
-import sys
 import tempfile
 import time
 import warnings
@@ -319,8 +318,7 @@ def campaign(examples: int, minutes: float, start: int = 0) -> dict[str, Any]:
 
 def main() -> None:
     """Run the campaign; fail if anything did."""
-    found = campaigns.run(__doc__, "examples", 10_000, campaign)
-    sys.exit(1 if found["failures"] else 0)
+    campaigns.run(__doc__, "examples", 10_000, campaign)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ are too large and connections that end halfway.
 """
 
 import json
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -322,8 +321,7 @@ def campaign(examples: int, minutes: float, start: int = 0) -> dict[str, Any]:
 
 def main() -> None:
     """Run the campaign; fail if anything did."""
-    found = campaigns.run(__doc__, "examples", 10_000, campaign)
-    sys.exit(1 if found["failures"] else 0)
+    campaigns.run(__doc__, "examples", 10_000, campaign)
 
 
 if __name__ == "__main__":

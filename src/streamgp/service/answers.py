@@ -1,13 +1,13 @@
 """What clients are answered: rows as they were predicted, those learnt before, dates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from streamgp.service.payload import Rows
-from streamgp.service.predictions import as_rows
+from streamgp.service.predictions import Columns, as_rows
 from streamgp.service.sequencer import Request
 from streamgp.service.work import Applied, Waiting
 
@@ -37,23 +37,16 @@ def with_repeated(rows: list[dict[str, Any]], places: list[int], repeated: list[
     return [next(new) if i in own else {"id": next(old), "repeated": True} for i in range(len(rows) + len(repeated))]
 
 
-def as_predicted(waiting: Waiting, labels: Sequence[Any]) -> dict[str, Any]:
+def predicted_columns(waiting: Waiting) -> Columns:
     """Return what was predicted of a row that waits."""
     at = slice(waiting.place, waiting.place + 1)
-    return as_rows({name: column[at] for name, column in waiting.columns.items()}, labels)[0]
+    return {name: column[at] for name, column in waiting.columns.items()}
 
 
 def waiting_row(name: str, waiting: Waiting) -> dict[str, Any]:
     """Return what is said of a row that waits."""
     time = waiting.time if np.isfinite(waiting.time) else None
     return {"id": name, "row": waiting.row, "key": waiting.key, "time": time, "at": as_iso(waiting.at)}
-
-
-def flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with its quantiles beside the rest, and without the probabilities of all labels."""
-    rest = {name: value for name, value in row.items() if name not in ("quantiles", "probabilities")}
-    quantiles = row.get("quantiles")
-    return rest if quantiles is None else rest | dict(zip(("q05", "q50", "q95"), quantiles.values(), strict=True))
 
 
 def as_iso(at: float | None) -> str | None:

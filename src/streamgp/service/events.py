@@ -1,4 +1,4 @@
-"""Those who listen to what happens, and what they are told."""
+"""Those who listen to what happens, and what is reported to them."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -21,7 +21,7 @@ from streamgp.service.problems import Problem
 from streamgp.service.streams import Streams
 
 PLACE = "follow.json"
-MOST_SAID = 10  # bad lines of a file that are told one by one
+MOST_SAID = 10  # bad lines of a file that are reported one by one
 READ_AGAIN = 500_000  # rows of which ids are surely remembered
 
 
@@ -287,7 +287,7 @@ class Follower:
         if self._stopping.wait(seconds):
             raise _Stopped
 
-    # What is told
+    # What is reported
 
     def _tell(self, text: str) -> None:
         if text != self.last_error:
@@ -301,7 +301,7 @@ class Follower:
         if self._bad_lines <= MOST_SAID:
             self._say(self.last_error)
         if self._bad_lines == MOST_SAID:
-            self._say(f"{self._source.label}: further lines that are skipped are counted, and not told")
+            self._say(f"{self._source.label}: further lines that are skipped are counted, and not reported")
 
 
 class _Stopped(Exception):

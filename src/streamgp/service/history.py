@@ -77,11 +77,11 @@ class History:
             self._held -= len(self._blocks.popleft()["row"])
 
     def _from(self, start: int, rows: int) -> dict[str, Any]:
-        at, found, left = self.rows - self._held, [], rows
+        at, found = self.rows - self._held, []
         for block in self._blocks:
             n = len(block["row"])
             low, high = max(0, start - at), min(n, start + rows - at)
-            if low < high and left:
+            if low < high:
                 found.append(_take(block, np.arange(low, high)))
             at += n
         return joined(found)

@@ -19,7 +19,7 @@ from streamgp.fleet.model import Mixture
 from streamgp.service.config import StreamConfig
 from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns, joined
-from streamgp.service.work import Applied, Prediction, Waiting
+from streamgp.service.work import Applied, Prediction, Waiting, shared_predictions
 
 TIME = "ds"
 BLOCK = 4_096  # rows learnt in one go, for which predictions wait
@@ -282,9 +282,8 @@ class KeyedModel:
 
     def save(self, path: Path, more: dict[str, Any]) -> None:
         """Write a checkpoint that the fleet's `load` reads as well."""
-        held = {id(w.held): (w.held, w.columns) for w in self.waiting.values()}
-        order = {key: i for i, key in enumerate(held)}
         waiting = list(self.waiting.items())
+        held, which = shared_predictions(w for _, w in waiting)
         tree = {
             "config": self.config.document(),
             "next_row": self.next_row,
@@ -293,8 +292,10 @@ class KeyedModel:
             "targets": list(self.targets),
             "last_keys": list(self._last),
             "last": np.array(list(self._last.values()), dtype=float),
-            "held": list(held.values()),
-            "waiting": [[name, w.row, w.key, w.time, w.at, order[id(w.held)], w.place] for name, w in waiting],
+            "held": held,
+            "waiting": [
+                [name, w.row, w.key, w.time, w.at, i, w.place] for (name, w), i in zip(waiting, which, strict=True)
+            ],
             "inputs": np.array([w.x for _, w in waiting], dtype=float),
         }
         self.live.fleet.save_with(path, {"service": tree | more})

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from streamgp.service import scores
-from streamgp.service.answers import as_iso, as_predicted, flat, stacked, step_answer, waiting_row, with_repeated
+from streamgp.service.answers import as_iso, predicted_columns, stacked, step_answer, waiting_row, with_repeated
 from streamgp.service.config import StreamConfig
 from streamgp.service.history import History
 from streamgp.service.keyed_model import KeyedModel
-from streamgp.service.predictions import as_rows
+from streamgp.service.predictions import as_rows, flat_rows
 from streamgp.service.problems import Problem
 from streamgp.service.sequencer import AGAIN, Request
 from streamgp.service.single_model import SingleModel
@@ -162,7 +162,10 @@ class Knowledge:
         waiting = [self.model.waiting[name] for name in request.rows.ids if name in self.model.waiting]
         if len(waiting) < len(request.rows.ids):
             return Problem(409, "id: the rows were predicted too long ago to wait for their labels; use other ids")
-        return {"position": request.position, "rows": [as_predicted(each, self.labels) for each in waiting]}
+        return {
+            "position": request.position,
+            "rows": [as_rows(predicted_columns(each), self.labels)[0] for each in waiting],
+        }
 
     def score_singly(self) -> None:
         """Score the rows that came singly."""
@@ -235,9 +238,9 @@ class Knowledge:
     def recent(self, rows: int, after: int, key: str | None) -> dict[str, Any]:
         """Return the latest scored rows, and those that wait, with what was predicted of them."""
         columns = self.history.latest(rows, after, key)
-        found = [flat(row) for row in as_rows(columns, self.labels)] if columns else []
+        found = flat_rows(columns)
         waiting = [
-            waiting_row(name, each) | flat(as_predicted(each, self.labels))
+            waiting_row(name, each) | flat_rows(predicted_columns(each))[0]
             for name, each in list(self.model.waiting.items())[-rows:]
             if key is None or each.key == key
         ]

@@ -254,8 +254,8 @@ class LiveStream:
                 request.future.set_result(answer)
 
     def _apply_and_publish(self, requests: list[Request]) -> list[Any]:
-        rows = [request.rows for request in requests if request.kind == "step" and request.labels is None]
-        few = len(rows) == len(requests) and sum(request.size for request in requests) <= MAX_SINGLE_ROWS
+        steps_alone = all(request.kind == "step" and request.labels is None for request in requests)
+        few = steps_alone and sum(request.size for request in requests) <= MAX_SINGLE_ROWS
         if self._is_stale and not few:  # who predicts shall not wait for many rows
             self._publish()
         answers = self.knowledge.apply(requests)

@@ -49,19 +49,20 @@ def judged_columns(scores: Any, labels: Sequence[Any]) -> Columns:
 
 def as_rows(columns: Columns, labels: Sequence[Any] = ()) -> list[dict[str, Any]]:
     """Return columns as rows of JSON: what is not finite is null, and quantiles go by their probabilities."""
-    plain = {
-        name: plain_list(column) for name, column in columns.items() if name not in ("probabilities", *_QUANTILES)
-    }
+    rows = flat_rows({name: column for name, column in columns.items() if name not in _QUANTILES})
     if "q05" in columns:
-        quantiles = [plain_list(columns[name]) for name in _QUANTILES]
-        plain["quantiles"] = [
-            dict(zip(_QUANTILES.values(), row, strict=True)) for row in zip(*quantiles, strict=True)
-        ]
+        quantiles = flat_rows({text: columns[name] for name, text in _QUANTILES.items()})
+        rows = [row | {"quantiles": each} for row, each in zip(rows, quantiles, strict=True)]
     if "probabilities" in columns:
         names = [str(label) for label in labels]
-        plain["probabilities"] = [
-            dict(zip(names, row, strict=False)) for row in np.asarray(columns["probabilities"]).tolist()
-        ]
+        each = [dict(zip(names, row, strict=False)) for row in np.asarray(columns["probabilities"]).tolist()]
+        rows = [row | {"probabilities": own} for row, own in zip(rows, each, strict=True)]
+    return rows
+
+
+def flat_rows(columns: Columns) -> list[dict[str, Any]]:
+    """Return columns as rows of JSON, quantiles beside the rest, without the probabilities of all labels."""
+    plain = {name: plain_list(column) for name, column in columns.items() if name != "probabilities"}
     return [dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True)]
 
 

@@ -14,7 +14,6 @@ from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
 from streamgp.service.work import Prediction
 
-MAX_QUEUED_ROWS = 200_000
 AGAIN = "again"  # the kind of a prediction that was made before
 _STOP = None
 
@@ -37,7 +36,7 @@ class Request:
         Of its entry in the log, 0 before it has one.
     repeated
         Ids of rows that were learnt before with the same label.
-    answered
+    places
         Places of the rows that are learnt, where others are repeated.
     """
 
@@ -231,14 +230,9 @@ class Sequencer:
             label = known[name].label
             if label is None:
                 left.append(i)
-            elif label == as_text(y):
-                repeated.append(name)
             else:
-                raise Problem(
-                    409,
-                    f"id: {name!r} has the label {label}, got {as_text(y)}; a label cannot be changed",
-                    ids=[name],
-                )
+                _check_label(name, label, y)
+                repeated.append(name)
         if len(left) == len(labels.ids):
             return labels
         y = [labels.y[i] for i in left] if isinstance(labels.y, list) else labels.y[left]
@@ -273,10 +267,9 @@ class Sequencer:
                 labels.append(i)
             elif of.label is None:
                 raise Problem(409, f"id: {name!r} was predicted, and waits for its label; learn it", ids=[name])
-            elif of.label == as_text(rows.y[i]):
-                request.repeated.append(name)
             else:
-                raise Problem(409, f"id: {name!r} has the label {of.label}; a label cannot be changed", ids=[name])
+                _check_label(name, of.label, rows.y[i])
+                request.repeated.append(name)
         if labels:
             more = rows.part(labels)
             ids = [name for name in more.ids if name is not None]
@@ -314,6 +307,14 @@ class Sequencer:
 
 class _Repeated(Exception):
     """A prediction that was made before."""
+
+
+def _check_label(name: str, label: str, y: Any) -> None:
+    """Raise `Problem` if a label is another one than the row has."""
+    if label != as_text(y):
+        raise Problem(
+            409, f"id: {name!r} has the label {label}, got {as_text(y)}; a label cannot be changed", ids=[name]
+        )
 
 
 def _refuse(request: Request, error: Exception) -> None:

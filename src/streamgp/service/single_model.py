@@ -9,7 +9,6 @@ from typing import Any, Self
 import jax
 import numpy as np
 
-from streamgp.checkpoint import load_of
 from streamgp.checkpoint.encoding import register
 from streamgp.estimators import (
     StreamingGPClassifier,
@@ -24,7 +23,7 @@ from streamgp.service.config import StreamConfig
 from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns, columns_ahead, columns_of, joined, judged_columns
 from streamgp.service.scores import NaiveScore, overall
-from streamgp.service.work import Applied, Prediction, Waiting
+from streamgp.service.work import Applied, Prediction, Waiting, shared_predictions
 from streamgp.stream.outlook import Outlook
 
 register(HeldPrediction)
@@ -247,16 +246,16 @@ class SingleModel:
 
     def save(self, path: Path, more: dict[str, Any]) -> None:
         """Write a checkpoint that the estimator's `load` reads as well."""
-        held = {id(w.held): (w.held, w.columns) for w in self.waiting.values()}
-        order = {key: i for i, key in enumerate(held)}
+        held, which = shared_predictions(self.waiting.values())
         tree = {
             "config": self.config.document(),
             "next_row": self.next_row,
             "metrics": self.live.metrics.to_tree(),
             "naive": self._naive.to_tree(),
-            "held": list(held.values()),
+            "held": held,
             "waiting": {
-                name: [w.number, w.row, w.time, w.at, order[id(w.held)], w.place] for name, w in self.waiting.items()
+                name: [w.number, w.row, w.time, w.at, i, w.place]
+                for (name, w), i in zip(self.waiting.items(), which, strict=True)
             },
         }
         self.live.model.save_with(path, {"service": tree | more})
@@ -264,9 +263,8 @@ class SingleModel:
     @classmethod
     def load(cls, path: Path, config: StreamConfig) -> tuple[Self, dict[str, Any]]:
         """Read a checkpoint; return also what `save` was given as `more`."""
-        estimator = _ESTIMATORS[config.task]
-        model = estimator.load(path)
-        tree = load_of(path, estimator)["service"]
+        model, whole = _ESTIMATORS[config.task].load_with(path)
+        tree = whole["service"]
         metrics = type(model._metrics(0, 0)).from_tree(tree["metrics"])
         single = cls(config, LiveModel(model, metrics))
         single.next_row = tree["next_row"]

@@ -85,11 +85,6 @@ class Streams:
         stream.start()
         return stream
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether no stream is being restored."""
-        return all(stream.is_ready for stream in self.all())
-
     def all(self) -> list[LiveStream]:
         """Return the streams, by name."""
         return [stream for _, stream in sorted(self._streams.copy().items())]
@@ -176,7 +171,3 @@ class Streams:
             thread.start()
         for thread in threads:
             thread.join()
-
-    def settings(self) -> dict[str, Any]:
-        """Return what is said of all streams together."""
-        return {"streams": len(self._streams), "broken": self.broken}

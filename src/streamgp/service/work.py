@@ -1,6 +1,6 @@
 """What a model at work takes and gives: predictions, rows that wait for their labels, what an entry did."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ class Waiting(NamedTuple):
     held, place
         The prediction, and which of its rows.
     columns
-        What the client was told of the rows of the prediction.
+        What was reported to the client of the rows of the prediction.
     x
         The inputs, where the model does not keep them.
     """
@@ -66,3 +66,11 @@ class Applied(NamedTuple):
     scored: Sequence[Columns] = ()
     shown: Columns | None = None
     skipped: Sequence[int] = ()
+
+
+def shared_predictions(waiting: Iterable[Waiting]) -> tuple[list[tuple[Any, Columns]], list[int]]:
+    """Return the predictions of rows that wait, each once, with their columns, and which of them is each row's."""
+    rows = list(waiting)
+    held = {id(row.held): (row.held, row.columns) for row in rows}
+    place = {key: i for i, key in enumerate(held)}
+    return list(held.values()), [place[id(row.held)] for row in rows]

@@ -120,7 +120,7 @@ class LateLabels:
         return fork
 
     def adopt(self, fork: "LateLabels") -> None:
-        """Take over what a fork has learnt, to which nothing was told that this one does not know."""
+        """Take over what a fork has learnt, while neither took in a row or a label."""
         self.learner.state = fork.learner.state
         vars(self).update({name: value for name, value in vars(fork).items() if name != "learner"})
 

@@ -1,4 +1,4 @@
-"""What stands before every route: who may, how much, how often, and the headers that browsers heed."""
+"""What stands before every route: who may, how much, how often, and the headers that browsers use."""
 
 import asyncio
 import re
