@@ -63,7 +63,7 @@ def learn(ens: Ensemble, state: EnsembleState, first: int = 0, at_chunk: Any = N
         infos.append((ahead.loc, ahead.var, *jax.tree.leaves(info)))
     found = [np.concatenate(part) for part in zip(*infos, strict=True)]
     found += jax.tree.leaves(state.unsharded())
-    return {str(i): np.asarray(a) for i, a in enumerate(found)}
+    return {str(i): np.asarray(a) for i, a in enumerate(found)} | {"weights": np.asarray(state.weights)}
 
 
 def in_single_precision() -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 PATIENCE = 2.0  # seconds
 
@@ -13,7 +14,7 @@ PATIENCE = 2.0  # seconds
 class Bar:
     """One line of progress; it appears only once the work has taken longer than `PATIENCE`."""
 
-    def __init__(self, progress: Progress | None, description: str, total: float | None) -> None:
+    def __init__(self, progress: "Progress | None", description: str, total: float | None) -> None:
         self._progress = progress
         self._task = None if progress is None else progress.add_task(description, total=total)
         self._began = monotonic()
@@ -33,10 +34,14 @@ class Bar:
 @contextmanager
 def progress_bar(description: str, total: float | None, enabled: bool = True) -> Iterator[Bar]:
     """Show a bar during the body of a ``with`` statement."""
+    from rich.console import Console  # not needed before there is work to show
+
     console = Console(stderr=True)
     if not enabled or not console.is_terminal:
         yield Bar(None, description, total)
         return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -94,6 +94,7 @@ class Memory:
 
 
 METHODS = ("sparq-gp-ucb", "gp-ucb", "r-gp-ucb", "sw-gp-ucb", "tv-gp-ucb", "w-gp-ucb", "ensemble")
+"""The methods of `TimeVaryingOptimizer`, by name; see `memory_of`."""
 
 
 def memory_of(

@@ -8,6 +8,7 @@ from streamgp.bases.explicit import Linear, Polynomial, UserFunction
 from streamgp.bases.fourier import Fourier, OptimisedFourier, TrainedFourier
 from streamgp.bases.hilbert import HilbertSpace, HilbertSpaceProduct
 from streamgp.bases.intercept import Intercept
+from streamgp.bases.learners import Learner
 from streamgp.bases.nystrom import Nystrom
 from streamgp.bases.radial import OptimisedRadialBasis, RadialBasis
 from streamgp.bases.spline import Spline
@@ -41,6 +42,7 @@ __all__ = [
     "HilbertSpace",
     "HilbertSpaceProduct",
     "Intercept",
+    "Learner",
     "Linear",
     "Nystrom",
     "OptimisedFourier",

@@ -1,17 +1,20 @@
 """What boosted trees predict, as a feature beside a plane."""
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
-from sklearn.ensemble import HistGradientBoostingRegressor
 
 from streamgp.bases.base import Basis, numpy_generator
 from streamgp.bases.trees import leaf_bits, splits_of
 from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
+from streamgp.numerics.threads import one_openmp_thread
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import HistGradientBoostingRegressor
 
 # Half as many leaves as scikit-learn's default, of fewer rows: as good on seven tables, and found in half the time.
 LEAVES, MIN_ROWS = 16, 10
@@ -24,6 +27,13 @@ def held_out(n: int) -> Int[np.ndarray, " m"]:
     """Return which of n rows `Boosted.from_data` keeps from the trees: of those they say what is honest."""
     block = np.arange(n) // max(n // _BLOCKS, 1)
     return np.flatnonzero(block % _HELD_OUT == min(_HELD_OUT // 2, n - 1))
+
+
+def beside_plane(X: Float[AnyArray, "n d"], predicted: Float[AnyArray, "*stack n e"]) -> Float[AnyArray, "..."]:
+    """Place a constant and the inputs before what something predicts."""
+    xp = namespace(X, predicted)
+    plane = xp.concatenate([xp.ones_like(X[:, :1]), X], axis=1)
+    return xp.concatenate([xp.broadcast_to(plane, (*predicted.shape[:-1], plane.shape[1])), predicted], axis=-1)
 
 
 @register
@@ -73,13 +83,15 @@ class Boosted(Basis):
         leaf = xp.rint(xp.log2(bits.astype(X.dtype))).astype(np.int32)
         predicted = xp.take_along_axis(xp.asarray(self.value), leaf, axis=-1).sum(axis=-2) + self.offset[..., None]
         predicted = xp.moveaxis(predicted, -1, -2).astype(X.dtype)
-        plane = xp.concatenate([xp.ones_like(X[:, :1]), X], axis=1)
-        plane = xp.broadcast_to(plane, (*predicted.shape[:-1], plane.shape[1]))
-        return xp.concatenate([plane, predicted], axis=-1)
+        return beside_plane(X, predicted)
 
     def honest_rows(self, n: int) -> Int[np.ndarray, " m"]:
         """Return the rows that are `held_out`."""
         return held_out(n)
+
+    def anew(self, X: Any, y: Any, key: Key[Array, ""]) -> "Boosted":
+        """Return as many trees fitted to other rows."""
+        return self.from_data(X, num_features=self.value.shape[-2], start=1.0, key=key, y=y)
 
     @classmethod
     def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None) -> "Boosted":
@@ -94,6 +106,8 @@ class Boosted(Basis):
         """
         if y is None:
             raise ValueError("Boosted.from_data: expected targets, got y=None; pass the warm-up's targets as y.")
+        from sklearn.ensemble import HistGradientBoostingRegressor  # heavy, and for the warm-up of trees alone
+
         kept = np.setdiff1d(np.arange(len(X)), held_out(len(X)))
         seed = int(numpy_generator(key).integers(2**32, dtype=np.uint32))
         boosters = []
@@ -106,7 +120,8 @@ class Boosted(Basis):
                 early_stopping=False,  # type: ignore[arg-type]
                 random_state=seed,
             )
-            boosters.append(booster.fit(np.asarray(X)[kept], target))
+            with one_openmp_thread():
+                boosters.append(booster.fit(np.asarray(X)[kept], target))
         splits = zip(*(splits_of(booster, LEAVES) for booster in boosters), strict=True)
         feature, threshold, remaining = (jnp.stack(part) for part in splits)
         value = jnp.asarray(np.stack([_values(booster) for booster in boosters]))
@@ -114,7 +129,7 @@ class Boosted(Basis):
         return cls(feature, threshold, remaining, value, offset, X.shape[1])
 
 
-def _values(booster: HistGradientBoostingRegressor) -> Float[np.ndarray, "t l"]:
+def _values(booster: "HistGradientBoostingRegressor") -> Float[np.ndarray, "t l"]:
     """Return what each leaf of each tree adds, from left to right."""
     values = np.zeros((len(booster._predictors), LEAVES))
     for row, (predictor,) in zip(values, booster._predictors, strict=True):

@@ -5,18 +5,19 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
-from sklearn.cluster import KMeans
-from threadpoolctl import threadpool_limits
 
 from streamgp.bases.base import numpy_generator
 from streamgp.core import AnyArray, namespace
+from streamgp.numerics.threads import one_openmp_thread
 
 
 def k_means(X: Any, num_centres: int, key: Key[Array, ""]) -> Float[Array, "f d"]:
     """Find `num_centres` centres of the rows `X`, or one for each distinct row if those are fewer."""
+    from sklearn.cluster import KMeans  # heavy, and for the warm-up of few bases alone
+
     clusters = min(num_centres, len(np.unique(X, axis=0)))
     seed = int(numpy_generator(key).integers(2**32, dtype=np.uint32))
-    with threadpool_limits(1, user_api="openmp"):  # sums over rows would be rounded as the threads cut them
+    with one_openmp_thread():
         return jnp.asarray(KMeans(clusters, random_state=seed).fit(X).cluster_centers_)
 
 

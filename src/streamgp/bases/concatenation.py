@@ -58,7 +58,7 @@ class Concatenation(Basis):
 
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
         """Flag rows outside the region of any part."""
-        return reduce(or_, (part.outside(X) for part in self.parts))
+        return reduce(or_, (type(part).outside(part, X) for part in self.parts))
 
     def precomputed(self) -> "Concatenation":
         """Return the same with every part precomputed."""

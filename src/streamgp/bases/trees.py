@@ -1,16 +1,19 @@
 """Leaves of boosted trees as features: piecewise constant functions, found in the warm-up."""
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
-from sklearn.ensemble import HistGradientBoostingRegressor
 
 from streamgp.bases.base import Basis, numpy_generator
 from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
+from streamgp.numerics.threads import one_openmp_thread
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import HistGradientBoostingRegressor
 
 LEAVES = 8  # of each tree
 # Twice scikit-learn's: fewer trees say as much (30 here what 50 did there, on all of five data sets), and cost less.
@@ -81,6 +84,8 @@ class Trees(Basis):
         """
         if y is None:
             raise ValueError("Trees.from_data: expected targets, got y=None; pass the warm-up's targets as y.")
+        from sklearn.ensemble import HistGradientBoostingRegressor  # heavy, and for the warm-up of trees alone
+
         *_, directions = np.linalg.svd(np.asarray(y) - np.mean(y, axis=0), full_matrices=False)
         booster = HistGradientBoostingRegressor(
             max_iter=max(1, num_features // LEAVES),
@@ -89,11 +94,12 @@ class Trees(Basis):
             early_stopping=False,  # type: ignore[arg-type]
             random_state=int(numpy_generator(key).integers(2**32, dtype=np.uint32)),
         )
-        booster.fit(X, np.asarray(y) @ directions[0])
+        with one_openmp_thread():
+            booster.fit(X, np.asarray(y) @ directions[0])
         return look_up(booster)
 
 
-def look_up(booster: HistGradientBoostingRegressor) -> Trees:
+def look_up(booster: "HistGradientBoostingRegressor") -> Trees:
     """Return the leaves of a fitted `booster`: at most 8 in each tree, no missing or categorical inputs."""
     feature, threshold, remaining = splits_of(booster, LEAVES)
     return Trees(feature, threshold, remaining, booster.n_features_in_)
@@ -112,7 +118,7 @@ def leaf_bits(
     return left_over & -left_over
 
 
-def splits_of(booster: HistGradientBoostingRegressor, leaves: int) -> tuple[Array, Array, Array]:
+def splits_of(booster: "HistGradientBoostingRegressor", leaves: int) -> tuple[Array, Array, Array]:
     """Return feature, threshold and remaining leaves (T, leaves - 1) of the splits of a booster's trees."""
     # Nodes come parents before children and left before right; scikit-learn has no public name for them.
     trees = [_splits(predictor.nodes, leaves - 1) for (predictor,) in booster._predictors]

@@ -24,11 +24,12 @@ import safetensors.numpy
 
 from streamgp.checkpoint.encoding import CheckpointError, decode, encode, register, registry
 
-__all__ = ["CheckpointError", "load", "load_of", "register", "registry", "save"]
+__all__ = ["CheckpointError", "load", "load_meta", "load_of", "register", "registry", "save"]
 
 _FORMAT = "streamgp-checkpoint"
 _FORMAT_VERSION = 1
 MANIFEST = "checkpoint.json"
+"""The file of a checkpoint that names its arrays; it is written last, and renamed into its place."""
 _ARRAYS = re.compile(r"arrays-[0-9a-f]{12}\.safetensors")
 
 
@@ -145,6 +146,18 @@ def load_of(directory: str | Path, cls: type) -> dict[str, Any]:
             f"{directory}: expected a checkpoint of a {cls.__name__}, got one of {meta.get('kind')!r}"
         )
     return tree
+
+
+def load_meta(directory: str | Path) -> dict[str, Any]:
+    """Return the `meta` of a checkpoint that `save` wrote, without its arrays.
+
+    Raises
+    ------
+    CheckpointError
+        If there is none, or what describes it is damaged.
+    """
+    meta = _read_manifest(Path(directory)).get("meta")
+    return meta if isinstance(meta, dict) else {}
 
 
 def _read_manifest(directory: Path) -> dict[str, Any]:

@@ -31,6 +31,8 @@ class Info(NamedTuple):
         True where a row was an outlier to most of the weight, and hardly learnt. None for a model that has no guard.
     non_finite
         Of each row and filter, whether its numbers were not finite, so that it was left out. None if not looked for.
+    scores
+        Of each row, the log density of its target as the model has it; NaN where it does not count.
     """
 
     predictive: Any
@@ -39,6 +41,7 @@ class Info(NamedTuple):
     weights: Float[AnyArray, "n w"] | None = None
     flagged: Bool[AnyArray, " n"] | None = None
     non_finite: Bool[AnyArray, "n f"] | None = None
+    scores: Float[AnyArray, " n"] | None = None
 
 
 @runtime_checkable
@@ -94,6 +97,11 @@ class StreamModel(eqx.Module):
         """Return the rows of the padded batches that reach the model after the warm-up."""
         return BATCH_SIZES
 
+    @property
+    def period(self) -> int | None:
+        """Return after how many rows it is decided which parts of the model rest; None where none ever do."""
+        return None
+
     @abstractmethod
     def init(self, key: Key[Array, ""], horizon: int = 0) -> Any:
         """Return the state before any row, to forecast `horizon` rows ahead."""
@@ -132,6 +140,18 @@ class StreamModel(eqx.Module):
     def rule_weights(self, state: Any) -> dict[str, float]:
         """Return how much each of several weight rules counts for the next row, by name; empty where there is one."""
         return {}
+
+    def first_alarm(self, state: Any, scores: Float[np.ndarray, " n"], at: int) -> int | None:
+        """Return after how many rows from `at` on, with these scores, parts that rest are to wake, or None."""
+        return None
+
+    def rested(self, state: Any, scores: Float[np.ndarray, " n"], at: int) -> tuple[Any, bool]:
+        """Let parts of the model rest or wake after rows with these scores, `at` in all; return whether any did."""
+        return state, False
+
+    def share_working(self, state: Any) -> float:
+        """Return which share of the model's parts has worked, in the mean over the rows so far."""
+        return 1.0
 
     def add_class(self, state: Any, num_classes: int, rows: int) -> tuple["StreamModel", Any]:
         """Return the model and its state with one class more than `num_classes`, after so many `rows`."""

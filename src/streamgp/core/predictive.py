@@ -69,8 +69,9 @@ class Predictive(eqx.Module):
     @property
     def variance(self) -> Float[AnyArray, "n e"]:
         """Return the variance of the same components: within them plus between their means; as recalibrated."""
-        off = self.loc - self.mean[:, None, :]
-        variance = (trimmed(self.weights, self.trim)[:, :, None] * (self.var + off * off)).sum(1)
+        weights = trimmed(self.weights, self.trim)[:, :, None]
+        off = self.loc - (weights * self.loc).sum(1)[:, None, :]
+        variance = (weights * (self.var + off * off)).sum(1)
         if self.recalibration is None:
             return variance
         return recalibration.variance_factor(self.recalibration) * variance
@@ -104,7 +105,7 @@ class Predictive(eqx.Module):
 
     def levels(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
         """Return the distribution function of the mixture itself, before it is recalibrated."""
-        m = self.flat()
+        m = mixtures.flatten(self.log_weights, self.loc, self.var, self.dof)
         return mixtures.cdf(m, mixtures.evaluate(m, y.ravel())).reshape(y.shape)
 
     def quantile(self, probability: float | Float[Array, ""]) -> Float[AnyArray, "n e"]:
@@ -139,6 +140,18 @@ class Predictive(eqx.Module):
         mixtures are within 1%.
         """
         return _crps_at(self, y) if namespace(*jax.tree.leaves(self), y) is np else _crps(self, jnp.asarray(y))
+
+    def weighted(self) -> "Predictive":
+        """Return the mixture in NumPy without components that weigh nothing in every row, as resting experts do.
+
+        Density and distribution function are the same; `trim`, a share of all components, is left behind.
+        """
+        kept = (self.log_weights != -np.inf).any(0)
+        if kept.all():
+            return self
+        dof = None if self.dof is None else self.dof[:, kept]
+        log_weights, loc, var = (a[:, kept] for a in (self.log_weights, self.loc, self.var))
+        return Predictive(log_weights, loc, var, dof, recalibration=self.recalibration)
 
     def flat(self) -> mixtures.Mixtures:
         """Return the mixture of every row and output, with what all scores need: see `streamgp.numerics.mixtures`."""

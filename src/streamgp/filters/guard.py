@@ -187,7 +187,7 @@ class BlockGuard:
         """Learn in filters that have an outlier, or had one in the row before, from one such row to the next."""
         some: Guard = jax.tree.map(lambda a: a[special], self._guard)
         factor, white = L[special], z[special]
-        is_outlier, used = np.zeros(white.shape[:2], bool), np.ones(white.shape[:2])
+        is_outlier, expected = np.zeros(white.shape[:2], bool), np.zeros(white.shape[:2])
         at, limits = 0, Limits.of(some.agreement)
         while at < len(rows):
             seen = white[:, rows[at:]]
@@ -205,8 +205,8 @@ class BlockGuard:
                 limits = Limits.of(some.agreement)
             found, raised = np.asarray(found), np.asarray(raised)
             if found.any():
-                is_outlier[found, row] = True
-                used[found, row] = _raise(factor, white, row, found, raised)
+                is_outlier[found, row], expected[found, row] = True, np.square(factor[found, row, row])
+                _raise(factor, white, row, found, raised)
             at += 1
         for whole, part in zip(self._guard, some, strict=True):
             whole[special] = part
@@ -220,7 +220,8 @@ class BlockGuard:
         first = int(np.argmax(everywhere.any((0, 1))))
         mapping = _solve_lower(factor[mine, first:, first:], L[changed, first:, first:])
         L[changed], z[changed] = factor[mine], white[mine]
-        variance = np.square(np.diagonal(factor, axis1=-2, axis2=-1)) / used
+        # Of an outlier the variance as it was, to the last bit: its own target says nothing of it.
+        variance = np.where(is_outlier, expected, np.square(np.diagonal(factor, axis1=-2, axis2=-1)))
         return Raised(changed, everywhere, variance[mine], first, mapping)
 
 
@@ -253,11 +254,8 @@ class Raised(NamedTuple):
         solved[rows] = self.mapping @ solved[rows]
 
 
-def _raise(L: np.ndarray, z: np.ndarray, row: int, found: np.ndarray, raised: np.ndarray) -> np.ndarray:
-    """Raise the noise of a row in the filters that found it an outlier; the rows after it are solved anew.
-
-    Returns the factor on the row's variance in each of those.
-    """
+def _raise(L: np.ndarray, z: np.ndarray, row: int, found: np.ndarray, raised: np.ndarray) -> None:
+    """Raise the noise of a row in the filters that found it an outlier; the rows after it are solved anew."""
     used, shortened = bounded(raised[found])
     lower = L[found, row:, row:]
     residual = lower @ z[found, row:]
@@ -267,7 +265,6 @@ def _raise(L: np.ndarray, z: np.ndarray, row: int, found: np.ndarray, raised: np
     new = np.linalg.cholesky(K)
     L[found, row:, row:] = new
     z[found, row:] = _solve_lower(new, residual)
-    return np.asarray(used)
 
 
 def _solve_lower(L: Float[np.ndarray, "c n n"], b: Float[np.ndarray, "c n m"]) -> Float[np.ndarray, "c n m"]:

@@ -107,7 +107,7 @@ class NoiseKinds(eqx.Module):
         """
         xp = namespace(states.shape, states.rate, var)
         constant = np.asarray([d is None for d in self.discounts])
-        left_over = self._left_over(gap)[:, None, :, None] * states.error[:, :, None]
+        left_over = NoiseKinds._left_over(self, gap)[:, None, :, None] * states.error[:, :, None]
         factor = xp.where(constant[None, None, :, None], 1.0, states.rate / (states.shape[:, None, :, None] - 1.0))
         dof = xp.where(constant[None], xp.inf, 2.0 * states.shape)
         n, k, e = var.shape
@@ -136,7 +136,7 @@ class NoiseKinds(eqx.Module):
         """
         discount = np.asarray([1.0 if d is None else d for d in self.discounts])
         half = np.asarray([0.0 if d is None else 0.5 for d in self.discounts])
-        fresh = error[:, None] - self._left_over(gap)[None, :, None] * state.error[:, None]
+        fresh = error[:, None] - NoiseKinds._left_over(self, gap)[None, :, None] * state.error[:, None]
         xp = namespace(state.rate, error)
         square, level = fresh * fresh / var[:, None], state.rate / state.shape[None, :, None]
         if is_outlier is not None:

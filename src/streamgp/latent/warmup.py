@@ -19,6 +19,7 @@ from streamgp.fitting.hyperparameters import search
 from streamgp.models.expert import Expert
 
 LENGTHSCALES = tuple(2.0 ** (k / 2.0) for k in range(-3, 4))  # of squares 2^k
+"""The lengthscales of the kernels that learn side by side."""
 FEATURES = 100
 MAX_STEPS = 300
 FILL_ROUNDS = 10  # of filling gaps; more hardly matter

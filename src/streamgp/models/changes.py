@@ -15,6 +15,8 @@ from streamgp.models.options import AUTO, ENSEMBLES, NONE, OPTIONS
 from streamgp.models.spec import Spec
 from streamgp.precision import in_float64
 
+KEEPS_NO_LOGS = "stacking-newton"  # the rule with more to keep than log weights: no expert may join, or be absent
+
 
 def with_options(preset: Spec, family: str, options: Mapping[str, Any]) -> Spec:
     """Return a preset with the changes of a user.
@@ -60,13 +62,13 @@ def check_switching(spec: Spec) -> None:
 
 def renewal_hindrance(spec: Spec) -> str | None:
     """Return why no experts of a specification can be renewed, in words; None where some can."""
-    if not set(spec.bases) & set(spec.renewable):
+    if not {*spec.bases, *spec.learners} & {*spec.renewable}:
         return (
             f"renew: expected one of the bases {', '.join(spec.renewable)}, which can be renewed, got "
             f"{', '.join(spec.bases)}; add one, or choose the model best"
         )
-    if spec.rule == "stacking-newton":
-        return "renew: expected weights by a rule that lets experts join, got 'stacking-newton'"
+    if spec.rule == KEEPS_NO_LOGS:
+        return f"renew: expected weights by a rule that lets experts join, got {KEEPS_NO_LOGS!r}"
     return None
 
 
@@ -98,8 +100,10 @@ def _change(option: Option, value: Any) -> dict[str, Any]:
 
 
 def _several(value: Any) -> list[Any]:
-    """Return one term, or several, as a list."""
-    return [value] if isinstance(value, str | float | int) else list(value)
+    """Return one term, or several, as a list; text may hold several, with commas, as for the command."""
+    if isinstance(value, str):
+        return [term.strip() for term in value.split(",")]
+    return [value] if isinstance(value, float | int) else list(value)
 
 
 @in_float64  # names keep all digits

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, Literal
 
-Kind = Literal["flag", "switch", "whole", "wholes", "number", "probability", "name", "names", "terms", "weights"]
+Kind = Literal[
+    "flag", "switch", "whole", "wholes", "number", "probability", "name", "names", "terms", "weights", "regressors"
+]
 
 _TYPES = {
     "flag": "bool",
@@ -20,6 +22,7 @@ _TYPES = {
     "names": "str or sequence of str",
     "terms": "str, float, or sequence of them",
     "weights": "str or array",
+    "regressors": "sequence of regressors",
 }
 
 
@@ -35,7 +38,7 @@ class Option:
         What values are: a ``flag``; a ``switch`` that is on, off or left to the preset; a ``whole`` number, or
         ``wholes``, several, or one of the `choices`; a ``number``; a ``probability`` in [0, 1); a ``name`` or several
         ``names`` among the `choices`; ``terms`` of a small grammar (see `streamgp.filters.dynamics` and
-        `streamgp.filters.noise`); ``weights``, a name or a matrix.
+        `streamgp.filters.noise`); ``weights``, a name or a matrix; ``regressors``, by the names they were given.
     help
         What it does, in a sentence or two, without default, range and choices.
     details
@@ -160,6 +163,8 @@ class Option:
                 if not names:
                     raise ValueError(f"{self.name}: expected at least one of {', '.join(accepted)}, got none")
                 return tuple(dict.fromkeys(known(self.name, name, accepted) for name in names))
+            case "regressors":
+                return tuple(value)
             case _:
                 return known(self.name, value, accepted)
 

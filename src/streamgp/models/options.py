@@ -1,8 +1,9 @@
 """The options of the models: each one's name, type, default, range and text, declared once.
 
 `streamgp.models.registry.make_spec` checks by this table, the command makes its options of it, the estimators their
-docstrings, and ``docs/options.md`` is rendered from it. Nothing heavy is imported here: ``streamgp run --help`` reads
-it. A further option is an entry in `OPTIONS`, a field of `Spec`, and a parameter of the estimators that it names.
+docstrings, and ``docs/reference/options.md`` is rendered from it. Nothing heavy is imported here: ``streamgp run
+--help`` reads it. A further option is an entry in `OPTIONS`, a field of `Spec`, and a parameter of the estimators
+that it names.
 """
 
 from functools import partial
@@ -101,6 +102,16 @@ _DECLARED = (
         details="See ``streamgp.bases``; a name that is registered there may be given, too.",
         unset=_PRESETS_OWN,
         choices=BASES,
+    ),
+    _for_gaussian(
+        name="learners",
+        kind="regressors",
+        help="Regressors with fit and predict, as scikit-learn's, each of which serves as one more basis: a plane "
+        "beside what it predicts.",
+        details="Its weight is learnt from rows that it was not fitted to. With `renew` it is fitted anew as the "
+        "stream goes on. See `streamgp.bases.Learner`.",
+        unset="none",
+        command=False,
     ),
     Option(
         name="features_per_basis",
@@ -267,6 +278,15 @@ _DECLARED = (
         kind="switch",
         help="Let the bands learn from the levels at which the targets before came.",
         details="The mean stays as it is. See `streamgp.core.recalibration`.",
+        unset=_ON_BY_DEFAULT,
+        panel="Learning",
+    ),
+    _for_gaussian(
+        name="rest",
+        kind="switch",
+        help="Let filters of next to no weight rest, so that the others cost less.",
+        details="They work one period of 1,024 rows in four, and all of them as soon as predictions become worse. "
+        "See `streamgp.models.gaussian.resting`. With a horizon none rests.",
         unset=_ON_BY_DEFAULT,
         panel="Learning",
     ),

@@ -13,9 +13,9 @@ SFG_MKL_DICTIONARY = tuple(float(10.0 ** (k / 20)) for k in range(-20, 21))
 _WALK = "walk 0.001"
 _DICTIONARY = {"bases": ("fourier",), "features_per_basis": 100, "lengthscales": IE_GP_DICTIONARY}
 _MANY_KERNELS = {"bases": (), "lengthscales": SFG_MKL_DICTIONARY}
-# docs/local.md says where the thresholds come from.
+# docs/research/local.md says where the thresholds come from.
 _LOCAL = {"bases": (), "max_models": 64}
-# Chosen by measurement: see docs/presets.md and docs/default.md.
+# Chosen by measurement: see docs/research/presets.md and docs/research/default.md.
 _DEFAULT = Spec(
     "default",
     bases=("linear", "hilbert", "trees", "concatenation", "fourier-trained", "boosted"),
@@ -26,6 +26,7 @@ _DEFAULT = Spec(
     without_lags=True,
     robust=True,
     recalibrate=True,
+    rest=True,
     renew=True,
     searched_every=6,
 )

@@ -51,6 +51,8 @@ class Spec:
         ``poisson``, ``ordinal``: see `streamgp.likelihoods`.
     exposure
         For counts: the last input is the log of the exposure, by which the rate is multiplied.
+    learners
+        Regressors of the user's that serve as bases, by the names that `streamgp.bases.learners` has given them.
     learner
         What works in place of an ensemble, by name: an online learner of many kernels
         (`streamgp.models.multikernel`), or sparse Gaussian processes (`streamgp.models.sparse`).
@@ -58,6 +60,7 @@ class Spec:
 
     model: str
     bases: tuple[str, ...] = PAPER_BASES
+    learners: tuple[str, ...] = ()
     features_per_basis: int | None = None
     dynamics: tuple[str, ...] = ("static",)
     noise: tuple[str, ...] = ("constant",)
@@ -73,6 +76,7 @@ class Spec:
     warmup_posterior: str = "condition"
     robust: bool = False
     recalibrate: bool = False
+    rest: bool = False
     renew: bool = False
     searched_every: int = 3
     lags: tuple[int, ...] = ()
@@ -97,7 +101,8 @@ class Spec:
     @property
     def renewable(self) -> tuple[str, ...]:
         """Return the names of the bases whose experts are fitted anew where `renew` says so."""
-        return TREES + SEARCHED if self.searched_every else TREES
+        cheap = TREES + self.learners
+        return cheap + SEARCHED if self.searched_every else cheap
 
     def check(self, num_inputs: int, warmup: int) -> None:
         """Raise ValueError if a basis cannot take so many inputs, or lag or horizon are too long for the warm-up.

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array
 
 AnyArray = Array | np.ndarray
+"""An array of JAX or of NumPy: functions of this type compute with the library of what they are given."""
 
 
 def namespace(*arrays: Any) -> ModuleType:

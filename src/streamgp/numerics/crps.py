@@ -20,23 +20,29 @@ _FAR = 1e15  # standard deviations; its square can still be held in single preci
 _CACHED = 1 << 16  # numbers per array that stay in a core's cache
 
 
-def mixture_crps(m: Mixtures, y: Float[AnyArray, " c"], at_y: Values) -> Float[AnyArray, " c"]:
-    """Return E|Y - y| - E|Y - Y'| / 2 (Grimit et al. 2006, Eq. 5), from what `mixtures.evaluate` returns at y."""
+def mixture_crps(
+    m: Mixtures, y: Float[AnyArray, " c"], at_y: Values, components: int | None = None
+) -> Float[AnyArray, " c"]:
+    """Return E|Y - y| - E|Y - Y'| / 2 (Grimit et al. 2006, Eq. 5), from what `mixtures.evaluate` returns at y.
+
+    `components` is how many there were before those without weight were left out, in NumPy: the score is as before.
+    """
     xp = namespace(m.loc, y)
     density = xp.exp(at_y.log_density)
     distance = student_t.expected_distance(y[:, None] - m.loc, m.scale * m.scale, m.dof, density, at_y.below)
     # Where nearly all weight is on a point that was met, rounding is more than what is left.
-    return xp.maximum((m.weights * distance).sum(1) - 0.5 * mean_distance(m), 0.0)
+    return xp.maximum((m.weights * distance).sum(1) - 0.5 * mean_distance(m, components), 0.0)
 
 
-def mean_distance(m: Mixtures) -> Float[AnyArray, " c"]:
-    """Return E|Y - Y'| of two independent draws from each mixture."""
+def mean_distance(m: Mixtures, components: int | None = None) -> Float[AnyArray, " c"]:
+    """Return E|Y - Y'| of two independent draws from each mixture; `components` as in `mixture_crps`."""
     if namespace(m.loc) is jnp:
         return _pairwise_distance(*_keep_heaviest(*gaussians(m)))
     if not len(m.loc):
         return np.zeros(0, m.loc.dtype)
-    if m.loc.shape[1] > _MAX_EXACT:
-        sizes, parts = merged_gaussians(m)
+    of_all = int(components or m.loc.shape[1])
+    if of_all > _MAX_EXACT:
+        sizes, parts = merged_gaussians(m, of_all)
     else:
         parts = gaussians(m)
         sizes = np.full(len(m.loc), parts[0].shape[1])
@@ -77,18 +83,19 @@ def _weighted_std_moments(m: Mixtures) -> list[Float[AnyArray, "c k"]]:
     return [a * b for a, b in zip(powers, student_t.std_moments(m.dof, m.log_ratio), strict=True)]
 
 
-def merged_gaussians(m: Mixtures) -> tuple[np.ndarray, Gaussians]:
+def merged_gaussians(m: Mixtures, components: int) -> tuple[np.ndarray, Gaussians]:
     """Return `gaussians` with components that lie close together merged, and how many are left of each mixture.
 
     Those whose means share a cell, `CELL_WIDTH` standard deviations wide, become three Gaussians with the moments
-    of all their standard deviations, widened by the variance of their means. All of negligible share are in one cell.
+    of all their standard deviations, widened by the variance of their means. All whose share is negligible among so
+    many `components` are in one cell.
     """
     (c, k), sd = m.loc.shape, np.sqrt(m.var)
     off = m.loc - (m.weights * m.loc).sum(1, keepdims=True)
     adds = m.weights * (sd + np.abs(off))
     octave = np.floor(0.5 * np.log2(sd))
     cell = octave * 4e6 + np.clip(np.floor(off / (CELL_WIDTH * np.exp2(2.0 * octave))), -1e6, 1e6)
-    cell = np.where(adds * k < NEGLIGIBLE_SHARE * adds.sum(1, keepdims=True), np.inf, cell)
+    cell = np.where(adds * components < NEGLIGIBLE_SHARE * adds.sum(1, keepdims=True), np.inf, cell)
     order = (np.argsort(cell, axis=1) + k * np.arange(c)[:, None]).ravel()
     cell = cell.ravel()[order]
     new = np.append(True, cell[1:] != cell[:-1])

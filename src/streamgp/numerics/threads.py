@@ -1,4 +1,4 @@
-"""How many threads BLAS may have: one, wherever streamgp has threads of its own."""
+"""How many threads libraries may have: BLAS one, wherever streamgp has its own threads; OpenMP one in small fits."""
 
 import threading
 from collections.abc import Iterator
@@ -25,6 +25,16 @@ def one_blas_thread() -> Iterator[None]:
         yield
     finally:
         _one_thread.leave()
+
+
+def one_openmp_thread() -> AbstractContextManager:
+    """Keep OpenMP's work, while it lasts, to the thread that asks for it.
+
+    Its threads wait for each other after every small step, and they spin: where another process keeps one core busy,
+    a fit of a hundred small trees takes a hundred times as long. Sums over rows are rounded as the threads cut them,
+    too. The limit is that of the thread that sets it.
+    """
+    return _libraries("openmp").limit(limits=1, user_api="openmp")
 
 
 class _OneThread:
@@ -54,12 +64,13 @@ class _OneThread:
 
 
 def _one_for_blas() -> AbstractContextManager:
-    return _blas_libraries().limit(limits=1, user_api="blas")
+    return _libraries("blas").limit(limits=1, user_api="blas")
 
 
 _one_thread = _OneThread()
 
 
 @cache
-def _blas_libraries() -> ThreadpoolController:
-    return ThreadpoolController()  # looks for the libraries, which takes milliseconds
+def _libraries(kind: str) -> ThreadpoolController:
+    """Return the libraries of a kind, those loaded when it is first asked for."""
+    return ThreadpoolController().select(user_api=kind)  # looks for them, which takes milliseconds

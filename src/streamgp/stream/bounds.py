@@ -1,6 +1,7 @@
 """How far out inputs are believed: what was seen, and as much again on either side."""
 
-import equinox as eqx
+from dataclasses import dataclass
+
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
@@ -15,7 +16,8 @@ ENOUGH = 5 * WORTH  # from here on, with five rows in succession, it is a change
 
 
 @register
-class InputBounds(eqx.Module):
+@dataclass(frozen=True)
+class InputBounds:
     """The range of every column, widened by its width, beyond which inputs count as the bound itself.
 
     The range is that of the rows it was made from, glitches left out. It grows, so that drift, and what is new and

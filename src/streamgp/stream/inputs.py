@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -115,6 +114,8 @@ def _bounds(X: np.ndarray, spec: Spec) -> InputBounds:
     """Return the bounds of the rows; none of few rows, and of an exposure."""
     if not spec.robust or len(X) < MIN_BOUNDED:
         return InputBounds.none(X.shape[1])
-    columns = X.shape[1] - spec.exposure
-    bounds, none = InputBounds.of(X), InputBounds.none(X.shape[1])
-    return jax.tree.map(lambda a, b: np.where(np.arange(len(a)) % X.shape[1] < columns, a, b), bounds, none)
+    bounds = InputBounds.of(X)
+    return replace(
+        bounds,
+        edge=np.where(np.arange(2 * X.shape[1]) % X.shape[1] < X.shape[1] - spec.exposure, bounds.edge, np.inf),
+    )

@@ -1,13 +1,15 @@
 """Past targets as inputs of the rows that come after them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray
+from streamgp.stream.lag_outliers import OutlierMemory
 
 
 def lag_names(targets: Sequence[str], lags: Sequence[int]) -> list[str]:
@@ -32,15 +34,24 @@ class LaggedTargets:
         How many rows to look back, ascending; none leaves all rows as they are.
     last
         The last targets, as many as the longest lag, oldest first; NaN before the first row.
+    outliers
+        What is known of those of them that were outliers.
     """
 
     lags: tuple[int, ...]
     last: Float[np.ndarray, "l e"]
+    outliers: OutlierMemory
+
+    @classmethod
+    def with_younger_fields(cls, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a checkpoint with what older versions did not know."""
+        return {"outliers": OutlierMemory.empty(fields["last"].shape[1]), **fields}
 
     @classmethod
     def empty(cls, lags: tuple[int, ...], num_targets: int) -> "LaggedTargets":
         """Return what is known before any row."""
-        return cls(lags, np.full((max(lags, default=0), num_targets), np.nan))
+        last = np.full((max(lags, default=0), num_targets), np.nan)
+        return cls(lags, last, OutlierMemory.empty(num_targets))
 
     def widen_next(self, X: Float[np.ndarray, "n d"], fill: Float[AnyArray, " e"]) -> Float[np.ndarray, "n w"]:
         """Return rows of which each is taken as the next one: all get the same last targets."""
@@ -68,12 +79,31 @@ class LaggedTargets:
         ends = [len(known) - lag + own for lag in self.lags]
         return np.concatenate([X, *(known[end - len(X) : end] for end in ends)], axis=1)
 
-    def learn(self, y: Float[np.ndarray, "n e"]) -> "LaggedTargets":
-        """Return what is known after the rows with the targets `y`."""
+    def learn(self, y: Float[np.ndarray, "n e"], outliers: OutlierMemory | None = None) -> "LaggedTargets":
+        """Return what is known after the rows with the targets `y`.
+
+        Where `standing_in` replaced some, its `outliers` come with them.
+        """
         if not self.lags:
             return self
         known = np.concatenate([self.last, y])
-        return LaggedTargets(self.lags, known[len(y) :])
+        if outliers is None:
+            outliers = self.outliers.learn(y[0]) if len(y) else self.outliers
+        return replace(self, last=known[len(y) :], outliers=outliers)
+
+    def standing_in(
+        self, y: Float[np.ndarray, "n e"], predicted: Float[np.ndarray, "n e"], is_outlier: Bool[np.ndarray, " n"]
+    ) -> tuple[Float[np.ndarray, "n e"], OutlierMemory]:
+        """Return the next targets as the rows after them are to see them, and what is known of outliers then."""
+        if not self.lags:
+            return y, self.outliers
+        past, outliers = y.copy(), self.outliers
+        for row, target in enumerate(y):
+            if is_outlier[row]:
+                outliers, past[row] = outliers.learn_outlier(predicted[row], target)
+            else:
+                outliers = outliers.learn(target)
+        return past, outliers
 
     def known(self, n: int, fill: Float[AnyArray, " e"]) -> Float[np.ndarray, "n l e"]:
         """Return the last targets, oldest first, n times: so many futures begin with them."""

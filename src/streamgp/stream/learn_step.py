@@ -13,6 +13,7 @@ from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
 from streamgp.stream.batches import predict_rows, update_rows
 from streamgp.stream.gains import MEASURED_EVERY, fill_next, with_due_gains, with_measured_gains
+from streamgp.stream.lag_outliers import OutlierMemory
 from streamgp.stream.renewal import next_renewal, renewed, with_rows
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
@@ -27,6 +28,8 @@ def max_batch(settings: StreamSettings, state: StreamState) -> int:
     fitted = state.rows >= settings.first_fitted
     most = BATCH_SIZES[0] if fitted else settings.next_boundary(state.rows) - state.rows
     most = int(min(most, next_renewal(settings, state) - state.rows))
+    if state.model.period is not None:
+        most = min(most, state.model.period - state.rows % state.model.period)
     return most if state.inputs.gains is None else min(most, MEASURED_EVERY - state.rows % MEASURED_EVERY)
 
 
@@ -122,36 +125,55 @@ def with_class(settings: StreamSettings, state: StreamState, progress: Progress 
 
 
 def _learn_batch(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
+    after, info = _learn_rows(settings, state, rows)
+    if info.scores is not None:
+        alarm = state.model.first_alarm(state.model_state, np.asarray(info.scores), state.rows)
+        if alarm is not None and alarm < len(rows.X):  # from there on, parts of the model that rested are to work
+            after, _ = _learn_rows(settings, state, rows.part(slice(alarm)))
+            info = jax.tree.map(lambda a: a[:alarm], info)  # as if the rows beyond had other targets, to the last bit
+        model_state, _ = after.model.rested(after.model_state, np.asarray(info.scores), after.rows)
+        after = replace(after, model_state=model_state)
+    return renewed(settings, _with_due_model(settings, after, progress)), info._replace(scores=None)
+
+
+def _learn_rows(settings: StreamSettings, state: StreamState, rows: RawRows) -> Learnt:
+    """Learn rows by the model that there is."""
     after, info = _advance(settings, state, rows, rows.y)
     if state.inputs.lags.lags and info.flagged is not None and info.flagged.any():
-        after, info = _learn_without_glitches(settings, state, rows)
-    return renewed(settings, _with_due_model(settings, after, progress)), info
+        return _learn_without_glitches(settings, state, rows)
+    return after, info
 
 
 def _learn_without_glitches(settings: StreamSettings, state: StreamState, rows: RawRows) -> Learnt:
-    """Learn rows some of which are outliers: as lags of the rows after them, what was predicted stands for them.
+    """Learn rows some of which are outliers, for which something else stands as lags of the rows after them.
 
     Which rows are outliers depends on the lags, so that a batch is learnt anew for each that is found in it.
     """
     parts = []
     for at in range(0, len(rows.X), COMPILED_BATCH_SIZES[0]):
         batch = rows.part(slice(at, at + COMPILED_BATCH_SIZES[0]))
-        past = batch.y.copy()
+        lags, past, outliers = state.inputs.lags, batch.y, None
         known = np.zeros(len(past), bool)
         while True:
-            after, info = _advance(settings, state, batch, past)
+            after, info = _advance(settings, state, batch, past, outliers)
             found = np.flatnonzero(info.flagged & ~known)
             if not len(found):
                 break
             known[found[0]] = True
-            past[found[0]] = np.asarray(info.predictive.mean)[found[0]]
+            past, outliers = lags.standing_in(batch.y, np.asarray(info.predictive.mean), known)
         state = after
         parts.append(info)
     return state, concatenate(parts)
 
 
-def _advance(settings: StreamSettings, state: StreamState, new: RawRows, past: np.ndarray) -> Learnt:
-    """Learn rows by the model that there is; `past` are their targets as the rows after them are to see them."""
+def _advance(
+    settings: StreamSettings,
+    state: StreamState,
+    new: RawRows,
+    past: np.ndarray,
+    outliers: OutlierMemory | None = None,
+) -> Learnt:
+    """Learn rows, of which `past` are the targets as the rows after them are to see them: see `standing_in`."""
     # What BLAS' threads round depends on how many there are: of fits, and of all that is learnt.
     with one_blas_thread():
         h = settings.horizon
@@ -173,7 +195,7 @@ def _advance(settings: StreamSettings, state: StreamState, new: RawRows, past: n
         (predictive, rules), forecasts = state.forecasts.exchange([(info.predictive, info.rules)])
         state = replace(
             state,
-            inputs=replace(state.inputs, lags=state.inputs.lags.learn(past)),
+            inputs=replace(state.inputs, lags=state.inputs.lags.learn(past, outliers)),
             rows=first.rows + len(X),
             imputed_values=first.imputed_values + missing,
             forecasts=forecasts,

@@ -184,6 +184,12 @@ class StreamLearner:
         return self.state.restarted
 
     @property
+    def share_working(self) -> float:
+        """Which share of the model's filters has worked since the warm-up, in the mean over the rows."""
+        state = self.state
+        return state.model.share_working(state.model_state)
+
+    @property
     def last_time(self) -> float | None:
         """The time stamp of the last row learnt."""
         return (self._latest or self._state).last_time
@@ -266,6 +272,8 @@ class StreamLearner:
             return
         single = self._by_single_rows()
         single.learn(x, y, time)
+        if single.rests_next:
+            self.state = self.state  # where that is settled
         if single.measures_next:
             self.state = with_measured_gains(self.settings, self.state)
         if single.renews_next:

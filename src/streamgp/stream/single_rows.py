@@ -1,7 +1,6 @@
 """Rows that come singly after the warm-up: predicted and learnt without touching every covariance each time."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -48,6 +47,8 @@ class SingleRows:
         self._renews_at = next_renewal(self._settings, state)
         self.rows, self._outside, self._flagged = state.rows, 0, 0
         self.renews_next = False  # whether it is time for new experts
+        self._rests, self._scores = state.model.period is not None, []
+        self.rests_next = False  # whether it is time for parts of the model to rest or to wake
 
     @property
     def last_time(self) -> float | None:
@@ -90,11 +91,15 @@ class SingleRows:
         outside, flagged = self._model.learn(rows[0], y, time)
         self._outside += outside or bool(beyond[0])
         self._flagged += flagged
-        self._inputs = replace(inputs, lags=lags.learn((predicted if flagged else y)[None]))
+        past, outliers = lags.standing_in(y[None], predicted[None], np.array([flagged]))
+        self._inputs = replace(inputs, lags=lags.learn(past, outliers))
         if renews:
             self._learnt.append((wide[0], y.copy(), time, predicted, flagged))
         self.rows += 1
         self.renews_next = self.rows == self._renews_at
+        if self._rests:
+            self._scores.append(self._model.score)
+            self.rests_next = self._model.rest_is_due(self._scores, self.rows)
         if self.rows % READ_EVERY == 0:
             self._read()
 
@@ -114,7 +119,7 @@ class SingleRows:
     def flush(self) -> StreamState:
         """Return the state after all rows learnt here."""
         self._read()
-        model_state: Any = self._model.flush()
+        model_state, _ = self._state.model.rested(self._model.flush(), np.asarray(self._scores), self.rows)
         return replace(
             self._state,
             inputs=self._inputs,

@@ -4,7 +4,7 @@ A rule is three functions: `init` turns a log prior into the rule's state, `pred
 next row (they have not seen its target), `update` takes in every expert's log density of that target.
 """
 
-from streamgp.weights.base import OUTLIER_LOG_DENSITY, WeightRule, scan_rule, trust
+from streamgp.weights.base import OUTLIER_LOG_DENSITY, WeightRule, present, scan_rule, trust
 from streamgp.weights.mixture import Mixture, MixtureState, auto, mixture
 from streamgp.weights.rules import (
     BMA,
@@ -35,6 +35,7 @@ __all__ = [
     "fixed_share",
     "markov",
     "mixture",
+    "present",
     "scan_rule",
     "share",
     "trust",

@@ -1,5 +1,6 @@
 """The interface of weight rules, and the functions that several rules share."""
 
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -7,7 +8,7 @@ import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
-from streamgp.numerics.arrays import AnyArray
+from streamgp.numerics.arrays import AnyArray, namespace
 
 # What an outlier is worth to every expert at least, in each output: as if it came from anywhere within fifty
 # deviations of the target. So an expert that foresees a rare event gains on those that take it for a glitch, but not
@@ -48,28 +49,55 @@ def scan_rule(
     mask: Bool[AnyArray, " n"] | None = None,
     is_outlier: Bool[AnyArray, "n k"] | None = None,
     outlier_log_density: float = OUTLIER_LOG_DENSITY,
+    absent: Bool[AnyArray, " k"] | None = None,
 ) -> tuple[Any, Any]:
     """Update a rule row by row; return its state after all rows, and those before each of them.
 
     Rows with a false `mask` are passed over. What a row tells against an expert is bounded by `outlier_log_density`,
-    in so far as the experts take it for an outlier (1 - `trust`).
+    in so far as the experts take it for an outlier (1 - `trust`). Experts that are `absent` from all these rows count
+    as if they predicted what the others predict together, and keep their weights.
     """
     mask = jnp.ones(len(log_density), bool) if mask is None else mask
 
     def learn(state: Any, row: tuple) -> tuple[Any, Any]:
         density, keep, outlier = row
+        weights = present(rule.predict(state), absent)
         if outlier is not None:
-            doubt = jnp.log1p(-trust(rule.predict(state), outlier))
+            doubt = jnp.log1p(-trust(weights, outlier))
             density = jnp.logaddexp(density, outlier_log_density + doubt)
-        new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), rule.update(state, density), state)
+        if absent is None:
+            after = rule.update(state, density)
+        else:
+            together = logsumexp(jnp.where(absent, -jnp.inf, weights + density))
+            after = _kept(absent, state, rule.update(state, jnp.where(absent, together, density)))
+        new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), after, state)
         return new, state
 
     return jax.lax.scan(learn, state, (jnp.asarray(log_density), jnp.asarray(mask), is_outlier))
 
 
-def trust(log_weights: Float[Array, " k"], is_outlier: Bool[AnyArray, " k"]) -> Float[Array, ""]:
+def present(log_weights: Float[AnyArray, "*n k"], absent: Bool[AnyArray, " k"] | None) -> Float[AnyArray, "*n k"]:
+    """Return the log weights of the experts that are there, ``-inf`` for those that are `absent`."""
+    if absent is None:
+        return log_weights
+    xp = namespace(log_weights, absent)
+    left = xp.where(xp.broadcast_to(absent, log_weights.shape), -xp.inf, log_weights)
+    top = left.max(-1, keepdims=True)
+    return left - (top + xp.log(xp.exp(left - top).sum(-1, keepdims=True)))
+
+
+def _kept(absent: Bool[AnyArray, " k"], before: Any, after: Any) -> Any:
+    """Return the state after a row with the log weights of absent experts as before; and so the others' sum."""
+    if hasattr(after, "rules"):
+        pairs = zip(before.rules, after.rules, strict=True)
+        return replace(after, rules=tuple(_kept(absent, a, b) for a, b in pairs))
+    sums = [logsumexp(jnp.where(absent, -jnp.inf, weights)) for weights in (before, after)]
+    return jnp.where(absent, before, after - sums[1] + sums[0])
+
+
+def trust(log_weights: Float[AnyArray, " k"], is_outlier: Bool[AnyArray, " k"]) -> Float[Array, ""]:
     """Return the weight of the experts that do not take a row for an outlier."""
-    return jnp.maximum(1.0 - jnp.exp(log_weights) @ jnp.where(is_outlier, 1.0, 0.0), 0.0)
+    return jnp.maximum(1.0 - jnp.exp(jnp.asarray(log_weights)) @ jnp.where(is_outlier, 1.0, 0.0), 0.0)
 
 
 def relative(log_weights: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:

@@ -9,13 +9,15 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from streamgp.numerics.arrays import AnyArray
-from streamgp.weights.base import WeightRule
+from streamgp.weights.base import WeightRule, present
 from streamgp.weights.mixture import Mixture, MixtureState
 
 
-def expert_weights(rule: WeightRule, weights: Any) -> Float[np.ndarray, " k"]:
-    """Return the weight of each expert in the next row, given the state of the rule."""
-    return np.exp(np.asarray(rule.predict(weights)))
+def expert_weights(
+    rule: WeightRule, weights: Any, absent: Bool[AnyArray, " k"] | None = None
+) -> Float[np.ndarray, " k"]:
+    """Return the weight of each expert in the next row, from the state of the rule; zero of those `absent`."""
+    return np.exp(np.asarray(present(rule.predict(weights), absent)))
 
 
 def rule_weights(rule: WeightRule, weights: Any) -> dict[str, float]:

@@ -162,4 +162,4 @@ def test_a_model_is_known_by_its_methods():
 
     assert isinstance(Model(), OnlineModel)
     assert not isinstance(object(), OnlineModel)
-    assert Info._fields == ("predictive", "outside", "rules", "weights", "flagged", "non_finite")
+    assert Info._fields == ("predictive", "outside", "rules", "weights", "flagged", "non_finite", "scores")

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 import typer
+from sklearn.linear_model import Ridge
 from typer.testing import CliRunner
 
 from benchmarks.pages.options import pages
 from streamgp import estimators
 from streamgp.app.commands.model_options import parsed, with_model_options
 from streamgp.bases import BASES as REGISTERED_BASES
+from streamgp.bases.learners import remember
 from streamgp.data.targets import TASKS as TARGET_TASKS
 from streamgp.models import options
 from streamgp.models.families import FAMILIES
@@ -27,6 +29,7 @@ ROOT = Path(__file__).parents[3]
 
 ACCEPTED: dict[str, Any] = {
     "bases": "rbf",
+    "learners": remember([Ridge()]),
     "features_per_basis": 7,
     "n_samples": 2,
     "dynamics": 0.25,
@@ -47,6 +50,7 @@ ACCEPTED: dict[str, Any] = {
     "warmup_posterior": "prior",
     "robust": True,
     "recalibrate": True,
+    "rest": True,
     "renew": False,
     "lags": 7,
     "horizon": 7,
@@ -167,9 +171,14 @@ def test_no_text_of_an_option_is_written_twice():
     ]
     for option in (*OPTIONS.values(), options.MISSING_VALUES):
         places = [path.name for path in written if option.help[:40] in path.read_text(encoding="utf-8")]
-        assert set(places) <= {"options.py", "options.md"}, option.name
+        assert set(places) <= {"options.py", "options.md", "command.md"}, option.name  # the pages are generated
 
 
 def test_the_page_of_options_is_that_of_the_declaration():
     for page, text in pages().items():
         assert page.read_text(encoding="utf-8") == text
+
+
+def test_several_terms_may_come_as_text_with_commas():
+    spec = make_spec("oebe", dynamics="static, walk 0.001", noise="constant,adaptive 0.9")
+    assert (spec.dynamics, spec.noise) == (("static", "walk 0.001"), ("constant", "adaptive 0.9"))

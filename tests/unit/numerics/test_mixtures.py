@@ -93,7 +93,7 @@ def test_crps_of_many_experts(concentration):
 def test_what_is_taken_together_changes_little(concentration):
     flat = experts(30, 42, concentration).flat()
     separate = crps.gaussians(flat)
-    sizes, _ = crps.merged_gaussians(flat)
+    sizes, _ = crps.merged_gaussians(flat, flat.loc.shape[1])
     assert separate[0].shape[1] == 3 * 42 * 4
     assert max(sizes) < 3 * 42 * 4 / 3
     error = crps.mean_distance(flat) / crps._pairwise_distance(*separate) - 1.0

@@ -15,7 +15,7 @@ from streamgp.core import AnyArray, namespace
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.kalman import ExpertVariances
 
-BLOCK = 64  # rows: long enough for matrix products, short beside F (docs/performance.md)
+BLOCK = 64  # rows: long enough for matrix products, short beside F (docs/research/performance.md)
 
 
 @register

@@ -74,20 +74,25 @@ def update_groups(
 
 
 def predict_groups(
-    groups: Sequence[Group], beliefs: Sequence[FilterState], X: Float[AnyArray, "n d"], tau: Float[AnyArray, " n"]
+    groups: Sequence[Group],
+    beliefs: Sequence[FilterState],
+    X: Float[AnyArray, "n d"],
+    tau: Float[AnyArray, " n"],
+    live: Sequence[np.ndarray],
 ) -> list[Predicted]:
-    """Run `xla.predict_group`'s predictions for every group."""
+    """Run `xla.predict_group`'s predictions for every group; of experts that are not `live` there are none (NaN)."""
     X, tau = np.asarray(X), np.asarray(tau)
     parts, waiting = [], []
     with one_blas_thread():
-        for group, belief in zip(groups, beliefs, strict=True):
+        for group, belief, alive in zip(groups, beliefs, live, strict=True):
             mean, cov = np.asarray(belief.mean), np.asarray(belief.cov)
             basis, noise, dynamics = as_numpy((group.basis, group.noise, group.dynamics))
             G, R = noise.prior_var.shape
-            part = Predicted(np.empty((G, R, len(tau), mean.shape[-1])), np.empty((G, R, len(tau))), None)
-            for g in range(G):
+            shape = (G, R, len(tau))
+            part = Predicted(np.full((*shape, mean.shape[-1]), np.nan), np.full(shape, np.nan), None)
+            for g in np.flatnonzero(np.asarray(alive).any(1)):
                 ready = _pool().submit(_features_of_rows, member(basis, g), X)
-                for r in range(R):
+                for r in np.flatnonzero(alive[g]):
                     theirs = member(dynamics, (g, r)), ExpertVariances(*member(noise, (g, r)))
                     job = partial(_predict_rows, ready, mean[g, r], cov[g, r], tau, *theirs)
                     waiting.append(_pool().submit(job, part.loc[g, r], part.var[g, r]))

@@ -86,9 +86,13 @@ def update_groups(
 
 
 def predict_groups(
-    groups: Sequence[Group], beliefs: Sequence[Sharded], X: Float[AnyArray, "n d"], tau: Float[AnyArray, " n"]
+    groups: Sequence[Group],
+    beliefs: Sequence[Sharded],
+    X: Float[AnyArray, "n d"],
+    tau: Float[AnyArray, " n"],
+    live: Sequence[np.ndarray],
 ) -> list[tuple]:
-    """Run `xla.predict_group` for every group, each device its own bases."""
+    """Run `xla.predict_group` for every group, each device its own bases; who is `live` makes no difference here."""
     padded, slots, mesh = _unpack(beliefs)
     return _without_padding(_fetch(_predict(tuple(groups), padded, X, tau, slots, mesh)), slots)
 

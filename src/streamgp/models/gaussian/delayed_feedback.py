@@ -12,13 +12,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.checkpoint.encoding import formerly, register
 from streamgp.core import Predictive, namespace, recalibration
 from streamgp.filters.noise import NoiseKinds, NoiseState
 from streamgp.numerics.arrays import AnyArray
-from streamgp.weights import OUTLIER_LOG_DENSITY, Mixture, WeightRule, scan_rule, trust
+from streamgp.weights import OUTLIER_LOG_DENSITY, Mixture, WeightRule, present, scan_rule, trust
 
 
 @formerly("Waiting")
@@ -81,7 +82,8 @@ def learn_from_targets(
     mask: Bool[AnyArray, " n"],
     gap: Float[AnyArray, " n"],
     is_outlier: Bool[AnyArray, "n f"] | None = None,
-) -> tuple[ScoringState, Predictive, Float[Array, "n r"] | None, Bool[Array, " n"] | None]:
+    asleep: Bool[AnyArray, " f"] | None = None,
+) -> tuple[ScoringState, Predictive, Float[Array, "n r"] | None, Bool[Array, " n"] | None, Float[Array, " n"]]:
     """Learn from consecutive rows.
 
     Parameters
@@ -94,6 +96,8 @@ def learn_from_targets(
         Time from the row before to each row.
     is_outlier
         Which filters take each row for an outlier; None where none has a guard.
+    asleep
+        Which filters rest (see `streamgp.models.gaussian.resting`), so that they predict nothing.
 
     Returns
     -------
@@ -106,8 +110,14 @@ def learn_from_targets(
         The weight of each of several weight rules; None where there is one.
     flagged
         Which rows are outliers to most of the weight; None where no filter has a guard.
+    scores
+        The log density of each target under the mixture, before it is recalibrated; NaN of rows that do not count.
     """
     weights, noise, pending, levels = state
+    absent = None
+    if asleep is not None:
+        loc, var = (jnp.where(jnp.asarray(asleep)[None, :, None], jnp.nan, jnp.asarray(a)) for a in (loc, var))
+        absent = jnp.repeat(jnp.asarray(asleep), len(kinds.discounts))
     due, scored, schedule, noises, last = (loc, var), mask, _Schedule.of(mask), None, None
     if pending is not None:
         due = schedule.pop_due((pending.loc, pending.var), due)
@@ -133,12 +143,15 @@ def learn_from_targets(
     if is_outlier is not None:
         is_outlier = jnp.repeat(jnp.asarray(is_outlier), len(kinds.discounts), axis=1)
     least = OUTLIER_LOG_DENSITY * y.shape[1] / overlap
-    weights, before = scan_rule(rule, weights, log_density, scored, is_outlier, least)
+    weights, before = scan_rule(rule, weights, log_density, scored, is_outlier, least, absent)
+    log_weights = present(jax.vmap(rule.predict)(before), absent)
+    scores = jnp.where(scored, logsumexp(log_weights + log_density, axis=1), jnp.nan)
     if is_outlier is not None:
-        flagged = jax.vmap(lambda w, outlier: trust(rule.predict(w), outlier))(before, is_outlier) < 0.5
+        flagged = jax.vmap(trust)(log_weights, is_outlier) < 0.5
+        scores = jnp.where(flagged, jnp.nan, scores)
     counts = None
     if levels is not None:
-        finite = drop_non_finite(jax.vmap(rule.predict)(before), *experts_due[:2])
+        finite = drop_non_finite(log_weights, *experts_due[:2])
         u = Predictive(*finite, experts_due[2]).levels(y)
         levels, counts = recalibration.learn_rows(levels, u, scored)
     if pending is not None:
@@ -146,10 +159,12 @@ def learn_from_targets(
         counts = None if levels is None else _after_each(counts, levels)
     shares = None if counts is None else recalibration.shares(counts)
     rules = jnp.exp(before.log_weights) if isinstance(rule, Mixture) else None
-    log_weights, loc, var = drop_non_finite(jax.vmap(rule.predict)(before), loc, var)
+    if pending is not None:
+        log_weights = jax.vmap(rule.predict)(before)
+    log_weights, loc, var = drop_non_finite(log_weights, loc, var)
     loc = jnp.where(mask[:, None, None], loc, jnp.nan)
     predictive = Predictive(log_weights, loc, var, dof, recalibration=shares)
-    return ScoringState(weights, noise, pending, levels), predictive, rules, flagged
+    return ScoringState(weights, noise, pending, levels), predictive, rules, flagged, scores
 
 
 def fill_missing_density(log_density: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:

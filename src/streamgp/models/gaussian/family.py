@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from streamgp.models.base import FittedModel, WarmupRows
-from streamgp.models.changes import check_switching, renewal_hindrance, with_options
+from streamgp.models.changes import KEEPS_NO_LOGS, check_switching, renewal_hindrance, with_options
 from streamgp.models.gaussian.paths import Paths
 from streamgp.models.gaussian.renewal import conditioned_apart, renew
 from streamgp.models.gaussian.warmup import fit_ensemble
@@ -29,6 +29,10 @@ def spec(preset: Spec, **options: Any) -> Spec:
     """Return a preset with the user's changes, every one checked."""
     changed = with_options(preset, name, options)
     check_switching(changed)
+    if changed.rest and changed.rule == KEEPS_NO_LOGS:
+        if options.get("rest"):
+            raise ValueError(f"rest: expected weights by a rule that lets experts rest, got {KEEPS_NO_LOGS!r}")
+        changed = replace(changed, rest=False)  # it was the preset's
     hindrance = renewal_hindrance(changed) if changed.renew else None
     if hindrance and options.get("renew"):
         raise ValueError(hindrance)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from streamgp.bases import BASES, Basis
+from streamgp.bases import BASES, Basis, Learner
 from streamgp.fitting.gaussian_evidence import INITIAL_NOISE_VAR
 from streamgp.models.spec import Spec
 from streamgp.numerics.threads import one_blas_thread
@@ -58,6 +58,9 @@ def make_fit_tasks(
     """Build every starting point of every basis named, with at most so many features; None: as many as it has."""
     tasks = []
     for position, (name, most) in enumerate(max_features.items()):
+        if name in spec.learners:
+            tasks += _learner_tasks(name, position, X, y, seed)
+            continue
         cls = BASES[name]
         wanted = spec.features_per_basis or cls.default_features
         features = wanted if most is None else min(wanted, most)
@@ -72,6 +75,15 @@ def make_fit_tasks(
                 trainable = tuple(field for field in trainable if field != "lengthscale")
             label = name if len(starts) == 1 else f"{name} {start:.3g}"
             tasks.append(FitTask(name, label, basis, start, trainable, key))
+    return tasks
+
+
+def _learner_tasks(name: str, position: int, X: np.ndarray, y: np.ndarray, seed: int) -> list[FitTask]:
+    """Fit a regressor of the user's to the rows, and to the latter half of them."""
+    tasks = []
+    for i, (start, label) in enumerate(zip(Learner.starts, (name, f"{name} latest"), strict=True)):
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), position), i)
+        tasks.append(FitTask(name, label, Learner.fitted(name, X, y, start=start, key=key), start, (), key))
     return tasks
 
 

@@ -25,13 +25,15 @@ from streamgp.filters.engine.sharding import Sharded
 from streamgp.filters.kalman import ExpertVariances, Predicted, prior_state
 from streamgp.filters.noise import CONSTANT_NOISE, NoiseKinds
 from streamgp.models.expert import Expert
+from streamgp.models.gaussian import resting
 from streamgp.models.gaussian.delayed_feedback import (
     PendingForecasts,
     ScoringState,
     add_noise,
     drop_non_finite,
-    learn_from_targets,
 )
+from streamgp.models.gaussian.mixing import collect, learn_weights
+from streamgp.models.gaussian.resting import Resting
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import WeightRule
@@ -60,11 +62,17 @@ class Ensemble(StreamModel):
     noise: NoiseKinds = CONSTANT_NOISE
     guarded: bool = eqx.field(static=True, default=False)
     recalibrated: bool = eqx.field(static=True, default=False)
+    rests: bool = eqx.field(static=True, default=False)
 
     @property
     def num_experts(self) -> int:
         """Return K, the number of experts: filters times kinds of noise."""
-        return len(self.order) * len(self.noise.discounts)
+        return len(self.order) * self._copies
+
+    @property
+    def _copies(self) -> int:
+        """Return how many experts each filter serves."""
+        return len(self.noise.discounts)
 
     @property
     def _shapes(self) -> list[tuple[int, ...]]:
@@ -84,18 +92,20 @@ class Ensemble(StreamModel):
         noise = self.noise.init(len(self.order), self.num_outputs) if self.noise.adapt else None
         pending = PendingForecasts.empty(horizon, len(self.order), self.num_outputs, noise) if horizon else None
         levels = recalibration.start(self.num_outputs) if self.recalibrated else None
-        state = EnsembleState(tuple(filters), self.rule.init(self.log_prior), no_time, noise, pending, levels)
+        who = Resting.start(len(self.order)) if self.rests and not horizon else None
+        state = EnsembleState(tuple(filters), self.rule.init(self.log_prior), no_time, noise, pending, levels, who)
         return replace(state, filters=self._engine(state)[1])
 
     def expert_weights(self, state: EnsembleState) -> Float[np.ndarray, " k"]:
         """Return the weight of each expert in the next row."""
-        return expert_weights(self.rule, state.weights)
+        return expert_weights(self.rule, state.weights, state.absent(self._copies))
 
     def with_prior_weights(
         self, state: EnsembleState, prior_log_weights: Float[AnyArray, " k"] | None
     ) -> EnsembleState:
         """Return the state with the weights at their prior, to whose logarithm `prior_log_weights` are added."""
-        return replace(state, weights=prior_weights(self.rule, self.log_prior, prior_log_weights))
+        who = None if state.resting is None else Resting.start(len(self.order))
+        return replace(state, weights=prior_weights(self.rule, self.log_prior, prior_log_weights), resting=who)
 
     def single_row(self, inputs: Standardiser, targets: Standardiser, trim: float) -> Any:
         """Return the `SingleRow` of this ensemble: it learns one row at a time, in the units of the data."""
@@ -138,8 +148,10 @@ class Ensemble(StreamModel):
             return self._predict_compiled(state, X, times, extra)
         X, last_time, times = cpu.as_numpy((X, state.last_time, times))
         tau = elapsed(self.time_unit, last_time, X, times, state.horizon)
-        parts = engine.predict_groups(self.groups, filters, X, tau)
-        return self._mix(state.scoring, parts, tau, extra)
+        live = np.asarray(self._live(state))
+        alive = split_by_group(live, self.order, self._shapes)
+        parts = engine.predict_groups(self.groups, filters, X, tau, alive)
+        return self._mix(state.scoring, parts, tau, extra, live)
 
     @eqx.filter_jit
     def _predict_compiled(
@@ -149,7 +161,7 @@ class Ensemble(StreamModel):
         platform = jax.default_backend()
         groups = zip(self.groups, state.unsharded().filters, strict=True)
         parts = [xla.predict_group(group, beliefs, X, tau, platform) for group, beliefs in groups]
-        return self._mix(state.scoring, parts, tau, extra)
+        return self._mix(state.scoring, parts, tau, extra, self._live(state))
 
     @eqx.filter_jit
     def _mix(
@@ -158,9 +170,11 @@ class Ensemble(StreamModel):
         parts: list[Predicted],
         tau: AnyArray,
         extra: AnyArray | None,
+        live: AnyArray,
     ) -> Predictive:
         for_all = jax.tree.map(lambda a: jnp.asarray(a)[None], scoring.noise)
-        loc, var, _ = _collect(self.order, parts)
+        loc, var, _ = collect(self.order, parts)
+        loc = jnp.where(jnp.asarray(live)[None, :, None], loc, jnp.nan)
         if extra is not None:
             var = var + jnp.asarray(extra)[:, None, None]
         loc, var, dof = add_noise(self.noise, for_all, loc, var, tau)
@@ -198,14 +212,14 @@ class Ensemble(StreamModel):
             return self._update_compiled(state, X, y, mask, times, later, extra)
         X, y, seen, last_time, times, extra = cpu.as_numpy((X, y, mask, state.last_time, times, extra))
         clock, last_time = advance(self.time_unit, last_time, seen, times)
-        live = np.asarray(self._live(state.weights))
         blocks = in_blocks(X, y, seen, clock, later, state.horizon, extra)
-        alive = split_by_group(live, self.order, self._shapes)
+        alive = split_by_group(np.asarray(self._live(state)), self.order, self._shapes)
         filters, parts, outside = engine.update_groups(self.groups, filters, blocks, alive)
-        scoring, info = _learn_weights(
-            self.rule, self.noise, self.order, state.scoring, parts, outside, y, seen, clock
+        scoring, info = learn_weights(
+            self.rule, self.noise, self.order, state.scoring, parts, outside, y, seen, clock, state.asleep
         )
-        return EnsembleState.of(filters, scoring, np.asarray(last_time)), info
+        who = self._resting(state, info, seen, clock)
+        return EnsembleState.of(filters, scoring, np.asarray(last_time), who), info
 
     @eqx.filter_jit
     def _update_compiled(
@@ -221,72 +235,54 @@ class Ensemble(StreamModel):
         clock, last_time = advance(self.time_unit, state.last_time, mask, times)
         blocks = in_blocks(X, y, mask, clock, later, state.horizon, extra)
         live: list = [None] * len(self.groups)
-        if self.rule.shuts_down:
-            live = split_by_group(self._live(state.weights), self.order, self._shapes)
+        if self.rule.shuts_down or state.resting is not None:
+            live = split_by_group(self._live(state), self.order, self._shapes)
         runs = [
             xla.update_group(group, beliefs, blocks, alive, jax.default_backend())
             for group, beliefs, alive in zip(self.groups, state.unsharded().filters, live, strict=True)
         ]
         filters, parts, outside = zip(*runs, strict=True)
         anywhere = jnp.stack(outside).any(0)
-        scoring, info = _learn_weights(
-            self.rule, self.noise, self.order, state.scoring, list(parts), anywhere, y, mask, clock
+        scoring, info = learn_weights(
+            self.rule, self.noise, self.order, state.scoring, list(parts), anywhere, y, mask, clock, state.asleep
         )
-        return EnsembleState.of(filters, scoring, last_time), info
+        return EnsembleState.of(filters, scoring, last_time, self._resting(state, info, mask, clock)), info
 
-    def _live(self, weights: Any) -> Bool[AnyArray, " filters"]:
-        """Return which filters still have an expert with weight."""
-        if not self.rule.shuts_down:
-            return np.ones(len(self.order), bool)
-        return jnp.isfinite(self.rule.predict(weights)).reshape(len(self.order), -1).any(axis=1)
+    def _resting(self, state: EnsembleState, info: Info, seen: AnyArray, clock: AnyArray) -> Resting | None:
+        """Return who rests, and how the others did, after some rows."""
+        if state.resting is None:
+            return None
+        weights = jnp.where(seen[:, None], jnp.exp(info.predictive.log_weights), 0.0).sum(0)
+        return state.resting.after(weights, seen.sum(), clock[-1])
 
+    def _live(self, state: EnsembleState) -> Bool[AnyArray, " filters"]:
+        """Return which filters work: those that have an expert with weight, and do not rest."""
+        live = np.ones(len(self.order), bool)
+        if self.rule.shuts_down:
+            live = jnp.isfinite(self.rule.predict(state.weights)).reshape(len(self.order), -1).any(axis=1)
+        return live if state.asleep is None else live & ~state.asleep
 
-@eqx.filter_jit
-def _learn_weights(
-    rule: WeightRule,
-    noise: NoiseKinds,
-    order: tuple[int, ...],
-    scoring: ScoringState,
-    parts: list[Predicted],
-    outside: AnyArray,
-    y: AnyArray,
-    mask: AnyArray,
-    clock: AnyArray,
-) -> tuple[ScoringState, Info]:
-    """Weigh every row's predictions by the rows before it, and learn from its target.
+    def share_working(self, state: EnsembleState) -> float:
+        """Return which share of the filters has worked, in the mean over the rows since the warm-up."""
+        return 1.0 if state.resting is None else state.resting.share_working
 
-    It takes no bases, so that ensembles that differ in these alone share what is compiled.
-    """
-    n = y.shape[0]
-    loc, var, is_outlier = _collect(order, [_join(part, n) for part in parts])
-    scoring, predictive, rules, flagged = learn_from_targets(
-        rule, noise, scoring, loc, var, y, mask, jnp.diff(clock, prepend=0.0), is_outlier
-    )
-    non_finite = ~jnp.isfinite(var).all(2) & mask[:, None]
-    flagged = None if flagged is None else flagged & mask
-    return scoring, Info(predictive, jnp.asarray(outside[:n] & mask), rules, None, flagged, non_finite)
+    @property
+    def period(self) -> int | None:
+        """Return after how many rows it is decided who rests; None where none ever do."""
+        return resting.PERIOD if self.rests else None
 
+    def first_alarm(self, state: EnsembleState, scores: Float[np.ndarray, " n"], at: int) -> int | None:
+        """Return after how many rows from `at` on, with these scores, all filters are to work; None if they go on."""
+        return None if state.resting is None else state.resting.alarm(scores, at)
 
-def _collect(
-    order: tuple[int, ...], parts: list[Predicted]
-) -> tuple[Float[Array, "n k e"], Float[Array, "n k e"], Bool[Array, "n k"] | None]:
-    """Join predictions of all groups, [G, R, n, E] and [G, R, n], to [n, K, E] in the order given by the user."""
-    back = np.argsort(np.asarray(order))
-
-    def in_order(*each: AnyArray) -> Array:
-        return jnp.moveaxis(jnp.concatenate([a.reshape(-1, *a.shape[2:]) for a in each])[back], 0, 1)
-
-    loc, var, is_outlier = jax.tree.map(in_order, *parts)
-    return loc, jnp.broadcast_to(var[:, :, None], loc.shape), is_outlier
+    def rested(self, state: EnsembleState, scores: Float[np.ndarray, " n"], at: int) -> tuple[EnsembleState, bool]:
+        """Let filters rest or wake, if it is time to, after rows with these scores, `at` in all; did any?."""
+        after, changed = resting.rested(self, state, scores, at)
+        return replace(after, filters=self._engine(after)[1]) if changed else after, changed
 
 
 def _arrays(state: EnsembleState) -> list:
     return [a for beliefs in state.filters for a in (beliefs.mean, beliefs.cov)]
-
-
-def _join(part: Predicted, n: int) -> Predicted:
-    """Join blocks to rows, without the padding."""
-    return jax.tree.map(lambda a: a.reshape(*a.shape[:2], -1, *a.shape[4:])[:, :, :n], part)
 
 
 def ensemble(
@@ -299,6 +295,7 @@ def ensemble(
     kinds: NoiseKinds = CONSTANT_NOISE,
     guarded: bool = False,
     recalibrated: bool = False,
+    rests: bool = False,
 ) -> Ensemble:
     """Group experts by shape into one model.
 
@@ -321,6 +318,8 @@ def ensemble(
         Whether every filter has a guard against outliers (see `streamgp.filters.guard`).
     recalibrated
         Whether the mixture's levels are recalibrated as the stream goes on (see `streamgp.core.recalibration`).
+    rests
+        Whether filters of next to no weight rest (see `streamgp.models.gaussian.resting`).
     """
     if not experts:
         raise ValueError("ensemble: expected at least one expert, got none")
@@ -345,4 +344,5 @@ def ensemble(
         noise=kinds,
         guarded=guarded,
         recalibrated=recalibrated,
+        rests=rests,
     )

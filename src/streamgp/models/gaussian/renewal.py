@@ -4,6 +4,7 @@ Bases that gain from more rows have two fits in the ensemble. A renewal replaces
 by filter and in the same arrays, so that nothing grows and nothing is compiled. The other goes on as it is.
 """
 
+import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.bases import ActiveDims, Basis, Boosted, TrainedFourier
+from streamgp.bases import ActiveDims, Basis, Boosted, Learner, TrainedFourier
+from streamgp.bases.learners import LearnerError
 from streamgp.filters.engine.blocks import member, stack
 from streamgp.filters.kalman import ExpertVariances
 from streamgp.fitting.gaussian_evidence import Fit, fit_basis
@@ -47,8 +49,8 @@ def slots_of(model: Ensemble, kind: type[Basis]) -> list[list[Slot]]:
 
 
 def conditioned_apart(model: Ensemble, state: EnsembleState, rows: WarmupRows, times: Any) -> EnsembleState:
-    """Return the state in which the experts of trees have learnt the rows alone that their trees have not."""
-    for slots in slots_of(model, Boosted):
+    """Return the state in which experts of trees and of regressors have learnt the rows alone that these have not."""
+    for slots in (*slots_of(model, Boosted), *slots_of(model, Learner)):
         honest = _honest(model.groups[slots[0].group].basis, rows)
         for slot in slots:
             state = _conditioned(model, state, slot, rows, honest, times)
@@ -81,18 +83,25 @@ def renew(
     assert isinstance(model, Ensemble)
     state, new = state.unsharded(), np.zeros(len(table), bool)
     weight = expert_weights(model.rule, state.weights)
-    for kind in (Boosted, TrainedFourier) if searches else (Boosted,):
+    for kind in (Boosted, Learner, TrainedFourier) if searches else (Boosted, Learner):
         for slots in slots_of(model, kind):
             weights = [weight[_experts(model, slot)].sum() for slot in slots]
             weakest, best = slots[int(np.argmin(weights))], slots[int(np.argmax(weights))]
             key = jax.random.fold_in(jax.random.key(seed), _RENEWAL_KEY + weakest.group)
             basis = member(model.groups[best.group].basis, best.number)
-            fit = _refitted(basis, rows, jax.random.fold_in(key, learnt))
+            try:
+                fit = _refitted(basis, rows, jax.random.fold_in(key, learnt))
+            except LearnerError as error:  # the user's code: what it was fitted to before goes on
+                warnings.warn(f"renewal after {learnt:,} rows: {error}", stacklevel=2)
+                continue
             model = _replaced(spec, model, weakest, fit, rows)
             state = _conditioned(model, state, weakest, rows, _honest(fit.basis, rows), times)
             for i in _experts(model, weakest):
                 table[i], new[i] = replace(table[i], gain=fit.gain, since=learnt), True
-    return FittedModel(model, table), replace(state, weights=joined_weights(state.weights, new))
+    resting = state.resting
+    if resting is not None:
+        resting = resting.joined(np.asarray(new.reshape(len(model.order), -1).any(1)))
+    return FittedModel(model, table), replace(state, weights=joined_weights(state.weights, new), resting=resting)
 
 
 def _inner(basis: Basis) -> Basis:
@@ -117,9 +126,7 @@ def _refitted(basis: Any, rows: WarmupRows, key: Any) -> Fit:
     """Fit a basis like this one to the rows; frequencies set out from its own."""
     inner = _inner(basis)
     X, y = rows.X[:, : inner.num_inputs], rows.y
-    new = inner
-    if isinstance(inner, Boosted):
-        new = Boosted.from_data(X, num_features=inner.value.shape[-2], start=1.0, key=key, y=y)
+    new = inner.anew(X, y, key) if isinstance(inner, Boosted | Learner) else inner
     some = _thinned(_honest(new, rows), MAX_SEARCHED_ROWS)
     fit = fit_basis(new, jnp.asarray(X[some]), jnp.asarray(y[some]))
     return replace(fit, basis=ActiveDims(fit.basis, basis.num_inputs)) if basis is not inner else fit

@@ -1,6 +1,7 @@
 """An ensemble one row at a time, for robots and services: each predicted or learnt in tens of microseconds."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,16 +11,27 @@ from jaxtyping import Bool, Float
 from streamgp.core import Predictive, recalibration, trimmed
 from streamgp.filters.engine.blocks import num_features
 from streamgp.filters.engine.cpu import as_numpy
-from streamgp.filters.engine.rowfilter import RowFilter, RowPrediction
+from streamgp.filters.engine.rowfilter import RowPrediction
 from streamgp.filters.kalman import FilterState
-from streamgp.filters.noise import NoiseState
+from streamgp.filters.noise import NoiseKinds, NoiseState
 from streamgp.models.gaussian.delayed_feedback import drop_non_finite, fill_missing_density
 from streamgp.models.gaussian.model import Ensemble
+from streamgp.models.gaussian.resting import BLOCK
+from streamgp.models.gaussian.row_stack import RowStack
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics import student_t
 from streamgp.numerics.standardise import Standardiser, standardise
 from streamgp.precision import float64
-from streamgp.weights import OUTLIER_LOG_DENSITY, scan_rule
+from streamgp.weights import OUTLIER_LOG_DENSITY, present, scan_rule
+
+
+class Experts(NamedTuple):
+    """Mean (k, E) and variance of every filter; mean, variance and degrees of freedom (None: Gaussian) of experts."""
+
+    filters: tuple[np.ndarray, np.ndarray]
+    loc: np.ndarray
+    var: np.ndarray
+    dof: np.ndarray | None
 
 
 class SingleRow:
@@ -38,18 +50,18 @@ class SingleRow:
         stacks: dict[tuple[int, int], list[int]] = {}
         for number, group in enumerate(model.groups):
             stacks.setdefault((num_features(group), group.noise.prior_var.shape[1]), []).append(number)
-        self._stacks = list(stacks.values())
+        self._members = list(stacks.values())
         ends = np.cumsum([group.noise.prior_var.size for group in model.groups])[:-1]
         order = np.split(np.asarray(model.order), ends)
-        self._back = np.argsort(np.concatenate([order[i] for members in self._stacks for i in members]))
-        self._one = model.num_experts == 1 and not model.noise.adapt and not model.recalibrated
+        self._order = [np.concatenate([order[i] for i in members]) for members in self._members]
+        self._one = model.num_experts == 1 and not (model.noise.adapt or model.recalibrated or model.rests)
         self._copies = len(model.noise.discounts)
         self._bases = [as_numpy(group.basis) for group in model.groups]
 
-        def learn_weights(weights: Any, log_density: jax.Array, is_outlier: Any) -> tuple[Any, jax.Array]:
+        def learn_weights(weights: Any, log_density: jax.Array, is_outlier: Any, absent: Any) -> tuple:
             least = OUTLIER_LOG_DENSITY * model.num_outputs
-            weights, _ = scan_rule(model.rule, weights, log_density[None], None, is_outlier, least)
-            return weights, model.rule.predict(weights)
+            weights, _ = scan_rule(model.rule, weights, log_density[None], None, is_outlier, least, absent)
+            return weights, present(model.rule.predict(weights), absent)
 
         self._learn_weights = jax.jit(learn_weights)
 
@@ -62,12 +74,23 @@ class SingleRow:
             as_numpy((beliefs, group.dynamics, group.noise))
             for group, beliefs in zip(self._model.groups, state.filters, strict=True)
         ]
-        joined = [[parts[i] for i in members] for members in self._stacks]
-        self._filters = [RowFilter(*jax.tree.map(lambda *a: np.concatenate(a), *members)) for members in joined]
+        self._resting = as_numpy(state.resting)
+        self._absent = state.absent(self._copies)
+        asleep = np.zeros(len(self._model.order), bool) if self._resting is None else self._resting.asleep
+        self._stacks = [
+            RowStack(members, [parts[i] for i in members], places, ~asleep[places])
+            for members, places in zip(self._members, self._order, strict=True)
+        ]
+        self._working = [stack for stack in self._stacks if not stack.is_empty]
+        self._places = np.concatenate([stack.places for stack in self._working])
         self._weights, self._noise, self._levels = state.weights, as_numpy(state.noise), as_numpy(state.levels)
-        self.log_weights: np.ndarray | jax.Array = np.asarray(self._model.rule.predict(state.weights))
+        raw = np.asarray(self._model.rule.predict(state.weights))
+        self.log_weights: np.ndarray | jax.Array = present(raw, self._absent)
+        self._learnt, self._passed, self._weight_sum = 0, 0.0, np.zeros(self._model.num_experts)
+        self.score = np.nan  # log density of the last row learnt, as `Info.scores`
         self.last_time = float(state.last_time)
         self._last: tuple[np.ndarray, tuple[float, float], list[RowPrediction]] | None = None
+        self._mixed: Experts | None = None
         self._is_outside = False
 
     def predict(
@@ -105,8 +128,7 @@ class SingleRow:
         self, x: np.ndarray, time: float, extra: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
         """Return log weights, means, variances and degrees of freedom of the experts, standardised."""
-        filters = self._collect(self._predict_filters(x, time, extra))
-        loc, var, dof = self._experts(*filters, np.asarray(self._elapsed(time)))
+        _, loc, var, dof = self._experts(x, time, extra)
         log_weights, loc, var = (np.asarray(a) for a in drop_non_finite(np.asarray(self.log_weights), loc, var))
         return log_weights, loc, var, dof
 
@@ -124,32 +146,36 @@ class SingleRow:
         predictions = self._predict_filters(x, time, extra)
         center, scale = self._targets
         y = (y - center) / scale
-        found = [filter.learn(a, y) for filter, a in zip(self._filters, predictions, strict=True)]
+        found = [stack.filters.learn(a, y) for stack, a in zip(self._working, predictions, strict=True)]
         is_outlier, flagged = None, False
-        if found[0] is not None:
-            is_outlier = np.concatenate([np.ravel(f) for f in found if f is not None])[self._back]
+        if self._model.guarded:
+            is_outlier = self._by_filter(found, False)
         if self._one:
             flagged = is_outlier is not None and bool(is_outlier[0])
         else:
-            filters = self._collect(predictions)
+            filters, loc, var, dof = self._experts(x, time, extra)
             gap = np.asarray(self._elapsed(time))
-            loc, var, dof = self._experts(*filters, gap)
             with np.errstate(over="ignore", invalid="ignore"):
                 log_density = student_t.log_density(y - loc, var, None if dof is None else dof[:, None]).sum(-1)
                 if self._noise is not None:
-                    noise = self._model.noise
-                    self._noise = noise.update(self._noise, y - filters[0], filters[1], gap, is_outlier)
+                    errors = y - filters[0], filters[1]
+                    self._noise = NoiseKinds.update(self._model.noise, self._noise, *errors, gap, is_outlier)
             each = None if is_outlier is None else np.repeat(is_outlier, self._copies)
-            flagged = each is not None and bool(np.exp(np.asarray(self.log_weights)) @ each > 0.5)
+            weights = np.exp(np.asarray(self.log_weights))
+            flagged = each is not None and bool(weights @ each > 0.5)
             if self._levels is not None:
                 log_weights, loc, var = (a[None] for a in drop_non_finite(np.asarray(self.log_weights), loc, var))
                 predictive = Predictive(log_weights, loc, var, None if dof is None else dof[None])
-                self._levels = recalibration.learn(self._levels, predictive.levels(y[None])[0])
+                self._levels = recalibration.learn(self._levels, Predictive.levels(predictive, y[None])[0])
             with float64():
-                rows = None if each is None else each[None]
-                self._weights, self.log_weights = self._learn_weights(
-                    self._weights, fill_missing_density(log_density), rows
-                )
+                rows, log_density = None if each is None else each[None], fill_missing_density(log_density)
+                if self._resting is not None:
+                    self._weight_sum += weights
+                    self._learnt, self._passed = self._learnt + 1, self._passed + float(gap)
+                    self.score = (
+                        np.nan if flagged else float(np.logaddexp.reduce(np.asarray(self.log_weights) + log_density))
+                    )
+                self._weights, self.log_weights = self._learn_weights(self._weights, log_density, rows, self._absent)
         if not np.isnan(time):
             self.last_time = time if np.isnan(self.last_time) else max(self.last_time, time)
         self._last = None
@@ -157,38 +183,55 @@ class SingleRow:
 
     def _collect(self, predictions: list[RowPrediction]) -> tuple[Float[np.ndarray, "k e"], Float[np.ndarray, "k e"]]:
         """Join mean and variance of all filters in the user's order."""
-        loc = np.concatenate([a.loc.reshape(-1, self._model.num_outputs) for a in predictions])[self._back]
-        var = np.concatenate([a.var.reshape(-1) for a in predictions])[self._back]
+        loc = self._by_filter([a.loc for a in predictions], np.nan)
+        var = self._by_filter([a.var for a in predictions], np.nan)
         return loc, np.broadcast_to(var[:, None], loc.shape)
 
-    def _experts(
-        self, loc: Float[np.ndarray, "k e"], var: Float[np.ndarray, "k e"], gap: Float[np.ndarray, ""]
-    ) -> tuple[Float[np.ndarray, "kinds e"], Float[np.ndarray, "kinds e"], Float[np.ndarray, " kinds"] | None]:
-        """Return mean, variance and degrees of freedom (None: Gaussian) of all experts, from those of the filters."""
-        if self._noise is None:
-            return loc, var, None
-        for_one = NoiseState(*(a[None] for a in self._noise))
-        mean, scaled, dof = self._model.noise.predict(for_one, loc[None], var[None], gap[None])
-        return np.asarray(mean[0]), np.asarray(scaled[0]), np.asarray(dof[0])
+    def _by_filter(self, parts: Sequence[Any], missing: Any) -> np.ndarray:
+        """Join what the filters that work gave, [G, R, ...], in the user's order; the others get `missing`."""
+        found = np.concatenate([part.reshape(-1, *part.shape[2:]) for part in parts])
+        whole = np.full((len(self._model.order), *found.shape[1:]), missing, found.dtype)
+        whole[self._places] = found
+        return whole
+
+    def _experts(self, x: np.ndarray, time: float, extra: float) -> Experts:
+        """Return means and variances of the filters, and what all experts predict; kept as `_predict_filters` is."""
+        filters = self._predict_filters(x, time, extra)
+        if self._mixed is None:
+            loc, var = self._collect(filters)
+            if self._noise is None:
+                self._mixed = Experts((loc, var), loc, var, None)
+            else:
+                for_one = NoiseState(*(a[None] for a in self._noise))
+                gap = np.full(1, self._elapsed(time))
+                # By the class, as elsewhere here: see `_predict_filters`.
+                found = NoiseKinds.predict(self._model.noise, for_one, loc[None], var[None], gap)
+                self._mixed = Experts((loc, var), *(np.asarray(a[0]) for a in found))
+        return self._mixed
 
     @property
     def restarted(self) -> Bool[np.ndarray, " filters"]:
         """Return which filters had to start again since `load`, in the user's order."""
-        return np.concatenate([filter.restarted.ravel() for filter in self._filters])[self._back]
+        return self._by_filter([stack.filters.restarted for stack in self._working], False)
 
     def flush(self) -> EnsembleState:
         """Return the ensemble's state; this object may go on from there."""
         filters: dict[int, FilterState] = {}
-        for filter, members in zip(self._filters, self._stacks, strict=True):
-            joined = filter.flush()
-            ends = np.cumsum([len(self._model.groups[i].noise.prior_var) for i in members])
-            for i, end in zip(members, ends, strict=True):
-                part = slice(end - len(self._model.groups[i].noise.prior_var), end)
-                filters[i] = jax.tree.map(lambda a, part=part: a[part], joined)
+        for stack, members in zip(self._stacks, self._members, strict=True):
+            filters |= dict(zip(members, stack.flush(), strict=True))
         self._last = None
         in_order = tuple(filters[i] for i in range(len(filters)))
         time = jnp.asarray(self.last_time)
-        return EnsembleState(in_order, self._weights, time, self._noise, None, self._levels)
+        resting = self._resting
+        if resting is not None:
+            resting = resting.after(self._weight_sum, self._learnt, self._passed)
+        return EnsembleState(in_order, self._weights, time, self._noise, None, self._levels, resting)
+
+    def rest_is_due(self, scores: Sequence[float], at: int) -> bool:
+        """Return whether filters may go to rest or wake after row `at`, the last of rows with these scores."""
+        if self._resting is None or at % BLOCK:
+            return False
+        return self._resting.scored(np.asarray(scores), at - len(scores)).is_due(at)
 
     def _predict_filters(self, x: np.ndarray, time: float, extra: float) -> list[RowPrediction]:
         """Predict a row by every filter; kept for `learn`, which follows the prediction of the same row."""
@@ -197,21 +240,13 @@ class SingleRow:
             return self._last[2]
         row = standardise(x, *self._inputs)[None]
         with float64(), np.errstate(all="ignore"):  # the setting is for a user's own basis
-            phis = [np.asarray(basis(row))[..., 0, :] for basis in self._bases]
+            bases = {i: self._bases[i] for stack in self._working for i in stack.groups}
+            phis = {i: np.asarray(basis(row))[..., 0, :] for i, basis in bases.items()}
             # By the class: to bind a method to a module makes another module, which takes tens of microseconds.
-            self._is_outside = any(type(basis).outside(basis, row).any() for basis in self._bases)
-        predictions = [
-            filter.predict(phis[members[0]] if len(members) == 1 else self._stack(phis, members), *when)
-            for filter, members in zip(self._filters, self._stacks, strict=True)
-        ]
-        self._last = (x.copy(), when, predictions)
+            self._is_outside = any(type(basis).outside(basis, row).any() for basis in bases.values())
+        predictions = [stack.predict(phis, *when) for stack in self._working]
+        self._last, self._mixed = (x.copy(), when, predictions), None
         return predictions
-
-    def _stack(self, phis: list[np.ndarray], members: list[int]) -> np.ndarray:
-        """Join the features of several groups; a basis without parameters gives one row for all copies."""
-        copies = [np.shape(self._model.groups[i].noise.prior_var)[0] for i in members]
-        shapes = [(n, phis[i].shape[-1]) for n, i in zip(copies, members, strict=True)]
-        return np.concatenate([np.broadcast_to(phis[i], s) for i, s in zip(members, shapes, strict=True)])
 
     def _elapsed(self, time: float) -> float:
         if np.isnan(time) or np.isnan(self.last_time):

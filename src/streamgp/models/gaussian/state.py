@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from streamgp.checkpoint.encoding import formerly, register
 from streamgp.core import AnyArray
@@ -13,6 +13,7 @@ from streamgp.filters.engine import sharding
 from streamgp.filters.engine.sharding import Sharded
 from streamgp.filters.noise import NoiseState
 from streamgp.models.gaussian.delayed_feedback import PendingForecasts, ScoringState
+from streamgp.models.gaussian.resting import Resting
 
 
 @formerly("EnsembleState", waiting="pending")
@@ -21,7 +22,8 @@ class EnsembleState(eqx.Module):
     """Belief of every filter (of each group a `FilterState`, or a `Sharded`), weights, clock, level of the noise.
 
     `pending` holds the forecasts whose targets have not come yet, where the ensemble forecasts several rows ahead;
-    `levels` the counts of `streamgp.core.recalibration`, where the ensemble is recalibrated.
+    `levels` the counts of `streamgp.core.recalibration`, where the ensemble is recalibrated; `resting` says which
+    filters rest, where they may.
     """
 
     filters: tuple[Any, ...]
@@ -30,6 +32,7 @@ class EnsembleState(eqx.Module):
     noise: NoiseState | None = None
     pending: PendingForecasts | None = None
     levels: Float[AnyArray, "e j"] | None = None
+    resting: Resting | None = None
 
     @property
     def horizon(self) -> int:
@@ -42,10 +45,21 @@ class EnsembleState(eqx.Module):
         return ScoringState(self.weights, self.noise, self.pending, self.levels)
 
     @classmethod
-    def of(cls, filters: Sequence[Any], scoring: ScoringState, last_time: AnyArray) -> "EnsembleState":
+    def of(
+        cls, filters: Sequence[Any], scoring: ScoringState, last_time: AnyArray, resting: Resting | None = None
+    ) -> "EnsembleState":
         """Join the beliefs of the filters and the rest of a state."""
         weights, noise, pending, levels = scoring
-        return cls(tuple(filters), weights, last_time, noise, pending, levels)
+        return cls(tuple(filters), weights, last_time, noise, pending, levels, resting)
+
+    @property
+    def asleep(self) -> Bool[AnyArray, " f"] | None:
+        """Return which filters rest, in the user's order; None where none ever do."""
+        return None if self.resting is None else self.resting.asleep
+
+    def absent(self, copies: int) -> Bool[AnyArray, " k"] | None:
+        """Return which experts rest, of which every filter serves so many; None where none ever do."""
+        return None if self.resting is None else self.resting.absent(copies)
 
     def shard(self, devices: Sequence[Any]) -> "EnsembleState":
         """Return the same state with the experts sharded over JAX's `devices`: `update` and `predict` then run there.

@@ -93,6 +93,7 @@ def fit_ensemble(
         kinds=kinds,
         guarded=spec.robust,
         recalibrated=spec.recalibrate,
+        rests=spec.rest,
     )
     return model, table
 
@@ -101,12 +102,13 @@ def prior_log_weights(log_density: np.ndarray, table: Sequence[FittedExpert]) ->
     """Compute what rows of the warm-up add to the prior log weights of the experts fitted to them, up to a constant.
 
     `log_density` (n, K) are their one-step-ahead predictions of those rows. The hyperparameters have seen the rows,
-    and neighbours in time share their errors: n rows count as sqrt(n). Trees are cut out of the targets
-    themselves, and rank no higher than the best of the others. No expert starts more than `MAX_LOG_ODDS` behind.
+    and neighbours in time share their errors: n rows count as sqrt(n). Trees, and regressors of the user's, are made
+    of the targets themselves, and rank no higher than the best of the others. No expert starts more than
+    `MAX_LOG_ODDS` behind.
     """
     against_best = np.nan_to_num(log_density - log_density.max(axis=1, keepdims=True), nan=-MAX_ROW_LOG_ODDS)
     score = np.maximum(against_best, -MAX_ROW_LOG_ODDS).sum(axis=0) / np.sqrt(max(len(log_density), 1))
-    is_tree = np.array([expert.basis.startswith(("trees", "boosted")) for expert in table])
+    is_tree = np.array([expert.basis.startswith(("trees", "boosted", "learner ")) for expert in table])
     if not is_tree.all():
         score[is_tree] = np.minimum(score[is_tree], score[~is_tree].max())
     return np.maximum(score - score.max(), -MAX_LOG_ODDS)
@@ -154,7 +156,9 @@ def _fit_all(
     more, _ = _fit_inputs(half, X[:, :others], y, seed, lambda done, todo: report(todo + done, 2 * todo))
     for label, fit in more:
         kept.append((f"{label} without lags", replace(fit, basis=ActiveDims(fit.basis, X.shape[1]))))
-    past, _ = _fit_inputs(replace(spec, bases=("linear",)), X[:, others:], y, seed, lambda done, todo: None)
+    past, _ = _fit_inputs(
+        replace(spec, bases=("linear",), learners=()), X[:, others:], y, seed, lambda done, todo: None
+    )
     for label, fit in past:
         kept.append((f"{label} of lags alone", replace(fit, basis=ActiveDims(fit.basis, X.shape[1], others))))
     return kept or uninformed
@@ -169,8 +173,8 @@ def _fit_inputs(
     second list takes the place of the first one where that is empty.
     """
     rows, targets = jnp.asarray(X), jnp.asarray(y)
-    alone = [name for name in spec.bases if name != CONCATENATION]
-    parts = tuple(PARTS) if len(alone) < len(spec.bases) else ()
+    alone = [name for name in (*spec.bases, *spec.learners) if name != CONCATENATION]
+    parts = tuple(PARTS) if CONCATENATION in spec.bases else ()
     most = {part: PARTS[part] for part in parts} | dict.fromkeys(alone)
     tasks = make_fit_tasks(spec, {name: most[name] for name in (*alone, *parts)}, X, y, seed)
     todo = len(tasks) + bool(parts) + (spec.n_samples > 1)

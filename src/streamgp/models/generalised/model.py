@@ -28,7 +28,7 @@ from streamgp.numerics.batching import COMPILED_BATCH_SIZES
 from streamgp.weights import Mixture, WeightRule, scan_rule
 from streamgp.weights.experts import expert_weights, prior_weights, rule_weights
 
-# Rows of a block: its steps cost its square each, which is expensive for small experts (docs/labels.md).
+# Rows of a block: its steps cost its square each, which is expensive for small experts (docs/research/labels.md).
 SHORT, LONG = 8, 32
 LARGE = 200  # coefficients of an expert from which on long blocks are faster
 

@@ -101,7 +101,7 @@ def stream(rows: int = 700, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
 def test_every_preset_learns(name):
     X, y = stream(1000)
     result = evaluate(StreamingGPRegressor(name, warmup=100), X, y, conformal=0.9)
-    # Those that draw a few kernels, or begin anew all the time, are far behind; see docs/multikernel.md.
+    # Those that draw a few kernels, or begin anew all the time, are far behind; see docs/research/multikernel.md.
     assert result.metrics["nmse"] < {"raker": 0.2, "omkl-gf": 0.2}.get(name, 0.85)
     assert 0.8 < result.metrics["coverage"]["90"] < 0.995
     assert abs(result.metrics["conformal"]["coverage"] - 0.9) < 0.03

@@ -1,0 +1,253 @@
+"""What a regressor of the user's predicts, as a feature beside a plane."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import cache
+from hashlib import blake2b
+from threading import Lock
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+from sklearn.base import clone
+
+from streamgp.bases.base import Basis, numpy_generator
+from streamgp.bases.boosted import beside_plane, held_out
+from streamgp.checkpoint.encoding import CheckpointError, register
+from streamgp.core import AnyArray
+from streamgp.numerics.threads import one_openmp_thread
+
+MAX_ROWS = 8_192  # that a regressor is fitted to, at most: evenly, if there are more
+PREFIX = "learner "
+_KEPT = 64  # fitted regressors that are kept: any other is fitted once more when it is asked
+_given: dict[str, Any] = {}
+_fitted: OrderedDict[tuple[str, bytes], list[Any]] = OrderedDict()
+_lock = Lock()
+
+
+class LearnerError(ValueError):
+    """Raised when a regressor of the user's fails, or predicts what is no number for each row."""
+
+
+def remember(regressors: Any) -> tuple[str, ...]:
+    """Return the names of regressors, by which `Learner` finds them again in this process.
+
+    A name says the class and the parameters that are not the default: checkpoints hold it, and no code.
+
+    Raises
+    ------
+    TypeError
+        If one is no regressor: it has no `fit`, `predict`, `get_params` and `set_params`.
+    ValueError
+        If there are two of a name.
+    """
+    if hasattr(regressors, "fit"):
+        raise TypeError(f"learners: expected a list of regressors, got {regressors!r} alone; put it into a list")
+    names: list[str] = []
+    for regressor in regressors:
+        lacks = [each for each in ("fit", "predict", "get_params", "set_params") if not hasattr(regressor, each)]
+        if lacks or isinstance(regressor, type):
+            raise TypeError(
+                f"learners: expected regressors with fit and predict, as scikit-learn's, got {regressor!r}, "
+                + ("a class; make an instance of it" if isinstance(regressor, type) else f"without {lacks[0]}")
+            )
+        name = PREFIX + _name(regressor)
+        if name in names:
+            raise ValueError(
+                f"learners: expected regressors that differ, got {_name(regressor)} twice; leave one out"
+            )
+        with _lock:
+            _given[name] = clone(regressor)
+        names.append(name)
+    return tuple(names)
+
+
+def check_same(given: Sequence[str], stored: Sequence[str]) -> None:
+    """Raise CheckpointError if the names of the regressors given are not those of a checkpoint."""
+    if set(given) != set(stored):
+        wanted, got = (", ".join(name.removeprefix(PREFIX) for name in names) for names in (stored, given))
+        raise CheckpointError(
+            f"it was learnt with learners=[{wanted}] and was given learners=[{got}]; checkpoints hold no code, so "
+            f"load it with those it was learnt with"
+        )
+
+
+def _name(regressor: Any) -> str:
+    """Return the class and the parameters that are not the default, on one line."""
+    try:
+        text = regressor.__repr__(N_CHAR_MAX=100_000)  # scikit-learn cuts long ones
+    except TypeError:
+        text = repr(regressor)
+    return " ".join(text.split())
+
+
+@register
+class Learner(Basis):
+    """phi(x) = (1, x_1, ..., x_D, f_1(x), ..., f_E(x)): a plane beside what a regressor predicts of each target.
+
+    The regressor is fitted to most of the rows, one copy for each target, and stays. What its prediction is worth is
+    learnt from rows that it has not seen: stacking (Breiman 1996) with the plane, as `streamgp.bases.Boosted` does.
+
+    The basis holds the rows of the fit, not the regressor, which is code: another process fits it once more, to the
+    same rows. What is predicted that is no number counts as the mean.
+
+    Parameters
+    ----------
+    X, y
+        The rows of the fit, and zeros up to `MAX_ROWS`.
+    rows
+        How many they are.
+    seed
+        For a regressor whose `random_state` is None.
+    digest
+        Of all these: by it the fitted regressor is found.
+    name
+        What `remember` has called it.
+    """
+
+    # The second fit is to the latter half of the rows.
+    starts: ClassVar[tuple[float, ...]] = (1.0, 2.0)
+
+    X: Float[AnyArray, "*stack m d"]
+    y: Float[AnyArray, "*stack m e"]
+    rows: Int[AnyArray, "*stack"]
+    seed: Int[AnyArray, "*stack"]
+    digest: Int[AnyArray, "*stack 16"]
+    name: str = eqx.field(static=True)
+
+    @property
+    def num_features(self) -> int:
+        """Return D + 1 + E: a plane, and a prediction of each target."""
+        return self.X.shape[-1] + 1 + self.y.shape[-1]
+
+    @property
+    def num_inputs(self) -> int:
+        """Return D, as the regressor was fitted to."""
+        return self.X.shape[-1]
+
+    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
+        """Place a constant and the inputs before the regressor's predictions."""
+        own = (self.X, self.y, self.rows, self.seed, self.digest)
+        if all(isinstance(a, np.ndarray | np.generic) for a in (X, *own)):
+            return beside_plane(X, _predicted(self.name, X, *own))
+        return beside_plane(X, _from_host(self.name, jnp.asarray(X), *(jnp.asarray(a) for a in own)))
+
+    def honest_rows(self, n: int) -> Int[np.ndarray, " m"]:
+        """Return the rows that are held out, as those of `Boosted` are."""
+        return held_out(n)
+
+    def anew(self, X: Any, y: Any, key: Key[Array, ""]) -> "Learner":
+        """Return the same regressor fitted to other rows."""
+        return self.fitted(self.name, X, y, start=1.0, key=key)
+
+    @classmethod
+    def fitted(cls, name: str, X: Any, y: Any, *, start: float, key: Key[Array, ""]) -> "Learner":
+        """Fit the regressor of a name to all rows that are not held out; of these, to the last one in `start`.
+
+        Raises
+        ------
+        LearnerError
+            If the regressor fails; the message is its own.
+        """
+        X, y = np.asarray(X, float), np.asarray(y, float)
+        kept = np.setdiff1d(np.arange(len(X)), held_out(len(X)))
+        kept = kept[len(kept) - max(1, round(len(kept) / start)) :]
+        kept = kept[np.linspace(0, len(kept) - 1, min(len(kept), MAX_ROWS)).round().astype(int)]
+        X, y = (np.pad(a[kept], ((0, MAX_ROWS - len(kept)), (0, 0))) for a in (X, y))
+        seed = int(numpy_generator(key).integers(2**31, dtype=np.int32))
+        digest = blake2b(X.tobytes() + y.tobytes() + f"{name} {len(kept)} {seed}".encode(), digest_size=16).digest()
+        _fit(name, X, y, len(kept), seed, digest)  # fails now, if it does
+        number = np.frombuffer(digest, np.uint8).astype(np.int32)
+        own = [jnp.asarray(a) for a in (X, y, len(kept), seed, number)]
+        return cls(own[0], own[1], own[2], own[3], own[4], name)
+
+
+def _from_host(name: str, x: Array, X: Array, y: Array, *own: Array) -> Float[Array, "*stack n e"]:
+    """Return `_predicted` inside a compiled program.
+
+    Numbers travel as their bits: the thread that JAX calls back in need not have x64 on, and would halve them.
+    """
+    bits = [jax.lax.bitcast_convert_type(a, jnp.uint32) for a in (x, X.astype(x.dtype), y.astype(x.dtype))]
+    shape = (*X.shape[:-2], len(x), y.shape[-1], *bits[0].shape[2:])
+    found = jax.pure_callback(
+        _on_host(name, np.dtype(x.dtype).name),
+        jax.ShapeDtypeStruct(shape, jnp.uint32),
+        *bits,
+        *(a.astype(jnp.int32) for a in own),
+        vmap_method="sequential",
+    )
+    return jax.lax.bitcast_convert_type(found, x.dtype)
+
+
+@cache  # one function for a name, so that nothing is compiled twice
+def _on_host(name: str, dtype: str) -> Any:
+    def predicted(*arrays: Any) -> np.ndarray:
+        bits, own = [np.ascontiguousarray(a) for a in arrays[:3]], arrays[3:]
+        numbers = [a.view(dtype)[..., 0] if dtype == "float64" else a.view(dtype) for a in bits]
+        found = _predicted(name, *numbers, *own).view(np.uint32)
+        return found.reshape(*found.shape[:-1], -1, 2) if dtype == "float64" else found
+
+    return predicted
+
+
+def _predicted(
+    name: str, x: Any, X: Any, y: Any, rows: Any, seed: Any, digest: Any
+) -> Float[np.ndarray, "*stack n e"]:
+    """Return what the fitted regressors of a stack predict of rows x."""
+    x, X, y, rows, seed, digest = (np.asarray(a) for a in (x, X, y, rows, seed, digest))
+    found = np.empty((*rows.shape, len(x), y.shape[-1]), x.dtype)
+    for at in np.ndindex(rows.shape):
+        fitted = _fit(name, X[at], y[at], int(rows[at]), int(seed[at]), digest[at].astype(np.uint8).tobytes())
+        for e, regressor in enumerate(fitted):
+            found[(*at, slice(None), e)] = _predict(name, regressor, x)
+    return found
+
+
+def _fit(name: str, X: np.ndarray, y: np.ndarray, n: int, seed: int, digest: bytes) -> list[Any]:
+    """Return a regressor for each target, fitted to the first n rows; it is kept for the next time."""
+    key = (name, digest)
+    with _lock:
+        if key in _fitted:
+            _fitted.move_to_end(key)
+            return _fitted[key]
+        template = _given.get(name)
+    if template is None:
+        own = name.removeprefix(PREFIX)
+        raise LearnerError(f"learners: expected {own}, which this process was not given; load the model with it")
+    fitted: list[Any] = []
+    for target in y[:n].T:
+        regressor: Any = clone(template)
+        free = [each for each, value in regressor.get_params().items() if value is None and _is_seed(each)]
+        regressor.set_params(**dict.fromkeys(free, seed))
+        try:
+            with one_openmp_thread():
+                regressor.fit(X[:n], target)
+        except Exception as error:
+            raise LearnerError(
+                f"learners: {name.removeprefix(PREFIX)} failed to fit {n:,} rows ({type(error).__name__}: {error})"
+            ) from error
+        _predict(name, regressor, X[:1])
+        fitted.append(regressor)
+    with _lock:
+        _fitted[key] = fitted
+        while len(_fitted) > _KEPT:
+            _fitted.popitem(last=False)
+    return fitted
+
+
+def _is_seed(parameter: str) -> bool:
+    return parameter.split("__")[-1] == "random_state"
+
+
+def _predict(name: str, regressor: Any, x: np.ndarray) -> Float[np.ndarray, " n"]:
+    """Return what a regressor predicts, a number for each row."""
+    values = np.asarray(regressor.predict(x), float)
+    if values.size != len(x):
+        raise LearnerError(
+            f"learners: expected {name.removeprefix(PREFIX)} to predict a number for each of {len(x):,} rows, "
+            f"got an array of shape {values.shape}"
+        )
+    return np.nan_to_num(values.reshape(len(x)), posinf=0.0, neginf=0.0)

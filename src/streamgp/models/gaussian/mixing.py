@@ -1,0 +1,60 @@
+"""From what every filter predicts to the mixture of all experts, and what the weights and the noise learn from it."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from streamgp.core import AnyArray, Info
+from streamgp.filters.kalman import Predicted
+from streamgp.filters.noise import NoiseKinds
+from streamgp.models.gaussian.delayed_feedback import ScoringState, learn_from_targets
+from streamgp.weights import WeightRule
+
+
+@eqx.filter_jit
+def learn_weights(
+    rule: WeightRule,
+    noise: NoiseKinds,
+    order: tuple[int, ...],
+    scoring: ScoringState,
+    parts: list[Predicted],
+    outside: AnyArray,
+    y: AnyArray,
+    mask: AnyArray,
+    clock: AnyArray,
+    asleep: AnyArray | None = None,
+) -> tuple[ScoringState, Info]:
+    """Weigh every row's predictions by the rows before it, and learn from its target.
+
+    It takes no bases, so that ensembles that differ in these alone share what is compiled.
+    """
+    n = y.shape[0]
+    loc, var, is_outlier = collect(order, [_join(part, n) for part in parts])
+    scoring, predictive, rules, flagged, scores = learn_from_targets(
+        rule, noise, scoring, loc, var, y, mask, jnp.diff(clock, prepend=0.0), is_outlier, asleep
+    )
+    non_finite = ~jnp.isfinite(var).all(2) & mask[:, None]
+    if asleep is not None:
+        non_finite &= ~jnp.asarray(asleep)[None]
+    flagged = None if flagged is None else flagged & mask
+    return scoring, Info(predictive, jnp.asarray(outside[:n] & mask), rules, None, flagged, non_finite, scores)
+
+
+def collect(
+    order: tuple[int, ...], parts: list[Predicted]
+) -> tuple[Float[Array, "n k e"], Float[Array, "n k e"], Bool[Array, "n k"] | None]:
+    """Join predictions of all groups, [G, R, n, E] and [G, R, n], to [n, K, E] in the order given by the user."""
+    back = np.argsort(np.asarray(order))
+
+    def in_order(*each: AnyArray) -> Array:
+        return jnp.moveaxis(jnp.concatenate([a.reshape(-1, *a.shape[2:]) for a in each])[back], 0, 1)
+
+    loc, var, is_outlier = jax.tree.map(in_order, *parts)
+    return loc, jnp.broadcast_to(var[:, :, None], loc.shape), is_outlier
+
+
+def _join(part: Predicted, n: int) -> Predicted:
+    """Join blocks to rows, without the padding."""
+    return jax.tree.map(lambda a: a.reshape(*a.shape[:2], -1, *a.shape[4:])[:, :, :n], part)

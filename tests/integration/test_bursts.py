@@ -1,0 +1,82 @@
+"""Past targets as inputs where outliers come in bursts: the rows after the first are told of it, glitches are not."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamgp import StreamingGPRegressor, evaluate
+
+WARMUP, ROWS, EVERY, SIZE, NOISE = 200, 1_200, 40, 6.0, 0.1
+
+
+def stream(length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return inputs, a slowly moving target with a burst of `length` rows now and then, and where bursts begin."""
+    rng = np.random.default_rng(5)
+    y = np.sin(np.arange(ROWS) / 15.0) + NOISE * rng.normal(size=ROWS)
+    begins = np.arange(EVERY, ROWS - 5, EVERY)
+    for begin in begins:
+        y[begin : begin + length] += SIZE * rng.choice([-1.0, 1.0])
+    return rng.normal(size=(ROWS, 1)), y, begins
+
+
+def new(robust: bool = True) -> StreamingGPRegressor:
+    return StreamingGPRegressor("linear", lags=1, robust=robust, warmup=WARMUP, random_state=0)
+
+
+@cache
+def predicted(length: int, robust: bool) -> np.ndarray:
+    X, y, _ = stream(length)
+    return evaluate(new(robust), X, y, progress=False).mean
+
+
+def rmse_after(length: int, robust: bool) -> float:
+    """Return the error of the rows after the first rows of later bursts."""
+    _, y, begins = stream(length)
+    rows = begins[begins > ROWS // 2] + 1
+    return float(np.sqrt(np.mean(np.square(predicted(length, robust)[rows] - y[rows]))))
+
+
+def test_the_second_row_of_a_burst_is_told_of_the_first():
+    assert rmse_after(4, True) < 0.5 * SIZE
+    assert rmse_after(4, True) < 1.3 * rmse_after(4, False)
+
+
+def test_the_row_after_a_glitch_is_not():
+    assert rmse_after(1, True) < 3.0 * NOISE
+    assert rmse_after(1, True) < 0.2 * rmse_after(1, False)
+
+
+@pytest.mark.parametrize("stop", [2 * EVERY, 2 * EVERY + 1, 700, 25 * EVERY, 25 * EVERY + 1, 25 * EVERY + 2])
+def test_chunks_and_a_stop_inside_a_burst_give_the_same_numbers(stop: int, tmp_path: Path):
+    X, y, _ = stream(3)
+    model = new()
+    parts = [evaluate(model, X[:stop], y[:stop], progress=False).mean]
+    model.save(tmp_path / "c")
+    model = StreamingGPRegressor.load(tmp_path / "c")
+    for rows in np.array_split(np.arange(stop, ROWS), 7):
+        parts.append(evaluate(model, X[rows], y[rows], progress=False).mean)
+    np.testing.assert_allclose(np.concatenate(parts), predicted(3, True), rtol=1e-9, atol=1e-12)
+
+
+def test_single_rows_give_the_same_numbers():
+    X, y, _ = stream(3)
+    model = new().partial_fit(X[:WARMUP], y[:WARMUP])
+    means = []
+    for i in range(WARMUP, ROWS):
+        means.append(model.predict_one(X[i])[0])
+        model.learn_one(X[i], y[i])
+    np.testing.assert_allclose(means, predicted(3, True)[WARMUP:], rtol=1e-9, atol=1e-12)
+
+
+def test_a_checkpoint_of_before_begins_to_learn_of_them(tmp_path: Path):
+    from streamgp.checkpoint.encoding import decode, encode
+    from streamgp.stream.lags import LaggedTargets
+
+    lags = LaggedTargets.empty((1,), 2).learn(np.array([[1.0, 2.0]]))
+    tree, arrays = encode(lags)
+    del tree["fields"]["outliers"]
+    again = decode(tree, arrays, {})
+    np.testing.assert_array_equal(again.last, lags.last)
+    np.testing.assert_array_equal(again.outliers.share, [0.0, 0.0])
