@@ -21,7 +21,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory):
     path = tmp_path_factory.mktemp("fleet")
     model = fleet()
     model.partial_fit(ROWS[:WARM])
-    assert model.is_warmed_up_ and model._engine.refresh_at > DUE
+    assert model.is_warm_ and model._engine.refresh_at > DUE
     model.save(path)
     return path
 
@@ -37,7 +37,7 @@ def test_every_key_is_the_textbooks_filter(whole):
     predicted, model = whole
     engine = model._engine
     assert len(engine.model.priors) > 1  # keys were born with different ones
-    born = dict(zip(model.keys_, engine.states.beliefs.prior.tolist(), strict=False))
+    born = dict(zip(model.keys_, engine.keys.states.beliefs.prior.tolist(), strict=False))
     assert len(set(born.values())) > 1
     flagged = model.scores()["flagged"].sum()
     assert flagged > 3
@@ -60,7 +60,7 @@ def test_every_key_is_the_textbooks_filter(whole):
                 )
                 checked += 1
         shifts += loop.shifts
-        beliefs, k = engine.states.beliefs, model.keys_.index(key)
+        beliefs, k = engine.keys.states.beliefs, model.keys_.index(key)
         for name in ("level", "run", "agreement", "last", "rate"):
             expected = [getattr(expert, name) for expert in loop.experts]
             np.testing.assert_allclose(getattr(beliefs, name)[k], expected, rtol=1e-8, atol=1e-9, err_msg=name)

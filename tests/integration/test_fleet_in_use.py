@@ -120,7 +120,7 @@ def test_the_errors_of_all_steps_are_carried_on():
     model = fleet(lags=(1, 2, 3)).partial_fit(rows)
     h, engine = 6, model._engine
     forecast = model.forecast(h).filter(unique_id=model.keys_[1])
-    states, X = engine.states_of(np.array([1])), np.full((1, 2), np.nan)
+    states, X = engine.keys.states_of(np.array([1])), np.full((1, 2), np.nan)
     means, times = forecast["mean"].to_numpy(), forecast["ds"].to_numpy()
 
     def predict(past: np.ndarray, step: int) -> tuple[float, float]:
@@ -194,7 +194,7 @@ def test_a_key_that_comes_back_is_a_key_that_waited():
 def test_a_broken_belief_starts_again_and_is_counted():
     rows = alike(4, 150)
     model, sound = (StreamingGPFleet(warmup=200).partial_fit(rows[:400]) for _ in range(2))
-    beliefs = model._engine.states.beliefs
+    beliefs = model._engine.keys.states.beliefs
     beliefs.mean[1, 0, 0] = np.nan
     beliefs.cov[2, 1] = -5.0
     beliefs.cov[2, 2, 7] = np.inf
@@ -211,7 +211,7 @@ def test_beliefs_stay_covariances():
     engine = model._engine
     features = engine.model.features.num_features
     i, j = np.tril_indices(features)
-    for triangles in engine.states.beliefs.cov[:5]:
+    for triangles in engine.keys.states.beliefs.cov[:5]:
         for triangle in triangles:
             P = np.zeros((features, features))
             P[i, j] = P[j, i] = triangle
@@ -237,7 +237,7 @@ def test_a_fleet_that_grows_and_wakes_has_no_more_than_it_needs():
     model.partial_fit(alike(10, 60))
     many = pl.DataFrame({"unique_id": [f"n{i}" for i in range(3_000)], "ds": 1.0, "y": np.arange(3_000.0), "a": 0.0})
     model.partial_fit(many)
-    states = model._engine.states
+    states = model._engine.keys.states
     assert len(model.keys_) == 3_010 <= len(states.past) < 1.3 * 3_010
     assert len(model.predict(many)) == 3_000
 

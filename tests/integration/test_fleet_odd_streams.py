@@ -48,7 +48,7 @@ def test_keys_of_one_row_each_end_the_warmup_as_well():
     rows = pl.DataFrame({"unique_id": np.arange(n), "ds": 1.0, "y": 5.0 + rng.normal(size=n)})
     model = fleet(warmup=10)
     found = learnt(model, rows)
-    assert model.is_warmed_up_ and len(model.keys_) == n
+    assert model.is_warm_ and len(model.keys_) == n
     assert_sound(found)
     np.testing.assert_allclose(found["mean"][-40:], 5.0, atol=0.5)
     np.testing.assert_allclose(found["std"][-40:], 1.0, rtol=0.5)

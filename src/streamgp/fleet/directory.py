@@ -38,10 +38,17 @@ class BadRows(NamedTuple):
 class Directory:
     """Keys and their numbers.
 
+    Parameters
+    ----------
+    shards
+        Over how many the keys are spread.
+
     Attributes
     ----------
     keys
         In the order of their numbers.
+    shard
+        Of each key.
     seen
         The time of the last row of each key.
     rows, unlabelled, unusable, skipped
@@ -51,8 +58,10 @@ class Directory:
 
     COUNTS = ("rows", "unlabelled", "unusable", "skipped")
 
-    def __init__(self) -> None:
+    def __init__(self, shards: int) -> None:
+        self._shards = shards
         self.keys: list[Key] = []
+        self.shard = np.empty(0, np.int64)
         self._number: dict[Key, int] = {}
         self.seen = np.empty(0)
         self.rows, self.unlabelled, self.unusable, self.skipped = (np.empty(0, np.int64) for _ in self.COUNTS)
@@ -100,6 +109,7 @@ class Directory:
         """Give the next numbers to new keys."""
         self._number.update(zip(new, range(len(self.keys), len(self.keys) + len(new)), strict=True))
         self.keys += new
+        self.shard = np.concatenate([self.shard, np.array([shard_of(key, self._shards) for key in new], np.int64)])
         self.seen = np.concatenate([self.seen, np.full(len(new), -np.inf)])
         for name in self.COUNTS:
             setattr(self, name, np.concatenate([getattr(self, name), np.zeros(len(new), np.int64)]))

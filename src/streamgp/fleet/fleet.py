@@ -1,23 +1,25 @@
 """The fleet as its users meet it: frames of many keyed streams in, predictions and scores out."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from streamgp import checkpoint
 from streamgp.data import DataError
 from streamgp.fleet import outputs
 from streamgp.fleet.directory import NEW, Directory, complaint
-from streamgp.fleet.engine import FleetEngine, Outcome
-from streamgp.fleet.forecasts import MAX_STEPS, forecast
+from streamgp.fleet.engine import FleetEngine
+from streamgp.fleet.forecasts import MAX_STEPS, inputs_ahead
 from streamgp.fleet.frames import FleetColumns, Key, Table, as_times, name_rows, new_frame, read, with_columns
+from streamgp.fleet.local_keys import LocalKeys, Outcome
 from streamgp.fleet.model import Mixture
+from streamgp.fleet.ray_keys import RayKeys, require_ray
 from streamgp.fleet.settings import FleetSettings, as_lags
 from streamgp.fleet.shards import Shards
-from streamgp.fleet.warmup import rounds
 
 
 class StreamingGPFleet:
@@ -32,7 +34,8 @@ class StreamingGPFleet:
         Names of the columns. All others are numeric inputs. Without a time column (None) the rows of a key are its
         clock.
     engine
-        ``local``: in this process, on all of its cores.
+        ``local``: in this process, on all of its cores. ``ray``: the keys are spread over workers that Ray starts
+        (extra ``ray``), on the cluster that the program is connected to or on this machine; the same numbers.
     model
         ``fleet``: three experts for each key, linear and with Fourier features, static and moving.
     lags
@@ -48,11 +51,15 @@ class StreamingGPFleet:
         learn nothing of the call, or ``skip`` and count them.
     random_state
         Seed of the Fourier features.
+    workers
+        With ``engine="ray"``: how many.
 
     Raises
     ------
     ValueError
         If a parameter is out of range.
+    ImportError
+        If Ray is wanted and is not installed.
     """
 
     def __init__(
@@ -69,25 +76,20 @@ class StreamingGPFleet:
         shards: int = 256,
         on_bad_row: str = "raise",
         random_state: int = 0,
+        workers: int | None = None,
     ) -> None:
+        columns = (id_col, time_col, target_col)
         self.settings = FleetSettings(
-            id_col,
-            time_col,
-            target_col,
-            engine,
-            model,
-            as_lags(lags),
-            season,
-            warmup,
-            shards,
-            on_bad_row,
-            random_state,
+            *columns, engine, model, as_lags(lags), season, warmup, shards, on_bad_row, random_state, workers
         )
-        self._columns: FleetColumns | None = None
-        self._directory = Directory()
+        self._begin(None, -1)
+
+    def _begin(self, columns: FleetColumns | None, seq: int) -> None:
+        if self.settings.engine == "ray":
+            require_ray()
+        self._columns, self._seq = columns, seq
+        self._directory, self._shards = Directory(self.settings.shards), Shards()
         self._engine: FleetEngine | None = None
-        self._shards = Shards(shards)
-        self._seq = -1
 
     @property
     def keys_(self) -> list[Key]:
@@ -100,7 +102,7 @@ class StreamingGPFleet:
         return int(self._directory.rows.sum())
 
     @property
-    def is_warmed_up_(self) -> bool:
+    def is_warm_(self) -> bool:
         """Whether what all keys share has been fitted; before, a key's last target is what is predicted."""
         return self._engine is not None and self._engine.model is not None
 
@@ -211,15 +213,13 @@ class StreamingGPFleet:
             raise ValueError("forecast: expected a fleet that has seen some rows; call partial_fit first")
         chosen, number = self._directory.chosen(keys)
         seen = self._directory.seen if self.settings.time_col else self._directory.rows.astype(float) - 1.0
-        found = forecast(self._engine, number, h, seen[number], self._inputs_ahead(h, inputs)[number])
+        X = inputs_ahead(h, inputs, self.settings, self._columns, self._directory)[number]
+        times = seen[number][:, None] + self._engine.unit * np.arange(1, h + 1)
+        mixture = self._engine.forecast(number, times, X)
         values: dict[str, Any] = {self.settings.id_col: [key for key in chosen for _ in range(h)]}
         if self.settings.time_col is not None:
-            values[self.settings.time_col] = as_times(self._columns, found.times)
-        values |= outputs.predictions(found.mixture)
-        for each in levels:
-            ends = outputs.quantiles(found.mixture, [0.5 - each / 200.0, 0.5 + each / 200.0])
-            values |= {f"mean-lo-{each:g}": ends[0], f"mean-hi-{each:g}": ends[1]}
-        return new_frame(self._columns, values)
+            values[self.settings.time_col] = as_times(self._columns, times.ravel())
+        return new_frame(self._columns, values | outputs.predictions(mixture) | outputs.bands(mixture, levels))
 
     def scores(self) -> Any:
         """Return the scores of every key, over its rows after the warm-up, in the order of `keys_`.
@@ -253,7 +253,7 @@ class StreamingGPFleet:
         self._check_usable()
         engine = self._engine
         shared = more | {
-            "settings": self.settings,
+            "settings": self.settings.anywhere(),
             "columns": self._columns,
             "seq": self._seq,
             "engine": None if engine is None else engine.shared(),
@@ -261,8 +261,15 @@ class StreamingGPFleet:
         self._shards.save(Path(path), type(self).__name__, self._directory, engine, shared)
 
     @classmethod
-    def load(cls, path: str | Path, shards: Collection[int] | None = None) -> Self:
-        """Read a fleet that `save` wrote.
+    def load(
+        cls,
+        path: str | Path,
+        shards: Collection[int] | None = None,
+        *,
+        engine: str = "local",
+        workers: int | None = None,
+    ) -> Self:
+        """Read a fleet that `save` wrote, whatever its engine was.
 
         Parameters
         ----------
@@ -271,6 +278,8 @@ class StreamingGPFleet:
         shards
             Read only the keys of these, and leave the prior of new keys as it is from now on: a part of the fleet
             that learns on its own, for another process. Not before the warm-up's end.
+        engine, workers
+            Where it goes on, as for a new fleet.
 
         Raises
         ------
@@ -279,11 +288,10 @@ class StreamingGPFleet:
         """
         tree = checkpoint.load_of(path, cls)
         fleet = cls.__new__(cls)
-        fleet.settings, fleet._columns, fleet._seq = tree["settings"], tree["columns"], tree["seq"]
-        fleet._directory, fleet._engine = Directory(), None
-        fleet._shards = Shards(fleet.settings.shards)
+        fleet.settings = replace(tree["settings"], engine=engine, workers=workers)
+        fleet._begin(tree["columns"], tree["seq"])
         if fleet._columns is not None:
-            fleet._engine = FleetEngine(fleet.settings, len(fleet._columns.inputs), fleet._columns.dated)
+            fleet._engine = fleet._new_engine(fleet._columns)
             fleet._engine.restore(tree["engine"], frozen=shards is not None)
             fleet._shards.load(Path(path), tree["shards"], fleet._directory, fleet._engine, shards)
         return fleet
@@ -296,7 +304,7 @@ class StreamingGPFleet:
             where = name_rows(self.settings, table, no_key)
             raise DataError(f"predict: expected a key in every row, got none in {where}; leave it out.")
         key = self._directory.find(table.keys)
-        engine = self._engine or FleetEngine(self.settings, table.X.shape[1], table.columns.dated)
+        engine = self._engine or FleetEngine(self.settings, table.X.shape[1], table.columns.dated, LocalKeys())
         times = self._directory.next_rows(key) if table.times is None else table.times
         return table, engine.predict(key, times, table.X)
 
@@ -314,36 +322,28 @@ class StreamingGPFleet:
             # A key is new with its first good row.
             key, new = self._directory.number([table.keys[i] for i in np.flatnonzero(~is_bad).tolist()])
         good = np.flatnonzero(~is_bad)
-        self._directory.add(new)
         if self._engine is None:
-            self._engine = FleetEngine(self.settings, table.X.shape[1], table.columns.dated)
+            self._engine = self._new_engine(table.columns)
+        self._directory.add(new)
         self._columns = table.columns
         times = self._directory.next_rows(key) if table.times is None else table.times[good]
         y = table.y[good]
-        warm, self._engine.broken = self.is_warmed_up_, True
+        warm, self._engine.broken = self.is_warm_, True
         outcome = self._engine.learn(key, times, table.X[good], y)
         self._directory.count(key, times, np.isnan(y), table.unusable[good])
         skipped = self._directory.find([table.keys[i] for i in np.flatnonzero(is_bad).tolist()])
         skipped = skipped[skipped != NEW]
         np.add.at(self._directory.skipped, skipped, 1)
         # At the end of the warm-up all keys learn what they have shown.
-        changed = np.r_[key, skipped] if warm == self.is_warmed_up_ else np.arange(len(self._directory))
+        changed = np.r_[key, skipped] if warm == self.is_warm_ else np.arange(len(self._directory))
         self._shards.touch(self._directory, changed)
         self._engine.broken = False
         return table, good, outcome
 
-    def _inputs_ahead(self, h: int, inputs: Any) -> Float[np.ndarray, "k h d"]:
-        assert self._columns is not None
-        X = np.full((len(self._directory), h, len(self._columns.inputs)), np.nan)
-        if inputs is not None:
-            settings = FleetSettings(**{**vars(self.settings), "time_col": None})
-            known = FleetColumns(**{**vars(self._columns), "time": None})
-            given = read(inputs, settings, known, with_target=False)
-            key = self._directory.find(given.keys)
-            for step, at in enumerate(rounds(key)[:h]):
-                at = at[key[at] >= 0]
-                X[key[at], step] = given.X[at]
-        return X
+    def _new_engine(self, columns: FleetColumns) -> FleetEngine:
+        s = self.settings
+        keys = LocalKeys() if s.workers is None else RayKeys(s.workers, self._directory)
+        return FleetEngine(s, len(columns.inputs), columns.dated, keys)
 
     def _check_usable(self) -> None:
         if self._engine is not None and self._engine.broken:

@@ -6,60 +6,29 @@ counts in every step by itself.
 """
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from streamgp.fleet.engine import BLOCK, DOF, FleetEngine
+from streamgp.fleet.directory import Directory
+from streamgp.fleet.frames import FleetColumns, read
 from streamgp.fleet.model import FleetModel, Mixture
+from streamgp.fleet.provisional import Provisional
+from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.states import KeyStates
+from streamgp.fleet.warmup import DOF, rounds
 
 MAX_STEPS = 10_000
 
 
-class Forecast(NamedTuple):
-    """The steps of every key, those of the first key first."""
-
-    times: Float[np.ndarray, " n"]
-    mixture: Mixture
-
-
-def forecast(
-    engine: FleetEngine,
-    keys: Int[np.ndarray, " k"],
-    h: int,
-    seen: Float[np.ndarray, " k"],
-    inputs: Float[np.ndarray, "k h d"],
-) -> Forecast:
-    """Forecast the targets of keys, by their numbers; inputs that are NaN are taken to be ordinary.
-
-    The time of a step is one unit, the median gap between two rows of a key in the warm-up, after the one before.
-    """
-    times = seen[:, None] + engine.unit * np.arange(1, h + 1)
-    parts = []
-    for start in range(0, len(keys), BLOCK):
-        block = slice(start, start + BLOCK)
-        at = keys[block]
-        with np.errstate(all="ignore"):
-            steps = (
-                _persisting(engine, at, h)
-                if engine.model is None
-                else _stepped(engine, at, times[block], inputs[block])
-            )
-        parts.append(steps)
-    whole = Mixture(*(np.concatenate(each) for each in zip(*parts, strict=True)))
-    return Forecast(times.ravel(), whole)
-
-
-def _stepped(
-    engine: FleetEngine, at: Int[np.ndarray, " k"], times: Float[np.ndarray, "k h"], X: Float[np.ndarray, "k h d"]
+def stepped(
+    model: FleetModel, states: KeyStates, times: Float[np.ndarray, "k h"], X: Float[np.ndarray, "k h d"]
 ) -> Mixture:
-    model, h = engine.model, times.shape[1]
-    assert model is not None
-    states = engine.states_of(at)
-    cov = np.zeros((len(at), h, h))  # of the errors of the steps
-    log_weights, means, variances = (np.empty((len(at), h, len(DOF))) for _ in range(3))
+    """Forecast the targets of keys, the steps of the first key first; NaN inputs are taken to be ordinary."""
+    h = times.shape[1]
+    cov = np.zeros((len(times), h, h))  # of the errors of the steps
+    log_weights, means, variances = (np.empty((len(times), h, len(DOF))) for _ in range(3))
     for step in range(h):
         ahead = model.predict(states, X[:, step], times[:, step])
         slopes = _slopes(model, states, ahead.Z, times[:, step])
@@ -72,13 +41,33 @@ def _stepped(
             carried = np.vecdot(shared[:, steps], toward)
             cov[:, step, :], cov[:, :, step] = shared, shared
         else:
-            carried = np.zeros(len(at))
+            carried = np.zeros(len(times))
         log_weights[:, step], means[:, step] = ahead.mixture.log_weights, ahead.mixture.mean
         variances[:, step] = ahead.mixture.var + carried[:, None]
         mean, std = ahead.mixture.moments
         cov[:, step, step] = carried + std * std
         states = replace(states, past=np.concatenate([states.past[:, 1:], mean[:, None]], axis=1))
     return Mixture(*(a.reshape(-1, len(DOF)) for a in (log_weights, means, variances)))
+
+
+def inputs_ahead(
+    h: int, inputs: Any, settings: FleetSettings, columns: FleetColumns, directory: Directory
+) -> Float[np.ndarray, "k h d"]:
+    """Return the inputs of the next rows of all keys from a frame, or none; NaN where they are not given.
+
+    Raises
+    ------
+    DataError
+        If the columns are not those of the rows before.
+    """
+    X = np.full((len(directory), h, len(columns.inputs)), np.nan)
+    if inputs is not None:
+        given = read(inputs, replace(settings, time_col=None), replace(columns, time=None), with_target=False)
+        key = directory.find(given.keys)
+        for step, at in enumerate(rounds(key)[:h]):
+            at = at[key[at] >= 0]
+            X[key[at], step] = given.X[at]
+    return X
 
 
 def _slopes(
@@ -97,9 +86,9 @@ def _slopes(
     return model.features.slopes(Z, theta)
 
 
-def _persisting(engine: FleetEngine, at: Int[np.ndarray, " k"], h: int) -> Mixture:
+def persisting(provisional: Provisional, at: Int[np.ndarray, " k"], h: int) -> Mixture:
     """Return what is forecast during the warm-up: a random walk from the last target."""
-    mean, var = np.array([engine.provisional.predict(k) for k in at.tolist()]).T
+    mean, var = np.array([provisional.predict(k) for k in at.tolist()]).T
     mean, var = np.repeat(mean, h), (var[:, None] * np.arange(1, h + 1)).ravel()
     shape = (len(mean), len(DOF))
     wide = (np.broadcast_to(a[:, None], shape) for a in (mean, var))

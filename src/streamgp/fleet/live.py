@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from streamgp.fleet import outputs
-from streamgp.fleet.engine import Outcome
 from streamgp.fleet.fleet import StreamingGPFleet
+from streamgp.fleet.local_keys import Outcome
 from streamgp.fleet.model import Mixture
 
 
@@ -49,7 +49,7 @@ class LiveFleet:
     @property
     def is_warmed_up(self) -> bool:
         """Whether what all keys share has been fitted."""
-        return self.fleet.is_warmed_up_
+        return self.fleet.is_warm_
 
     def forecast(self, key: str, h: int, level: list[float]) -> Any:
         """Forecast the next rows of a key."""

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.fleet.directory import Directory
-from streamgp.fleet.engine import DOF, FleetEngine
+from streamgp.fleet.engine import FleetEngine
 from streamgp.fleet.model import QUANTILES, Mixture
-from streamgp.fleet.states import take
+from streamgp.fleet.warmup import DOF
 from streamgp.numerics import mixtures
 from streamgp.numerics.crps import mixture_crps
 from streamgp.numerics.quantiles import mixture_quantiles
@@ -18,7 +18,6 @@ from streamgp.numerics.quantiles import mixture_quantiles
 COVERAGE_LEVELS = (50, 90, 95)
 NAMES = ("q05", "q50", "q95")
 BATCH = 4_096  # rows at a time
-KEYS = 4_096  # keys at a time, whose covariances are read
 
 Values = dict[str, np.ndarray]
 
@@ -65,6 +64,15 @@ def predictions(mixture: Mixture) -> Values:
     return {"mean": mean, "std": std} | dict(zip(NAMES, quantiles(mixture, QUANTILES), strict=True))
 
 
+def bands(mixture: Mixture, levels: Sequence[float]) -> Values:
+    """Return the ends of the central bands that hold these percentages of every row's distribution."""
+    ends: Values = {}
+    for level in levels:
+        low, high = quantiles(mixture, [0.5 - level / 200.0, 0.5 + level / 200.0])
+        ends |= {f"mean-lo-{level:g}": low, f"mean-hi-{level:g}": high}
+    return ends
+
+
 def judge(mixture: Mixture, y: Float[np.ndarray, " n"]) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Return CRPS and the level at which the target came of every row, NaN where there is none."""
     found = []
@@ -102,45 +110,11 @@ def scores(engine: FleetEngine, directory: Directory) -> Mapping[str, np.ndarray
     n = len(directory)
     found: Values = {name: getattr(directory, name) for name in Directory.COUNTS}
     found["last_seen"] = directory.seen
-    none = np.full(n, np.nan)
-    if engine.states is None or engine.model is None:
-        zero = np.zeros(n, np.int64)
-        found |= {"scored_rows": zero, "flagged": zero, "resets": zero, "borrowed": np.ones(n)}
-        return found | dict.fromkeys(("nmse", "pll", "coverage", "nmse_persistence", "nmse_running_mean"), none)
-    states = engine.states
-    sums = take(states.scores, slice(0, n))
-    with np.errstate(all="ignore"):
-        each = np.where(sums.rows > 0, sums.rows, np.nan)
-        whole = np.where(sums.m2 > 0, sums.m2, np.nan)
-        return found | {
-            "scored_rows": sums.rows.astype(np.int64),
-            "nmse": sums.squared / whole,
-            "pll": sums.log_density / each,
-            "coverage": sums.covered / each,
-            "nmse_persistence": sums.persistence / whole,
-            "nmse_running_mean": sums.running / whole,
-            "flagged": states.flagged[:n].copy(),
-            "resets": states.beliefs.resets[:n].copy(),
-            "borrowed": borrowed(engine, n),
-        }
-
-
-def borrowed(engine: FleetEngine, keys: int) -> Float[np.ndarray, " n"]:
-    """Return the share of the prior's variance that every key's beliefs still have, by the weights of its experts.
-
-    One for a new key: all that it believes is the fleet's. It falls as its own rows say more.
-    """
-    assert engine.model is not None and engine.states is not None
-    features = engine.model.features.num_features
-    on = engine.model.priors[0].root.diagonal(axis1=1, axis2=2) > 0.0
-    diagonal = np.cumsum(np.arange(1, features + 1)) - 1
-    found = np.empty(keys)
-    for start in range(0, keys, KEYS):
-        beliefs = take(engine.states.beliefs, slice(start, min(start + KEYS, keys)))
-        left = np.where(on, beliefs.cov[..., diagonal], 0.0).sum(-1) / on.sum(-1)
-        weights = np.exp(beliefs.log_weights).reshape(*left.shape, -1).sum(-1)
-        found[start : start + KEYS] = np.vecdot(weights, left) / weights.sum(-1)
-    return found
+    if engine.model is not None:
+        return found | engine.keys.scores()
+    none, zero = np.full(n, np.nan), np.zeros(n, np.int64)
+    found |= {"scored_rows": zero, "flagged": zero, "resets": zero, "borrowed": np.ones(n)}
+    return found | dict.fromkeys(("nmse", "pll", "coverage", "nmse_persistence", "nmse_running_mean"), none)
 
 
 def _flat(part: Mixture) -> mixtures.Mixtures:

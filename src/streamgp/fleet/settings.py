@@ -1,20 +1,21 @@
 """What a fleet is made with; it never changes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from streamgp.checkpoint.encoding import register
 
-ENGINES = ("local",)
+ENGINES = ("local", "ray")
 MODELS = ("fleet",)
 MAX_LAG = 1_000
+MAX_WORKERS = 1_024
 
 
 @register
 @dataclass(frozen=True)
 class FleetSettings:
-    """The parameters of a `StreamingGPFleet`, checked."""
+    """The parameters of a `StreamingGPFleet`, checked; where it runs, engine and workers, is not stored."""
 
     id_col: str
     time_col: str | None
@@ -27,6 +28,7 @@ class FleetSettings:
     shards: int
     on_bad_row: str
     random_state: int
+    workers: int | None = None
 
     def __post_init__(self) -> None:
         """Check every parameter."""
@@ -46,6 +48,14 @@ class FleetSettings:
         _whole("warmup", self.warmup, 10, 1_000_000)
         _whole("shards", self.shards, 1, 65_536)
         _whole("random_state", self.random_state, 0, 2**63 - 1)
+        if self.engine == "ray":
+            _whole("workers", self.workers, 1, MAX_WORKERS)
+        elif self.workers is not None:
+            raise ValueError(f"workers: expected none with engine='local', got {self.workers!r}; set engine='ray'")
+
+    def anywhere(self) -> "FleetSettings":
+        """Return what a checkpoint holds, which any engine loads."""
+        return replace(self, engine="local", workers=None)
 
 
 def as_lags(lags: int | Sequence[int]) -> tuple[int, ...]:

@@ -15,23 +15,14 @@ import numpy as np
 
 from streamgp import checkpoint
 from streamgp.checkpoint import CheckpointError
-from streamgp.fleet.directory import Directory, shard_of
+from streamgp.fleet.directory import Directory
 from streamgp.fleet.engine import FleetEngine
-from streamgp.fleet.states import put, take, with_room
 
 
 class Shards:
-    """Which shards of a fleet are on disk, and where; those whose keys have new rows are written again.
+    """Which shards of a fleet are on disk, and where; those whose keys have new rows are written again."""
 
-    Parameters
-    ----------
-    number
-        Of virtual shards.
-    """
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self._of: list[int] = []  # of every key
+    def __init__(self) -> None:
         self._changed: set[int] = set()
         self._path: Path | None = None
         self._part_of: Path | None = None
@@ -39,9 +30,7 @@ class Shards:
 
     def touch(self, directory: Directory, keys: np.ndarray) -> None:
         """Note which keys have new rows."""
-        self._of += [shard_of(key, self.number) for key in directory.keys[len(self._of) :]]
-        of = np.array(self._of, np.int64)
-        self._changed.update(np.unique(of[keys]).tolist())
+        self._changed.update(np.unique(directory.shard[keys]).tolist())
 
     def save(
         self, path: Path, kind: str, directory: Directory, engine: FleetEngine | None, shared: dict[str, Any]
@@ -53,15 +42,13 @@ class Shards:
                 f"{path}: expected another directory than that of the whole fleet, of which this is a part"
             )
         same = path == self._path and _names_on_disk(path) == self._names
-        of = np.array(self._of, np.int64)
-        there = np.unique(of).tolist()
+        there = np.unique(directory.shard).tolist()
         names = dict(self._names) if same else {}
         for shard in there:
             if not same or shard in self._changed or str(shard) not in names:
                 name = f"shard-{shard:05d}-{secrets.token_hex(4)}"
-                checkpoint.save(
-                    path / name, _keys_of(np.flatnonzero(of == shard), directory, engine), {"shard": shard}
-                )
+                keys = np.flatnonzero(directory.shard == shard)
+                checkpoint.save(path / name, _keys_of(keys, directory, engine), {"shard": shard})
                 names[str(shard)] = name
         rows = int(directory.rows.sum())
         checkpoint.save(path, shared | {"shards": names}, {"kind": kind, "rows": rows, "keys": len(directory)})
@@ -88,17 +75,14 @@ class Shards:
         place = np.empty(len(numbers), np.int64)
         place[order] = np.arange(len(numbers))
         directory.add([keys[i] for i in order.tolist()])
-        engine.num_keys = len(keys)
         at = 0
         for tree in trees:
             here = place[at : at + len(tree["keys"])]
             for name, values in tree["book"].items():
                 getattr(directory, name)[here] = values
             if tree["states"] is not None:
-                engine.states = with_room(engine.states, len(keys), tree["states"])
-                put(engine.states, here, tree["states"])
+                engine.keys.put(here, tree["states"])
             at += len(here)
-        self._of = [shard_of(key, self.number) for key in directory.keys]
         if only is None:
             self._path, self._names = path, dict(names)
         else:
@@ -115,5 +99,5 @@ def _names_on_disk(path: Path) -> dict[str, str] | None:
 
 def _keys_of(at: np.ndarray, directory: Directory, engine: FleetEngine | None) -> dict[str, Any]:
     book = {name: getattr(directory, name)[at] for name in ("seen", *Directory.COUNTS)}
-    states = None if engine is None or engine.states is None else take(engine.states, at)
+    states = None if engine is None or engine.model is None else engine.keys.take(at)
     return {"number": at, "keys": [directory.keys[i] for i in at.tolist()], "book": book, "states": states}

@@ -168,7 +168,7 @@ def test_a_key_with_nothing_but_bad_rows_is_no_key():
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ({"engine": "spark"}, "engine: expected 'local', got 'spark'"),
+        ({"engine": "spark"}, "engine: expected 'local' or 'ray', got 'spark'"),
         ({"model": "huge"}, "model: expected 'fleet', got 'huge'"),
         ({"on_bad_row": "ignore"}, "on_bad_row: expected 'raise' or 'skip'"),
         ({"warmup": 1}, "warmup: expected a whole number from 10"),

@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 
 from fleet_streams import fleet, frame
 from streamgp.fleet import prior as pooled
-from streamgp.fleet.pooling import pooled_prior
+from streamgp.fleet.pooling import belief_sums, pooled_prior
 from streamgp.fleet.prior import PooledPrior, Sums
 from streamgp.fleet.scales import CLIP, MEMORY, YOUNG, KeyMoments, PoolScales, learn_row, of_young
 from streamgp.fleet.warmup import find_season, rounds
@@ -180,11 +180,11 @@ def test_rounds_take_one_row_of_each_key_in_order():
 def test_the_prior_of_new_keys_is_the_moments_of_the_beliefs_so_far():
     model = fleet().partial_fit(frame(keys=6, rows=60, seed=1))
     engine = model._engine
-    priors, beliefs = engine.model.priors, engine.states.beliefs
+    priors, beliefs = engine.model.priors, engine.keys.states.beliefs
     assert len(priors) > 1 and len(set(beliefs.prior[:6].tolist())) > 1
-    engine.states.learnt[2] = 0  # has learnt nothing
+    engine.keys.states.learnt[2] = 0  # has learnt nothing
     beliefs.mean[4, 1, 3] = np.nan  # is broken
-    found = pooled_prior(engine.states, 6, priors)
+    found = pooled_prior(belief_sums(engine.keys.states, 6, priors), priors)
     first = priors[0]
     F = first.mean.shape[1]
     i, j = np.tril_indices(F)
@@ -203,5 +203,5 @@ def test_the_prior_of_new_keys_is_the_moments_of_the_beliefs_so_far():
         np.testing.assert_allclose(found.root[e] @ found.root[e].T, cov, rtol=1e-9, atol=1e-12)
         shares = np.mean([w / w.sum() for w in weights], axis=0)
         np.testing.assert_allclose(np.exp(found.log_weights), 0.995 * shares + 0.005 / 6, rtol=1e-9)
-    engine.states.learnt[:] = 0
-    assert pooled_prior(engine.states, 6, priors) is first
+    engine.keys.states.learnt[:] = 0
+    assert pooled_prior(belief_sums(engine.keys.states, 6, priors), priors) is first

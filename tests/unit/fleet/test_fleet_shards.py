@@ -119,7 +119,7 @@ def test_keys_without_a_row_since_the_warmup_are_written_when_it_ends(tmp_path):
     silent = rows["unique_id"][0]
     others = rows[start:].filter(pl.col("unique_id") != silent)
     model.partial_fit(others)
-    assert model.is_warmed_up_
+    assert model.is_warm_
     model.save(tmp_path)
     later = rows[start:].filter(pl.col("unique_id") == silent)
     assert_same(StreamingGPFleet.load(tmp_path).evaluate(later).frame, model.evaluate(later).frame)
