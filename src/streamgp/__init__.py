@@ -15,15 +15,19 @@ if TYPE_CHECKING:
         StreamingGPLVM,
         StreamingGPOrdinal,
         StreamingGPRegressor,
+        WarmupWarning,
+        compare,
         evaluate,
+        load,
     )
-    from streamgp.evaluation import Evaluation
+    from streamgp.evaluation import Comparison, Evaluation
     from streamgp.fleet import StreamingGPFleet
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CheckpointError",
+    "Comparison",
     "DataError",
     "Evaluation",
     "Monitor",
@@ -35,11 +39,15 @@ __all__ = [
     "StreamingGPOrdinal",
     "StreamingGPRegressor",
     "TimeVaryingOptimizer",
+    "WarmupWarning",
+    "compare",
     "evaluate",
+    "load",
 ]
 
 _HOMES = {
     "CheckpointError": "streamgp.checkpoint",
+    "Comparison": "streamgp.evaluation",
     "DataError": "streamgp.data",
     "Evaluation": "streamgp.evaluation",
     "Monitor": "streamgp.estimators",
@@ -51,7 +59,10 @@ _HOMES = {
     "StreamingGPOrdinal": "streamgp.estimators",
     "StreamingGPRegressor": "streamgp.estimators",
     "TimeVaryingOptimizer": "streamgp.bandits",
+    "WarmupWarning": "streamgp.estimators",
+    "compare": "streamgp.estimators",
     "evaluate": "streamgp.estimators",
+    "load": "streamgp.estimators",
 }
 
 

@@ -16,7 +16,9 @@ def reproduce(
     show_list: Annotated[bool, typer.Option("--list", help="What can be reproduced, and from which data.")] = False,
     data: Annotated[
         Path | None,
-        typer.Option(envvar="STREAMGP_DATA", help="Directory of Parquet files; docs/reproduction.md says which."),
+        typer.Option(
+            envvar="STREAMGP_DATA", help="Directory of Parquet files; docs/research/reproduction.md says which."
+        ),
     ] = None,
     sets: Annotated[str | None, typer.Option(help="Only these data sets, with commas.")] = None,
     trials: Annotated[int | None, typer.Option(min=1, help="Seeds of each data set. Default: see --list.")] = None,

@@ -106,3 +106,9 @@ def test_files_are_short_and_the_root_has_few():
     }
     assert not long
     assert len(list(SOURCE.glob("*.py"))) <= 6
+
+
+def test_no_two_modules_of_tests_have_one_name():
+    # They are imported by their names alone: two of one name end the whole suite, and no part of it.
+    names = [path.name for path in (ROOT / "tests").rglob("*.py")]
+    assert {name for name in names if names.count(name) > 1} <= {"__init__.py"}

@@ -10,7 +10,14 @@ import polars as pl
 import pytest
 
 from linear_user import ROWS, new, same, stream, x64  # noqa: F401 (a fixture for every test here)
-from streamgp import StreamingGPClassifier, StreamingGPCountRegressor, StreamingGPOrdinal, StreamingGPRegressor
+from streamgp import (
+    StreamingGPClassifier,
+    StreamingGPCountRegressor,
+    StreamingGPLVM,
+    StreamingGPOrdinal,
+    StreamingGPRegressor,
+    WarmupWarning,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +28,7 @@ def test_predictions_in_the_warm_up_warn_once_in_every_fit():
     X, y = stream()
     model = new().partial_fit(X[:5], y[:5])
     for _ in range(2):
-        with pytest.warns(UserWarning, match=EARLY):
+        with pytest.warns(WarmupWarning, match=EARLY):
             model.predict(X)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -34,8 +41,31 @@ def test_predictions_in_the_warm_up_warn_once_in_every_fit():
 def test_counts_and_labels_warn_too():
     X, y = stream()
     for estimator in (StreamingGPCountRegressor, StreamingGPClassifier):
-        with pytest.warns(UserWarning, match=EARLY):
+        with pytest.warns(WarmupWarning, match=EARLY):
             estimator("linear", warmup=24).partial_fit(X[:5], y[:5] > 0).predict(X)
+
+
+def test_the_warning_can_be_silenced():
+    X, y = stream()
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("ignore", WarmupWarning)
+        new().partial_fit(X[:5], y[:5]).predict(X)
+    assert not found
+
+
+def test_whether_it_is_warm():
+    X, y = stream()
+    for estimator in (
+        new(),
+        StreamingGPClassifier("linear", warmup=24),
+        StreamingGPCountRegressor("linear", warmup=24),
+    ):
+        assert not estimator.is_warm_
+        assert not estimator.partial_fit(X[:23], y[:23] > 0).is_warm_
+        assert estimator.partial_fit(X[23:24], y[23:24] > 0).is_warm_
+    latent = StreamingGPLVM(n_components=1, warmup=30)
+    assert not latent.is_warm_
+    assert not latent.partial_fit(np.tile(X[:29], 3)).is_warm_
 
 
 def test_with_lags_many_rows_at_once_warn():

@@ -227,7 +227,7 @@ def test_the_claims_and_figures_are_about_models_and_data_that_there_are():
 
 
 def test_the_guide_has_every_name_and_file_and_the_trials():
-    guide = (Path(__file__).parents[2] / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[2] / "docs" / "research" / "reproduction.md").read_text(encoding="utf-8")
     for name, one in catalogue.REPRODUCTIONS.items():
         assert re.search(rf"^\| `{name}` .* {one.trials} \({one.paper_trials}\) \|$", guide, re.MULTILINE), name
     for data in DATASETS.values():

@@ -18,7 +18,7 @@ from streamgp.app.run_notes import run_notes
 from streamgp.app.runner import Clock, Outcome, learn_all, read_next
 from streamgp.app.settings import RunSettings
 from streamgp.data import Chunk, DataError, RowReader, Schema
-from streamgp.evaluation import Alarms, ClassificationMetrics, prequential, results
+from streamgp.evaluation import Alarms, ClassificationMetrics, StepsAhead, prequential, results
 from streamgp.evaluation.description import describe
 from streamgp.evaluation.late import LateRows, prequential_late
 from streamgp.evaluation.prequential import ScoredRows
@@ -56,6 +56,7 @@ class LiveRun:
             self.metrics = tasks.new_metrics(reader.schema, settings.warmup, known)
             self.conformal = tasks.new_bands(reader.schema, settings.conformal, settings.warmup, known)
             self.alarms = tasks.new_alarms(reader.schema, settings.alarms, settings.spec.horizon)
+            self.steps = tasks.new_steps(reader.schema, settings.spec, settings.steps_ahead)
             if settings.delay or settings.arrives is not None:
                 self.arrivals = Arrivals(LateLabels(self.learner, max(LIMIT, known)))
             self.next_row = 0
@@ -66,6 +67,8 @@ class LiveRun:
             # Younger than some checkpoints.
             self.conformal = tasks.restored_bands(reader.schema.task, stored.get("conformal"))
             self.alarms = Alarms.from_tree(stored["alarms"]) if stored.get("alarms") is not None else None
+            steps = stored.get("steps_ahead")
+            self.steps = None if steps is None else StepsAhead.from_tree(steps)
             if stored.get("arrivals") is not None:
                 self.arrivals = Arrivals.from_tree(self.learner, stored["arrivals"])
             self.next_row = stored["next_row"]
@@ -153,14 +156,15 @@ class LiveRun:
     def _scored(self, chunk: Chunk) -> Iterator[ScoredRows]:
         """Predict, score and learn the rows of a chunk."""
         if self.arrivals is None:
-            return prequential(self.learner, [(chunk.X, chunk.y, chunk.times)], self.metrics, self.conformal)
+            rows = [(chunk.X, chunk.y, chunk.times)]
+            return prequential(self.learner, rows, self.metrics, self.conformal, self.steps)
         numbers = chunk.rows.astype(np.float64)
         if chunk.arrives is None:
             now, when = numbers, numbers + self.settings.delay + 1
         else:
             now, when = numbers if chunk.times is None else chunk.times, chunk.arrives
-        rows = LateRows(chunk.X, chunk.y, chunk.times, now, when)
-        return prequential_late(self.arrivals, [rows], self.metrics, self.conformal)
+        late = LateRows(chunk.X, chunk.y, chunk.times, now, when)
+        return prequential_late(self.arrivals, [late], self.metrics, self.conformal)
 
     def _fitting(self, bar: Bar, done: int, todo: int) -> None:
         """Check for a signal between two fits of the warm-up; the learner forgets a batch that ends in an error."""
@@ -193,6 +197,7 @@ class LiveRun:
             "conformal": None if self.conformal is None else self.conformal.to_tree(),
             "arrivals": None if self.arrivals is None else self.arrivals.to_tree(),
             "alarms": None if self.alarms is None else self.alarms.to_tree(),
+            "steps_ahead": None if self.steps is None else self.steps.to_tree(),
             "schema": self.reader.schema.to_json(),
             "next_row": self.next_row,
             "fingerprint": self.fingerprint.digest,
@@ -216,6 +221,7 @@ class LiveRun:
             "exposure": schema.exposure,
             "late_labels": self._late_labels(),
             "conformal": None if self.conformal is None else self.conformal.result(),
+            "steps_ahead": None if self.steps is None else self.steps.result(),
             "alarms": None if self.alarms is None else [asdict(alarm) for alarm in self.alarms.found],
             "skipped_rows": self.skipped_rows,
             "interrupted": stopped is not None,

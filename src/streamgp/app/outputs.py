@@ -17,7 +17,7 @@ from streamgp.data.files import put_in_place, write_aside
 from streamgp.data.labels import ClassNames
 from streamgp.evaluation.columns import columns_of
 from streamgp.evaluation.prequential import ScoredRows
-from streamgp.reports.tables import RULE, as_series, keep_weights
+from streamgp.reports.tables import RULE, as_kept, as_series, keep_weights
 
 TABLES = ("predictions", "weights")
 PART_ROWS = 1 << 16  # more are never held in memory
@@ -41,7 +41,7 @@ def write_json(path: Path, content: Any) -> None:
 class RunDirectory:
     """Collects scored rows and writes them as numbered parts, which `finish` joins.
 
-    ``predictions.parquet`` gets every row. ``weights.parquet`` gets, in single precision, the weights that mixed the
+    ``predictions.parquet`` gets every row. ``weights.parquet`` gets, rounded by `as_kept`, the weights that mixed the
     predictions of the scored rows that `keep_weights` names; its column ``row`` identifies them.
 
     Parts are named by the first stream position that they hold, so that a resumed run can drop those that
@@ -168,7 +168,7 @@ class RunDirectory:
         self._take(columns)
         kept = keep_weights(scored + np.arange(len(rows)))
         if part.weights is not None and kept.any():
-            weights = [w[kept].astype(np.float32) for w in (part.weights, part.rules) if w is not None]
+            weights = [as_kept(w[kept]) for w in (part.weights, part.rules) if w is not None]
             self._columns["weights"] = ["row", *experts, *(RULE + name for name in rules if part.rules is not None)]
             self._pending["weights"].append((rows[kept], *weights))
         self._count(len(rows))

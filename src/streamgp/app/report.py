@@ -76,6 +76,7 @@ def _read_metrics(path: Path) -> dict[str, Any]:
         "horizon": None,
         "conformal": None,
         "alarms": None,
+        "steps_ahead": None,
     }
     metrics = optional | raw
     metrics["experts"] = [{"noise": CONSTANT} | expert for expert in raw["experts"]]

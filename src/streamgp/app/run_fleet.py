@@ -23,6 +23,7 @@ from streamgp.data.readers import Missing
 from streamgp.data.schema import Schema, check_names, infer_schema
 from streamgp.data.sources import open_source
 from streamgp.fleet import FleetEvaluation, StreamingGPFleet
+from streamgp.fleet.ray_keys import WorkerError
 from streamgp.progress import Bar, progress_bar
 from streamgp.reports.wording import plural
 
@@ -39,6 +40,8 @@ class FleetRunSettings:
     data: str
     target: str
     key: str
+    engine: str = "local"
+    workers: int | None = None
     time: str | None = None
     features: list[str] | None = None
     lags: list[int] | None = None
@@ -67,6 +70,8 @@ class FleetRunSettings:
             self.target,
             on_bad_row="raise" if self.missing == "raise" else "skip",
             random_state=self.seed,
+            engine=self.engine,
+            workers=self.workers,
             **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
         )
 
@@ -192,9 +197,9 @@ class FleetRun:
             self.fleet = (
                 settings.new_fleet()
                 if stored is None or directory is None
-                else StreamingGPFleet.load(directory.checkpoint)
+                else StreamingGPFleet.load(directory.checkpoint, engine=settings.engine, workers=settings.workers)
             )
-        except ValueError as error:
+        except (ValueError, ImportError, WorkerError) as error:
             raise RunError(str(error)) from error
 
     def run(self) -> Outcome:
@@ -245,12 +250,14 @@ class FleetRun:
         bar.at(self.rows, "fleet")
 
     def _learn(self, numbers: np.ndarray, frame: pl.DataFrame) -> None:
-        began, warm = perf_counter(), self.fleet.is_warmed_up_
+        began, warm = perf_counter(), self.fleet.is_warm_
         try:
             found = self.fleet.evaluate(frame)
         except DataError as error:
             first, last = int(numbers[0]) + 1, int(numbers[-1]) + 1
             raise DataError(f"{self.source.name}: data rows {first:,} to {last:,}: {error}") from error
+        except WorkerError as error:
+            raise RunError(f"{error}; what was saved stands: go on with --out and --resume") from error
         self._add(found)
         self.rows += len(frame)
         if self.directory is not None:

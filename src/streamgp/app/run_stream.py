@@ -11,13 +11,19 @@ from streamgp.app.lock import locked
 from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.runner import Outcome
 from streamgp.app.settings import RunSettings
-from streamgp.app.tasks import new_alarms, new_bands
+from streamgp.app.tasks import new_alarms, new_bands, new_steps
 from streamgp.data import RowReader, Schema, open_rows
 from streamgp.estimators import default_warmup
 from streamgp.models.options import DEFAULT_WARMUP
 from streamgp.models.spec import Spec, in_todays_terms
 
-_YOUNGER = {"conformal": None, "alarms": False, "delay": 0, "arrives": None}  # than some checkpoints
+_YOUNGER = {
+    "conformal": None,
+    "alarms": False,
+    "delay": 0,
+    "arrives": None,
+    "steps_ahead": 0,
+}  # than some checkpoints
 SHORT_FILE = 5 * DEFAULT_WARMUP  # a file with fewer rows gets a fifth of them as its warm-up
 
 
@@ -42,6 +48,8 @@ def run_stream(settings: RunSettings) -> Outcome:
         raise RunError("--conformal: expected it with labels in time or --delay, got --arrives; leave one out")
     if settings.spec.horizon and (settings.delay or settings.arrives is not None):
         raise RunError("--horizon: expected it with labels in time, got --delay or --arrives; leave one out")
+    if settings.steps_ahead and (settings.delay or settings.arrives is not None):
+        raise RunError("--horizon: expected 1..N with labels in time, got --delay or --arrives; leave one out")
     if settings.out is None:
         return _run(settings, None)
     with locked(settings.out):
@@ -93,6 +101,7 @@ def _check_bands(settings: RunSettings, schema: Schema) -> None:
     try:
         new_bands(schema, settings.conformal, 0, 0)
         new_alarms(schema, settings.alarms, 0)
+        new_steps(schema, settings.spec, settings.steps_ahead)
     except ValueError as error:
         raise RunError(str(error)) from error
 

@@ -35,6 +35,7 @@ class RunSettings:
     delay: int = 0
     arrives: str | None = None
     alarms: bool = False
+    steps_ahead: int = 0
     out: Path | None = None
     resume: bool = False
     overwrite: bool = False
@@ -57,6 +58,7 @@ class RunSettings:
             "delay": self.delay,
             "arrives": self.arrives,
             "alarms": self.alarms,
+            "steps_ahead": self.steps_ahead,
         }
 
     def for_task(self, task: str) -> "RunSettings":

@@ -12,8 +12,11 @@ from streamgp.evaluation import (
     CountMetrics,
     OrdinalMetrics,
     RegressionMetrics,
+    StepsAhead,
 )
 from streamgp.evaluation.prequential import Metrics
+from streamgp.evaluation.steps_ahead import check_steps
+from streamgp.models.spec import Spec
 
 _METRICS = {
     "regression": RegressionMetrics,
@@ -68,6 +71,23 @@ def new_alarms(schema: Schema, wanted: bool, horizon: int) -> Alarms | None:
     if schema.labels is not None:
         raise ValueError(f"--alarms: expected numbers or counts, whose errors it tests, got {schema.task}")
     return Alarms(list(schema.targets), horizon)
+
+
+def new_steps(schema: Schema, spec: Spec, steps: int) -> StepsAhead | None:
+    """Return what forecasts and scores several rows ahead, if it is wanted, before the first row.
+
+    Raises
+    ------
+    ValueError
+        If the model cannot, or the steps are fewer than 2.
+    """
+    if not steps:
+        return None
+    try:
+        check_steps(spec, steps)
+    except ValueError as error:
+        raise ValueError(f"--horizon 1..{steps}: {str(error).removeprefix('steps_ahead: ')}") from error
+    return StepsAhead(steps, schema.targets)
 
 
 def restored_metrics(task: str, tree: Mapping[str, Any]) -> Metrics:

@@ -2,9 +2,12 @@
 
 from streamgp.estimators.base import default_warmup
 from streamgp.estimators.classifier import StreamingGPClassifier
+from streamgp.estimators.compare import compare
 from streamgp.estimators.counts import StreamingGPCountRegressor
+from streamgp.estimators.early import WarmupWarning
 from streamgp.estimators.evaluate import evaluate
 from streamgp.estimators.latent import StreamingGPLVM, warmup_of
+from streamgp.estimators.loading import load
 from streamgp.estimators.monitor import Monitor
 from streamgp.estimators.ordinal import StreamingGPOrdinal
 from streamgp.estimators.regressor import StreamingGPRegressor
@@ -19,8 +22,11 @@ __all__ = [
     "StreamingGPLVM",
     "StreamingGPOrdinal",
     "StreamingGPRegressor",
+    "WarmupWarning",
+    "compare",
     "default_warmup",
     "evaluate",
     "expert_table",
+    "load",
     "warmup_of",
 ]

@@ -1,6 +1,5 @@
 """What all estimators share: a learner behind scikit-learn's conventions, checked input, checkpoints."""
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -10,6 +9,7 @@ from sklearn.base import BaseEstimator
 
 from streamgp import checkpoint
 from streamgp.estimators.access import Access, access_to, alone
+from streamgp.estimators.early import warn_if_early
 from streamgp.estimators.late import LateTargets
 from streamgp.estimators.prediction import Prediction
 from streamgp.estimators.validation import Rows, check_fitted, check_inputs, check_rows, seed_of
@@ -98,6 +98,15 @@ class StreamEstimator(LateTargets, BaseEstimator):
         """Return rows learnt so far."""
         self._check_fitted()
         return self._learner.rows
+
+    @property
+    @alone
+    def is_warm_(self) -> bool:
+        """Return whether the warm-up is over, so that the fitted model predicts; before the first row it is not."""
+        if not self.__sklearn_is_fitted__():
+            return False
+        self._check_fitted()
+        return self._learner.is_warmed_up
 
     @property
     @alone
@@ -206,7 +215,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
         """Return the model that the parameters describe; derived classes add what theirs has `more`."""
         parameters = self.get_params(deep=False)
         options = {name: value for name, value in parameters.items() if name in OPTIONS}
-        return make_spec(self.model, **options, **more)
+        return make_spec(self.model, **(options | more))
 
     def _check_learn(self, X: Any, y: Any, times: Any, reset: bool) -> Rows:
         """Check the rows to learn from; nothing but the names of the features changes."""
@@ -276,22 +285,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
 
     def _warn_if_early(self, rows: int) -> None:
         """Warn of predictions, of so many rows, that may not be what was wanted."""
-        learner = self._learner
-        if not learner.is_warmed_up and not self._access.warned_of_warmup:
-            self._access.warned_of_warmup = True
-            warnings.warn(
-                f"predict: the model is still in its warm-up, with {learner.rows:,} of {learner.warmup:,} rows "
-                f"learnt, so a simple default model predicts; learn more rows first, or choose a shorter warm-up "
-                f"(warmup=)",
-                stacklevel=5,
-            )
-        if learner.spec.lags and rows > 1:
-            warnings.warn(
-                f"predict: each of the {rows:,} rows is taken as the next one, with the same lagged targets, since "
-                f"those of the rows between are not known; for rows that follow each other use evaluate, or predict "
-                f"and learn them one by one, or give a horizon to forecast farther ahead",
-                stacklevel=5,
-            )
+        warn_if_early(self._learner, self._access, rows)
 
     def _prediction(self, predictive: Any) -> Prediction:
         """Return what users ask about."""

@@ -1,8 +1,9 @@
 """Test, then train, with an estimator."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -10,11 +11,14 @@ from streamgp.data.frames import FrameLike
 from streamgp.estimators.base import StreamEstimator, warmup_for
 from streamgp.estimators.late import check_delay, split_arrivals
 from streamgp.estimators.monitor import WatchedRows
-from streamgp.estimators.validation import feature_names, target_names
+from streamgp.estimators.time_column import split_times
+from streamgp.estimators.validation import Rows, feature_names, input_names, target_names
 from streamgp.evaluation.description import describe, describe_unusual
 from streamgp.evaluation.late import LateRows, prequential_late
 from streamgp.evaluation.prequential import ScoredRows, prequential, results
 from streamgp.evaluation.shown import Given
+from streamgp.evaluation.steps_ahead import StepsAhead, check_steps
+from streamgp.models.option_type import whole_number
 from streamgp.progress import progress_bar
 from streamgp.stream.arrivals import Arrivals
 from streamgp.stream.late_labels import LIMIT, LateLabels, check_horizon
@@ -36,6 +40,9 @@ def evaluate(
     conformal: float | None = None,
     delay: int | str = 0,
     alarms: bool = False,
+    weights: bool = True,
+    steps_ahead: int = 0,
+    known_ahead: Sequence[int | str] = (),
     progress: bool = True,
 ) -> Any:
     """Test-then-train: predict every row before its target is seen, score it, then learn it.
@@ -63,6 +70,16 @@ def evaluate(
     alarms
         Tell when the stream changes, in ``alarms`` of the result and ``model.alarms_``: see `Monitor`, whose default
         rate of false alarms holds. For numbers and counts whose labels come in time.
+    weights
+        Keep the weights of all experts in every row, by far the largest part of the result: with 270 experts 2 kB a
+        row. Without them it has no ``weights``, and charts and pages show none; all else is the same.
+    steps_ahead
+        After the warm-up also forecast, at every so many rows, all of the next so many, and score each step by
+        itself, beside naive baselines: ``steps_ahead`` of the metrics. See `streamgp.evaluation.StepsAhead`. For
+        ensembles for numbers whose labels come in time.
+    known_ahead
+        The columns of X, by name or number, whose values are known so many rows ahead, such as the hour of the day;
+        all others are filled in as if they were missing.
     progress
         Show a progress bar on a terminal.
 
@@ -71,7 +88,8 @@ def evaluate(
     ValueError
         As `partial_fit` does; if `conformal` is no share, or asked for with a column of arrivals; if `delay` is
         neither, or asked for of a model with a horizon or with lags that are not above it; if `alarms` are asked for
-        of labels or grades, or with a delay; or if labels that `predict_later` waits for have not come.
+        of labels or grades, or with a delay; if `steps_ahead` does not go with the model or a delay, or a column of
+        `known_ahead` is none of X; or if labels that `predict_later` waits for have not come.
 
     Returns
     -------
@@ -81,7 +99,8 @@ def evaluate(
         ``summary()``, ``plot(kind)`` and ``report(path)`` show them.
     """
     if not isinstance(model, StreamEstimator):
-        if alarms or any(given is not None for given in (y, times, exposure, conformal, delay or None)):
+        others = (y, times, exposure, conformal, delay or None, steps_ahead or None)
+        if alarms or not weights or any(each is not None for each in others):
             raise ValueError("evaluate: expected a fleet and a frame that holds keys, times and targets, and no more")
         return model.evaluate(X)
     if y is None:
@@ -91,7 +110,33 @@ def evaluate(
             raise ValueError(
                 "alarms: expected labels that come in time, whose errors they test; leave out one of both"
             )
-        return _evaluated(model, X, y, times, exposure, conformal, check_delay(delay), alarms, progress)
+        ahead = Ahead(whole_number("steps_ahead", steps_ahead, low=0), tuple(known_ahead))
+        if ahead.steps:
+            check_steps(model._make_spec(), ahead.steps)
+            if delay != 0:
+                raise ValueError("steps_ahead: expected labels that come in time; leave out one of both")
+        return _evaluated(
+            model, X, y, times, exposure, conformal, check_delay(delay), alarms, weights, ahead, progress
+        )
+
+
+class Ahead(NamedTuple):
+    """How many steps are forecast, and which columns are known ahead."""
+
+    steps: int
+    known: tuple[int | str, ...]
+
+    def of(self, names: list[str], targets: list[str], rows: Rows) -> StepsAhead | None:
+        """Return what forecasts and scores them; None where there are none."""
+        if not self.steps:
+            return None
+        inputs = np.full(rows.X.shape, np.nan)
+        for column in self.known:
+            if column not in names and not (isinstance(column, int) and 0 <= column < len(names)):
+                raise ValueError(f"known_ahead: expected columns of X ({', '.join(names)}), got {column!r}")
+            at = names.index(column) if isinstance(column, str) else column
+            inputs[:, at] = rows.X[:, at]
+        return StepsAhead(self.steps, targets, inputs)
 
 
 def _evaluated(
@@ -103,6 +148,8 @@ def _evaluated(
     conformal: float | None,
     delay: int | str,
     alarms: bool,
+    weights: bool,
+    ahead: Ahead,
     progress: bool,
 ) -> Any:
     """Evaluate as `evaluate` does, with the model to itself."""
@@ -123,6 +170,8 @@ def _evaluated(
     known = max(model._make_spec().horizon, delay + 1 if isinstance(delay, int) else 0)
     bands = None if conformal is None else model._conformal(conformal, rows.y.shape[1], known)
     tests = model._tests_for_alarms(rows.y.shape[1]) if alarms else None
+    names = target_names(y, rows.y.shape[1])
+    steps = ahead.of(input_names(split_times(X, times)[0], rows.X.shape[1]), names, rows)
     if begin:
         model._start(rows, warmup, delay if isinstance(delay, int) else 0)
     learner = model._learner
@@ -133,7 +182,7 @@ def _evaluated(
     arrivals = None
     if delay == 0:
         chunks = ((rows.X[i], rows.y[i], None if rows.times is None else rows.times[i]) for i in parts_of)
-        scored = prequential(learner, chunks, metrics, bands)
+        scored = prequential(learner, chunks, metrics, bands, steps)
     else:
         now = rows.kept.astype(np.float64)
         if when is None:
@@ -150,7 +199,7 @@ def _evaluated(
         learner.progress = lambda done, todo: bar.at(metrics.rows, f"fitting experts: {done} of {todo}")
         try:
             for part in scored:
-                parts.append(part)
+                parts.append(part if weights else part._replace(weights=None))
                 in_warmup = perf_counter() - began if part.weights is None else in_warmup
                 if watched is not None:
                     watched.add(part)
@@ -164,8 +213,9 @@ def _evaluated(
     scores = results(metrics, learner) | ({} if bands is None else {"conformal": bands.result()})
     if arrivals is not None:
         scores["late_labels"] = {"delay": delay, **arrivals.counts}
-    names = target_names(y, rows.y.shape[1])
-    about = {"conformal": None} | describe(
+    if steps is not None:
+        scores["steps_ahead"] = steps.result()
+    about = {"conformal": None, "steps_ahead": None} | describe(
         learner,
         scores,
         targets=names,
@@ -183,5 +233,6 @@ def _evaluated(
         "command": None,
         "python": True,
     }
-    result = model._collected(parts, scores, Given(rows.kept, rows.given, FrameLike.of(X, y), about))
+    given = Given(rows.kept, rows.given, FrameLike.of(X, y), about, weighed=weights)
+    result = model._collected(parts, scores, given)
     return result if found is None else replace(result, alarms=found)

@@ -58,6 +58,11 @@ class LatentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self._learner.rows
 
     @property
+    def is_warm_(self) -> bool:
+        """Return whether the warm-up is over; before, there are no coordinates."""
+        return self.__sklearn_is_fitted__() and self._learner.is_warmed_up
+
+    @property
     def glitches_(self) -> np.ndarray:
         """Return how many cells of each column were taken for glitches."""
         return self._ready().glitches.copy()

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-import polars as pl
 
 from streamgp.core import Info
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.labels import LabelEstimator
+from streamgp.estimators.single import frame_of
 from streamgp.evaluation.alarms import Alarm, Alarms
 from streamgp.evaluation.description import expert_table
 from streamgp.evaluation.prequential import Metrics, Scores, prequential, results, scored
@@ -84,7 +84,7 @@ class LiveModel:
         """Begin a stream of these features before its first row; `more` names the classes or the grades."""
         if not features and not getattr(model, "lags", None):
             raise ValueError("features: expected one or more, or lags, got neither")
-        X = pl.DataFrame({name: [0.0] for name in features}) if features else np.empty((1, 0))
+        X = frame_of(dict.fromkeys(features, 0.0))
         y: Any = [labels[0]] if labels else [0.0]
         rows = model._prepare(X, y, [0.0] if timed else None, True, **more)
         model._start(rows, DEFAULT_WARMUP)

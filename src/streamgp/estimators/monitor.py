@@ -3,6 +3,7 @@
 from typing import Any
 
 from streamgp.estimators.base import StreamEstimator
+from streamgp.estimators.single import as_table
 from streamgp.estimators.validation import Rows
 from streamgp.evaluation.alarms import RATE, Alarm, Alarms
 from streamgp.evaluation.prequential import ScoredRows, prequential
@@ -85,7 +86,8 @@ class Monitor:
         Parameters
         ----------
         x, y
-            Inputs (D,) and target (a number, or (E,) of several); NaN where they are missing.
+            Inputs (D,), or a dictionary by the names of the features, and target (a number, or (E,) of several); NaN
+            where they are missing.
         time
             The row's time, on a stream that has them.
         exposure
@@ -101,7 +103,7 @@ class Monitor:
             model._check_none_waits()
             begin = not model.__sklearn_is_fitted__()
             more = {} if exposure is None else {"exposure": [exposure]}
-            rows = model._prepare([x], [y], None if time is None else [time], begin, **more)
+            rows = model._prepare(as_table(model, x), [y], None if time is None else [time], begin, **more)
             tests = model._tests_for_alarms(rows.y.shape[1], self.rate)
             if begin:
                 model._start(rows, DEFAULT_WARMUP)

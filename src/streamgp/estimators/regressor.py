@@ -1,20 +1,23 @@
 """Regression on a stream."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from streamgp.bases.learners import check_same, remember
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.docstrings import with_options
-from streamgp.estimators.forecasts import check_levels, forecast_frame
+from streamgp.estimators.forecasts import check_levels, forecast_frame, future_rows
 from streamgp.estimators.prediction import Prediction
 from streamgp.estimators.single import as_table, in_order
-from streamgp.estimators.validation import NotFiniteError, Rows, check_inputs, check_one, check_target
+from streamgp.estimators.validation import NotFiniteError, Rows, check_one, check_same_targets, check_target
 from streamgp.evaluation.regression import RegressionMetrics
 from streamgp.models.option_type import whole_number
+from streamgp.models.spec import Spec
 
 
 @with_options
@@ -61,6 +64,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         *,
         warmup: int | None = None,
         bases: Sequence[str] | str | None = None,
+        learners: Sequence[Any] | None = None,
         features_per_basis: int | None = None,
         n_samples: int = 1,
         dynamics: Sequence[str | float] | str | float | None = None,
@@ -72,6 +76,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         warmup_posterior: str = "condition",
         robust: bool | None = None,
         recalibrate: bool | None = None,
+        rest: bool | None = None,
         renew: bool | None = None,
         lags: Any = None,
         horizon: int | None = None,
@@ -93,12 +98,30 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
             missing=missing,
             random_state=random_state,
         )
+        self.learners = learners
         self.n_samples = n_samples
         self.noise = noise
         self.recalibrate = recalibrate
+        self.rest = rest
         self.renew = renew
         self.lags = lags
         self.horizon = horizon
+
+    @classmethod
+    def load(cls, path: str | Path, learners: Sequence[Any] = ()) -> Self:
+        """Read a checkpoint; the estimator goes on exactly where it was saved.
+
+        It needs the `learners` that it was given, if any: checkpoints hold no code.
+
+        Raises
+        ------
+        CheckpointError
+            If the checkpoint is damaged, not of this kind, or of other `learners`; the message says what is wrong.
+        """
+        estimator = super().load(path)
+        check_same(remember(learners), estimator.learners or ())
+        estimator.learners = list(learners) or None
+        return estimator
 
     # Learning
 
@@ -114,8 +137,8 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         Parameters
         ----------
         times
-            Optional time stamps (n,) that never decrease; then forgetting runs by time (in units of
-            the warm-up's median gap) instead of by rows. All rows of a stream have one, or none has.
+            Optional time stamps (n,) that never decrease, or the name of their column in the frame `X`. Forgetting
+            runs by them then, in units of the warm-up's median gap. All rows of a stream have one, or none has.
 
         Raises
         ------
@@ -237,21 +260,10 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
     def _paths(self, h: int, n: int, X_future: Any, times: Any) -> np.ndarray:
         """Return paths (n, h, E)."""
         self._check_fitted()
-        h, n, learner = whole_number("h", h), whole_number("n", n), self._learner
-        X = np.empty((h, 0)) if X_future is None else X_future
-        if X_future is None and learner.num_inputs:
-            raise ValueError(
-                f"X_future: expected the inputs of the next {h} rows, shape ({h}, {learner.num_inputs}), got None"
-            )
-        rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        stamps = np.full(rows, learner.last_time) if times is None and learner.timed else times
-        X, stamps = check_inputs(self, X, stamps, learner)
-        if len(X) != h:
-            raise ValueError(f"X_future: expected {h} rows, as many as there are steps, got {len(X)}")
-        if stamps is not None and (np.diff(stamps) < 0.0).any():
-            raise ValueError(f"times: expected times that never decrease, got {stamps.tolist()}")
+        h, n = whole_number("h", h), whole_number("n", n)
+        X, stamps = future_rows(self, h, X_future, times)
         self._warn_if_early(0)
-        return learner.paths(X, None if times is None else stamps, n)
+        return self._learner.paths(X, None if times is None else stamps, n)
 
     # One row at a time
 
@@ -260,9 +272,8 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         """Return mean and standard deviation of the next target for one row: numbers, or arrays of several targets.
 
         After the warm-up this and `learn_one` take tens of microseconds with one expert, hundreds with a dozen and
-        some milliseconds with the default's forty-eight filters; `predict` and `partial_fit` are made for many rows
-        at once. The numbers are the same. With a horizon, and by
-        online learners of many kernels, nothing is gained.
+        some milliseconds with the default; `predict` and `partial_fit` are made for many rows at once. The numbers
+        are the same. With a horizon, and by online learners of many kernels, nothing is gained.
 
         Parameters
         ----------
@@ -281,8 +292,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
             table = as_table(self, x)
             mean, std = self.predict(table, return_std=True, times=None if time is None else [time])
             return mean[0], std[0]
-        x = in_order(self, x)
-        mean, std = self._learner.predict_one(*check_one(x, time, self._learner, self.missing))
+        mean, std = self._learner.predict_one(*check_one(in_order(self, x), time, self._learner, self.missing))
         return (mean[0], std[0]) if self._single else (mean, std)
 
     @alone
@@ -311,23 +321,29 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
 
     # Inner works
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        remember(self.learners or ())  # it may be another process
+
+    def _make_spec(self, **more: Any) -> Spec:
+        return super()._make_spec(**more, learners=remember(self.learners or ()) or None)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = True
+        tags.target_tags.multi_output = tags.target_tags.single_output = True
         return tags
 
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool) -> Rows:
         rows = super()._prepare(X, y, times, reset)
-        if not reset and (rows.single != self._single or rows.y.shape[1] != self._learner.num_outputs):
-            expected = "(n,)" if self._single else f"(n, {self._learner.num_outputs})"
-            raise ValueError(f"y: expected shape {expected} as before, got {np.shape(y)}")
+        if not reset:
+            check_same_targets(rows, y, self._learner.num_outputs, self._single)
         return rows
 
     def _stored_params(self) -> dict[str, Any]:
         # Lags as they were understood: a range, say, could not be stored.
         as_given = self.lags is None or isinstance(self.lags, str)
-        return self.get_params() | ({} if as_given else {"lags": self._learner.spec.lags})
+        named = {"learners": list(remember(self.learners))} if self.learners else {}
+        return self.get_params() | named | ({} if as_given else {"lags": self._learner.spec.lags})
 
     def _metrics(self, unscored: int, horizon: int) -> RegressionMetrics:
         targets = [f"y{e}" for e in range(self._learner.num_outputs)]

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 
 def in_order(estimator: Any, x: Any) -> Any:
@@ -23,8 +22,16 @@ def as_table(estimator: Any, x: Any) -> Any:
     """Return a row as the methods for many rows take it; a dictionary as a frame. Errors are those of `in_order`."""
     if not isinstance(x, Mapping):
         return [x]
-    named = _named(estimator, x)
-    return pl.DataFrame({name: [value] for name, value in named.items()}) if named else np.empty((1, 0))
+    return frame_of(_named(estimator, x))
+
+
+def frame_of(named: Mapping[str, float]) -> Any:
+    """Return numbers by their names as a frame of one row; without any, as an array."""
+    if not named:
+        return np.empty((1, 0))
+    import polars as pl  # heavy, and for dictionaries alone
+
+    return pl.DataFrame({name: [value] for name, value in named.items()})
 
 
 def _named(estimator: Any, x: Mapping[Any, Any]) -> dict[str, float]:

@@ -9,6 +9,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import validate_data
 
 from streamgp.data import cells
+from streamgp.estimators.time_column import split_times
 from streamgp.models.options import MISSING_VALUES, NONE
 from streamgp.stream.learner import StreamLearner
 
@@ -78,6 +79,8 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
         skipped), or, under ``missing="raise"``, a row holds NaN or infinity.
     """
     check_missing(estimator.missing)
+    X, times = split_times(X, times)
+    check_columns(X)
     as_it_is = {"dtype": np.float64, "ensure_all_finite": False}
     separately: Any = ({**as_it_is, "ensure_min_features": _min_columns(estimator)}, {**as_it_is, "ensure_2d": False})
     X, y = validate_data(estimator, X, y, reset=learner is None, validate_separately=separately)
@@ -112,8 +115,17 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
     return Rows(X, y, times, single, int((~good).sum()), rows, given)
 
 
+def check_same_targets(rows: Rows, y: Any, outputs: int, single: bool) -> None:
+    """Raise ValueError if the targets `y` of `rows` are not of the shape of those before."""
+    if rows.single != single or rows.y.shape[1] != outputs:
+        expected = "(n,)" if single else f"(n, {outputs})"
+        raise ValueError(f"y: expected shape {expected} as before, got {np.shape(y)}")
+
+
 def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> tuple[np.ndarray, np.ndarray | None]:
     """Check inputs, and the times of a timed stream, to predict for."""
+    X, times = split_times(X, times)
+    check_columns(X)
     X = validate_data(
         estimator,
         X,
@@ -136,6 +148,36 @@ def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> 
                 f"times: expected no time before {last}, that of the last row learnt, got {times[row]} at row {row}"
             )
     return X, times
+
+
+def check_columns(X: Any) -> None:
+    """Raise ValueError if a column of a frame holds dates or words, which are no numbers."""
+    frame = nw.from_native(X, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return
+    for column in frame.iter_columns():
+        if column.dtype.is_temporal():
+            raise ValueError(
+                f"X: expected columns of numbers, got {column.dtype} in column {column.name!r}; pass "
+                f"times={column.name!r}, or leave it out"
+            )
+        if isinstance(column.dtype, nw.String | nw.Categorical | nw.Enum):
+            values = column.to_list()
+            pairs = zip(values, cells.to_numbers(values), strict=True)
+            odd = [cell for cell, number in pairs if np.isnan(number) and not cells.is_missing_number(cell)]
+            if odd:
+                raise ValueError(
+                    f"X: expected columns of numbers, got {odd[0]!r} in column {column.name!r}; give each of its "
+                    f"values a column of 0 and 1 (pandas.get_dummies), or leave it out"
+                )
+
+
+def input_names(X: Any, columns: int) -> list[str]:
+    """Return what the columns are called: as a frame has them, or else x0, x1, ..."""
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.DataFrame) and all(isinstance(name, str) for name in frame.columns):
+        return frame.columns
+    return [f"x{i}" for i in range(columns)]
 
 
 def feature_names(estimator: Any) -> list[str]:

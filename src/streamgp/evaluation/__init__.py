@@ -3,6 +3,7 @@
 from streamgp.evaluation.alarms import Alarm, Alarms
 from streamgp.evaluation.change_tests import e_bh
 from streamgp.evaluation.classification import ClassificationMetrics, ClassificationScores, score_classification
+from streamgp.evaluation.comparison import Comparison
 from streamgp.evaluation.conformal import AdaptiveThreshold, Conformal
 from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.counts import CountMetrics, CountScores, score_counts
@@ -10,6 +11,7 @@ from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores, score_ord
 from streamgp.evaluation.prequential import ScoredRows, prequential, results
 from streamgp.evaluation.regression import RegressionMetrics, RegressionScores, score_regression
 from streamgp.evaluation.result import ClassificationEvaluation, Evaluation
+from streamgp.evaluation.steps_ahead import RowsAhead, StepsAhead
 from streamgp.regret.bounds import (
     Bound,
     optimal_stay,
@@ -30,6 +32,7 @@ __all__ = [
     "ClassificationEvaluation",
     "ClassificationMetrics",
     "ClassificationScores",
+    "Comparison",
     "Conformal",
     "ConformalSets",
     "CountMetrics",
@@ -41,7 +44,9 @@ __all__ = [
     "OrdinalScores",
     "RegressionMetrics",
     "RegressionScores",
+    "RowsAhead",
     "ScoredRows",
+    "StepsAhead",
     "best_fit",
     "best_functions",
     "best_sequence",

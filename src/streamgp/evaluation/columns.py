@@ -10,6 +10,7 @@ from streamgp.evaluation.counts import CountScores
 from streamgp.evaluation.ordinal import OrdinalScores
 from streamgp.evaluation.prequential import ScoredRows
 from streamgp.evaluation.regression import RegressionScores
+from streamgp.evaluation.steps_ahead import NAMES, RowsAhead
 
 NUMBERS = ("y", "mean", "std", "q05", "q50", "q95", "pit", "crps")
 
@@ -23,7 +24,8 @@ def columns_of(part: ScoredRows, targets: Sequence[str], labels: ClassNames | No
     else:
         assert isinstance(scores, ClassificationScores | OrdinalScores)
         found = _of_labels(part, scores, labels)
-    return found if part.flagged is None else found | {"flagged": part.flagged}
+    found |= {} if part.flagged is None else {"flagged": part.flagged}
+    return found if part.ahead is None else found | _of_steps(part.ahead, targets)
 
 
 def _of_labels(
@@ -63,6 +65,14 @@ def _of_sets(sets: np.ndarray, names: np.ndarray, ordered: bool) -> dict[str, np
     held = np.empty(len(sets), object)
     held[:] = [names[row].tolist() for row in sets]
     return {"conformal_set": held}
+
+
+def _of_steps(ahead: RowsAhead, targets: Sequence[str]) -> dict[str, np.ndarray]:
+    found: dict[str, np.ndarray] = {"step": ahead.step}
+    for e, target in enumerate(targets):
+        suffix = "" if e == 0 else f"_{target}"
+        found |= {f"ahead_{name}{suffix}": getattr(ahead, name)[:, e] for name in NAMES}
+    return found
 
 
 def _of_numbers(

@@ -8,6 +8,8 @@ from streamgp.reports.wording import option, plural
 from streamgp.stream.lags import lag_names
 from streamgp.stream.learner import StreamLearner
 
+ALL_WORK = 0.995  # share of the filters that have worked, from which on it is not worth a sentence
+
 
 def describe(
     learner: StreamLearner,
@@ -98,6 +100,10 @@ def describe_unusual(
         found.append(
             f"experts fitted anew as the stream went on, last after row {max(e['since'] for e in renewed):,}, have "
             f"{sum(e['weight'] for e in renewed):.0%} of the weight"
+        )
+    if learner.share_working < ALL_WORK:
+        found.append(
+            f"in the mean {learner.share_working:.0%} of the filters worked: the others had next to no weight"
         )
     if skipped_rows:
         found.append(f"skipped {plural(skipped_rows, 'bad row')}")

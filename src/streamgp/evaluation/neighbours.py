@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.neighbors import NearestNeighbors
 
 
 def neighbour_error(coordinates: Float[np.ndarray, "n d"], labels: Sequence | np.ndarray) -> float:
@@ -13,6 +12,8 @@ def neighbour_error(coordinates: Float[np.ndarray, "n d"], labels: Sequence | np
     The score is optimistic: a row with the copied coordinates of a row of its label does as well as one embedded
     by a model.
     """
+    from sklearn.neighbors import NearestNeighbors  # heavy, and for this score alone
+
     labels = np.asarray(labels)
     nearest = NearestNeighbors(n_neighbors=1).fit(coordinates).kneighbors(return_distance=False)[:, 0]
     return float(np.mean(labels[nearest] != labels))

@@ -12,6 +12,7 @@ from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.counts import CountMetrics, CountScores
 from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores
 from streamgp.evaluation.regression import RegressionMetrics, RegressionScores
+from streamgp.evaluation.steps_ahead import RowsAhead, StepsAhead
 from streamgp.precision import in_float64
 from streamgp.stream.learner import StreamLearner
 
@@ -41,6 +42,8 @@ class ScoredRows(NamedTuple):
         any.
     flagged
         Which rows were set aside as outliers; None where the model sets none aside.
+    ahead
+        The forecasts that were made of the rows several steps before, if they are asked for.
     """
 
     start: int
@@ -51,6 +54,7 @@ class ScoredRows(NamedTuple):
     running_mean: np.ndarray
     band: tuple[np.ndarray, np.ndarray] | np.ndarray | None = None
     flagged: np.ndarray | None = None
+    ahead: RowsAhead | None = None
 
 
 def prequential(
@@ -58,19 +62,23 @@ def prequential(
     chunks: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
     metrics: Metrics,
     conformal: Conformal | ConformalSets | None = None,
+    ahead: StepsAhead | None = None,
 ) -> Iterator[ScoredRows]:
     """Predict, score and learn the chunks (X, y, times) in order, with the `Metrics` that suit the task.
 
-    With `conformal`, each row gets a band, or a set of classes, from the rows before it.
+    With `conformal`, each row gets a band, or a set of classes, from the rows before it; with `ahead`, forecasts.
     """
     for X, y, times in chunks:
         at = 0
         while at < len(X):
             by_experts = learner.predicts_by_fit
-            info = next(learner.learn(X[at:], y[at:], None if times is None else times[at:]))
+            most = len(X) if ahead is None else ahead.rows_to_origin(learner)
+            rows = slice(at, at + most)
+            info = next(learner.learn(X[rows], y[rows], None if times is None else times[rows]))
             n = len(info.predictive.log_weights)
             flagged, rows = _find_flagged(learner, info, n), slice(at, at + n)
-            yield scored(learner, info, by_experts, at, X[rows], y[rows], metrics, conformal, flagged)
+            found = scored(learner, info, by_experts, at, X[rows], y[rows], metrics, conformal, flagged)
+            yield found if ahead is None else found._replace(ahead=ahead.add(y[rows]))
             at += n
 
 

@@ -1,6 +1,7 @@
 """Scores of predicted measurements: row by row, and summed up over a stream in constant memory."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -31,18 +32,18 @@ class RegressionScores(NamedTuple):
     moment_log_density: np.ndarray
 
 
-def _score(predictive: Predictive, y: np.ndarray) -> tuple:
-    m, mean, std = predictive.flat(), predictive.mean, predictive.std
+def _score(predictive: Predictive, y: np.ndarray, mean: np.ndarray, std: np.ndarray, components: int) -> tuple:
+    m = predictive.flat()
     at_y = mixtures.evaluate(m, y.ravel())
     densities = at_y.log_density.reshape(*y.shape, -1).sum(1)
     log_density = mixtures.log_sum(predictive.log_weights + densities)
-    pit, crps = mixtures.cdf(m, at_y), mixture_crps(m, y.ravel(), at_y)
-    levels = [np.full(y.size, level) for level in QUANTILES]
+    pit, crps = mixtures.cdf(m, at_y), mixture_crps(m, y.ravel(), at_y, components)
     if predictive.recalibration is None:
-        quantiles = mixture_quantiles(m, levels)
+        quantiles = mixture_quantiles(m, QUANTILES)
     else:
         v = predictive.recalibration.reshape(y.size, -1)
-        levels = [recalibration.level(v, level) for level in levels]
+        inner = recalibration.level(np.tile(v, (len(QUANTILES), 1)), np.repeat(QUANTILES, y.size))
+        levels = [*inner.reshape(-1, y.size)]
         quantiles = mixture_quantiles(m, levels)
         log_density = log_density + recalibration.log_density(v, pit).reshape(y.shape).sum(1)
         crps = crps + recalibration.crps_change(v, levels, quantiles, y.ravel(), pit)
@@ -53,7 +54,9 @@ def _score(predictive: Predictive, y: np.ndarray) -> tuple:
 
 def score_regression(predictive: Predictive, y: np.ndarray) -> RegressionScores:
     """Score predictions of n rows against their targets `y` (n, E)."""
-    return RegressionScores(y, *apply_in_batches(_score, predictive, y))
+    whole = jax.tree.map(np.asarray, predictive)
+    score = partial(_score, components=whole.loc.shape[1])
+    return RegressionScores(y, *apply_in_batches(score, whole.weighted(), y, whole.mean, whole.std))
 
 
 def moments_and_quantiles(predictive: Predictive) -> dict[str, np.ndarray]:

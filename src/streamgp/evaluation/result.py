@@ -30,7 +30,8 @@ class Evaluation(Shown):
         Log density of the row's target(s) under the mixture, shape (n,).
     weights
         The weights that mixed the prediction, shape (n, K); NaN where it was made in the warm-up, by other experts.
-        By far the largest array: with 270 experts 2 kB a row, 432 MB for 200,000 rows.
+        By far the largest array: with 270 experts 2 kB a row, 432 MB for 200,000 rows. ``evaluate(weights=False)``
+        keeps none, and to ask for them is an AttributeError then.
     rules
         How much each weight rule counted, by name, each of shape (n,) with NaN as above; empty where a single
         rule weighs the experts.
@@ -54,7 +55,7 @@ class Evaluation(Shown):
     pit: np.ndarray = field(repr=False)
     crps: np.ndarray = field(repr=False)
     log_density: np.ndarray = field(repr=False)
-    weights: np.ndarray = field(repr=False)
+    _weights: np.ndarray | None = field(repr=False)
     rules: dict[str, np.ndarray] = field(repr=False)
     metrics: dict[str, Any]
     conformal: np.ndarray | None = field(repr=False)
@@ -91,7 +92,7 @@ class ClassificationEvaluation(Shown):
     probabilities: np.ndarray = field(repr=False)
     predicted: np.ndarray = field(repr=False)
     log_density: np.ndarray = field(repr=False)
-    weights: np.ndarray = field(repr=False)
+    _weights: np.ndarray | None = field(repr=False)
     rules: dict[str, np.ndarray] = field(repr=False)
     metrics: dict[str, Any]
     conformal: np.ndarray | None = field(repr=False)
@@ -112,7 +113,7 @@ def collect(
     ends = [np.stack([*batch.band], axis=-1) for batch in batches if batch.band is not None]
     arrays["conformal"] = None if not ends else np.concatenate(ends)[:, 0] if single else np.concatenate(ends)
     table = _join([columns_of(batch, given.about["targets"]) for batch in batches])
-    arrays |= _join_weights(batches, learner)
+    arrays |= _join_weights(batches, learner, given.weighed)
     return _spread(Evaluation(**arrays, metrics=metrics, _given=replace(given, table=table)))
 
 
@@ -138,7 +139,7 @@ def collect_classification(
     found = ClassificationEvaluation(
         probabilities,
         labels[np.concatenate(codes)],
-        **_join_weights(batches, learner),
+        **_join_weights(batches, learner, given.weighed),
         metrics=metrics,
         conformal=sets,
         _given=replace(given, table=table, labels=dict(zip(names, labels.tolist(), strict=True))),
@@ -173,12 +174,12 @@ def _spread(evaluation: Any) -> Any:
     return replace(evaluation, **{name: extend(each) for name, each in fields.items()})
 
 
-def _join_weights(batches: list[ScoredRows], learner: StreamLearner) -> dict[str, Any]:
+def _join_weights(batches: list[ScoredRows], learner: StreamLearner, weighed: bool) -> dict[str, Any]:
     names = list(learner.rules)
     rules = _move_out(batches, "rules", len(names))
     return {
         "log_density": np.concatenate([batch.scores.log_density for batch in batches]),
-        "weights": _move_out(batches, "weights", len(learner.weights)),
+        "_weights": _move_out(batches, "weights", len(learner.weights)) if weighed else None,
         "rules": dict(zip(names, rules.T, strict=True)),
     }
 

@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from streamgp.data.files import write_aside
 from streamgp.data.frames import FrameLike
 from streamgp.reports import wording
-from streamgp.reports.run_page import render_run, weight_columns
-from streamgp.reports.tables import RULE, as_series, keep_weights
 
 # In the order of a summary's columns; those that a kind of target has.
 _SCORES = (
@@ -31,6 +28,7 @@ _SCORES = (
 )
 _OF_LABELS = ("y", "predicted", "last_label", "frequent_label", "conformal_low", "conformal_high")
 _OF_SETS = "conformal_set"
+_NOT_KEPT = "weights: expected an evaluation that keeps them, got one of weights=False; evaluate without that option"
 
 
 @dataclass(frozen=True)
@@ -49,6 +47,8 @@ class Given:
         The columns of the predictions, as in ``predictions.parquet``.
     labels
         The user's labels by their names there.
+    weighed
+        Whether the weights of the experts are kept.
     """
 
     kept: np.ndarray
@@ -57,6 +57,7 @@ class Given:
     about: dict[str, Any]
     table: dict[str, np.ndarray] = field(default_factory=dict)
     labels: dict[str, Any] = field(default_factory=dict)
+    weighed: bool = True
 
     def spread(self, values: np.ndarray) -> np.ndarray:
         """Extend the values of the rows that were kept to all: with NaN, or False, or else None."""
@@ -70,9 +71,16 @@ class Shown:
     """The methods by which evaluations of every kind of target are shown."""
 
     metrics: dict[str, Any]
-    weights: np.ndarray
     rules: dict[str, np.ndarray]
+    _weights: np.ndarray | None
     _given: Given
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Return the weights that mixed each prediction, where they were kept."""
+        if self._weights is None:
+            raise AttributeError(_NOT_KEPT)
+        return self._weights
 
     def to_frame(self) -> Any:
         """Return predictions and scores as a frame, row for row of the input.
@@ -122,13 +130,15 @@ class Shown:
         ImportError
             If matplotlib is not installed.
         ValueError
-            If there is no such chart, or no row that it could show.
+            If there is no such chart, no row that it could show, or none of the weights that it would.
         """
+        if kind == "weights" and not self._given.weighed:
+            raise ValueError(_NOT_KEPT)
         try:
             from streamgp.reports import plots
         except ImportError as error:
             raise ImportError('Charts need matplotlib: pip install "streamgp[plots]".') from error
-        return plots.draw(kind, self._given.about, self._predictions(), self._weights(), ax, last)
+        return plots.draw(kind, self._given.about, *self._tables(), ax, last)
 
     def report(self, path: "str | Path" = "report.html", title: str = "the rows given") -> Path:
         """Write the page that `streamgp run` writes, self-contained, and return its path.
@@ -149,7 +159,9 @@ class Shown:
         """
         if not Path(path).absolute().parent.is_dir():
             raise FileNotFoundError(f"path: expected a file in a directory that exists, got {path}")
-        page = render_run(self._given.about | {"data": title}, self._predictions(), self._weights())
+        from streamgp.reports.run_page import render_run  # brings polars, which no other method needs
+
+        page = render_run(self._given.about | {"data": title, "weighed": self._given.weighed}, *self._tables())
         write_aside(Path(path), page)
         return Path(path)
 
@@ -159,9 +171,17 @@ class Shown:
         page = [f"<p>{escape(wording.headline(about))}</p>"]
         if about["scored_rows"]:
             columns = self._scores()
-            rows = [_row("th", columns), *(_row("td", row) for row in zip(*columns.values(), strict=True))]
+            rows = [html_row("th", columns), *(html_row("td", row) for row in zip(*columns.values(), strict=True))]
             page.append(f"<table>{''.join(rows)}</table>")
         return "".join(page)
+
+    def _tables(self) -> tuple[Any, Any]:
+        """Return the tables of predictions and of weights that charts are made from."""
+        from streamgp.evaluation import page_tables  # brings polars
+
+        given = self._given
+        found = page_tables.predictions(given.kept, given.table)
+        return found, page_tables.weights(given.kept, self._weights, self.rules, given.about)
 
     def _scores(self) -> dict[str, list[Any]]:
         """Return the columns of the summary."""
@@ -174,23 +194,6 @@ class Shown:
             rows += [{**named, "predictor": name, **_flat(naive)} for name, naive in scores["naive"].items()]
         names = dict.fromkeys(name for row in rows for name in row)
         return {name: [row.get(name, np.nan) for row in rows] for name in names}
-
-    def _predictions(self) -> pl.LazyFrame:
-        """Return the table of predictions that a page is made from."""
-        columns = {"row": self._given.kept, **self._given.table}
-        frame = pl.DataFrame([as_series(name, each) for name, each in columns.items()])
-        return frame.lazy().with_row_index("position")
-
-    def _weights(self) -> pl.LazyFrame:
-        """Return the table of weights that a page is made from."""
-        about = self._given.about
-        by_fit = self._given.kept[np.isfinite(self.weights[self._given.kept, 0])]
-        rows = by_fit[keep_weights(np.arange(len(by_fit)))]
-        weights = self.weights[rows].T.astype(np.float32)  # as the command keeps them
-        experts = dict(zip((e["name"] for e in about["experts"]), weights, strict=False))
-        rules = {RULE + name: shares[rows].astype(np.float32) for name, shares in self.rules.items()}
-        table = pl.DataFrame({"row": rows} | experts | rules)
-        return table.select("row", *(weight_columns(about) if len(by_fit) else [])).lazy().with_row_index("position")
 
 
 def _flat(scores: dict[str, Any]) -> dict[str, float]:
@@ -207,7 +210,7 @@ def _objects(values: list[Any]) -> np.ndarray:
     return array
 
 
-def _row(tag: str, cells: Iterable[Any]) -> str:
-    """Return a row of a table."""
+def html_row(tag: str, cells: Iterable[Any]) -> str:
+    """Return a row of a table, numbers as people read them."""
     each = (cell if isinstance(cell, str) else wording.number(None if np.isnan(cell) else cell) for cell in cells)
     return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in each)}</tr>"

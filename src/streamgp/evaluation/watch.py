@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.signal import lfilter
 
 from streamgp.checkpoint.encoding import register
 from streamgp.evaluation.change_tests import Bets, Column, Detector
@@ -26,6 +25,8 @@ Kinds = Bool[np.ndarray, "n k"]
 
 def averages(values: Statistics, before: Float[np.ndarray, " m"], memory: float) -> Float[np.ndarray, "n+1 m"]:
     """Return exponentially weighted averages before each row and after the last, (n + 1, m)."""
+    from scipy.signal import lfilter  # heavy, and for alarms alone
+
     keep = 1.0 - 1.0 / memory
     after, _ = lfilter([1.0 - keep], [1.0, -keep], values, axis=0, zi=keep * before[None])
     return np.vstack([before, after])

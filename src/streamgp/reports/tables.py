@@ -17,6 +17,14 @@ def keep_weights(number: np.ndarray) -> np.ndarray:
     return number % 10 ** np.searchsorted(limits, number) == 0
 
 
+def as_kept(weights: np.ndarray) -> np.ndarray:
+    """Return weights in single precision, in steps of 2^-24: no closer than it holds those near one.
+
+    So the many small ones have few digits, and take less than half the room once compressed.
+    """
+    return np.ldexp(np.round(np.ldexp(weights, 24)), -24).astype(np.float32)
+
+
 def as_series(name: str, column: np.ndarray) -> pl.Series:
     """Return a column of predictions; one of names, or of lists of names, is text even where all are missing."""
     if column.dtype == object:

@@ -5,6 +5,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -30,6 +31,33 @@ BAD_ROWS: dict[str, tuple[Any, Any, str]] = {
     "a second target": (X_, np.column_stack([Y_, Y_]), r"^y: expected shape \(n,\) as before, got \(90, 2\)"),
     "times all of a sudden": (X_, Y_, "^times: the rows before had no time stamps and some came now"),
 }
+
+DAYS = ["Mon", "Tue"] * (ROWS // 2)
+WHEN = pl.datetime_range(pl.datetime(2026, 1, 1), pl.datetime(2026, 6, 1), "1d", eager=True)[:ROWS]
+FRAMES = {
+    "words": (DAYS, r"^X: expected columns of numbers, got 'Mon' in column 'b'; give each of its values a column"),
+    "dates": (WHEN, r"^X: expected columns of numbers, got Datetime.* in column 'b'; pass times='b'"),
+}
+
+
+@pytest.mark.parametrize("library", ["polars", "pandas"])
+@pytest.mark.parametrize(("column", "message"), FRAMES.values(), ids=FRAMES)
+def test_columns_that_are_no_numbers_are_named(library: str, column: Any, message: str):
+    make = pytest.importorskip(library).DataFrame
+    frame = make({"a": X_[:, 0], "b": list(column)})
+    with pytest.raises(ValueError, match=message):
+        new().partial_fit(frame, Y_)
+
+
+@pytest.mark.parametrize("names", [[0, 1], [("a", 1), ("a", 2)]], ids=["numbers", "tuples"])
+def test_names_of_columns_that_are_no_words_do_not_matter(names: list):
+    frame = pytest.importorskip("pandas").DataFrame(X_, columns=names)
+    np.testing.assert_array_equal(new().partial_fit(frame, Y_).predict(frame), new().partial_fit(X_, Y_).predict(X_))
+
+
+def test_words_that_are_numbers_count_as_such():
+    frame = pl.DataFrame({"a": X_[:, 0], "b": [str(value) for value in X_[:, 1]]})
+    np.testing.assert_allclose(new().partial_fit(frame, Y_).predict(frame), new().partial_fit(X_, Y_).predict(X_))
 
 
 @cache

@@ -148,3 +148,12 @@ def test_bad_rows_change_nothing():
     after = monitor.model._alarms.to_tree()
     assert before["state"] is after["state"]
     assert monitor.model.rows_ == 100
+
+
+def test_rows_may_be_dictionaries():
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60.0)
+    by_name, by_place = (Monitor(StreamingGPRegressor("linear", warmup=20)) for _ in range(2))
+    for x, target in zip(X, y, strict=True):
+        by_name.update({"a": x[0], "b": x[1]}, target)
+        by_place.update(x, target)
+    assert by_name.model.predict_one({"b": 1.0, "a": 0.5}) == by_place.model.predict_one([0.5, 1.0])

@@ -27,7 +27,7 @@ def show(monkeypatch: pytest.MonkeyPatch, terminal: bool, seconds: list[float], 
         assert options == {"stderr": True}
         return Console(file=screen, force_terminal=terminal, width=120)
 
-    monkeypatch.setattr(progress, "Console", console)
+    monkeypatch.setattr("rich.console.Console", console)
     monkeypatch.setattr(progress, "monotonic", clock)
     with progress.progress_bar("digging", 50, enabled) as bar:
         for done, passed in enumerate(seconds):
@@ -52,7 +52,7 @@ def test_stays_away(monkeypatch: pytest.MonkeyPatch, terminal: bool, seconds: li
 
 def test_an_unknown_total_counts_up(monkeypatch: pytest.MonkeyPatch):
     screen = io.StringIO()
-    monkeypatch.setattr(progress, "Console", lambda **_: Console(file=screen, force_terminal=True, width=120))
+    monkeypatch.setattr("rich.console.Console", lambda **_: Console(file=screen, force_terminal=True, width=120))
     monkeypatch.setattr(progress, "PATIENCE", -1.0)
     with progress.progress_bar("digging", None) as bar:
         bar.at(12_345)
@@ -61,7 +61,7 @@ def test_an_unknown_total_counts_up(monkeypatch: pytest.MonkeyPatch):
 
 def test_an_error_inside_still_clears_the_line(monkeypatch: pytest.MonkeyPatch):
     screen = io.StringIO()
-    monkeypatch.setattr(progress, "Console", lambda **_: Console(file=screen, force_terminal=True, width=120))
+    monkeypatch.setattr("rich.console.Console", lambda **_: Console(file=screen, force_terminal=True, width=120))
     monkeypatch.setattr(progress, "PATIENCE", -1.0)
     with pytest.raises(KeyError), progress.progress_bar("digging", 5) as bar:
         bar.at(1)

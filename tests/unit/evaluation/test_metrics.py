@@ -11,7 +11,8 @@ from scipy.stats import norm
 
 from streamgp.checkpoint.encoding import decode, encode
 from streamgp.core import Predictive
-from streamgp.evaluation import RegressionMetrics, RegressionScores, score_regression
+from streamgp.core.recalibration import STD_FACTORS
+from streamgp.evaluation import RegressionMetrics, RegressionScores, regression, score_regression
 
 ROWS, K = 300, 3
 
@@ -49,6 +50,29 @@ def score(
         marks = None if flagged is None else flagged[start:stop]
         metrics.add(RegressionScores(*(a[start:stop] for a in scores)), marks)
     return metrics.result()
+
+
+@pytest.mark.parametrize("experts", [6, 80])
+def test_resting_experts_cost_nothing_and_change_nothing(experts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    log_weights = np.log(rng.dirichlet(np.ones(experts), size=50))
+    loc, var = rng.normal(size=(50, experts, 2)), rng.uniform(0.3, 2.0, size=(50, experts, 2))
+    dof = np.full((50, experts), 12.0)
+    shares = rng.dirichlet(np.ones(STD_FACTORS.size), size=(50, 2))
+    y = rng.normal(size=(50, 2))
+    log_weights[:, ::2] = -np.inf  # in every row
+    log_weights[:20, 1] = -np.inf  # in some
+    log_weights -= np.log(np.exp(log_weights).sum(1, keepdims=True))
+    p = Predictive(log_weights, loc, var, dof, trim=0.2, recalibration=shares)
+    seen = []
+    crps = regression.mixture_crps
+    monkeypatch.setattr(regression, "mixture_crps", lambda m, *more: seen.append(m.loc.shape[1]) or crps(m, *more))
+    found = score_regression(p, y)
+    assert set(seen) == {experts // 2}
+    monkeypatch.setattr(Predictive, "weighted", lambda self: self)
+    for name, some, whole in zip(found._fields, found, score_regression(p, y), strict=True):
+        # Distances between many have six digits.
+        np.testing.assert_allclose(some, whole, rtol=1e-5 if (name, experts) == ("crps", 80) else 1e-11, err_msg=name)
 
 
 def flat(result: dict[str, Any], prefix: str = "") -> dict[str, Any]:

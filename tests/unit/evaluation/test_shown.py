@@ -262,3 +262,41 @@ def test_the_page_and_the_frame_are_those_of_the_command(tmp_path: Path):
     headlines = [re.search(r'<h1 id="headline">(.*?)</h1>', page.read_text(encoding="utf-8")) for page in pages]
     assert headlines[0] is not None and headlines[1] is not None
     assert headlines[0][1] == headlines[1][1]
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_an_evaluation_without_weights_has_all_the_rest(labels: bool, tmp_path: Path) -> None:
+    X, y = stream()
+    target = y > 0.0 if labels else y
+    model = StreamingGPClassifier if labels else StreamingGPRegressor
+    whole, light = (
+        evaluate(model("default" if labels else "e-doebe", **SMALL), X, target, progress=False, weights=each)
+        for each in (True, False)
+    )
+    assert whole.weights.shape[0] == ROWS
+    assert not hasattr(light, "weights")
+    with pytest.raises(AttributeError, match="got one of weights=False"):
+        light.weights  # noqa: B018
+    with pytest.raises(ValueError, match="got one of weights=False"):
+        light.plot("weights")
+    assert_frame_equal(light.to_frame(), whole.to_frame())
+    assert light.metrics == whole.metrics
+    for name, shares in whole.rules.items():
+        np.testing.assert_array_equal(light.rules[name], shares)
+    assert "The evaluation kept no weights." in light.report(tmp_path / "light.html").read_text()
+    assert "The evaluation kept no weights." not in whole.report(tmp_path / "whole.html").read_text()
+    light.plot("errors")
+    plt.close("all")
+
+
+def test_weights_that_are_not_kept_are_dropped_as_rows_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would be as large in the parts that the result is joined from."""
+    kept: list[Any] = []
+    monkeypatch.setattr(
+        StreamingGPRegressor, "_collected", lambda self, parts, *_: kept.extend(p.weights for p in parts)
+    )
+    model = StreamingGPRegressor("e-doebe", **SMALL)
+    for weights in (True, False):
+        evaluate(model, *stream(), progress=False, weights=weights)
+        assert any(each is not None for each in kept) == weights
+        kept.clear()

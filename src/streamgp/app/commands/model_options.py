@@ -16,11 +16,12 @@ DATA, MODEL, LEARNING, OUTPUT = "Data", "Model", "Learning", "Output"  # the gro
 _LISTS = ("names", "terms", "wholes")
 
 
-def declared(option: Option, **more: Any) -> Any:
+def declared(option: Option, more_help: str = "", **more: Any) -> Any:
     """Return what typer needs to know of an option; `more` goes to `typer.Option` as it is."""
     shown = option.kind == "name" and option.choices  # by typer itself
     parts = (
         option.help,
+        more_help,
         "Several with commas." if option.kind in _LISTS else "",
         "" if shown or more.get("min") is not None else option.range,
         option.default_text() if option.default_for(COMMAND) is None else "",
@@ -30,9 +31,12 @@ def declared(option: Option, **more: Any) -> Any:
 
 
 def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of the models; it receives what was written as one dictionary, `options`."""
-    offered = [option for option in OPTIONS.values() if option.command]
+    """Give a command the options of the models; it receives what was written as one dictionary, `options`.
+
+    Options that the command declares itself are its own.
+    """
     own = inspect.signature(command, eval_str=True)
+    offered = [option for option in OPTIONS.values() if option.command and option.name not in own.parameters]
     parameters = [one for one in own.parameters.values() if one.name != "options"]
     parameters += [
         inspect.Parameter(

@@ -36,6 +36,8 @@ Examples:
 
 - `streamgp run power.csv --target load --lags 1,24 --horizon 24` — each load is forecast 24 rows ahead
 
+- `streamgp run power.csv --target load --horizon 1..24` — the next row, and every 24 rows all of the next 24
+
 - `streamgp run power.csv --target load --delay 24` — each load is known a day later, and learnt then
 
 - `streamgp run loans.csv --target paid --arrives known_after` — labels in any order, and some of them never
@@ -44,8 +46,15 @@ Examples:
 
 - `streamgp run shops.csv --target sales --key shop --time day --out results` — a stream for each shop, as a fleet
 
+- `streamgp run shops.csv --target sales --key shop --engine ray --workers 4` — the same numbers, by four workers
+
 - `streamgp run power.csv --target load --out results --resume` — go on after Ctrl-C
 """
+
+_EACH_STEP = (
+    "With 1..24 each target is predicted just before it comes, and at every 24th row the next 24 are forecast too, "
+    "their inputs unknown, and scored."
+)
 
 
 @with_model_options
@@ -92,6 +101,18 @@ def run(
             rich_help_panel=DATA,
         ),
     ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="Where a fleet (--key) learns: local, in this process, or ray, in --workers processes that Ray "
+            "starts (pip install 'streamgp[ray]'). The numbers are the same.",
+            rich_help_panel=LEARNING,
+        ),
+    ] = "local",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Workers of --engine ray.", rich_help_panel=LEARNING)
+    ] = None,
+    horizon: Annotated[str | None, declared(OPTIONS["horizon"], more_help=_EACH_STEP)] = None,
     missing: Annotated[Missing, declared(MISSING_VALUES)] = "impute",
     max_rows: Annotated[
         int | None,
@@ -170,7 +191,7 @@ def run(
         if key is not None:
             refused = {"--task": task not in ("auto", "regression"), "--grades": grades, "--exposure": exposure}
             refused |= {"--model": model not in (MODEL.default, "fleet"), "--conformal": conformal}
-            refused |= {"--delay": delay or None, "--arrives": arrives}
+            refused |= {"--delay": delay or None, "--arrives": arrives, "--horizon": horizon}
             refused |= {"--alarms": alarms}
             run_keyed(
                 refused | _changed(options),
@@ -178,6 +199,8 @@ def run(
                 data=data,
                 target=target,
                 key=key,
+                engine=engine,
+                workers=workers,
                 time=time,
                 features=names(features),
                 lags=options["lags"],
@@ -191,6 +214,8 @@ def run(
                 overwrite=overwrite,
             )
             return
+        if engine != "local" or workers is not None:
+            raise RunError("--engine and --workers go with --key, as only fleets have workers; leave them out")
         if task == "auto":  # an option of a single task determines it
             task = "ordinal" if grades is not None else "count" if exposure is not None else task
 
@@ -200,7 +225,8 @@ def run(
         if arrives is not None and options["lags"] == AUTO:  # past targets are not known when they would help
             options = options | {"lags": NONE}
         try:
-            changes = parsed(options)
+            direct, steps_ahead = _horizons(horizon)
+            changes = parsed(options | {"horizon": direct})
             known("--task", task, TASKS)
             spec = spec_for("regression" if task == "auto" else task)
         except ValueError as error:
@@ -224,12 +250,30 @@ def run(
             delay=delay,
             arrives=arrives,
             alarms=alarms,
+            steps_ahead=steps_ahead,
             out=out,
             resume=resume,
             overwrite=overwrite,
             command=command_line(),
         )
         run_and_report(settings, json)
+
+
+def _horizons(text: str | None) -> tuple[int | None, int]:
+    """Return the horizon of direct forecasts, if there is one, and how many steps are forecast one by one."""
+    if text is None:
+        return None, 0
+    first, dots, last = text.partition("..")
+    try:
+        if dots and int(first) == 1 and int(last) > 1:
+            return None, int(last)
+        if not dots:
+            return int(text), 0
+    except ValueError:
+        pass
+    raise ValueError(
+        f"--horizon: expected how many rows ahead, such as 24, or 1..24 for each of so many, got {text!r}"
+    )
 
 
 def _changed(options: dict[str, Any]) -> dict[str, bool]:

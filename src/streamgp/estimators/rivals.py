@@ -1,0 +1,112 @@
+"""Models of other libraries along a stream: each row is predicted, then learnt, as by our own."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import ndtri
+from sklearn.base import BaseEstimator, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from streamgp.evaluation.comparison import ModelRows
+from streamgp.metrics import crps_gaussian, log_score_gaussian
+from streamgp.progress import Bar
+
+Rows = Float[np.ndarray, "n d"]
+Column = Float[np.ndarray, " n"]
+_HALF_BAND = float(ndtri(0.95))  # standard deviations of the central 90%
+
+
+def is_of_river(model: Any) -> bool:
+    """Return whether a model learns and predicts rows that are dictionaries."""
+    return hasattr(model, "learn_one") and hasattr(model, "predict_one")
+
+
+def is_of_sklearn(model: Any) -> bool:
+    """Return whether a model is a regressor of scikit-learn's kind."""
+    return isinstance(model, BaseEstimator) and hasattr(model, "predict") and is_regressor(model)
+
+
+def takes_gaps(model: Any) -> bool:
+    """Return whether a model takes inputs that are missing."""
+    return is_of_river(model) or bool(get_tags(model).input_tags.allow_nan)
+
+
+def run(model: Any, X: Rows, y: Column, names: list[str], refit_every: int, bar: Bar) -> ModelRows:
+    """Predict each row, then learn it if it has a target; see `compare` for what is done with which model."""
+    began = perf_counter()
+    warmup, std = 0, np.full(len(y), np.nan)
+    if is_of_river(model):
+        mean, std = _by_dictionaries(model, X, y, names, bar)
+    elif hasattr(model, "partial_fit"):
+        mean = _row_by_row(model, X, y, bar)
+    else:
+        mean = _refitted(model, X, y, refit_every, bar)
+        warmup = min(refit_every, len(y))
+    seconds = perf_counter() - began
+    if np.isnan(std).all():
+        return ModelRows(mean, None, None, None, seconds, warmup)
+    mean = np.where(std > 0.0, mean, np.nan)  # without a distribution it is no prediction of this model's
+    std = np.where(std > 0.0, std, np.nan)
+    covered = np.where(np.isnan(y + mean), np.nan, np.abs(y - mean) <= _HALF_BAND * std)
+    return ModelRows(mean, -log_score_gaussian(mean, std, y), crps_gaussian(mean, std, y), covered, seconds, warmup)
+
+
+def _by_dictionaries(model: Any, X: Rows, y: Column, names: list[str], bar: Bar) -> tuple[Column, Column]:
+    """Return means, and standard deviations where the model has Gaussian predictions, of a model of river."""
+    predict: Callable[..., Any] = model.predict_one
+    distributed = "with_dist" in inspect.signature(predict).parameters
+    mean, std = np.full(len(y), np.nan), np.full(len(y), np.nan)
+    for i, (x, target) in enumerate(_in_turn(X, y, bar)):
+        # In river, what is not known is not in the row.
+        row = {name: value for name, value in zip(names, x.tolist(), strict=True) if not np.isnan(value)}
+        if distributed:
+            found = predict(row, with_dist=True)
+            mean[i], std[i] = found.mu, found.sigma
+        else:
+            found = predict(row)
+            mean[i] = np.nan if found is None else float(found)
+        if not np.isnan(target):
+            model.learn_one(row, float(target))
+    return mean, std
+
+
+def _row_by_row(model: Any, X: Rows, y: Column, bar: Bar) -> Column:
+    """Return the means of a model of scikit-learn that learns on; none before its first row."""
+    try:
+        check_is_fitted(model)
+        fitted = True
+    except NotFittedError:
+        fitted = False
+    mean = np.full(len(y), np.nan)
+    for i, (_, target) in enumerate(_in_turn(X, y, bar)):
+        if fitted:
+            mean[i] = np.ravel(model.predict(X[i : i + 1]))[0]
+        if not np.isnan(target):
+            model.partial_fit(X[i : i + 1], y[i : i + 1])
+            fitted = True
+    return mean
+
+
+def _refitted(model: Any, X: Rows, y: Column, every: int, bar: Bar) -> Column:
+    """Return the means of a model of scikit-learn that is fitted to all rows so far, each time so many have come."""
+    mean = np.full(len(y), np.nan)
+    for start in range(every, len(y), every):
+        known = ~np.isnan(y[:start])
+        if known.any():
+            model.fit(X[:start][known], y[:start][known])
+            mean[start : start + every] = np.ravel(model.predict(X[start : start + every]))
+        bar.at(start)
+    return mean
+
+
+def _in_turn(X: Rows, y: Column, bar: Bar) -> Iterator[tuple[np.ndarray, float]]:
+    for i in range(len(y)):
+        yield X[i], y[i]
+        if i % 100 == 0:
+            bar.at(i)

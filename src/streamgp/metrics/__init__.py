@@ -1,0 +1,22 @@
+"""Proper scores of predictions that come as arrays, from streamgp or from elsewhere.
+
+Each is a number a row, less is better, and NaN where the target or the prediction is: take ``np.nanmean`` of it. Only
+`coverage` is a share, and `paired_interval` compares two forecasts by their losses. What lives here: scores of
+arrays. What does not: the scores that `evaluate` takes of whole mixtures along a stream (`streamgp.evaluation`).
+"""
+
+from streamgp.metrics.bands import coverage, interval_score, pinball
+from streamgp.metrics.distributions import crps_ensemble, crps_gaussian, energy_score, log_score_gaussian
+from streamgp.metrics.paired import Difference, paired_interval
+
+__all__ = [
+    "Difference",
+    "coverage",
+    "crps_ensemble",
+    "crps_gaussian",
+    "energy_score",
+    "interval_score",
+    "log_score_gaussian",
+    "paired_interval",
+    "pinball",
+]
