@@ -1,7 +1,8 @@
-# Three commands, from a fresh clone, with git, make and Python 3.11 or newer:
+# Four commands, from a fresh clone, with git, make and Python 3.11 or newer:
 #   make demo   sets up a virtual environment in .venv and runs the main job on real data
 #   make check  sets up the same environment for development and runs the quick checks: lint, types, layers, fast tests
 #   make test   runs every check
+#   make docs   builds the site of docs/ into build/site; it loads nothing from a network, nor does the build
 # Another interpreter: make test PYTHON=/path/to/python3
 
 VENV := .venv
@@ -12,7 +13,7 @@ RECENT := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 	$$p -c '$(RECENT)' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: demo lint check test clean
+.PHONY: demo lint check test docs clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed-demo
@@ -29,6 +30,9 @@ check: lint
 test: lint
 	$(call beside_types,$(BIN)/pytest $(TWO) -m '')
 
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 # Two workers, a file at a time to each.
 TWO := -n 2 --dist loadfile --no-loadscope-reorder
 
@@ -40,6 +44,7 @@ clean:
 
 # Installed in place, so that an edit under src/ needs no new installation; a change of pyproject.toml does.
 $(VENV)/.installed-demo: EXTRAS := demo,plots
+$(VENV)/.installed-docs: EXTRAS := docs
 $(VENV)/.installed-test: EXTRAS := dev,demo
 $(VENV)/.installed-%: $(VENV)/.created pyproject.toml
 	@echo 'Installing streamgp[$(EXTRAS)] into $(VENV): a minute or two, the first time'

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import hypothesis
 import jax
 import jaxtyping
 import pytest
@@ -17,6 +18,9 @@ from jaxtyping import config, install_import_hook, jaxtyped
 if (worker := os.environ.get("PYTEST_XDIST_WORKER")) and hasattr(os, "sched_setaffinity"):
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
+# How long a case takes says what else the machine does.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 # Programs are compiled quickly rather than well: there are thousands, and most of them run for a moment. They are not
 # split for several cores to compile, as a test has one. The flags are read when JAX starts its first device.
 FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"

@@ -1,4 +1,4 @@
-"""The tables of docs/alarms.md, put between their marks: ``python -m benchmarks.pages.alarms``."""
+"""The tables of docs/research/alarms.md, put between their marks: ``python -m benchmarks.pages.alarms``."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from benchmarks.accuracy.alarms import RESULTS
 from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS
 
-PAGE = DOCS / "alarms.md"
+PAGE = DOCS / "research" / "alarms.md"
 COLUMNS = {"default": "streamgp, default rate", "equal": "streamgp, equal"}
 
 

@@ -1,4 +1,4 @@
-"""The tables of docs/bandits.md, from the results: ``python -m benchmarks.pages.bandits``."""
+"""The tables of docs/research/bandits.md, from the results: ``python -m benchmarks.pages.bandits``."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from benchmarks.common.paths import DOCS, RESULTS_DIR
 
 SPEED = RESULTS_DIR / "bandits.json"
 RUNS = RESULTS_DIR / "reproductions"
-PAGE = DOCS / "bandits.md"
+PAGE = DOCS / "research" / "bandits.md"
 BASELINES = ("GP-UCB", "R-GP-UCB", "SW-GP-UCB", "TV-GP-UCB", "W-GP-UCB")
 RULES = ("past", "grid", "domain", "random", "maximisers")
 

@@ -1,4 +1,4 @@
-"""The tables of docs/default.md, put between their marks: ``python -m benchmarks.pages.default``."""
+"""The tables of docs/research/default.md, put between their marks: ``python -m benchmarks.pages.default``."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from benchmarks.common.paths import DOCS, RESULTS_DIR
 
 WARMUPS = RESULTS_DIR / "warmup.json"
 BASELINES = RESULTS_DIR / "baselines.json"
-PAGE = DOCS / "default.md"
+PAGE = DOCS / "research" / "default.md"
 
 
 def pages() -> dict[Path, str]:

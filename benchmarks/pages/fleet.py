@@ -1,4 +1,4 @@
-"""The tables of docs/fleets.md, from ``results/fleet_*.json``: ``python -m benchmarks.pages.fleet``."""
+"""The tables of docs/research/fleets.md, from ``results/fleet_*.json``: ``python -m benchmarks.pages.fleet``."""
 
 import json
 from pathlib import Path
@@ -8,8 +8,9 @@ from benchmarks.accuracy import fleet as accuracy
 from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS
 from benchmarks.speed import fleet as speed
+from benchmarks.speed import fleet_ray
 
-PAGE = DOCS / "fleets.md"
+PAGE = DOCS / "research" / "fleets.md"
 
 
 def pages() -> dict[Path, str]:
@@ -17,6 +18,7 @@ def pages() -> dict[Path, str]:
     measured, scored = json.loads(speed.RESULTS.read_text()), json.loads(accuracy.RESULTS.read_text())
     tables = {
         "speed": speed_table(measured),
+        "ray": ray_table(json.loads(fleet_ray.RESULTS.read_text())),
         "accuracy": accuracy_table(scored["data"]),
         "new keys": new(scored["data"]),
     }
@@ -41,6 +43,24 @@ def speed_table(found: dict[str, Any]) -> str:
         )
     slope = found["growth"]["tick_processor_seconds"]
     return "\n".join(lines) + f"\n\nFrom 1,000 keys on the processor time of a tick grows as keys^{slope:.2f}."
+
+
+def ray_table(found: dict[str, Any]) -> str:
+    """Return a row for each engine."""
+    columns = ("engine, workers", "seconds a tick: median, largest", "processor seconds a tick", "of one process's")
+    columns += ("Ray's start, s", "memory, MiB", "a killed worker's return, s", "largest difference")
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for name, each in found["engines"].items():
+        start, back = (
+            f"{each[what]:.1f}" if what in each else ""
+            for what in ("ray_start_seconds", "return_of_a_killed_worker_seconds")
+        )
+        lines.append(
+            f"| {name} | {each['tick_seconds']['median']:.3f}, {each['tick_seconds']['max']:.3f} | "
+            f"{each['processor_seconds_a_tick']:.3f} | {each['times_local_processor']:.2f} | {start} | "
+            f"{each['memory_mb']:,.0f} | {back} | {each['largest_relative_difference']:.0e} |"
+        )
+    return "\n".join(lines)
 
 
 def accuracy_table(found: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The tables and pictures of docs/guide.md, from ``results/guide.json``: ``python -m benchmarks.pages.guide``."""
+"""Tables and pictures of docs/research/guide.md, from its results: ``python -m benchmarks.pages.guide``."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from benchmarks.accuracy.guide import CALM, COLLAPSE_RULES, DECAYS, DELTAS, DYNA
 from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS, IMAGES
 
-PAGE = DOCS / "guide.md"
+PAGE = DOCS / "research" / "guide.md"
 
 
 def pages() -> dict[Path, str]:

@@ -1,4 +1,4 @@
-"""The tables of docs/labels.md, from ``results/labels.json``: ``python -m benchmarks.pages.labels``."""
+"""The tables of docs/research/labels.md, from ``results/labels.json``: ``python -m benchmarks.pages.labels``."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS, RESULTS_DIR
 
-RESULTS, PAGE = RESULTS_DIR / "labels.json", DOCS / "labels.md"
+RESULTS, PAGE = RESULTS_DIR / "labels.json", DOCS / "research" / "labels.md"
 
 
 def pages() -> dict[Path, str]:

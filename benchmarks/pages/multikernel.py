@@ -1,4 +1,4 @@
-"""Tables of docs/multikernel.md and docs/bands.md, from ``results/multikernel.json``.
+"""Tables of docs/research/multikernel.md and docs/research/bands.md, from ``results/multikernel.json``.
 
 ``python -m benchmarks.pages.multikernel`` renders them.
 """
@@ -13,7 +13,7 @@ from benchmarks.speed.multikernel import INPUTS
 from streamgp_papers.sfg import SECONDS
 
 RESULTS = RESULTS_DIR / "multikernel.json"
-PAGE, BANDS = DOCS / "multikernel.md", DOCS / "bands.md"
+PAGE, BANDS = DOCS / "research" / "multikernel.md", DOCS / "research" / "bands.md"
 PAPER_ROWS = {"Airfoil": 1503, "Concrete": 1030, "Naval": 11934, "Wine": 4898}
 
 

@@ -1,4 +1,4 @@
-"""The table of docs/options.md, from the declaration of the options: ``python -m benchmarks.pages.options``."""
+"""The table of docs/reference/options.md, from the options as declared: ``python -m benchmarks.pages.options``."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from benchmarks.common.paths import DOCS
 from streamgp.models.option_type import Option
 from streamgp.models.options import FAMILIES, MISSING_VALUES, MODEL, OPTIONS, SEED, TASKS, WARMUP
 
-PAGE = DOCS / "options.md"
+PAGE = DOCS / "reference" / "options.md"
 ALL = (MODEL, WARMUP, *OPTIONS.values(), MISSING_VALUES, SEED)
 
 

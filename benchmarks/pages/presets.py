@@ -1,4 +1,4 @@
-"""Tables and picture of docs/presets.md, from ``results/presets.json``: ``python -m benchmarks.pages.presets``."""
+"""Tables and picture of docs/research/presets.md, from its results: ``python -m benchmarks.pages.presets``."""
 
 import json
 from collections.abc import Sequence
@@ -8,11 +8,13 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from benchmarks.accuracy.presets import APART, BASELINES, CHOOSING, MODELS, RESULTS
+from benchmarks.accuracy.presets import APART, BASELINES, CHOOSING, INSIDE, MODELS, RESULTS
 from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS
 
-PAGE = DOCS / "presets.md"
+PAGE = DOCS / "research" / "presets.md"
+GUIDE = DOCS / "how-to" / "choosing-settings.md"
+OWN = DOCS / "how-to" / "own-regressor.md"
 PICTURE = DOCS / "images" / "presets.png"
 COLUMNS = (*MODELS, *BASELINES)
 REFERENCE = "default"
@@ -23,7 +25,12 @@ HALVES = {"choosing": CHOOSING, "apart": APART}
 def pages() -> dict[Path, str]:
     """Return the page with its tables renewed."""
     runs = json.loads(RESULTS.read_text())
-    return {PAGE: markdown.with_tables(PAGE, {"presets-front": front(runs), "presets-sets": sets(runs)})}
+    tables = {"presets-front": front(runs)}
+    return {
+        PAGE: markdown.with_tables(PAGE, tables | {"presets-sets": sets(runs)}),
+        GUIDE: markdown.with_tables(GUIDE, tables),
+        OWN: markdown.with_tables(OWN, {"inside": inside(runs)}),
+    }
 
 
 def front(runs: dict[str, Any]) -> str:
@@ -46,6 +53,17 @@ def sets(runs: dict[str, Any]) -> str:
     lines += [
         f"| {name} | " + " | ".join(_cell(of.get(label)) for label in COLUMNS) + " |" for name, of in runs.items()
     ]
+    return "\n".join(lines)
+
+
+def inside(runs: dict[str, Any]) -> str:
+    """Return the default beside itself with LightGBM inside, and this alone, where all were run."""
+    columns = (REFERENCE, INSIDE, "LightGBM, refitted")
+    lines = ["| data | " + " | ".join(columns) + " |", "|---" * (1 + len(columns)) + "|"]
+    for name, of in runs.items():
+        if seeds := of.get(INSIDE):
+            cells = (_cell({seed: of[label][seed] for seed in seeds}) for label in columns)
+            lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -91,15 +109,18 @@ def draw(runs: dict[str, Any], path: Path) -> None:
     run = {kind: names for kind, names in run.items() if names}
     figure = Figure(figsize=(1.0 + 5.5 * len(run), 4), layout="constrained")
     for ax, (kind, names) in zip(figure.subplots(1, len(run), squeeze=False).flat, run.items(), strict=True):
-        for label in COLUMNS:
+        for which, label in enumerate(COLUMNS):
             errors = _each(runs, label, "nmse", names)
             if len(errors) < len(_each(runs, REFERENCE, "nmse", names)) or label == "the last target":
                 continue
             ours = label in MODELS
             at = _speed({name: runs[name] for name in names}, label), geometric_mean(errors)
             ax.plot(*at, "o" if ours else "s", color="#1f5fa8" if ours else "#c4560a")
-            where = {"ha": "left", "xytext": (4, 4)} if ours else {"ha": "right", "xytext": (-5, 4)}
-            ax.annotate(label, at, textcoords="offset points", fontsize=7, **where)
+            # Above and below in turn, as neighbours in the table are close together.
+            above = 5 if which % 2 else -11
+            ax.annotate(
+                label, at, xytext=(0, above), textcoords="offset points", fontsize=7, ha="left" if ours else "center"
+            )
         ax.set(
             xscale="log", yscale="log", xlabel="rows a second, one core", ylabel="nMSE, geometric mean", title=kind
         )

@@ -1,4 +1,4 @@
-"""The picture and the tables of docs/regret.md, from ``results/regret.json``.
+"""The picture and the tables of docs/research/regret.md, from ``results/regret.json``.
 
 ``python -m benchmarks.pages.regret`` writes docs/images/regret.png and prints the tables.
 """

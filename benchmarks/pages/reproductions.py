@@ -1,4 +1,4 @@
-"""The tables of docs/reproduction.md, local.md and latent.md, from runs of `streamgp reproduce` that are kept here.
+"""The tables of docs/research/reproduction.md, local.md and latent.md, from runs that are kept here.
 
 ``streamgp reproduce NAME --data DIR --out benchmarks/results/reproductions/NAME.json`` makes the runs; then
 ``python -m benchmarks.pages.reproductions`` renders the page.
@@ -19,9 +19,9 @@ from streamgp_papers.kinds import Reproduction, Shown
 from streamgp_papers.tables import ReproductionResult, claims_table, figures_table, scores_table
 
 RESULTS = RESULTS_DIR / "reproductions"
-PAGE = DOCS / "reproduction.md"
-LOCAL = DOCS / "local.md"
-LATENT = DOCS / "latent.md"
+PAGE = DOCS / "research" / "reproduction.md"
+LOCAL = DOCS / "research" / "local.md"
+LATENT = DOCS / "research" / "latent.md"
 KEPT = ("of", "rows", "inputs", "models")
 
 
@@ -89,7 +89,7 @@ def latent_table(found: ReproductionResult) -> str:
 
 
 def _page_of(name: str, reproduction: Reproduction, found: ReproductionResult) -> str:
-    """Return what docs/reproduction.md shows of one reproduction."""
+    """Return what docs/research/reproduction.md shows of one reproduction."""
     trials = "1 trial" if found.trials == 1 else f"{found.trials} trials"
     rows = "all rows" if found.rows is None else f"the first {found.rows:,} rows"
     parts = [f"{reproduction.source}; {trials}, {rows}."]

@@ -1,4 +1,4 @@
-"""The tables of docs/results.md and of the README: ``python -m benchmarks.pages.results``."""
+"""The tables of docs/research/results.md, the README and pages for users: ``python -m benchmarks.pages.results``."""
 
 import json
 from pathlib import Path
@@ -12,8 +12,16 @@ from benchmarks.common.paths import DOCS, RESULTS_DIR, ROOT
 
 BASELINES = RESULTS_DIR / "baselines.json"
 NOTES = RESULTS_DIR / "notes.md"
-PAGE = DOCS / "results.md"
+PAGE = DOCS / "research" / "results.md"
 README = ROOT / "README.md"
+HOME = DOCS / "index.md"
+OTHERS = DOCS / "explanation" / "other-libraries.md"
+BESIDE = {
+    "river Bayesian linear": "river_bayesian_linear",
+    "river adaptive random forest": "river_arf",
+    "boosted trees, refitted": "boosting_refitted",
+    "last value": "persistence",
+}
 # What the design asked of the default model: nMSE at most, mixture log density at least.
 TARGETS = {
     "elevators_ucids": (0.155, -0.575),
@@ -29,9 +37,15 @@ TARGETS = {
 
 
 def pages() -> dict[Path, str]:
-    """Return the page, and the README with its table renewed."""
+    """Return the page, and the pages that have a table of it with that renewed."""
     stored = json.loads(RESULTS.read_text())
-    return {PAGE: page(stored), README: markdown.with_tables(README, {"results": readme_table(stored)})}
+    short = {"results": readme_table(stored)}
+    return {
+        PAGE: page(stored),
+        README: markdown.with_tables(README, short),
+        HOME: markdown.with_tables(HOME, short),
+        OTHERS: markdown.with_tables(OTHERS, {"others": others_table(stored)}),
+    }
 
 
 def summary(runs: list[dict[str, Any]], *keys: str) -> str:
@@ -51,7 +65,7 @@ def summary(runs: list[dict[str, Any]], *keys: str) -> str:
 
 
 def page(stored: dict[str, Any]) -> str:
-    """Render docs/results.md."""
+    """Render docs/research/results.md."""
     runs, baselines = stored["runs"], json.loads(BASELINES.read_text())["summary"]
     lines = [
         "# Results",
@@ -156,6 +170,19 @@ def readme_table(stored: dict[str, Any]) -> str:
             cells = (_number(others["persistence"]), _number(river), _number(others["boosting_refitted"]))
             ours = (_middle(of, "nmse"), _middle(of, "pll_standardised"), _middle(of, "coverage", "95"))
             lines.append(f"| {name} | {' | '.join(ours)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def others_table(stored: dict[str, Any]) -> str:
+    """Return nMSE of the default and of what a user would run instead, the least of each row in bold."""
+    baselines = json.loads(BASELINES.read_text())["summary"]
+    lines = [f"| data | streamgp | {' | '.join(BESIDE)} |", "|---" * (2 + len(BESIDE)) + "|"]
+    for name in SETS:
+        of, scores = stored["runs"].get(name, {}).get("default", []), _same_inputs(baselines, name)
+        if of and all(key in scores for key in BESIDE.values()):
+            cells = [_middle(of, "nmse"), *(_number(scores[key]["nmse"]["median"]) for key in BESIDE.values())]
+            least = min(cells, key=lambda cell: float(cell) if cell != "diverges" else float("inf"))
+            lines.append(f"| {name} | {' | '.join(f'**{c}**' if c == least else c for c in cells)} |")
     return "\n".join(lines)
 
 

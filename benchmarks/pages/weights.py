@@ -1,4 +1,4 @@
-"""The tables of docs/weights.md, from ``results/stacking.json``: ``python -m benchmarks.pages.weights``."""
+"""The tables of docs/research/weights.md, from ``results/stacking.json``: ``python -m benchmarks.pages.weights``."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from benchmarks.accuracy.stacking import MOVING, RESULTS, RULES, STATIC
 from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS
 
-PAGE = DOCS / "weights.md"
+PAGE = DOCS / "research" / "weights.md"
 
 
 def pages() -> dict[Path, str]:

@@ -150,6 +150,8 @@ def test_weights_are_those_of_the_experts_and_sum_to_one(small: Path):
     assert weights.columns[1:] == [expert["name"] for expert in metrics["experts"]]
     assert len(weights.columns) > 2
     np.testing.assert_allclose(weights[:, 1:].sum_horizontal(), 1.0, rtol=1e-6)
+    steps = weights[:, 1:].to_numpy().astype(float) * 2.0**24
+    np.testing.assert_array_equal(steps, np.round(steps))  # digits that say nothing are not stored
 
 
 @pytest.mark.parametrize(("chunk", "rows"), [(1, 160), (7, ROWS), (64, ROWS)])

@@ -1,4 +1,4 @@
-"""The commands of docs/service.md, on a service that runs."""
+"""The commands of docs/how-to/service.md, on a service that runs."""
 
 import json
 import re
@@ -15,7 +15,7 @@ pytest.importorskip("uvicorn")
 pytestmark = [pytest.mark.slow, pytest.mark.process]
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "service.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The command answers at once: what it needs to run a stream is not imported to print its help."""
+"""What is not needed is not imported: by the command to print its help, by Python for an estimator."""
 
 import os
 import subprocess
@@ -13,6 +13,12 @@ ROOT = Path(__file__).parents[2]
 HELP = "import sys; from streamgp.app.cli import main; sys.argv = ['streamgp', 'run', '--help']; "
 HEAVY = ("jax", "jaxtyping", "equinox", "polars", "numpy", "scipy", "sklearn", "matplotlib")
 AT_MOST = 0.5  # seconds
+# What only some uses need; JAX, equinox and scikit-learn's base, which brings more, are in every estimator.
+RARE = (
+    *("polars", "rich", "matplotlib", "jinja2", "scipy.signal", "streamgp.reports.run_page", "streamgp.data.readers"),
+    *("sklearn.cluster", "sklearn.ensemble", "sklearn.linear_model", "sklearn.metrics", "sklearn.neighbors"),
+    *("sklearn.preprocessing", "sklearn.tree"),
+)
 
 
 def run(code: str) -> subprocess.CompletedProcess[str]:
@@ -26,6 +32,18 @@ def test_help_imports_nothing_heavy() -> None:
     assert result.returncode == 0, result.stderr
     assert "--target" in result.stdout
     assert result.stdout.splitlines()[-1] == "imported:"
+
+
+@pytest.mark.parametrize("name", ["StreamingGPRegressor", "StreamingGPClassifier", "evaluate"])
+def test_estimators_import_nothing_that_only_some_uses_need(name: str) -> None:
+    result = run(f"import sys; from streamgp import {name}; print('imported:', *(set({RARE!r}) & set(sys.modules)))")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1] == "imported:"
+
+
+def test_the_package_alone_imports_nothing_heavy() -> None:
+    result = run(f"import sys, streamgp; print('imported:', *(set({HEAVY!r}) & set(sys.modules)))")
+    assert result.stdout.splitlines()[-1] == "imported:", result.stderr
 
 
 def test_help_takes_less_than_half_a_second() -> None:

@@ -1,0 +1,99 @@
+"""What can be asked of the documents without building the site: links, the map, generated blocks, public names."""
+
+import re
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + PAGES
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+BLOCK = re.compile(r"<!-- (?!end of )([\w -]+) -->\n(.*?)<!-- end of \1 -->", flags=re.DOTALL)
+
+
+def prose(path: Path) -> str:
+    """The text without its blocks of code."""
+    return re.sub(r"(?ms)^ *```.*?^ *```$", "", path.read_text(encoding="utf-8"))
+
+
+@cache
+def anchors(path: Path) -> set[str]:
+    """What a link to a page may name: its headings, as MkDocs and GitHub write them, and names of the reference."""
+    text = prose(path)
+    names = set(re.findall(r"(?m)^::: (\S+)$", text))
+    for heading in re.findall(r"(?m)^#+ (.+)$", text):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        names.add(re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip()))
+    return names
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(path: Path):
+    for found in LINK.finditer(prose(path)):
+        target, _, anchor = unquote(found[1] or found[2]).partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        page = (path.parent / target).resolve() if target else path
+        assert page.exists(), f"{path.name}: there is no {target}"
+        assert page.is_relative_to(ROOT)
+        if anchor and page.suffix == ".md":
+            assert anchor in anchors(page), f"{path.name}: {target} has no heading #{anchor}"
+
+
+def test_every_page_is_on_the_map():
+    listed = re.findall(r"(?m)^ +- (?:.*: )?([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    own = {path.relative_to(DOCS).as_posix() for path in PAGES}
+    assert len(listed) == len(set(listed))
+    assert set(listed) - {"contributing.md", "changelog.md"} == own
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_generated_block_is_empty(path: Path):
+    text = path.read_text(encoding="utf-8")
+    blocks = BLOCK.findall(text)
+    assert len(blocks) == len(re.findall(r"<!-- end of ", text))
+    for name, content in blocks:
+        assert len(content.strip().splitlines()) > 2, f"{path.name}: {name} is empty"
+
+
+@pytest.mark.slow
+def test_every_public_name_is_in_the_reference():
+    import streamgp
+    from benchmarks.pages.api import PAGES as GROUPS
+    from benchmarks.pages.api import public
+
+    text = "\n".join(path.read_text(encoding="utf-8") for path in (DOCS / "reference" / "api").glob("*.md"))
+    shown = set(re.findall(r"(?m)^::: (\S+)$", text))
+    bare = {name.rpartition(".")[2] for name in shown}
+    assert {f"streamgp.{name}" for name in streamgp.__all__} <= shown
+    for *_, modules in GROUPS.values():
+        for module in modules:
+            if module not in ("streamgp.adapters.river", "streamgp.client"):  # these need an extra
+                assert set(public(module)) <= bare, module
+
+
+def test_nothing_on_the_pages_is_of_one_machine():
+    for path in DOCUMENTS:
+        assert not re.search(r"/(work|home|root|Users)/\w", path.read_text(encoding="utf-8")), path.name
+
+
+def declared() -> dict[str, set[str]]:
+    """The options of each command, by the page that is made from their declarations."""
+    parts = re.split(r"(?m)^## streamgp (\w+)$", (DOCS / "reference" / "command.md").read_text(encoding="utf-8"))
+    return {
+        name: set(re.findall(r"(?m)^\| `(--[\w-]+)`", text))
+        for name, text in zip(*[iter(parts[1:])] * 2, strict=True)
+    }
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_commands_have_the_options_that_are_named(path: Path):
+    known = declared()
+    text = path.read_text(encoding="utf-8").replace("\\\n", " ")
+    for found in re.finditer(r"streamgp (run|embed|serve|demo|reproduce)\b([^`\n|]*)", text):
+        for option in re.findall(r"(?<![\w-])--[\w-]+", found[2].partition(" # ")[0]):
+            assert option in known[found[1]] | {"--help"}, f"{found[0]}: no {option}"
