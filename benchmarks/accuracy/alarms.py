@@ -1,7 +1,7 @@
 """What alarms keep of their word: false alarms, delays beside river's detectors, discoveries among many streams.
 
 ``OMP_NUM_THREADS=1 python -m benchmarks.accuracy.alarms [--data DIR]`` writes ``results/alarms.json`` after every
-part and goes on where it stopped; ``python -m benchmarks.pages.alarms`` renders docs/alarms.md.
+part and goes on where it stopped; ``python -m benchmarks.pages.alarms`` renders docs/research/alarms.md.
 
 - *False alarms*: a million rows from the model itself, at several rates: normal targets under their own distribution,
   and a Bayesian linear model that learns rows drawn from such a model.

@@ -3,7 +3,7 @@
 Waxman and Djuric (2024, App. A) find moving experts ahead on Banana from left to right. ``python -m
 benchmarks.accuracy.banana --data DIR`` runs the optima of their families there with other variances q of the walk,
 all absolute, and HSGPs whose box is that of all rows, as in the paper's code; it renders the table of
-docs/reproduction.md.
+docs/research/reproduction.md.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ from streamgp_papers.mixing import Mix
 from streamgp_papers.stream import score
 
 WALKS = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
-PAGE = DOCS / "reproduction.md"
+PAGE = DOCS / "research" / "reproduction.md"
 
 
 def main(data: Annotated[Path, typer.Option(help="Directory of Parquet files.")]) -> None:

@@ -1,9 +1,9 @@
 """Calibration of the default on clean streams: what its bands hold, what its standard deviation means, and accuracy.
 
-``python -m benchmarks.accuracy.calibration --data DIR`` runs the default on the sixteen sets of docs/default.md,
-writes ``results/calibration.json`` after every run and goes on where it stopped. Beside each set stand nMSE and log
-density of the default as it was chosen (``results/default.json``), which had no guard against glitches and did not
-recalibrate itself. ``--table`` prints the tables of docs/robustness.md.
+``python -m benchmarks.accuracy.calibration --data DIR`` runs the default on the sixteen sets of
+docs/research/default.md, writes ``results/calibration.json`` after every run and goes on where it stopped. Beside
+each set stand nMSE and log density of the default as it was chosen (``results/default.json``), which had no guard
+against glitches and did not recalibrate itself. ``--table`` prints the tables of docs/research/robustness.md.
 """
 
 import json

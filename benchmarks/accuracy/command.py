@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.accuracy.command --data DIR`` runs the command once for every data set, preset and seed, as a
 process of its own, and writes ``results/streamgp.json`` after every run (started again, it goes on where it stopped).
-``python -m benchmarks.pages.results`` renders docs/results.md.
+``python -m benchmarks.pages.results`` renders docs/research/results.md.
 """
 
 import json

@@ -4,7 +4,8 @@
 data set and seed, and replays on the experts' predictions what subsets of them would have made of the stream. A
 replay is what a run of that subset would give, since experts never see each other, but for the draws of the features.
 It writes ``results/default.json`` after every run and goes on where it stopped. ``--seconds`` measures the time that
-each candidate takes on one set, by runs of its own. ``python -m benchmarks.pages.default`` renders docs/default.md.
+each candidate takes on one set, by runs of its own. ``python -m benchmarks.pages.default`` renders
+docs/research/default.md.
 
 The parts were chosen on the sets of `CHOOSING`; those of `APART` were first run when the choice was made.
 """

@@ -3,7 +3,7 @@
 ``python -m benchmarks.accuracy.guide --data DIR`` runs linear, Hilbert-space and Fourier experts of constant noise at
 many paces of forgetting once over each data set and seed, and replays subsets of them. It writes
 ``results/guide.json`` after every run and goes on where it stopped. ``python -m benchmarks.pages.guide`` renders the
-tables of docs/guide.md and its pictures.
+tables of docs/research/guide.md and its pictures.
 """
 
 import json

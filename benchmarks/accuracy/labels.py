@@ -1,8 +1,8 @@
 """Counts and grades: a rate that drifts, and grades beside their numbers.
 
 ``python -m benchmarks.accuracy.labels --data DIR`` writes both parts of ``results/labels.json``, or the one that
-``--part`` names; ``python -m benchmarks.pages.labels`` renders the tables of docs/labels.md. Classes on real data are
-in `streamgp reproduce ie-gp-classification`.
+``--part`` names; ``python -m benchmarks.pages.labels`` renders the tables of docs/research/labels.md. Classes on real
+data are in `streamgp reproduce ie-gp-classification`.
 """
 
 import json

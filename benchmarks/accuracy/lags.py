@@ -1,6 +1,6 @@
 """What lagged targets bring to a model on streams that depend on their own past, beside persistence.
 
-``python -m benchmarks.accuracy.lags --data DIR`` prints the table of ``docs/models.md``.
+``python -m benchmarks.accuracy.lags --data DIR`` prints the table of ``docs/reference/models.md``.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """What labels that come late cost, and what learning them in the place of their rows gains.
 
 ``OMP_NUM_THREADS=1 python -m benchmarks.accuracy.late --data DIR`` runs each case in a process of its own; it writes
-``results/late.json`` after every run, goes on where it stopped, and prints the table of docs/late.md.
+``results/late.json`` after every run, goes on where it stopped, and prints the table of docs/research/late.md.
 
 - *In time*: every label comes before the next row.
 - *Shuffled*: every label comes after a delay of 0 to 199 rows, at random.

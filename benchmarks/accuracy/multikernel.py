@@ -1,7 +1,8 @@
 """Online learners of many kernels: errors beside an ensemble's, and conformal bands, on real streams.
 
 ``python -m benchmarks.accuracy.multikernel --data DIR`` writes the part ``errors`` of ``results/multikernel.json``;
-``python -m benchmarks.pages.multikernel`` renders the tables of docs/multikernel.md and docs/bands.md.
+``python -m benchmarks.pages.multikernel`` renders the tables of docs/research/multikernel.md and
+docs/research/bands.md.
 """
 
 import json

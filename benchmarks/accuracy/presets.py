@@ -2,7 +2,7 @@
 
 ``OMP_NUM_THREADS=1 python -m benchmarks.accuracy.presets --data DIR`` writes ``results/presets.json`` after every run
 (started again, it goes on where it stopped), of which `benchmarks.pages.presets` makes the tables and the picture of
-``docs/presets.md``. It needs `river` and `lightgbm` besides what streamgp itself needs.
+``docs/research/presets.md``. It needs `river` and `lightgbm` besides what streamgp itself needs.
 
 Tables are in random order, streams in their own, with ``lags="auto"``; others get the same lags as inputs. Warm-up
 1,000 rows, scored on those after it. Seconds are of CPU: of the rows after the warm-up, with everything compiled.
@@ -40,6 +40,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "best": {"model": "best"},
     "neither trained nor boosted": {"model": "default", "bases": PLAIN},
 }
+INSIDE = "LightGBM inside the default"  # it runs where it is named
 # Names in `benchmarks.common.baselines`, which is imported where it is needed: it needs `river`.
 BASELINES = {
     "LightGBM, refitted": "lightgbm_refitted",
@@ -83,8 +84,10 @@ def _score(label: str, name: str, X: np.ndarray, y: np.ndarray, seed: int) -> di
     """Score the rows after the warm-up."""
     if label in BASELINES:
         return _baseline(label, name, X, y, seed)
-    lags = {} if name in TABLES else {"lags": "auto"}
-    model = StreamingGPRegressor(**MODELS[label], **lags, warmup=WARMUP, random_state=seed)
+    options = {"learners": _learners(seed)} if label == INSIDE else dict(MODELS[label])
+    if name not in TABLES:
+        options["lags"] = "auto"
+    model = StreamingGPRegressor(**options, warmup=WARMUP, random_state=seed)
     model.partial_fit(X[:WARMUP], y[:WARMUP])
     later = slice(WARMUP, None)
     evaluate(deepcopy(model), X[later][:COMPILED_ROWS], y[later][:COMPILED_ROWS], progress=False)
@@ -97,6 +100,12 @@ def _score(label: str, name: str, X: np.ndarray, y: np.ndarray, seed: int) -> di
         "seconds": time.process_time() - begin,
         "rows": len(y) - WARMUP,
     }
+
+
+def _learners(seed: int) -> list[Any]:
+    import lightgbm
+
+    return [lightgbm.LGBMRegressor(random_state=seed, n_jobs=1, verbose=-1)]
 
 
 def _baseline(label: str, name: str, X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Any]:

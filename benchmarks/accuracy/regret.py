@@ -1,7 +1,7 @@
 """Regret on the synthetic streams of Lu, Karanikolas and Giannakis (2022, App. A), beside what theory says.
 
 ``python -m benchmarks.accuracy.regret`` runs what is missing from ``results/regret.json``;
-``python -m benchmarks.pages.regret`` draws the picture of ``docs/regret.md`` and prints its tables.
+``python -m benchmarks.pages.regret`` draws the picture of ``docs/research/regret.md`` and prints its tables.
 """
 
 import json

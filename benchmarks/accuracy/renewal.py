@@ -2,7 +2,7 @@
 
 ``OMP_NUM_THREADS=1 python -m benchmarks.accuracy.renewal --data DIR`` runs the default with and without renewal, each
 in a process of its own; it writes ``results/renewal.json`` after every run, goes on where it stopped, and prints
-both tables of docs/renewal.md.
+both tables of docs/research/renewal.md.
 
 - *Whole files*: nMSE over the last half, processor seconds, peak memory; tables in the order of their file.
 - *Moved*: the rows of a table with smaller values of the input that goes best with the target come first, in random
@@ -27,7 +27,13 @@ from benchmarks.common.paths import RESULTS_DIR
 from streamgp import StreamingGPRegressor, evaluate
 
 RESULTS = RESULTS_DIR / "renewal.json"
-WHOLE: dict[str, Any] = {"kin40k": None, "cadata": None, "beijing_pm25": [1]}  # with their lags
+WHOLE: dict[str, Any] = {  # with their lags
+    "kin40k": None,
+    "cadata": None,
+    "beijing_pm25": [1],
+    "twitter_buzz": None,
+    "household_power_hourly": "auto",
+}
 MOVED = ("elevators_ucids", "cadata", "cpusmall")
 BEFORE, AFTER, BACK = 3_000, 4_000, 2_000  # rows before the move and after it, and of these not counted
 MODELS: dict[str, dict[str, Any]] = {"default": {}, "never renewed": {"renew": False}}
@@ -106,7 +112,7 @@ def print_tables(runs: dict[str, dict[str, float]]) -> None:
         )
         times = f"{seconds[0]:.0f} / {seconds[1]:.0f} | {memory[0]:.0f} / {memory[1]:.0f}"
         rows = f"{median('whole', name, 'default', 'rows'):,.0f}"
-        print(f"| {name} | {rows} | {error[0]:.4f} | {error[1]:.4f} | {times} |")
+        print(f"| {name} | {rows} | {error[0]:.4g} | {error[1]:.4g} | {times} |")
     print("\n| table, moved | RMSE over that of a fresh fit: default | never renewed |\n|---|---|---|")
     for name in MOVED:
         fresh = median("moved", name, FRESH, "rmse")

@@ -3,7 +3,7 @@
 ``python -m benchmarks.accuracy.stacking --data DIR`` runs the experts of a preset once over each data set and seed,
 and replays all rules on the log densities that they gave to the targets: experts never see the weights. ``--experts``
 names the presets. It writes ``results/stacking.json`` after every run and goes on where it stopped; ``python -m
-benchmarks.pages.weights`` renders the tables of docs/weights.md.
+benchmarks.pages.weights`` renders the tables of docs/research/weights.md.
 """
 
 import json

@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.robustness.corrupted --data DIR`` spoils streams after (or in) the warm-up and runs the default
 model over them, with and without ``robust``, and what others offer: river's adaptive random forest and Bayesian
-linear regression, LightGBM refitted every 500 rows, and persistence. It writes ``results/corrupted.json`` after every
+linear regression, LightGBM refitted every 500 rows, and persistence. Where a name ends in ``+lags`` all have the past
+targets as inputs that the default chooses, spoilt ones too. It writes ``results/corrupted.json`` after every
 run and goes on where it stopped. It needs `river` and `lightgbm` besides what streamgp itself needs.
 """
 
@@ -25,6 +26,7 @@ from benchmarks.common.baselines import (
     river_arf,
     river_bayesian_linear,
     standardise,
+    with_chosen_lags,
 )
 from benchmarks.common.datasets import load
 from benchmarks.common.machine import machine
@@ -35,7 +37,9 @@ from streamgp.stream.learner import StreamLearner
 RESULTS = RESULTS_DIR / "corrupted.json"
 ROWS = 5_000
 FROM, LONG = 2_000, 500  # the stretch of what lasts
+LAGS = "+lags"
 SETS = ("sine", "elevators_ucids", "cpusmall", "cadata", "kin40k", "schunk_arm", "beijing_pm25")
+SETS += ("schunk_arm" + LAGS, "beijing_pm25" + LAGS)
 
 
 class Spoilt(NamedTuple):
@@ -50,7 +54,7 @@ class Spoilt(NamedTuple):
 def stream(name: str, data: Path | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return a data set, or the generated sine."""
     if name != "sine":
-        return load(name, data, ROWS)
+        return load(name.removesuffix(LAGS), data, ROWS)
     rng = np.random.default_rng(seed)
     X = rng.uniform(-2, 2, (ROWS, 2))
     return X, np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.1 * rng.normal(size=ROWS)
@@ -177,10 +181,11 @@ def scores(learner: StreamLearner, spoilt: Spoilt) -> dict:
     }
 
 
-def other(model: str, spoilt: Spoilt, seed: int) -> dict:
+def other(name: str, model: str, spoilt: Spoilt, seed: int) -> dict:
     """Return the nMSE of another model on the rows that count."""
     y, shift, scale = standardise(spoilt.y)
-    mean = OTHERS[model](standardise(spoilt.X)[0], y, seed)[0]
+    X = with_chosen_lags(spoilt.X, spoilt.y)[0] if name.endswith(LAGS) else spoilt.X
+    mean = OTHERS[model](standardise(X)[0], y, seed)[0]
     error = (shift + scale * mean - spoilt.truth)[WARMUP:][spoilt.clean[WARMUP:]]
     return {"nmse": float(np.mean(error**2) / spoilt.truth[WARMUP:].var())}
 
@@ -212,14 +217,15 @@ def main(
                 for kind in left:
                     spoilt = CORRUPTIONS[kind](X, y, seed)
                     if warm is None or "warm-up" in kind:
-                        spec = make_spec("default", robust=model == "robust")
+                        lags = "auto" if name.endswith(LAGS) else ()
+                        spec = make_spec("default", robust=model == "robust", lags=lags)
                         warm = StreamLearner(spec, num_inputs=X.shape[1], warmup=WARMUP, seed=seed)
                         list(warm.learn(spoilt.X[:WARMUP], spoilt.y[:WARMUP, None]))
                     keep(name, model, kind, seed, scores(copy.deepcopy(warm), spoilt))
             for model in OTHERS:
                 for kind in FOR_ALL:
                     if not done(name, model, kind, seed):
-                        keep(name, model, kind, seed, other(model, CORRUPTIONS[kind](X, y, seed), seed))
+                        keep(name, model, kind, seed, other(name, model, CORRUPTIONS[kind](X, y, seed), seed))
     print_tables(stored["runs"])
 
 

@@ -1,8 +1,8 @@
 """Changes that are no glitches: how soon the default follows them, with its guard and without.
 
 ``python -m benchmarks.robustness.jumps`` lets the level, the function or the noise of generated streams jump, writes
-``results/jumps.json`` and prints the table of docs/robustness.md. Counted are the rows after the jump until the root
-mean squared error of 20 rows is within 1.5 times of its final value, and the density of the first 100.
+``results/jumps.json`` and prints the table of docs/research/robustness.md. Counted are the rows after the jump until
+the root mean squared error of 20 rows is within 1.5 times of its final value, and the density of the first 100.
 """
 
 import copy

@@ -1,7 +1,7 @@
 """Time-varying optimisation: how long a step takes, on one core.
 
 ``python -m benchmarks.speed.bandits`` writes ``results/bandits.json``; ``python -m benchmarks.pages.bandits`` renders
-the tables of docs/bandits.md.
+the tables of docs/research/bandits.md.
 """
 
 import json

@@ -48,7 +48,7 @@ def fleet(keys: int, ticks: int) -> dict[str, Any]:
 
     rows, model = Ticks(keys), StreamingGPFleet()
     seen = 0
-    while not model.is_warmed_up_:
+    while not model.is_warm_:
         model.partial_fit(rows.next())
         seen += 1
     cold = time.perf_counter() - start

@@ -1,7 +1,7 @@
 """Rows a second of logistic experts: in blocks, row by row, and beside river's logistic regression.
 
 ``python -m benchmarks.speed.labels`` writes the part ``speed`` of ``results/labels.json``;
-``python -m benchmarks.pages.labels`` renders the table of docs/labels.md.
+``python -m benchmarks.pages.labels`` renders the table of docs/research/labels.md.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Online learners of many kernels: rows a second.
 
 ``python -m benchmarks.speed.multikernel`` writes the part ``speed`` of ``results/multikernel.json``;
-``python -m benchmarks.pages.multikernel`` renders the table of docs/multikernel.md.
+``python -m benchmarks.pages.multikernel`` renders the table of docs/research/multikernel.md.
 """
 
 import json
