@@ -1,6 +1,7 @@
 """The tables of docs/research/results.md, the README and pages for users: ``python -m benchmarks.pages.results``."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,6 +17,8 @@ PAGE = DOCS / "research" / "results.md"
 README = ROOT / "README.md"
 HOME = DOCS / "index.md"
 OTHERS = DOCS / "explanation" / "other-libraries.md"
+WHEN_NOT = DOCS / "explanation" / "when-not.md"
+ROBOT = DOCS / "how-to" / "robot.md"
 BESIDE = {
     "river Bayesian linear": "river_bayesian_linear",
     "river adaptive random forest": "river_arf",
@@ -45,6 +48,14 @@ def pages() -> dict[Path, str]:
         README: markdown.with_tables(README, short),
         HOME: markdown.with_tables(HOME, short),
         OTHERS: markdown.with_tables(OTHERS, {"others": others_table(stored)}),
+        WHEN_NOT: markdown.with_tables(
+            WHEN_NOT,
+            {
+                "others, at rest": others_table(stored, ["schunk_arm", "cpusmall"]),
+                "others, last value": others_table(stored, ["naval", "beijing_pm25"]),
+            },
+        ),
+        ROBOT: markdown.with_tables(ROBOT, {"others": others_table(stored, ["schunk_arm"])}),
     }
 
 
@@ -173,11 +184,11 @@ def readme_table(stored: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def others_table(stored: dict[str, Any]) -> str:
+def others_table(stored: dict[str, Any], names: Sequence[str] = SETS) -> str:
     """Return nMSE of the default and of what a user would run instead, the least of each row in bold."""
     baselines = json.loads(BASELINES.read_text())["summary"]
     lines = [f"| data | streamgp | {' | '.join(BESIDE)} |", "|---" * (2 + len(BESIDE)) + "|"]
-    for name in SETS:
+    for name in names:
         of, scores = stored["runs"].get(name, {}).get("default", []), _same_inputs(baselines, name)
         if of and all(key in scores for key in BESIDE.values()):
             cells = [_middle(of, "nmse"), *(_number(scores[key]["nmse"]["median"]) for key in BESIDE.values())]
