@@ -51,8 +51,8 @@ def pages() -> dict[Path, str]:
         WHEN_NOT: markdown.with_tables(
             WHEN_NOT,
             {
-                "others, at rest": others_table(stored, ["schunk_arm", "cpusmall"]),
-                "others, last value": others_table(stored, ["naval", "beijing_pm25"]),
+                "others at rest": others_table(stored, ["schunk_arm", "cpusmall"]),
+                "others by their last value": others_table(stored, ["naval", "beijing_pm25"]),
             },
         ),
         ROBOT: markdown.with_tables(ROBOT, {"others": others_table(stored, ["schunk_arm"])}),
