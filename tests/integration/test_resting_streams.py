@@ -128,3 +128,20 @@ def test_without_rest_or_with_a_horizon_none_does():
         model = learner(**options)
         learn(model, *data)
         assert model.state.model_state.resting is None
+
+
+def test_of_single_rows_each_block_of_scores_is_looked_at_once_and_once_more_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    closed = []
+    close_block = resting.Scores.close
+    monkeypatch.setattr(resting.Scores, "close", lambda self: closed.append(1) or close_block(self))
+    X, y = rows()
+    model = learner()
+    learn(model, X[:128], y[:128])
+    closed.clear()
+    for x, target in zip(X[128:240], y[128:240], strict=True):  # seven blocks, before the period ends
+        model.learn_one(x, target)
+    assert len(closed) == 7
+    assert model.state.rows == 240
+    assert len(closed) == 14

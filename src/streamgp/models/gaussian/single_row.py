@@ -74,7 +74,8 @@ class SingleRow:
             as_numpy((beliefs, group.dynamics, group.noise))
             for group, beliefs in zip(self._model.groups, state.filters, strict=True)
         ]
-        self._resting = as_numpy(state.resting)
+        self._resting = self._watched = as_numpy(state.resting)
+        self._num_watched = 0
         self._absent = state.absent(self._copies)
         asleep = np.zeros(len(self._model.order), bool) if self._resting is None else self._resting.asleep
         self._stacks = [
@@ -228,10 +229,12 @@ class SingleRow:
         return EnsembleState(in_order, self._weights, time, self._noise, None, self._levels, resting)
 
     def rest_is_due(self, scores: Sequence[float], at: int) -> bool:
-        """Return whether filters may go to rest or wake after row `at`, the last of rows with these scores."""
-        if self._resting is None or at % BLOCK:
+        """Return whether filters may go to rest or wake after row `at`, the last of all rows since `load`."""
+        if self._watched is None or at % BLOCK:
             return False
-        return self._resting.scored(np.asarray(scores), at - len(scores)).is_due(at)
+        new, self._num_watched = scores[self._num_watched :], len(scores)
+        self._watched = self._watched.scored(np.asarray(new), at - len(new))
+        return self._watched.is_due(at)
 
     def _predict_filters(self, x: np.ndarray, time: float, extra: float) -> list[RowPrediction]:
         """Predict a row by every filter; kept for `learn`, which follows the prediction of the same row."""
