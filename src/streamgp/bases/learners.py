@@ -264,7 +264,8 @@ def _predict(name: str, regressor: Any, x: np.ndarray) -> Float[np.ndarray, " n"
         values = np.asarray(regressor.predict(x.copy()), float)
     except Exception as error:
         raise LearnerError(
-            f"learners: {name.removeprefix(PREFIX)} failed to predict {len(x):,} rows ({type(error).__name__}: {error})"
+            f"learners: {name.removeprefix(PREFIX)} failed to predict {len(x):,} rows "
+            f"({type(error).__name__}: {error})"
         ) from error
     if values.size != len(x):
         raise LearnerError(
