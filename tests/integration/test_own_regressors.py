@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeRegressor
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.bases.learners import LearnerError
 from streamgp.checkpoint import CheckpointError
+from streams import same
 
 pytestmark = pytest.mark.slow
 
@@ -126,6 +127,33 @@ def test_one_that_fails_in_the_warmup_is_an_error_and_nothing_is_learnt():
     with pytest.raises(LearnerError, match="too many rows"):
         model.partial_fit(X[299:], y[299:])
     assert model.rows_ == 299
+
+
+class Choosy(Ridge):
+    """A regressor that refuses to predict some rows."""
+
+    def predict(self, X):  # type: ignore[override]
+        if (X[:, 0] > 4.0).any():
+            raise RuntimeError("not this one")
+        return super().predict(X)
+
+
+def test_one_that_fails_to_predict_is_named_and_nothing_is_learnt():
+    X, y = rows(140)
+    X[:, 0] = np.clip(X[:, 0], -2.0, 2.0)
+    far = np.array([9.0, 0.0, 0.0])
+    options = {"learners": [Choosy()], "weights": "bma", "dynamics": "static", "noise": "constant"}
+    model, other = (new(**options).partial_fit(X[:WARMUP], y[:WARMUP]) for _ in range(2))
+    for i in range(WARMUP, 140):
+        with pytest.raises(LearnerError, match=r"Choosy\(\) failed to predict 1 rows \(RuntimeError: not this one\)"):
+            model.learn_one(far, 1.0) if i % 2 else model.predict_one(far)
+        for each in (model, other):
+            each.learn_one(X[i], y[i])
+    assert same(model._learner, other._learner)
+    for call in (lambda: model.partial_fit([far], [1.0]), lambda: model.predict([far])):
+        with pytest.raises(LearnerError, match="not this one"):
+            call()
+    assert same(model._learner, other._learner)
 
 
 def test_with_lags_each_serves_with_and_without_them():

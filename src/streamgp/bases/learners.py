@@ -4,7 +4,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cache
 from hashlib import blake2b
+from re import sub
 from threading import Lock
+from types import FunctionType
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -42,7 +44,7 @@ def remember(regressors: Any) -> tuple[str, ...]:
     TypeError
         If one is no regressor: it has no `fit`, `predict`, `get_params` and `set_params`.
     ValueError
-        If there are two of a name.
+        If there are two of a name, or one draws from a generator that goes on, so that no fit can be made once more.
     """
     if hasattr(regressors, "fit"):
         raise TypeError(f"learners: expected a list of regressors, got {regressors!r} alone; put it into a list")
@@ -54,12 +56,20 @@ def remember(regressors: Any) -> tuple[str, ...]:
                 f"learners: expected regressors with fit and predict, as scikit-learn's, got {regressor!r}, "
                 + ("a class; make an instance of it" if isinstance(regressor, type) else f"without {lacks[0]}")
             )
-        name = PREFIX + _name(regressor)
+        own = _name(regressor)
+        name = PREFIX + own
         if name in names:
-            raise ValueError(
-                f"learners: expected regressors that differ, got {_name(regressor)} twice; leave one out"
-            )
+            raise ValueError(f"learners: expected regressors that differ, got {own} twice; leave one out")
+        for parameter, value in regressor.get_params().items():
+            if isinstance(value, np.random.RandomState | np.random.Generator):
+                raise ValueError(
+                    f"learners: expected None or a whole number as {parameter} of {own}, since every fit may have to "
+                    f"be made once more, got a {type(value).__name__}"
+                )
         with _lock:
+            if name in _given and _code(_given[name]) != _code(regressor):  # as when a notebook's cell is run anew
+                for key in [key for key in _fitted if key[0] == name]:
+                    del _fitted[key]
             _given[name] = clone(regressor)
         names.append(name)
     return tuple(names)
@@ -81,7 +91,13 @@ def _name(regressor: Any) -> str:
         text = regressor.__repr__(N_CHAR_MAX=100_000)  # scikit-learn cuts long ones
     except TypeError:
         text = repr(regressor)
-    return " ".join(text.split())
+    return sub(r" at 0x[0-9a-fA-F]+", "", " ".join(text.split()))  # which is another one in every process
+
+
+def _code(regressor: Any) -> list[Any]:
+    """Return the class, those of the parameters, and functions among these, by which others of its name differ."""
+    values = regressor.get_params().values()
+    return [type(regressor), *(value if isinstance(value, FunctionType) else type(value) for value in values)]
 
 
 @register
@@ -224,7 +240,7 @@ def _fit(name: str, X: np.ndarray, y: np.ndarray, n: int, seed: int, digest: byt
         regressor.set_params(**dict.fromkeys(free, seed))
         try:
             with one_openmp_thread():
-                regressor.fit(X[:n], target)
+                regressor.fit(X[:n].copy(), target.copy())  # some write into what they are given
         except Exception as error:
             raise LearnerError(
                 f"learners: {name.removeprefix(PREFIX)} failed to fit {n:,} rows ({type(error).__name__}: {error})"
@@ -244,7 +260,13 @@ def _is_seed(parameter: str) -> bool:
 
 def _predict(name: str, regressor: Any, x: np.ndarray) -> Float[np.ndarray, " n"]:
     """Return what a regressor predicts, a number for each row."""
-    values = np.asarray(regressor.predict(x), float)
+    try:
+        values = np.asarray(regressor.predict(x.copy()), float)
+    except Exception as error:
+        raise LearnerError(
+            f"learners: {name.removeprefix(PREFIX)} failed to predict {len(x):,} rows "
+            f"({type(error).__name__}: {error})"
+        ) from error
     if values.size != len(x):
         raise LearnerError(
             f"learners: expected {name.removeprefix(PREFIX)} to predict a number for each of {len(x):,} rows, "

@@ -63,12 +63,20 @@ def compare(
     Raises
     ------
     ValueError
-        If there is no model, one is of no such kind or has a horizon, rows are not tables of numbers or not of equal
-        number, or have gaps that a model does not take. No model has learnt anything then.
+        If there is no model, one is of no such kind, has a horizon or comes twice, rows are not tables of numbers or
+        not of equal number, or have gaps that a model does not take. No model has learnt anything then.
     """
     warmup, refit_every = whole_number("warmup", warmup, low=0), whole_number("refit_every", refit_every)
     if not models:
         raise ValueError("models: expected at least one model by its name, got none")
+    first: dict[int, str] = {}
+    for name, model in models.items():
+        if id(model) in first:
+            raise ValueError(
+                f"models: expected a model of its own for every name, got one as {first[id(model)]!r} and {name!r}, "
+                f"which would know all targets the second time; make another one"
+            )
+        first[id(model)] = name
     inputs, _ = split_times(X, times)
     check_columns(inputs)
     table = _with_gaps(check_array(inputs, dtype="float64", ensure_all_finite=False))

@@ -81,14 +81,14 @@ def _row_by_row(model: Any, X: Rows, y: Column, bar: Bar) -> Column:
     try:
         check_is_fitted(model)
         fitted = True
-    except NotFittedError:
+    except (NotFittedError, TypeError):  # TypeError: it has no `fit`, by which scikit-learn knows estimators
         fitted = False
     mean = np.full(len(y), np.nan)
     for i, (_, target) in enumerate(_in_turn(X, y, bar)):
         if fitted:
-            mean[i] = np.ravel(model.predict(X[i : i + 1]))[0]
+            mean[i] = _predicted(model, X[i : i + 1])[0]
         if not np.isnan(target):
-            model.partial_fit(X[i : i + 1], y[i : i + 1])
+            model.partial_fit(X[i : i + 1].copy(), y[i : i + 1].copy())
             fitted = True
     return mean
 
@@ -100,9 +100,20 @@ def _refitted(model: Any, X: Rows, y: Column, every: int, bar: Bar) -> Column:
         known = ~np.isnan(y[:start])
         if known.any():
             model.fit(X[:start][known], y[:start][known])
-            mean[start : start + every] = np.ravel(model.predict(X[start : start + every]))
+            mean[start : start + every] = _predicted(model, X[start : start + every])
         bar.at(start)
     return mean
+
+
+def _predicted(model: Any, X: Rows) -> Column:
+    """Return what a model of scikit-learn's predicts, a number for each row; what it writes into is its own."""
+    found = np.asarray(model.predict(X.copy()), dtype=np.float64)
+    if found.size != len(X):
+        raise ValueError(
+            f"models: expected a number for each of {len(X):,} rows from the predict of {type(model).__name__}, "
+            f"got an array of shape {found.shape}"
+        )
+    return found.ravel()
 
 
 def _in_turn(X: Rows, y: Column, bar: Bar) -> Iterator[tuple[np.ndarray, float]]:

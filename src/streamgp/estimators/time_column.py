@@ -3,6 +3,7 @@
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 
 
 def split_times(X: Any, times: Any) -> tuple[Any, Any]:
@@ -24,6 +25,9 @@ def split_times(X: Any, times: Any) -> tuple[Any, Any]:
     if times not in frame.columns:
         raise ValueError(f"times: expected one of the columns {', '.join(frame.columns)}, got {times!r}")
     column = frame[times]
-    if not (column.dtype.is_numeric() or column.dtype.is_temporal() or column.dtype == nw.String):
+    # Dates that pandas has no type for, as of the library `datetime`, are objects.
+    if not (column.dtype.is_numeric() or column.dtype.is_temporal() or column.dtype in (nw.String, nw.Object)):
         raise ValueError(f"times: expected numbers or dates in the column {times!r}, got {column.dtype}")
-    return frame.drop(times).to_native(), column.to_numpy()
+    # A frame without columns does not say how many rows it has.
+    rest = frame.drop(times).to_native() if len(frame.columns) > 1 else np.empty((len(frame), 0))
+    return rest, column.to_numpy()

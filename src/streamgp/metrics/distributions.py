@@ -24,11 +24,12 @@ def crps_gaussian(mean: ArrayLike, std: ArrayLike, y: ArrayLike) -> Float[np.nda
     """
     mean, std, y = together(mean=mean, std=std, y=y)
     positive("std", std)
-    column = (y.size, 1, 1)
-    one = mixtures.flatten(np.zeros(column[:2]), mean.reshape(column), np.square(std).reshape(column), None)
     with np.errstate(over="ignore"):  # of targets very far away
-        found = mixture_crps(one, y.ravel(), mixtures.evaluate(one, y.ravel()))
-    return np.asarray(found).reshape(y.shape)
+        off = ((y - mean) / std).ravel()  # in standard deviations, whose squares can be held
+        zeros = np.zeros((y.size, 1, 1))
+        unit = mixtures.flatten(zeros[..., 0], zeros, zeros + 1.0, None)
+        found = mixture_crps(unit, off, mixtures.evaluate(unit, off))
+    return np.asarray(std * np.asarray(found).reshape(y.shape))
 
 
 def crps_ensemble(samples: ArrayLike, y: ArrayLike) -> Float[np.ndarray, "..."]:
@@ -111,4 +112,6 @@ def log_score_gaussian(mean: ArrayLike, std: ArrayLike, y: ArrayLike) -> Float[n
     """
     mean, std, y = together(mean=mean, std=std, y=y)
     positive("std", std)
-    return -np.asarray(student_t.log_density(y - mean, np.square(std), None))
+    with np.errstate(over="ignore"):  # of targets very far away
+        off = (y - mean) / std  # whose square can be held where that of a small `std` is zero
+        return np.asarray(np.log(std) - student_t.log_density(off, np.ones_like(off), None))

@@ -82,13 +82,13 @@ class SingleRows:
 
     def learn(self, x: np.ndarray, y: np.ndarray, time: float) -> None:
         """Learn a row without gaps, whose target is there."""
-        self._unread.append(x.copy())
         lags = self._inputs.lags
         wide = lags.widen_next(x[None], self._state.targets.mean)
         rows, beyond, inputs = self._inputs.bounded(wide)
         renews = self._state.reservoir is not None
         predicted = self._model.predict(rows[0], time)[0] if lags.lags or renews else y
-        outside, flagged = self._model.learn(rows[0], y, time)
+        outside, flagged = self._model.learn(rows[0], y, time)  # fails, as a user's basis may, before it changes
+        self._unread.append(x.copy())
         self._outside += outside or bool(beyond[0])
         self._flagged += flagged
         past, outliers = lags.standing_in(y[None], predicted[None], np.array([flagged]))

@@ -1,5 +1,7 @@
 """The prediction of a regressor of the user's as a feature: its own, by name, and once more in another process."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from streamgp.bases import Learner, learners
 from streamgp.bases.boosted import held_out
@@ -30,10 +32,19 @@ class Odd(Ridge):
     def fit(self, X, y):  # type: ignore[override]
         if self.what == "raise":
             raise RuntimeError("no luck")
-        return super().fit(X, y)
+        super().fit(X, y)
+        if self.what == "in place":
+            X *= 0.0
+            y *= 0.0
+        return self
 
     def predict(self, X):  # type: ignore[override]
+        if self.what == "text":
+            return np.array(["a"] * len(X))
         values = super().predict(X)
+        if self.what == "in place":
+            X += 3.0
+            return values
         return (
             values[:, None].repeat(2, 1) if self.what == "wide" else values * np.array([np.nan, np.inf])[len(X) % 2]
         )
@@ -134,6 +145,49 @@ def test_predictions_that_are_no_numbers_count_as_the_mean():
         assert (in_numpy(built(Odd()))(table(rows)[0])[:, -2:] == 0.0).all()
 
 
+def test_one_that_writes_into_its_arrays_spoils_none_of_ours():
+    X, y = table()
+    new, kept = table(20, 2)[0], np.setdiff1d(np.arange(N), held_out(N))
+    basis = in_numpy(built(Odd("in place")))
+    found = basis(new)
+    np.testing.assert_array_equal(new, table(20, 2)[0])
+    np.testing.assert_array_equal(found[:, 1 : D + 1], new)
+    np.testing.assert_array_equal(basis.X[: len(kept)], X[kept])
+    np.testing.assert_array_equal(basis.y[: len(kept)], y[kept])
+    learners._fitted.clear()
+    np.testing.assert_array_equal(basis(new), found)  # fitted once more, to the same rows
+
+
+def test_a_class_that_was_written_anew_is_not_taken_for_the_one_before():
+    def written(sign: float) -> type[Ridge]:
+        class Mine(Ridge):
+            def predict(self, X):  # type: ignore[override]
+                return sign * super().predict(X)
+
+        return Mine
+
+    new = table(20, 2)[0]
+    before, after = (in_numpy(built(written(sign)()))(new)[:, -2:] for sign in (1.0, -1.0))
+    np.testing.assert_array_equal(after, -before)
+
+
+def test_a_function_that_was_written_anew_is_not_taken_for_the_one_before():
+    new = table(20, 2)[0]
+
+    def of(function: Any) -> Any:
+        return make_pipeline(FunctionTransformer(function), Ridge())
+
+    (name,), (other,) = (remember([of(function)]) for function in (lambda X: X, lambda X: X))
+    assert name == other, "the name is another one in every process"
+    before, after = (in_numpy(built(of(function)))(new) for function in (lambda X: X, lambda X: np.abs(X)))
+    assert np.abs(before - after).max() > 0.1
+
+
+def test_a_generator_that_goes_on_is_refused():
+    with pytest.raises(ValueError, match=r"whole number as random_state of RandomForest.*got a RandomState"):
+        remember([RandomForestRegressor(5, random_state=np.random.RandomState(0))])
+
+
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
@@ -152,6 +206,7 @@ def test_what_is_no_list_of_regressors_is_refused(given: object, error: type, me
     ("what", "message"),
     [
         ("raise", r"Odd\(what='raise'\) failed to fit 255 rows \(RuntimeError: no luck\)"),
+        ("text", r"Odd\(what='text'\) failed to predict 1 rows \(ValueError: could not convert string to float"),
         ("wide", r"expected Odd\(what='wide'\) to predict a number for each of 1 rows, got .* \(1, 2\)"),
     ],
 )

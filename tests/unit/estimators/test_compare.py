@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from river import linear_model
 from scipy import stats
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, SGDRegressor
 
@@ -183,6 +183,70 @@ def test_before_the_end_of_a_warm_up_there_is_nothing_to_score():
     table = found.to_frame()
     assert table["nmse"].is_null().all()
     assert found.differences()["difference"].is_null().all()
+
+
+class Rough(RegressorMixin, BaseEstimator):
+    """Least squares that writes into all arrays that it is given."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> "Rough":
+        self.line_ = np.linalg.lstsq(X, y, rcond=None)[0]
+        X *= 0.0
+        y *= 0.0
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        values = X @ self.line_
+        X *= 0.0
+        return values
+
+
+class RoughSteps(Rough):
+    """The same, a row at a time."""
+
+    def partial_fit(self, X: np.ndarray, y: np.ndarray) -> "RoughSteps":
+        self.fit(X, y)
+        return self
+
+
+class OnlySteps(RegressorMixin, BaseEstimator):
+    """One without `fit`."""
+
+    def partial_fit(self, X: np.ndarray, y: np.ndarray) -> "OnlySteps":
+        self.last_ = y[-1]
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.full(len(X), self.last_)
+
+
+class Short(LinearRegression):
+    """One that says too little."""
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return super().predict(X)[:1]
+
+
+@pytest.mark.parametrize("rough", [Rough, RoughSteps])
+def test_a_model_that_writes_into_its_rows_spoils_those_of_no_other(rough: type[Rough]):
+    alone = run({"refitted": LinearRegression()}).models["refitted"].mean
+    found = run({"rough": rough(), "refitted": LinearRegression()})
+    assert_array_equal(found.models["refitted"].mean, alone)
+    assert_array_equal(found.y, Y)
+
+
+def test_one_that_learns_on_needs_no_fit():
+    assert_array_equal(run({"steps": OnlySteps()}).models["steps"].mean[1:], Y[:-1])
+
+
+def test_a_prediction_of_other_rows_is_refused():
+    with pytest.raises(ValueError, match=r"a number for each of 30 rows from the predict of Short, got .* \(1,\)"):
+        run({"short": Short()})
+
+
+@pytest.mark.parametrize("model", [Last(), new()], ids=["river", "ours"])
+def test_one_model_under_two_names_is_refused(model: Any):
+    with pytest.raises(ValueError, match="a model of its own for every name, got one as 'one' and 'other'"):
+        run({"one": model, "other": model})
 
 
 @pytest.mark.parametrize(

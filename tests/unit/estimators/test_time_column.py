@@ -43,6 +43,26 @@ def test_a_column_is_the_same_as_times_by_themselves(make: type, stamps: Any):
     assert_array_equal(by_name.predict(frame[60:], times="when"), by_rows.predict(rest, times=stamps[60:]))
 
 
+def test_dates_that_pandas_keeps_as_objects_are_dates():
+    frame = pd.DataFrame({"a": X[:, 0], "when": pd.Series(DATES, dtype=object), "b": X[:, 1]})
+    assert same(
+        new(**options()).partial_fit(frame[:20], Y[:20], times="when"),
+        new(**options()).partial_fit(INPUTS[:20], Y[:20], times=np.array(DATES[:20], "M8[us]")),
+    )
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame])
+def test_a_frame_of_times_alone_has_no_inputs(make: type):
+    frame, nothing = make({"when": DATES}), np.empty((ROWS, 0))
+    stamps = np.array(DATES, "M8[us]")
+    by_name = new(lags=[1], **options()).partial_fit(frame[:60], Y[:60], times="when")
+    assert same(by_name, new(lags=[1], **options()).partial_fit(nothing[:60], Y[:60], times=stamps[:60]))
+    assert_array_equal(by_name.predict(frame[60:61], times="when"), by_name.predict(nothing[:1], times=stamps[60:61]))
+    assert by_name.forecast(3, frame[60:63], times="when", n=50)["time"].to_list() == DATES[60:63]
+    with pytest.raises(ValueError, match=r"0 feature\(s\)"):
+        new(**options()).partial_fit(frame, Y, times="when")
+
+
 def test_counts_and_labels_take_it_too():
     frame = timed(DATES)
     for kind in (StreamingGPCountRegressor, StreamingGPClassifier):

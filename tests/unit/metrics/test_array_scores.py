@@ -39,6 +39,14 @@ def test_crps_far_away_is_the_distance():
     assert_allclose(metrics.crps_gaussian(0.0, 1e-8, [-3.0, 1e200]), [3.0, 1e200], rtol=1e-8)
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e160])
+def test_a_unit_whose_square_cannot_be_held_does_not_matter(unit: float):
+    far = unit * MEAN, unit * STD, unit * Y
+    assert_allclose(metrics.crps_gaussian(*far), unit * metrics.crps_gaussian(MEAN, STD, Y), rtol=1e-9)
+    want = metrics.log_score_gaussian(MEAN, STD, Y) + np.log(unit)
+    assert_allclose(metrics.log_score_gaussian(*far), want, rtol=1e-12)
+
+
 @pytest.mark.parametrize("m", [1, 2, 7])
 def test_crps_of_samples_is_that_of_their_steps(m: int):
     samples = RNG.normal(size=(len(Y), m))
@@ -111,6 +119,12 @@ def test_what_is_not_known_is_nan_and_the_rest_stays():
     ("call", "message"),
     [
         (lambda: metrics.crps_gaussian(MEAN, STD[:4], Y), r"mean, std, y: .* mean \(6,\), std \(4,\), y \(6,\)"),
+        (
+            lambda: metrics.crps_gaussian(MEAN[:, None], STD, Y),
+            r"mean, std, y: .* mean \(6, 1\), std \(6,\)",
+        ),
+        (lambda: metrics.log_score_gaussian(MEAN, STD, Y[:, None]), r"mean, std, y: .* y \(6, 1\)"),
+        (lambda: metrics.coverage(MEAN[:1], MEAN[:1] + 1.0, Y), r"low, high, y: .* low \(1,\)"),
         (
             lambda: metrics.crps_gaussian([0.0, 0.0], [1.0, 0.0], 0.0),
             r"std: expected numbers above 0, got 0 at \(1,\)",
