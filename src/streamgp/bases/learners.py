@@ -110,8 +110,8 @@ class Learner(Basis):
     The basis holds the rows of the fit, not the regressor, which is code: another process fits it once more, to the
     same rows. What is predicted that is no number counts as the mean.
 
-    In a compiled program (a GPU, or float32; the engine for CPUs compiles no features) it is a callback of JAX's, which
-    needs two cores: with one, JAX waits for itself where the inputs are still being computed.
+    In a compiled program (a GPU, or float32; the engine for CPUs compiles no features) it is a callback of JAX's,
+    which needs two cores: with one, JAX waits for itself where the inputs are still being computed.
 
     Parameters
     ----------
