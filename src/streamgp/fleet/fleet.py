@@ -15,10 +15,11 @@ from streamgp.fleet.directory import NEW, Directory, complaint
 from streamgp.fleet.engine import FleetEngine
 from streamgp.fleet.forecasts import MAX_STEPS, inputs_ahead
 from streamgp.fleet.frames import FleetColumns, Key, Table, as_times, name_rows, new_frame, read, with_columns
-from streamgp.fleet.local_keys import LocalKeys, Outcome
+from streamgp.fleet.hibernating_keys import HibernatingKeys
+from streamgp.fleet.local_keys import Keys, LocalKeys, Outcome
 from streamgp.fleet.model import Mixture
 from streamgp.fleet.ray_keys import RayKeys, require_ray
-from streamgp.fleet.settings import FleetSettings, as_lags
+from streamgp.fleet.settings import FleetSettings, as_lags, as_path
 from streamgp.fleet.shards import Shards
 
 
@@ -53,6 +54,11 @@ class StreamingGPFleet:
         Seed of the Fourier features.
     workers
         With ``engine="ray"``: how many.
+    max_active
+        So many keys at most stay in memory; those that have had no row for longest sleep on disk, and go on where they
+        were when one comes. None: all stay.
+    directory
+        With `max_active`: where they sleep, best on the disk that the fleet is saved to. None: with temporary files.
 
     Raises
     ------
@@ -77,10 +83,12 @@ class StreamingGPFleet:
         on_bad_row: str = "raise",
         random_state: int = 0,
         workers: int | None = None,
+        max_active: int | None = None,
+        directory: str | Path | None = None,
     ) -> None:
-        columns = (id_col, time_col, target_col)
+        columns, where = (id_col, time_col, target_col), (workers, max_active, as_path(directory))
         self.settings = FleetSettings(
-            *columns, engine, model, as_lags(lags), season, warmup, shards, on_bad_row, random_state, workers
+            *columns, engine, model, as_lags(lags), season, warmup, shards, on_bad_row, random_state, *where
         )
         self._begin(None, -1)
 
@@ -268,6 +276,8 @@ class StreamingGPFleet:
         *,
         engine: str = "local",
         workers: int | None = None,
+        max_active: int | None = None,
+        directory: str | Path | None = None,
     ) -> Self:
         """Read a fleet that `save` wrote, whatever its engine was.
 
@@ -278,7 +288,7 @@ class StreamingGPFleet:
         shards
             Read only the keys of these, and leave the prior of new keys as it is from now on: a part of the fleet
             that learns on its own, for another process. Not before the warm-up's end.
-        engine, workers
+        engine, workers, max_active, directory
             Where it goes on, as for a new fleet.
 
         Raises
@@ -288,12 +298,14 @@ class StreamingGPFleet:
         """
         tree = checkpoint.load_of(path, cls)
         fleet = cls.__new__(cls)
-        fleet.settings = replace(tree["settings"], engine=engine, workers=workers)
+        where = {"workers": workers, "max_active": max_active, "directory": as_path(directory)}
+        fleet.settings = replace(tree["settings"], engine=engine, **where)
         fleet._begin(tree["columns"], tree["seq"])
         if fleet._columns is not None:
             fleet._engine = fleet._new_engine(fleet._columns)
             fleet._engine.restore(tree["engine"], frozen=shards is not None)
-            fleet._shards.load(Path(path), tree["shards"], fleet._directory, fleet._engine, shards)
+            asleep = tree.get("asleep", [])
+            fleet._shards.load(Path(path), tree["shards"], asleep, fleet._directory, fleet._engine, shards)
         return fleet
 
     def _ahead(self, frame: Any) -> tuple[Table, Mixture]:
@@ -342,7 +354,10 @@ class StreamingGPFleet:
 
     def _new_engine(self, columns: FleetColumns) -> FleetEngine:
         s = self.settings
-        keys = LocalKeys() if s.workers is None else RayKeys(s.workers, self._directory)
+        if s.workers is not None:
+            keys: Keys = RayKeys(s.workers, self._directory)
+        else:
+            keys = LocalKeys() if s.max_active is None else HibernatingKeys(s.max_active, s.directory)
         return FleetEngine(s, len(columns.inputs), columns.dated, keys)
 
     def _check_usable(self) -> None:

@@ -12,6 +12,7 @@ from streamgp.fleet.forecasts import stepped
 from streamgp.fleet.model import FleetModel, Mixture
 from streamgp.fleet.pooling import BeliefSums, belief_sums
 from streamgp.fleet.scores import key_scores
+from streamgp.fleet.sleepers import Sleepers
 from streamgp.fleet.states import KeyStates, put, take, with_room
 from streamgp.fleet.warmup import DOF, rounds
 from streamgp.numerics.threads import one_blas_thread
@@ -37,7 +38,15 @@ class Outcome(NamedTuple):
 
 @runtime_checkable
 class Keys(Protocol):
-    """What holds the states of numbered keys, here or elsewhere, once the warm-up has ended."""
+    """What holds the states of numbered keys, here or elsewhere, once the warm-up has ended.
+
+    Attributes
+    ----------
+    sleepers
+        Those that sleep on disk; None where all keys are awake.
+    """
+
+    sleepers: Sleepers | None
 
     def use(self, model: FleetModel) -> None:
         """Go on with a model, whose newest prior is that of keys born from now on."""
@@ -87,6 +96,8 @@ class LocalKeys:
     states
         Of these, and room for more; None before the first.
     """
+
+    sleepers = None
 
     def __init__(self, threads: int | None = None) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

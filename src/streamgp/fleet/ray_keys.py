@@ -57,6 +57,8 @@ class RayKeys:
         If Ray neither runs nor starts.
     """
 
+    sleepers = None
+
     def __init__(self, workers: int, directory: Directory) -> None:
         self._ray = require_ray()
         if not self._ray.is_initialized():

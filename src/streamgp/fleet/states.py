@@ -196,6 +196,15 @@ def put(arrays: Arrays, at: np.ndarray | slice, new: Arrays) -> None:
             each[at] = values
 
 
+def joined(parts: list[Arrays]) -> Arrays:
+    """Return the keys of all parts, one after the other."""
+    first, several = parts[0], {}
+    for name, each in _parts(first):
+        values = [getattr(part, name) for part in parts]
+        several[name] = np.concatenate(values) if isinstance(each, np.ndarray) else joined(values)
+    return replace(first, **several)
+
+
 def with_room(arrays: Arrays | None, keys: int, like: Arrays) -> Arrays:
     """Return the arrays with room for so many keys; those that are new are not yet written."""
     have = 0 if arrays is None else len(_first(arrays))
