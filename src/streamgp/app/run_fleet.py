@@ -22,7 +22,8 @@ from streamgp.data.blocks import Block
 from streamgp.data.readers import Missing
 from streamgp.data.schema import Schema, check_names, infer_schema
 from streamgp.data.sources import open_source
-from streamgp.fleet import FleetEvaluation, StreamingGPFleet
+from streamgp.fleet import StreamingGPFleet
+from streamgp.fleet.evaluation import tested
 from streamgp.fleet.ray_keys import WorkerError
 from streamgp.progress import Bar, progress_bar
 from streamgp.reports.wording import plural
@@ -252,25 +253,24 @@ class FleetRun:
     def _learn(self, numbers: np.ndarray, frame: pl.DataFrame) -> None:
         began, warm = perf_counter(), self.fleet.is_warm_
         try:
-            found = self.fleet.evaluate(frame)
+            found, scores = tested(self.fleet, frame)
         except DataError as error:
             first, last = int(numbers[0]) + 1, int(numbers[-1]) + 1
             raise DataError(f"{self.source.name}: data rows {first:,} to {last:,}: {error}") from error
         except WorkerError as error:
             raise RunError(f"{error}; what was saved stands: go on with --out and --resume") from error
-        self._add(found)
+        self._add(scores)
         self.rows += len(frame)
         if self.directory is not None:
             names = {self.settings.key: "key", self.settings.time or "": "time", self.settings.target: "y"}
-            columns = found.frame.rename({a: b for a, b in names.items() if a in found.frame.columns}).drop("crps")
+            columns = found.rename({a: b for a, b in names.items() if a in found.columns}).drop("crps")
             self.directory.take({"row": numbers} | {c: columns[c].to_numpy() for c in columns.columns})
         if warm:
             self.clock.stream += perf_counter() - began
         else:
             self.clock.warmup += perf_counter() - began
 
-    def _add(self, found: FleetEvaluation) -> None:
-        m = found.metrics
+    def _add(self, m: dict[str, Any]) -> None:
         count = m["scored_rows"]
         if count:
             means = (m["rmse"] ** 2, m["mae"], m["pll"], m["crps"], *(m["coverage"][c] for c in COVERED))

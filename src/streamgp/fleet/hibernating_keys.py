@@ -49,28 +49,29 @@ class HibernatingKeys:
         """Go on with a model; see `Keys`."""
         self._awake.use(model)
 
-    def learn(self, key: Numbers, times: Values, X: Inputs, y: Values, scored: bool) -> Outcome:
+    def learn(self, key: Numbers, times: Values, X: Inputs, y: Values, prior: Numbers, scored: bool) -> Outcome:
         """Predict rows, then learn them, those of as many keys at once as can be awake."""
         found = Outcome.empty(len(key))
         self._grow(int(key.max()) + 1)
         for at in _groups(key, self._place[key] == NOWHERE, len(self._holder)):
-            self._wake(np.unique(key[at]))
+            who, first = np.unique(key[at], return_index=True)
+            self._wake(who, prior[at[first]])
             place = self._place[key[at]]
             self._used[place] = self._rows + at
-            part = self._awake.learn(place, times[at], X[at], y[at], scored)
+            part = self._awake.learn(place, times[at], X[at], y[at], prior[at], scored)
             write(found.mixture, at, part.mixture)
             found.log_density[at] = part.log_density
         self._rows += len(key)
         return found
 
-    def predict(self, key: Numbers, times: Values, X: Inputs) -> Mixture:
+    def predict(self, key: Numbers, times: Values, X: Inputs, prior: Numbers) -> Mixture:
         """Predict rows; see `Keys`."""
         mixture = empty_mixture(len(key))
         for at in _groups(key, key < 0, FILE_KEYS):
             known, number = np.unique(key[at], return_inverse=True)
             unknown = int(known[0] < 0)
             keys = self._visitors(known[unknown:])
-            write(mixture, at, keys.predict(number - unknown, times[at], X[at]))
+            write(mixture, at, keys.predict(number - unknown, times[at], X[at], prior[at]))
         return mixture
 
     def forecast(self, key: Numbers, times: Float[np.ndarray, "n h"], X: Float[np.ndarray, "n h d"]) -> Mixture:
@@ -82,9 +83,9 @@ class HibernatingKeys:
             write(mixture, slice(start * h, start * h + len(part.mean)), part)
         return mixture
 
-    def sums(self) -> BeliefSums:
-        """Return what the prior of new keys is pooled from."""
-        return reduce(BeliefSums.plus, (keys.sums() for _, keys in self._all()))
+    def sums(self, group: Numbers, groups: int) -> BeliefSums:
+        """Return what the priors of new keys are pooled from; see `Keys`."""
+        return reduce(BeliefSums.plus, (keys.sums(group[some], groups) for some, keys in self._all()))
 
     def scores(self) -> dict[str, np.ndarray]:
         """Return the scores of every key."""
@@ -128,9 +129,9 @@ class HibernatingKeys:
     def _grow(self, keys: int) -> None:
         self._place = np.concatenate([self._place, np.full(max(keys - len(self._place), 0), NOWHERE)])
 
-    def _wake(self, key: Numbers) -> None:
-        """Give all of some keys a place; those that never had a row are born there."""
-        absent = key[self._place[key] == NOWHERE]
+    def _wake(self, key: Numbers, prior: Numbers) -> None:
+        """Give all of some keys a place; those that never had a row are born there, from these priors."""
+        prior, absent = prior[self._place[key] == NOWHERE], key[self._place[key] == NOWHERE]
         self._make_room(len(absent), self._place[key[self._place[key] != NOWHERE]])
         free = np.flatnonzero(self._holder == NOWHERE)[: len(absent)]
         asleep = self.sleepers.holds(absent)
@@ -140,7 +141,7 @@ class HibernatingKeys:
             if known.any():
                 self._awake.put(place[known], self.sleepers.take(absent[some][known]))
             if not known.all():
-                self._awake.put(place[~known], self._awake.model.born(int((~known).sum())))
+                self._awake.put(place[~known], self._awake.model.born(prior[some][~known]))
         self.sleepers.wake(absent[asleep])
         self._place[absent], self._holder[free] = free, absent
 

@@ -33,15 +33,18 @@ class FleetSettings:
     workers: int | None = None
     max_active: int | None = None
     directory: Path | None = None
+    group_col: str | None = None
 
     def __post_init__(self) -> None:
         """Check every parameter."""
-        names = [name for name in (self.id_col, self.time_col, self.target_col) if name is not None]
-        for name in ("id_col", "target_col") if self.time_col is None else ("id_col", "time_col", "target_col"):
-            if not isinstance(getattr(self, name), str) or not getattr(self, name):
-                raise ValueError(f"{name}: expected the name of a column, got {getattr(self, name)!r}")
-        if len(set(names)) < len(names):
-            raise ValueError(f"id_col, time_col, target_col: expected different columns, got {', '.join(names)}")
+        named: dict[str, Any] = {"id_col": self.id_col, "time_col": self.time_col, "target_col": self.target_col}
+        named |= {"group_col": self.group_col}
+        named = {name: each for name, each in named.items() if each is not None or name in ("id_col", "target_col")}
+        for name, column in named.items():
+            if not isinstance(column, str) or not column:
+                raise ValueError(f"{name}: expected the name of a column, got {column!r}")
+        if len(set(named.values())) < len(named):
+            raise ValueError(f"{', '.join(named)}: expected different columns, got {', '.join(named.values())}")
         _choice("engine", self.engine, ENGINES)
         _choice("model", self.model, MODELS)
         _choice("on_bad_row", self.on_bad_row, ("raise", "skip"))

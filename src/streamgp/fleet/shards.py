@@ -111,7 +111,7 @@ def _names_on_disk(path: Path) -> dict[str, str] | None:
 
 
 def _keys_of(at: np.ndarray, directory: Directory, engine: FleetEngine | None) -> dict[str, Any]:
-    book = {name: getattr(directory, name)[at] for name in ("seen", *Directory.COUNTS)}
+    book = {name: getattr(directory, name)[at] for name in ("seen", "group", *Directory.COUNTS)}
     found = {"number": at, "keys": [directory.keys[i] for i in at.tolist()], "book": book, "states": None}
     if engine is None or engine.model is None:
         return found

@@ -40,8 +40,8 @@ class Sleepers:
     directory
         Where the files are.
     names
-        Of those that are there already, in the order in which they were written: of a key that is in several, the last
-        one holds.
+        Of those that are there already, in the order in which they were written: of a key that is in several, the
+        last one holds.
 
     Raises
     ------

@@ -111,7 +111,7 @@ def test_a_disk_without_room_says_so_and_keeps_what_it_has(tmp_path, states, mon
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "put_in_place", full)
-        with pytest.raises(CheckpointError, match="could not be put to sleep .No space left"):
+        with pytest.raises(CheckpointError, match=r"could not be put to sleep \(No space left"):
             asleep.put(np.array([0, 7]), of(states, 3, 4))
     assert not asleep.holds(np.array([7])).any()
     same(asleep.take(np.arange(3)), of(states, 0, 1, 2))
