@@ -19,6 +19,7 @@ from streamgp.fleet.pooling import BeliefSums
 from streamgp.fleet.sleepers import FILE_KEYS, Sleepers
 from streamgp.fleet.states import KeyStates, joined, take
 
+FOLDER = "streamgp-asleep-"  # begins the name of the folder of files
 NOWHERE = -1  # the place of a key that is asleep, or yet to be born
 BATCH = 8  # of the places, one in so many is made free at once
 
@@ -37,7 +38,7 @@ class HibernatingKeys:
     def __init__(self, max_active: int, directory: Path | None) -> None:
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
-        self._folder = TemporaryDirectory(prefix="streamgp-asleep-", dir=directory, ignore_cleanup_errors=True)
+        self._folder = TemporaryDirectory(prefix=FOLDER, dir=directory, ignore_cleanup_errors=True)
         self.sleepers = Sleepers(Path(self._folder.name))
         self._awake = LocalKeys()
         self._place = np.empty(0, np.int64)  # of every key
@@ -163,6 +164,8 @@ class HibernatingKeys:
 
 def _groups(key: Numbers, last: np.ndarray, size: int) -> list[Int[np.ndarray, " m"]]:
     """Cut rows into those of so many keys at most, each key's in their order, some keys after the others."""
+    if not len(key):
+        return []
     order = np.lexsort((np.arange(len(key)), key, last))
     number = np.cumsum(np.r_[0, np.diff(key[order]) != 0])
     return np.split(order, np.flatnonzero(np.diff(number // size)) + 1)
