@@ -7,8 +7,10 @@ are those of a fleet that keeps all keys awake.
 from collections.abc import Iterator
 from functools import reduce
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import NoReturn
+from weakref import finalize
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -38,8 +40,9 @@ class HibernatingKeys:
     def __init__(self, max_active: int, directory: Path | None) -> None:
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
-        self._folder = TemporaryDirectory(prefix=FOLDER, dir=directory, ignore_cleanup_errors=True)
-        self.sleepers = Sleepers(Path(self._folder.name))
+        folder = mkdtemp(prefix=FOLDER, dir=directory)
+        finalize(self, rmtree, folder, ignore_errors=True)
+        self.sleepers = Sleepers(Path(folder))
         self._awake = LocalKeys()
         self._place = np.empty(0, np.int64)  # of every key
         self._holder = np.full(max_active, NOWHERE)  # the key in every place

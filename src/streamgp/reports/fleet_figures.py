@@ -67,7 +67,7 @@ def last_rows(recent: pl.DataFrame, name: str, number: int) -> str:
 
     def draw(ax: Axes) -> None:
         curves.window(ax, recent)
-        ax.set_xlabel("row of this key", loc="right")
+        ax.set_xlabel("row of this key after the warm-up", loc="right")
 
     return svg_element(f"fleet-key-{number}", f"Targets and predictions of the last rows of {name}", 440, 210, draw)
 

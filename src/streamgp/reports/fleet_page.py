@@ -87,6 +87,6 @@ def _ends(rows: pl.DataFrame) -> tuple[str, str]:
 
 
 def _recent(rows: pl.DataFrame, key: str) -> pl.DataFrame:
-    """Return the last rows of a key, numbered by its own rows."""
-    mine = rows.filter((pl.col("key") == key) & pl.col("accepted"))
+    """Return the last rows of a key after the warm-up, by their numbers among these."""
+    mine = rows.filter((pl.col("key") == key) & pl.col("fitted"))
     return mine.with_columns(row=pl.int_range(pl.len())).tail(fleet.RECENT)

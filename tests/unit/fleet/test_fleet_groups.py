@@ -1,6 +1,7 @@
 """Groups of keys: their priors by definition, what they are worth to a new key, and what is refused."""
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -151,8 +152,11 @@ def test_more_groups_than_are_sensible_are_refused(monkeypatch):
 
 def test_text_groups_in_pandas_frames(tmp_path):
     rows = ROWS.with_columns(kind=pl.when(pl.col("kind") == 0).then(pl.lit("even")).otherwise(pl.lit("odd")))
-    model = fleet(group_col="kind").partial_fit(rows.to_pandas())
+    model = fleet(group_col="kind").partial_fit(pd.DataFrame(rows.to_dict(as_series=False)))
     assert set(model.scores()["group"]) == {"even", "odd"}
     model.save(tmp_path)
     assert StreamingGPFleet.load(tmp_path).scores().equals(model.scores())
-    assert len(model.forecast(2, inputs=rows[-4:].select("unique_id", "a", "b").to_pandas())) == 12
+    assert (
+        len(model.forecast(2, inputs=pd.DataFrame(rows[-4:].select("unique_id", "a", "b").to_dict(as_series=False))))
+        == 12
+    )

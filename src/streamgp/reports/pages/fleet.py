@@ -36,8 +36,9 @@ def judged(predictions: pl.LazyFrame, warmup: int) -> pl.DataFrame:
     else:
         rows = rows.with_columns(when=pl.col("at").cast(pl.Float64))
     rows = rows.with_columns(
-        scored=pl.col("accepted") & (pl.col("accepted").cum_sum() > warmup) & pl.col("y").is_not_null(),
+        fitted=pl.col("accepted") & (pl.col("accepted").cum_sum() > warmup),
         z=(pl.col("y") - pl.col("mean")) / pl.col("std"),
+        scored=pl.col("accepted") & (pl.col("accepted").cum_sum() > warmup) & pl.col("y").is_not_null(),
         inside=pl.col("y").is_between("q05", "q95"),
         last=pl.col("y").forward_fill().shift(1).over("key"),
         average=(pl.col("y").cum_sum() / pl.col("y").cum_count()).forward_fill().shift(1).over("key"),
@@ -96,16 +97,16 @@ def strip(rows: pl.DataFrame, ranked: pl.DataFrame) -> np.ndarray:
     The root of the mean square, in standard deviations of the predictions; one, where these are right.
     """
     start, stop = _span(rows)
-    lines = min(len(ranked), LINES)
+    lines, bins = min(len(ranked), LINES), min(rows["when"].n_unique(), BINS)
     line = (pl.int_range(pl.len()) * lines // pl.len()).alias("line")
-    at = ((pl.col("when") - start) / max(stop - start, 1e-300) * BINS).floor().clip(0, BINS - 1).cast(pl.Int64)
+    at = ((pl.col("when") - start) / max(stop - start, 1e-300) * bins).floor().clip(0, bins - 1).cast(pl.Int64)
     cells = (
         rows.filter(pl.col("scored") & pl.col("when").is_not_null())
         .join(ranked.select("key", line), on="key")
         .group_by("line", at.alias("bin"))
         .agg(pl.col("z").fill_nan(None).pow(2).mean())
     )
-    found = np.full((lines, BINS), np.nan)
+    found = np.full((lines, bins), np.nan)
     found[cells["line"].to_numpy(), cells["bin"].to_numpy()] = np.sqrt(cells["z"].to_numpy())
     return found
 
