@@ -5,8 +5,8 @@
 Every process is a real one and gets a real SIGKILL. In the phases of a save it kills itself, just before or after one
 of the steps by which files come to the disk: a key falls asleep, a shard is written, the manifest is renamed, old
 files are removed. Runs of the command are killed at random moments. Whatever was saved must load, as it was or as
-it is; steps sent again must be learnt once; and the end must be that of the fleet that nobody killed, to 1e-9, with no
-row lost and none twice.
+it is; steps sent again must be learnt once; and the end must be that of the fleet that nobody killed, to 1e-9, with
+no row lost and none twice.
 """
 
 import json
