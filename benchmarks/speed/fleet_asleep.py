@@ -1,7 +1,7 @@
 """Fleets of which most keys sleep on disk: memory, and seconds a tick, beside a fleet of the keys awake alone.
 
-``python -m benchmarks.speed.fleet_asleep`` measures 5,000 keys that are all awake, then 100,000 of which 5,000 are, each
-in a process of its own, and writes ``results/fleet_asleep.json`` with the machine's description.
+``python -m benchmarks.speed.fleet_asleep`` measures 5,000 keys, all awake, then 100,000 of which 5,000 are, each in a
+process of its own, and writes ``results/fleet_asleep.json`` with the machine's description.
 """
 
 import json

@@ -252,7 +252,7 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(ImportError, match=r'pip install "streamgp\[ray\]"'):
         StreamingGPFleet(engine="ray", workers=2)
     for more, said in (
-        (["--workers", "2"], "--engine and --workers go with --key"),
+        (["--workers", "2"], "--engine, --workers, --group and --max-active go with --key"),
         ([*keyed, "--engine", "ray"], "workers: expected a whole number"),
         ([*keyed, "--engine", "ray", "--workers", "2"], "pip install"),
     ):

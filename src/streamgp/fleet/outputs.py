@@ -90,7 +90,7 @@ def scores(engine: FleetEngine, directory: Directory) -> Mapping[str, np.ndarray
     found: Values = {name: getattr(directory, name) for name in Directory.COUNTS}
     found["last_seen"] = directory.seen
     if directory.groups:
-        found["group"] = np.array(directory.groups, object)[directory.group]
+        found["group"] = np.array(directory.groups)[directory.group]
     if engine.model is not None:
         return found | engine.keys.scores()
     none, zero = np.full(n, np.nan), np.zeros(n, np.int64)
