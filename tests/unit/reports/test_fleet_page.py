@@ -16,7 +16,7 @@ WARMUP = 40
 
 
 def rows(keys: int = 6, count: int = 300, seed: int = 0) -> pl.DataFrame:
-    """Return rows of keys with missing targets and rows that were left out, one key that comes late and one that stops."""
+    """Return rows of keys, some without a target, some left out; one key comes late, and one stops."""
     rng = np.random.default_rng(seed)
     at = np.arange(count)
     key = rng.integers(0, keys - 1, count)
