@@ -27,7 +27,7 @@ import polars as pl
 
 from benchmarks.common import campaigns
 
-KEYS, TICKS, AWAKE, STEP = 12, 40, 4, 24  # rows of a step
+KEYS, TICKS, AWAKE, STEP = 24, 30, 3, 24  # rows of a step
 KINDS = ("saves", "saves, asleep", "command", "command, asleep")
 LIVES = 60
 PHASES = {
@@ -121,7 +121,7 @@ class Campaign:
         awake = AWAKE if "asleep" in kind else None
         phases = [phase for phase in PHASES if awake is not None or "sleep" not in phase]
         for _ in range(LIVES):
-            phase = self.random.choice(phases) if killed < most and kind.startswith("saves") else None
+            phase = phases[self.kills % len(phases)] if killed < most and kind.startswith("saves") else None
             process = self._start(kind, out, awake, phase)
             if phase is None and killed < most:
                 process.join(self.random.uniform(0.0, 3.0))
@@ -144,7 +144,7 @@ class Campaign:
 
     def _start(self, kind: str, out: Path, awake: int | None, phase: str | None) -> Any:
         if kind.startswith("saves"):
-            death = None if phase is None else (*PHASES[phase], self.random.randint(1, 6), self.random.random() < 0.5)
+            death = None if phase is None else (*PHASES[phase], self.random.randint(1, 3), self.random.random() < 0.5)
             every = self.random.choice((1, 3))
             process = self.processes.Process(target=steps, args=(out, awake, every, death))
         else:

@@ -35,7 +35,7 @@ class BadRows(NamedTuple):
     @property
     def any(self) -> Bool[np.ndarray, " n"]:
         """Which rows are bad in any way."""
-        return np.stack(self).any(axis=0)
+        return self.no_key | self.no_time | self.duplicate | self.backwards | self.other_group
 
 
 class Directory:

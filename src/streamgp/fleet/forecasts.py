@@ -23,7 +23,7 @@ from streamgp.fleet.warmup import DOF, rounds
 MAX_STEPS = 10_000
 
 
-def checked(h: int, level: float | Sequence[float]) -> list[float]:
+def checked(h: int, level: float | Sequence[float]) -> Sequence[float]:
     """Return the levels of a forecast.
 
     Raises

@@ -38,15 +38,12 @@ class Outcome(NamedTuple):
 
 @runtime_checkable
 class Keys(Protocol):
-    """What holds the states of numbered keys, here or elsewhere, once the warm-up has ended.
+    """What holds the states of numbered keys, here or elsewhere, once the warm-up has ended."""
 
-    Attributes
-    ----------
-    sleepers
-        Those that sleep on disk; None where all keys are awake.
-    """
-
-    sleepers: Sleepers | None
+    @property
+    def sleepers(self) -> Sleepers | None:
+        """Those that sleep on disk; None where all keys are awake."""
+        ...
 
     def use(self, model: FleetModel) -> None:
         """Go on with a model, whose newest prior is that of keys born from now on."""
