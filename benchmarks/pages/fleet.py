@@ -6,9 +6,9 @@ from typing import Any
 
 from benchmarks.accuracy import fleet as accuracy
 from benchmarks.common import markdown
-from benchmarks.common.paths import DOCS
+from benchmarks.common.paths import DOCS, RESULTS_DIR
 from benchmarks.speed import fleet as speed
-from benchmarks.speed import fleet_ray
+from benchmarks.speed import fleet_asleep, fleet_ray
 
 PAGE = DOCS / "research" / "fleets.md"
 
@@ -18,6 +18,8 @@ def pages() -> dict[Path, str]:
     measured, scored = json.loads(speed.RESULTS.read_text()), json.loads(accuracy.RESULTS.read_text())
     tables = {
         "speed": speed_table(measured),
+        "asleep": asleep_table(json.loads(fleet_asleep.RESULTS.read_text())),
+        "kills": kills_table(json.loads((RESULTS_DIR / "fleet_kills.json").read_text())),
         "ray": ray_table(json.loads(fleet_ray.RESULTS.read_text())),
         "accuracy": accuracy_table(scored["data"]),
         "new keys": new(scored["data"]),
@@ -43,6 +45,29 @@ def speed_table(found: dict[str, Any]) -> str:
         )
     slope = found["growth"]["tick_processor_seconds"]
     return "\n".join(lines) + f"\n\nFrom 1,000 keys on the processor time of a tick grows as keys^{slope:.2f}."
+
+
+def asleep_table(found: dict[str, Any]) -> str:
+    """Return a row for each fleet."""
+    columns = ("keys, awake", "peak memory, MiB", "processor seconds a tick: all awake, a tenth asleep", "save, s")
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for size in found["sizes"]:
+        awake, woken = size["tick_processor_seconds"], size["tick_processor_seconds_with_a_tenth_woken"]
+        woken = f", {woken['median']:.3f}" if size["keys"] > size["awake"] else ""
+        lines.append(
+            f"| {size['keys']:,}, {size['awake']:,} | {size['peak_memory_mb']:,.0f} | {awake['median']:.3f}{woken} | "
+            f"{size['save_seconds']:.0f} |"
+        )
+    ratio, size = found["memory_ratio"], found["bytes_a_sleeping_key"]
+    return "\n".join(lines) + f"\n\nThat is {ratio:.2f} times the memory, {size:,.0f} bytes for a sleeping key."
+
+
+def kills_table(found: dict[str, Any]) -> str:
+    """Return a row for each phase."""
+    lines = ["| killed | times |", "|---|---|"]
+    lines += [f"| {phase} | {times} |" for phase, times in found["killed"].items()]
+    failures = len(found["failures"]) or "none"
+    return "\n".join(lines) + f"\n\n{found['kills']} kills of {found['runs']} fleets; failures: {failures}."
 
 
 def ray_table(found: dict[str, Any]) -> str:

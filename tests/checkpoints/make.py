@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from streamgp import (
     SplittingGPRegressor,
     StreamingGPClassifier,
     StreamingGPCountRegressor,
+    StreamingGPFleet,
     StreamingGPLVM,
     StreamingGPOrdinal,
     StreamingGPRegressor,
@@ -43,7 +45,7 @@ ESTIMATORS: dict[str, Any] = {
     "ordinal": lambda: StreamingGPOrdinal(features_per_basis=10, **SMALL),
 }
 OPTIMISERS = ("tv-gp-ucb", "ensemble")
-NAMES = (*ESTIMATORS, "latent", *OPTIMISERS)
+NAMES = (*ESTIMATORS, "latent", "fleet", *OPTIMISERS)
 
 
 def stream(name: str) -> tuple[np.ndarray, Any]:
@@ -73,6 +75,15 @@ def views(rows: int) -> np.ndarray:
     return seen + 0.05 * rng.normal(size=seen.shape)
 
 
+def keyed() -> pl.DataFrame:
+    """Rows of four keys, one of which comes late."""
+    rng = np.random.default_rng(2)
+    key = np.where(np.arange(2 * ROWS) < ROWS, rng.integers(0, 3, 2 * ROWS), rng.integers(0, 4, 2 * ROWS))
+    a = rng.normal(size=2 * ROWS)
+    y = 3.0 * key + np.sin(2.0 * a) + 0.2 * rng.normal(size=2 * ROWS)
+    return pl.DataFrame({"unique_id": key, "ds": np.arange(2.0 * ROWS), "y": y, "a": a})
+
+
 def reward(x: Any, t: int) -> float:
     """What the optimisers are told."""
     return -float((np.asarray(x)[0] - 0.5 * np.sin(0.1 * t)) ** 2)
@@ -93,6 +104,13 @@ def go_on(name: str, model: Any) -> np.ndarray:
             said.append(model.transform(X[at : at + 10]))
             model.partial_fit(X[at : at + 10])
         return np.concatenate(said)
+    if name == "fleet":
+        said = []
+        for at in range(2 * SAVED, 2 * ROWS, 10):
+            rows = keyed()[at : at + 10]
+            said.append(model.predict(rows).drop("unique_id", "ds").to_numpy())
+            model.partial_fit(rows)
+        return np.concatenate(said)
     if name in OPTIMISERS:
         asked = []
         for t in range(12, 20):
@@ -112,6 +130,8 @@ def saved(name: str) -> Any:
     """A model after its first rows."""
     if name == "latent":
         return StreamingGPLVM(warmup=WARMUP, random_state=0).partial_fit(views(ROWS)[:SAVED])
+    if name == "fleet":
+        return StreamingGPFleet(warmup=WARMUP, shards=2).partial_fit(keyed()[: 2 * SAVED])
     if name in OPTIMISERS:
         model = TimeVaryingOptimizer([(-1.0, 1.0)], name, random_state=0)
         for t in range(12):

@@ -3,6 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from fleet_streams import assert_same, fleet, frame, learnt
 from oracles.fleet_loop import FleetLoop
@@ -12,6 +13,8 @@ from streamgp.fleet.directory import shard_of
 pytestmark = pytest.mark.slow
 
 ROWS = frame()
+# Keys of two groups: those with odd numbers, and the others.
+GROUPED = ROWS.with_columns(kind=pl.col("unique_id").str.slice(4).cast(int) % 2)
 WARM, DUE = 145, 260  # rows after which the fleet has been fitted, and before its pooled prior is due again
 
 
@@ -67,9 +70,49 @@ def test_every_key_is_the_textbooks_filter(whole):
     assert checked > 250 and shifts > 0
 
 
+@pytest.fixture(scope="module")
+def grouped():
+    """What a fleet with groups that learns all rows in one call predicts of them, and the fleet."""
+    model = fleet(group_col="kind")
+    return learnt(model, GROUPED), model
+
+
 @pytest.mark.parametrize("sizes", [[150] + [1] * 200, [37] * 12, [5, 1, 150, 2, 90]])
 def test_chunks_do_not_matter(whole, sizes):
     assert_same(learnt(fleet(), ROWS, sizes), whole[0])
+
+
+@pytest.mark.parametrize("awake", [1, 3, 5])
+def test_keys_that_sleep_are_keys_awake(whole, awake):
+    predicted, model = whole
+    sleepy = fleet(max_active=awake)
+    assert_same(learnt(sleepy, ROWS, [70] + [1] * 120 + [37] * 10), predicted)
+    assert sleepy._engine.keys.sleepers.names and len(sleepy._engine.model.priors) > 1
+    assert_frame_equal(sleepy.scores(), model.scores(), rel_tol=1e-9)
+    assert_same(sleepy.forecast(3), model.forecast(3))
+    ahead = ROWS[-60:].drop("y").with_columns(unique_id=pl.col("unique_id").replace("key 3", "new"))
+    assert_same(sleepy.predict(ahead), model.predict(ahead))
+
+
+def test_groups_in_any_pieces_asleep_and_resumed(tmp_path, whole, grouped):
+    predicted, model = grouped
+    assert len(model._engine.model.by_group) == 2 and len(model._engine.model.priors) > 5
+    born = model._engine.keys.states.beliefs.prior[: len(model.keys_)]
+    assert set(born.tolist()) & set(range(1, len(model._engine.model.priors)))
+    # The late keys have other numbers than without groups, and the others the same.
+    late = pl.col("unique_id").is_in([key for key, prior in zip(model.keys_, born, strict=True) if prior])
+    assert_same(predicted.filter(~late), whole[0].filter(~late))
+    assert not np.allclose(predicted.filter(late)["mean"], whole[0].filter(late)["mean"], rtol=1e-4)
+    for options in ({}, {"max_active": 2}):
+        sleepy = fleet(group_col="kind", **options)
+        parts = [learnt(sleepy, GROUPED[:300], [31] * 10)]
+        sleepy.save(tmp_path / "fleet")
+        sleepy = StreamingGPFleet.load(tmp_path / "fleet", **options)
+        parts.append(learnt(sleepy, GROUPED[300:], [1] * 60))
+        assert_same(pl.concat(parts), predicted)
+        assert_frame_equal(sleepy.scores(), model.scores(), rel_tol=1e-9)
+        ahead = GROUPED[-4:].drop("y").with_columns(unique_id=pl.lit("new"), kind=pl.Series([0, 1, 7, 0]))
+        assert_same(sleepy.predict(ahead), model.predict(ahead))
 
 
 def test_a_key_beside_others_is_a_key_alone(whole, saved):

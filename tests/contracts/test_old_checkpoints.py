@@ -7,12 +7,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from checkpoints import make
-from streamgp import StreamingGPLVM, TimeVaryingOptimizer
+from streamgp import StreamingGPFleet, StreamingGPLVM, TimeVaryingOptimizer
 
 pytestmark = pytest.mark.slow
 
 LOADERS = {
     "latent": StreamingGPLVM.load,
+    "fleet": StreamingGPFleet.load,
     **dict.fromkeys(make.OPTIMISERS, TimeVaryingOptimizer.load),
     **{name: type(new()).load for name, new in make.ESTIMATORS.items()},
 }

@@ -120,7 +120,7 @@ def test_the_errors_of_all_steps_are_carried_on():
     model = fleet(lags=(1, 2, 3)).partial_fit(rows)
     h, engine = 6, model._engine
     forecast = model.forecast(h).filter(unique_id=model.keys_[1])
-    states, X = engine.keys.states_of(np.array([1])), np.full((1, 2), np.nan)
+    states, X = engine.keys.take(np.array([1])), np.full((1, 2), np.nan)
     means, times = forecast["mean"].to_numpy(), forecast["ds"].to_numpy()
 
     def predict(past: np.ndarray, step: int) -> tuple[float, float]:

@@ -94,6 +94,16 @@ def test_two_workers_are_one_process(whole, tmp_path: Path):
         np.testing.assert_allclose(one["states"].beliefs.mean, other["states"].beliefs.mean, rtol=1e-8, atol=1e-10)
 
 
+def test_groups_in_workers_are_those_of_one_process():
+    rows = ROWS.with_columns(kind=pl.col("unique_id").str.slice(4).cast(int) % 2)
+    local, model = fleet(group_col="kind"), on_ray(group_col="kind")
+    assert_same(learnt(model, rows, CALLS), learnt(local, rows, CALLS))
+    same_scores(model, local)
+    assert model._engine.model.by_group == local._engine.model.by_group != []
+    ahead = rows[-4:].drop("y").with_columns(unique_id=pl.lit("new"), kind=pl.Series([0, 1, 7, 0]))
+    assert_same(model.predict(ahead), local.predict(ahead))
+
+
 def test_from_one_worker_to_three_to_two_to_none(whole, tmp_path: Path):
     found, at = [], 0
     model = on_ray(workers=1)
@@ -242,7 +252,7 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(ImportError, match=r'pip install "streamgp\[ray\]"'):
         StreamingGPFleet(engine="ray", workers=2)
     for more, said in (
-        (["--workers", "2"], "--engine and --workers go with --key"),
+        (["--workers", "2"], "--engine, --workers, --group and --max-active go with --key"),
         ([*keyed, "--engine", "ray"], "workers: expected a whole number"),
         ([*keyed, "--engine", "ray", "--workers", "2"], "pip install"),
     ):

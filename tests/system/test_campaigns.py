@@ -17,10 +17,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.process]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been():
+@pytest.mark.parametrize(
+    ("of", "kinds"), [("kills", ("plain",)), ("fleet_kills", ("saves, asleep", "command, asleep"))]
+)
+def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(of: str, kinds: tuple[str, ...]):
     code = (
-        "from benchmarks.robustness.kills import campaign\n"
-        "found = campaign(3, 1.0, kinds=('plain',))\n"
+        f"from benchmarks.robustness.{of} import campaign\n"
+        f"found = campaign(3, 1.0, kinds={kinds!r})\n"
         "assert not found['failures'], found"
     )
     environment = os.environ | {"PYTHONPATH": f"{Path(streamgp.__file__).parents[1]}{os.pathsep}{ROOT}"}

@@ -59,8 +59,41 @@ def test_the_command_is_the_fleet_in_python():
     weights = scores["scored_rows"].to_numpy()
     np.testing.assert_allclose(found["pll"], np.average(scores["pll"], weights=weights), rtol=1e-9)
     np.testing.assert_allclose(found["coverage"]["90"], np.average(scores["coverage"], weights=weights), atol=0.005)
+    assert f"On {found['scored_rows']} rows of 5 keys" in Path("out/report.html").read_text()
     again = StreamingGPFleet.load("out/checkpoint")
     assert again.scores().equals(scores)
+
+
+def test_groups_and_sleeping_keys_are_those_of_python():
+    grouped = ROWS.with_columns(kind=pl.col("shop").str.slice(4).cast(int) % 2)
+    grouped.write_csv("grouped.csv")
+    model = StreamingGPFleet("shop", "day", "y", warmup=100, group_col="kind")
+    expected = model.evaluate(grouped.with_columns(pl.col("kind").cast(pl.String))).frame
+    options = [*ARGS, "--group", "kind", "--max-active", "2", "--chunk", "30"]
+    run("grouped.csv", *options, "--max-rows", "160")
+    assert "has group 'kind', but now None" in run("grouped.csv", *ARGS, "--resume", fails=True)
+    Path("out/streamgp-asleep-left").mkdir()  # by a run that was killed
+    run("grouped.csv", *options, "--resume")
+    found = pl.read_parquet("out/predictions.parquet")
+    np.testing.assert_allclose(found["log_density"], expected["log_density"], rtol=1e-9)
+    assert json.loads(Path("out/metrics.json").read_text())["features"] == ["a", "b"]
+    assert list(Path("out/checkpoint").glob("asleep-*")) and not list(Path("out").glob("streamgp-asleep-*"))
+    assert "<th>group" in Path("out/report.html").read_text()
+
+
+def test_the_demo_of_a_fleet():
+    result = CliRunner().invoke(app, ["demo", "--fleet", "--out", "demo"])
+    assert result.exit_code == 0, result.output
+    assert "Gapminder" in result.output and "CC BY 2.0" in result.output
+    found = json.loads(Path("demo/metrics.json").read_text())
+    keys = found["keys"]
+    assert len(keys) > 190 and len({key["group"] for key in keys}) > 5
+    better = [key["nmse"] < key["nmse_persistence"] for key in keys if key["nmse"] is not None]
+    assert np.mean(better) > 0.8
+    assert "On 7,101 rows of 204 keys" in Path("demo/report.html").read_text()
+    # The command that it names does the same.
+    words = found["command"].split()
+    assert words[:3] == ["streamgp", "run", "demo/fleet-demo.csv"]
 
 
 @pytest.mark.parametrize("chunk", ["7", "128"])

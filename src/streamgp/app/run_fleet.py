@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Iterator
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -14,20 +14,19 @@ import polars as pl
 from streamgp import checkpoint
 from streamgp.app.fingerprint import fewer_rows, other_rows
 from streamgp.app.interrupt import Interrupt
+from streamgp.app.keyed_rows import KeyedRows
 from streamgp.app.lock import locked
 from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.runner import Clock, Outcome, learn_all, read_next
-from streamgp.data import DataError, cells
-from streamgp.data.blocks import Block
+from streamgp.data import DataError
 from streamgp.data.readers import Missing
-from streamgp.data.schema import Schema, check_names, infer_schema
-from streamgp.data.sources import open_source
-from streamgp.fleet import FleetEvaluation, StreamingGPFleet
+from streamgp.fleet import StreamingGPFleet
+from streamgp.fleet.evaluation import tested, warmup_rows
+from streamgp.fleet.hibernating_keys import FOLDER
 from streamgp.fleet.ray_keys import WorkerError
 from streamgp.progress import Bar, progress_bar
 from streamgp.reports.wording import plural
 
-INFER_ROWS = 1_000  # that decide the kinds of the columns
 CHECKPOINT_SECONDS = 20.0
 COVERED = ("50", "90", "95")
 SUMS = ("scored_rows", "squared", "absolute", "log_density", "crps", *COVERED)
@@ -42,6 +41,8 @@ class FleetRunSettings:
     key: str
     engine: str = "local"
     workers: int | None = None
+    group: str | None = None
+    max_active: int | None = None
     time: str | None = None
     features: list[str] | None = None
     lags: list[int] | None = None
@@ -59,7 +60,19 @@ class FleetRunSettings:
     def config(self) -> dict[str, Any]:
         """Return what must not change when the run is resumed."""
         names = ("target", "key", "time", "features", "lags", "warmup", "seed", "missing")
-        return {name: getattr(self, name) for name in names}
+        grouped = {} if self.group is None else {"group": self.group}
+        return {name: getattr(self, name) for name in names} | grouped
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """Return where the fleet runs, which may change."""
+        asleep = self.out if self.max_active is not None else None
+        return {
+            "engine": self.engine,
+            "workers": self.workers,
+            "max_active": self.max_active,
+            "directory": asleep,
+        }
 
     def new_fleet(self) -> StreamingGPFleet:
         """Return a fleet that has seen nothing."""
@@ -70,8 +83,8 @@ class FleetRunSettings:
             self.target,
             on_bad_row="raise" if self.missing == "raise" else "skip",
             random_state=self.seed,
-            engine=self.engine,
-            workers=self.workers,
+            group_col=self.group,
+            **self.where,
             **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
         )
 
@@ -89,6 +102,8 @@ def run_fleet(settings: FleetRunSettings) -> Outcome:
     if settings.out is None:
         return _run(settings, None)
     with locked(settings.out):
+        for left in settings.out.glob(f"{FOLDER}*"):  # by a run that was killed
+            shutil.rmtree(left, ignore_errors=True)
         return _run(settings, RunDirectory(settings.out, [settings.target]))
 
 
@@ -96,8 +111,9 @@ def _run(settings: FleetRunSettings, directory: RunDirectory | None) -> Outcome:
     stored: Any = None
     if settings.resume and directory is not None and directory.has_checkpoint:
         stored = checkpoint.load_of(directory.checkpoint, StreamingGPFleet)["run"]
-        for name, before in stored["config"].items():
-            if before != (now := settings.config[name]):
+        for name in stored["config"] | settings.config:
+            before, now = (each.get(name) for each in (stored["config"], settings.config))
+            if before != now:
                 raise directory.option_differs(name, before, now)
     elif directory is not None:
         directory.check_free(settings.resume, settings.overwrite)
@@ -106,73 +122,6 @@ def _run(settings: FleetRunSettings, directory: RunDirectory | None) -> Outcome:
         if directory is not None:
             directory.start() if stored is None else directory.resume(run.rows)
         return run.run()
-
-
-class KeyedRows:
-    """The rows of a file as frames with a column of keys; use it in a ``with`` statement."""
-
-    def __init__(self, settings: FleetRunSettings) -> None:
-        self._settings = settings
-        self._source = open_source(settings.data)
-        self.name = self._source.name
-        self.chunk = settings.chunk
-        self.unreadable = 0  # rows that could not be read at all
-        try:
-            self._head = self._source.read(self._wanted(INFER_ROWS))
-            if not self._head.size:
-                raise DataError(f"{self.name}: the file has no data rows; expected some below the column names.")
-            columns = self._head.sound_columns()
-            others = [name for name in (settings.key, settings.time) if name is not None]
-            check_names(self.name, list(columns), [settings.target, *others], settings.features, None)
-            columns = {name: cells for name, cells in columns.items() if name != settings.key}
-            schema = infer_schema(self.name, columns, [settings.target], settings.features, settings.time, False)
-            self.schema: Schema = schema
-            self.kinds = {each.name: each.kind for each in schema.features if each.kind != "categorical"}
-            text = [each.name for each in schema.features if each.kind == "categorical"]
-            if text and settings.features is not None:
-                raise DataError(f"{self.name}: column '{text[0]}' holds text, not numbers; leave it out.")
-            self.dropped = schema.dropped | dict.fromkeys(text, "it holds text")
-        except BaseException:
-            self._source.close()
-            raise
-        self._source.selected = [*others, settings.target, *self.kinds]
-
-    def __enter__(self) -> "KeyedRows":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._source.close()
-
-    def __iter__(self) -> Iterator[tuple[np.ndarray, pl.DataFrame]]:
-        block = self._head
-        while block.size:
-            for start in range(0, block.size, self.chunk):
-                yield self._frame(block, range(start, min(start + self.chunk, block.size)))
-            block = self._source.read(self._wanted(self.chunk))
-
-    def _wanted(self, count: int) -> int:
-        most = self._settings.max_rows
-        return count if most is None else min(count, max(0, most - self._source.next_row))
-
-    def _frame(self, block: Block, rows: range) -> tuple[np.ndarray, pl.DataFrame]:
-        """Return the numbers of some rows in the file, and their frame; rows that cannot be read have no key."""
-        faults = [i for i in rows if i in block.faults]
-        if faults and self._settings.missing == "raise":
-            raise DataError(f"{self.name}: {block.where(faults[0])}: {block.faults[faults[0]]}")
-        self.unreadable += len(faults)
-        part = {name: block.columns[name][rows.start : rows.stop] for name in self._source.selected or []}
-        found: dict[str, Any] = {self._settings.key: [_key(cell) for cell in part[self._settings.key]]}
-        frame = pl.DataFrame(found, schema={self._settings.key: pl.String})
-        if (time := self._settings.time) is not None:
-            if self.schema.time_is_text:
-                micro = pl.Series(time, cells.to_seconds(part[time]) * 1e6, nan_to_null=True)
-                frame = frame.with_columns(micro.cast(pl.Int64).cast(pl.Datetime("us")))
-            else:
-                frame = frame.with_columns(pl.Series(time, cells.to_numbers(part[time])))
-        for name in (self._settings.target, *self.kinds):
-            to = cells.to_booleans if self.kinds.get(name) == "boolean" else cells.to_numbers
-            frame = frame.with_columns(pl.Series(name, to(part[name])))
-        return block.first_row + np.array(rows, np.int64), frame
 
 
 class FleetRun:
@@ -197,7 +146,7 @@ class FleetRun:
             self.fleet = (
                 settings.new_fleet()
                 if stored is None or directory is None
-                else StreamingGPFleet.load(directory.checkpoint, engine=settings.engine, workers=settings.workers)
+                else StreamingGPFleet.load(directory.checkpoint, **settings.where)
             )
         except (ValueError, ImportError, WorkerError) as error:
             raise RunError(str(error)) from error
@@ -252,25 +201,24 @@ class FleetRun:
     def _learn(self, numbers: np.ndarray, frame: pl.DataFrame) -> None:
         began, warm = perf_counter(), self.fleet.is_warm_
         try:
-            found = self.fleet.evaluate(frame)
+            found, scores = tested(self.fleet, frame)
         except DataError as error:
             first, last = int(numbers[0]) + 1, int(numbers[-1]) + 1
             raise DataError(f"{self.source.name}: data rows {first:,} to {last:,}: {error}") from error
         except WorkerError as error:
             raise RunError(f"{error}; what was saved stands: go on with --out and --resume") from error
-        self._add(found)
+        self._add(scores)
         self.rows += len(frame)
         if self.directory is not None:
             names = {self.settings.key: "key", self.settings.time or "": "time", self.settings.target: "y"}
-            columns = found.frame.rename({a: b for a, b in names.items() if a in found.frame.columns}).drop("crps")
+            columns = found.rename({a: b for a, b in names.items() if a in found.columns}).drop("crps")
             self.directory.take({"row": numbers} | {c: columns[c].to_numpy() for c in columns.columns})
         if warm:
             self.clock.stream += perf_counter() - began
         else:
             self.clock.warmup += perf_counter() - began
 
-    def _add(self, found: FleetEvaluation) -> None:
-        m = found.metrics
+    def _add(self, m: dict[str, Any]) -> None:
         count = m["scored_rows"]
         if count:
             means = (m["rmse"] ** 2, m["mae"], m["pll"], m["crps"], *(m["coverage"][c] for c in COVERED))
@@ -301,7 +249,7 @@ class FleetRun:
             "key": self.settings.key,
             "features": list(self.source.kinds),
             "rows": self.rows,
-            "warmup": self.rows - int(count) - int(by_key["unlabelled"].sum()),
+            "warmup": warmup_rows(self.fleet),
             "scored_rows": int(count),
             "nmse": float(np.nanmedian(nmse)) if np.isfinite(nmse).any() else None,
             "rmse": None if not count else math.sqrt(self.sums["squared"] / count),
@@ -324,11 +272,8 @@ class FleetRun:
 def hash_of(frame: pl.DataFrame) -> bytes:
     """Return rows as bytes, one after the other, so that no cut into chunks matters."""
     numbers = frame.select(pl.exclude(pl.String).cast(pl.Float64)).fill_null(math.nan).to_numpy()
-    keys = frame.select(pl.col(pl.String)).to_series().to_list()
-    return b"".join(f"{key}\0".encode() + row.tobytes() for key, row in zip(keys, numbers, strict=True))
-
-
-def _key(cell: Any) -> str | None:
-    if cells.is_missing(cell):
-        return None
-    return f"{cell:.15g}" if isinstance(cell, float) else cells.to_text(cell)
+    texts = frame.select(pl.col(pl.String)).rows()
+    return b"".join(
+        "".join(f"{cell}\0" for cell in text).encode() + row.tobytes()
+        for text, row in zip(texts, numbers, strict=True)
+    )

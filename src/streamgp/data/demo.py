@@ -41,7 +41,7 @@ def write_demo_csv(path: Path) -> DemoData:
     day = tau * (pl.col("time").dt.hour() * 60.0 + pl.col("time").dt.minute()) / (24 * 60)
     changes = {f"change_{5 * k}min": glucose - glucose.shift(k) for k in (1, 3, 6, 12)}
     table = (
-        pl.read_csv(_readings(), null_values="nil")
+        pl.read_csv(packaged("CGM.csv.gz"), null_values="nil")
         .with_columns(pl.col("datetime").str.to_datetime().dt.round(every).alias("time"))
         # Two reports within one slot, or a clock set back: the first counts.
         .unique("time", keep="first", maintain_order=True)
@@ -75,10 +75,16 @@ def write_demo_csv(path: Path) -> DemoData:
     )
 
 
-def _readings() -> Path:
-    """Find the packaged file; the package itself is not imported, since that would load pandas."""
+def packaged(name: str) -> Path:
+    """Return the path of a file of the package; it is not imported, since that would load pandas.
+
+    Raises
+    ------
+    ImportError
+        If the package is not installed.
+    """
     spec = find_spec("bokeh_sampledata")
-    path = Path(spec.origin).parent / "_data" / "CGM.csv.gz" if spec and spec.origin else None
+    path = Path(spec.origin).parent / "_data" / name if spec and spec.origin else None
     if path is None or not path.is_file():
         raise ImportError(
             "streamgp demo: expected the package bokeh_sampledata (2026.1 or later), which carries the data, "

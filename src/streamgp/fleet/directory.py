@@ -3,16 +3,18 @@
 from collections.abc import Callable, Collection, Sequence
 from hashlib import blake2b
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from streamgp.data import DataError
 from streamgp.fleet.frames import Key, Table, name_rows
 from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.warmup import rounds
 
-NEW = -1  # the number of a key that is not known
+NEW = -1  # the number of a key, or of a group, that is not known
+MAX_GROUPS = 1_000
 
 
 def shard_of(key: Key, shards: int) -> int:
@@ -28,11 +30,12 @@ class BadRows(NamedTuple):
     no_time: Bool[np.ndarray, " n"]
     duplicate: Bool[np.ndarray, " n"]
     backwards: Bool[np.ndarray, " n"]
+    other_group: Bool[np.ndarray, " n"]
 
     @property
     def any(self) -> Bool[np.ndarray, " n"]:
         """Which rows are bad in any way."""
-        return self.no_key | self.no_time | self.duplicate | self.backwards
+        return self.no_key | self.no_time | self.duplicate | self.backwards | self.other_group
 
 
 class Directory:
@@ -47,7 +50,9 @@ class Directory:
     ----------
     keys
         In the order of their numbers.
-    shard
+    groups
+        The groups of keys, in the order of their first rows; none where keys have no groups.
+    shard, group
         Of each key.
     seen
         The time of the last row of each key.
@@ -61,7 +66,8 @@ class Directory:
     def __init__(self, shards: int) -> None:
         self._shards = shards
         self.keys: list[Key] = []
-        self.shard = np.empty(0, np.int64)
+        self.groups: list[Key] = []
+        self.shard, self.group = np.empty(0, np.int64), np.empty(0, np.int64)
         self._number: dict[Key, int] = {}
         self.seen = np.empty(0)
         self.rows, self.unlabelled, self.unusable, self.skipped = (np.empty(0, np.int64) for _ in self.COUNTS)
@@ -105,11 +111,29 @@ class Directory:
                 found[i] = new.setdefault(key, len(self.keys) + len(new))
         return found, list(new)
 
+    def group_numbers(self, groups: Sequence[Key | None] | None, rows: int) -> Int[np.ndarray, " n"]:
+        """Return the numbers of the groups of rows, with those that new ones will get; all 0 without groups.
+
+        Raises
+        ------
+        DataError
+            If there are too many.
+        """
+        if groups is None:
+            return np.zeros(rows, np.int64)
+        known: dict[Key | None, int] = {group: number for number, group in enumerate(self.groups)} | {None: NEW}
+        for group in groups:
+            known.setdefault(group, len(known) - 1)
+        if len(known) - 1 > MAX_GROUPS:
+            raise DataError(f"expected at most {MAX_GROUPS:,} groups, got {len(known) - 1:,}; make them larger.")
+        return np.fromiter(map(known.__getitem__, groups), np.int64, rows)
+
     def add(self, new: list[Key]) -> None:
         """Give the next numbers to new keys."""
         self._number.update(zip(new, range(len(self.keys), len(self.keys) + len(new)), strict=True))
         self.keys += new
         self.shard = np.concatenate([self.shard, np.array([shard_of(key, self._shards) for key in new], np.int64)])
+        self.group = np.concatenate([self.group, np.zeros(len(new), np.int64)])
         self.seen = np.concatenate([self.seen, np.full(len(new), -np.inf)])
         for name in self.COUNTS:
             setattr(self, name, np.concatenate([getattr(self, name), np.zeros(len(new), np.int64)]))
@@ -127,18 +151,33 @@ class Directory:
         self.unusable += np.bincount(number[unusable], minlength=len(self))
         np.maximum.at(self.seen, number, times)
 
-    def check(self, number: Int[np.ndarray, " n"], times: Float[np.ndarray, " n"] | None) -> BadRows:
-        """Find the rows that have no key or time, or do not come after the last good one of the same key.
+    def add_groups(self, number: Int[np.ndarray, " n"], groups: list[Any]) -> None:
+        """Note the groups of keys, whose rows are good."""
+        self.group[number] = self.group_numbers(groups, len(groups))
+        self.groups = list(dict.fromkeys([*self.groups, *groups]))
 
-        `number` is as `number` returns it.
+    def check(
+        self,
+        number: Int[np.ndarray, " n"],
+        times: Float[np.ndarray, " n"] | None,
+        group: Int[np.ndarray, " n"],
+    ) -> BadRows:
+        """Find the rows without key or time, not after the last good one of their key, or of another group than it.
+
+        `number` and `group` are as `number` and `group_numbers` return them.
         """
         no_key = number == NEW
         none = np.zeros(len(number), bool)
+        its = np.full(number.max(initial=NEW) + 2, NEW)
+        first = np.flatnonzero(~no_key & (group != NEW))[::-1]  # of assignments the last one counts
+        its[number[first]] = group[first]
+        its[: len(self.group)] = self.group[: len(its)]
+        other_group = ~no_key & ((group == NEW) | (group != its[number]))
         if times is None:
-            return BadRows(no_key, none, none, none)
+            return BadRows(no_key, none, none, none, other_group)
         no_time = ~np.isfinite(times) & ~no_key
         duplicate, backwards = none.copy(), none.copy()
-        good = np.flatnonzero(~no_key & ~no_time)
+        good = np.flatnonzero(~no_key & ~no_time & ~other_group)
         if len(good):
             latest = np.full(number.max() + 1, -np.inf)
             latest[: len(self.seen)] = self.seen[: len(latest)]
@@ -150,7 +189,7 @@ class Directory:
                 for i, k in zip(order.tolist(), key.tolist(), strict=True):
                     duplicate[i], backwards[i] = times[i] == latest[k], times[i] < latest[k]
                     latest[k] = max(latest[k], times[i])
-        return BadRows(no_key, no_time, duplicate, backwards)
+        return BadRows(no_key, no_time, duplicate, backwards, other_group)
 
 
 def complaint(caller: str, settings: FleetSettings, table: Table, bad: BadRows) -> str:
@@ -160,9 +199,11 @@ def complaint(caller: str, settings: FleetSettings, table: Table, bad: BadRows) 
         ("no time", bad.no_time),
         ("the time of an earlier row of the same key", bad.duplicate),
         ("a time before an earlier row of the same key", bad.backwards),
+        ("no group, or another one than the first row of the same key", bad.other_group),
     )
     found = [f"{text} in {name_rows(settings, table, rows)}" for text, rows in kinds if rows.any()]
     return (
-        f"{caller}: expected rows with a key and a time, those of a key in the order of time, got "
+        f"{caller}: expected rows with a key and a time, those of a key in the order of time"
+        f"{'' if settings.group_col is None else ' and of one group'}, got "
         f"{'; '.join(found)}; nothing was learnt: correct them, or leave such rows out (on_bad_row='skip')."
     )

@@ -6,11 +6,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from streamgp.fleet.directory import Directory
 from streamgp.fleet.forecasts import persisting
-from streamgp.fleet.local_keys import Keys, Outcome
+from streamgp.fleet.hibernating_keys import HibernatingKeys
+from streamgp.fleet.local_keys import Keys, LocalKeys, Outcome
 from streamgp.fleet.model import FleetModel, Mixture
-from streamgp.fleet.pooling import pooled_prior
+from streamgp.fleet.pooling import group_priors, pooled_prior
+from streamgp.fleet.prior import PooledPrior
 from streamgp.fleet.provisional import Provisional
+from streamgp.fleet.ray_keys import RayKeys
 from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.warmup import DOF, PooledRows, fit_fleet, median_gap
 from streamgp.numerics import student_t
@@ -34,6 +38,8 @@ class FleetEngine:
         Whether times are seconds since 1970: then there is a calendar.
     keys
         What holds the states of all keys.
+    directory
+        Which knows the group of every key.
 
     Attributes
     ----------
@@ -49,8 +55,11 @@ class FleetEngine:
 
     _SHARED = ("rows", "refresh_at", "fitted_at", "counted", "model", "provisional")
 
-    def __init__(self, settings: FleetSettings, num_inputs: int, dated: bool, keys: Keys) -> None:
+    def __init__(
+        self, settings: FleetSettings, num_inputs: int, dated: bool, keys: Keys, directory: Directory
+    ) -> None:
         self.settings, self.num_inputs, self.dated, self.keys = settings, num_inputs, dated, keys
+        self._directory = directory
         self.rows = self.refresh_at = 0
         self.fitted_at = NEVER
         self.counted = 0  # rows towards the warm-up
@@ -60,12 +69,19 @@ class FleetEngine:
         self.broken = False  # a call ended in its midst
 
     def predict(
-        self, key: Int[np.ndarray, " n"], times: Float[np.ndarray, " n"], X: Float[np.ndarray, "n d"]
+        self,
+        key: Int[np.ndarray, " n"],
+        times: Float[np.ndarray, " n"],
+        X: Float[np.ndarray, "n d"],
+        group: Int[np.ndarray, " n"],
     ) -> Mixture:
-        """Predict rows, each as if it were the next one of its key; a key that is not known has a number below 0."""
+        """Predict rows, each as if it were the next one of its key.
+
+        A key that is not known has a number below 0, and starts from the prior of its group.
+        """
         if self.model is None:
             return _as_mixture([self.provisional.predict(k) for k in key.tolist()])
-        return self.keys.predict(key, times, X)
+        return self.keys.predict(key, times, X, self.model.prior_of(group))
 
     def forecast(
         self, key: Int[np.ndarray, " k"], times: Float[np.ndarray, "k h"], X: Float[np.ndarray, "k h d"]
@@ -147,20 +163,39 @@ class FleetEngine:
         self.waiting, self.provisional = [], Provisional()
         self.fitted_at, self.refresh_at = self.rows, 2 * self.rows
         self.keys.use(self.model)
-        self.keys.learn(*rows, scored=False)
+        self.keys.learn(*rows, self.model.prior_of(rows.key * 0), scored=False)
+        if self.settings.group_col is not None:
+            self._pool(self.model.priors[0])
 
     def _learn_fitted(self, rows: PooledRows) -> Outcome:
         """Learn rows until the prior of new keys is due again; return what was predicted of these."""
         rows = PooledRows(*(a[: self.refresh_at - self.rows] for a in rows))
-        found = self.keys.learn(*rows, scored=True)
+        assert self.model is not None
+        prior = self.model.prior_of(self._directory.group[rows.key])
+        found = self.keys.learn(*rows, prior, scored=True)
         self.rows += len(rows.key)
         if self.rows == self.refresh_at:
-            assert self.model is not None
-            prior = pooled_prior(self.keys.sums(), self.model.priors)
-            self.model = replace(self.model, priors=[*self.model.priors, prior])
-            self.keys.use(self.model)
+            self._pool(None)
             self.refresh_at *= 2
         return found
+
+    def _pool(self, fleet: PooledPrior | None) -> None:
+        """Find the priors of new keys anew: that of the whole fleet, if it is not given, and those of its groups."""
+        assert self.model is not None
+        priors, groups = self.model.priors, max(len(self._directory.groups), 1)
+        sums = self.keys.sums(self._directory.group, groups)
+        fleet = pooled_prior(sums, priors[0]) if fleet is None else fleet
+        of_groups = [] if self.settings.group_col is None else group_priors(sums, fleet)
+        which = list(range(len(priors), len(priors) + len(of_groups)))
+        self.model = replace(self.model, priors=[*priors, *of_groups, fleet], by_group=which)
+        self.keys.use(self.model)
+
+
+def new_keys(settings: FleetSettings, directory: Directory) -> Keys:
+    """Return what holds the states of a new fleet's keys."""
+    if settings.workers is not None:
+        return RayKeys(settings.workers, directory)
+    return LocalKeys() if settings.max_active is None else HibernatingKeys(settings.max_active, settings.directory)
 
 
 def _as_mixture(predicted: list[tuple[float, float]]) -> Mixture:

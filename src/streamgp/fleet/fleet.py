@@ -12,13 +12,14 @@ from streamgp import checkpoint
 from streamgp.data import DataError
 from streamgp.fleet import outputs
 from streamgp.fleet.directory import NEW, Directory, complaint
-from streamgp.fleet.engine import FleetEngine
-from streamgp.fleet.forecasts import MAX_STEPS, inputs_ahead
+from streamgp.fleet.engine import FleetEngine, new_keys
+from streamgp.fleet.evaluation import FleetEvaluation, tested
+from streamgp.fleet.forecasts import checked, inputs_ahead
 from streamgp.fleet.frames import FleetColumns, Key, Table, as_times, name_rows, new_frame, read, with_columns
-from streamgp.fleet.local_keys import LocalKeys, Outcome
+from streamgp.fleet.local_keys import Keys, LocalKeys, Outcome
 from streamgp.fleet.model import Mixture
-from streamgp.fleet.ray_keys import RayKeys, require_ray
-from streamgp.fleet.settings import FleetSettings, as_lags
+from streamgp.fleet.ray_keys import require_ray
+from streamgp.fleet.settings import FleetSettings, as_lags, as_path
 from streamgp.fleet.shards import Shards
 
 
@@ -53,6 +54,14 @@ class StreamingGPFleet:
         Seed of the Fourier features.
     workers
         With ``engine="ray"``: how many.
+    max_active
+        So many keys at most stay in memory; those that have had no row for longest sleep on disk, and go on as they
+        were when one comes. None: all stay.
+    group_col
+        Column of groups of keys, text or whole numbers, constant by key: a new key starts from what its group has
+        shown, so far as groups differ. None: all keys are one.
+    directory
+        With `max_active`: where they sleep, best on the disk that the fleet is saved to. None: with temporary files.
 
     Raises
     ------
@@ -77,10 +86,13 @@ class StreamingGPFleet:
         on_bad_row: str = "raise",
         random_state: int = 0,
         workers: int | None = None,
+        max_active: int | None = None,
+        directory: str | Path | None = None,
+        group_col: str | None = None,
     ) -> None:
-        columns = (id_col, time_col, target_col)
+        columns, where = (id_col, time_col, target_col), (workers, max_active, as_path(directory), group_col)
         self.settings = FleetSettings(
-            *columns, engine, model, as_lags(lags), season, warmup, shards, on_bad_row, random_state, workers
+            *columns, engine, model, as_lags(lags), season, warmup, shards, on_bad_row, random_state, *where
         )
         self._begin(None, -1)
 
@@ -134,22 +146,12 @@ class StreamingGPFleet:
         table, mixture = self._ahead(frame)
         return with_columns(table, self.settings, outputs.predictions(mixture))
 
-    def evaluate(self, frame: Any) -> outputs.FleetEvaluation:
+    def evaluate(self, frame: Any) -> FleetEvaluation:
         """Test, then train: predict every row before its target is seen, score it, then learn it.
 
         Rows that ``on_bad_row="skip"`` leaves out are NaN in the result.
         """
-        was_provisional = 0 if self._engine is None else self._engine.rows
-        table, good, outcome = self._learn(frame, "evaluate")
-        assert table.y is not None and self._engine is not None
-        values = outputs.predictions(outcome.mixture)
-        crps, level = outputs.judge(outcome.mixture, table.y[good])
-        values |= {"log_density": outcome.log_density, "crps": crps}
-        scored = was_provisional + np.arange(len(good)) >= self._engine.fitted_at
-        found = outputs.metrics(values, table.y[good], level, scored)
-        wide = {self.settings.target_col: table.y} | outputs.spread(values, good, len(table.keys))
-        whole = with_columns(table, self.settings, wide)
-        return outputs.FleetEvaluation(whole, found, self.scores())
+        return FleetEvaluation(*tested(self, frame), self.scores(), self.settings)
 
     def step(self, seq: int, frame: Any) -> Any:
         """Predict rows, then learn them, unless a step of this number or a later one was learnt before.
@@ -204,11 +206,7 @@ class StreamingGPFleet:
             Of the make of the last frame: key, time, mean, std, q05, q50, q95 and the bands, `h` rows for each key in
             the order of `keys_`, or of `keys`.
         """
-        if isinstance(h, bool) or not isinstance(h, int) or not 1 <= h <= MAX_STEPS:
-            raise ValueError(f"h: expected a whole number from 1 to {MAX_STEPS}, got {h!r}")
-        levels = [level] if isinstance(level, int | float) else list(level)
-        if not all(0 < each < 100 for each in levels):
-            raise ValueError(f"level: expected shares between 0 and 100 percent, got {levels}")
+        levels = checked(h, level)
         if self._columns is None or self._engine is None:
             raise ValueError("forecast: expected a fleet that has seen some rows; call partial_fit first")
         chosen, number = self._directory.chosen(keys)
@@ -251,13 +249,9 @@ class StreamingGPFleet:
     def save_with(self, path: str | Path, more: dict[str, Any]) -> None:
         """Write the fleet as `save` does, and in the same step what a run knows besides."""
         self._check_usable()
-        engine = self._engine
-        shared = more | {
-            "settings": self.settings.anywhere(),
-            "columns": self._columns,
-            "seq": self._seq,
-            "engine": None if engine is None else engine.shared(),
-        }
+        engine, groups = self._engine, self._directory.groups
+        shared = {"settings": self.settings.anywhere(), "columns": self._columns, "seq": self._seq, "groups": groups}
+        shared |= more | {"engine": None if engine is None else engine.shared()}
         self._shards.save(Path(path), type(self).__name__, self._directory, engine, shared)
 
     @classmethod
@@ -268,6 +262,8 @@ class StreamingGPFleet:
         *,
         engine: str = "local",
         workers: int | None = None,
+        max_active: int | None = None,
+        directory: str | Path | None = None,
     ) -> Self:
         """Read a fleet that `save` wrote, whatever its engine was.
 
@@ -278,7 +274,7 @@ class StreamingGPFleet:
         shards
             Read only the keys of these, and leave the prior of new keys as it is from now on: a part of the fleet
             that learns on its own, for another process. Not before the warm-up's end.
-        engine, workers
+        engine, workers, max_active, directory
             Where it goes on, as for a new fleet.
 
         Raises
@@ -288,12 +284,15 @@ class StreamingGPFleet:
         """
         tree = checkpoint.load_of(path, cls)
         fleet = cls.__new__(cls)
-        fleet.settings = replace(tree["settings"], engine=engine, workers=workers)
+        where = {"workers": workers, "max_active": max_active, "directory": as_path(directory)}
+        fleet.settings = replace(tree["settings"], engine=engine, **where)
         fleet._begin(tree["columns"], tree["seq"])
+        fleet._directory.groups = tree.get("groups", [])
         if fleet._columns is not None:
-            fleet._engine = fleet._new_engine(fleet._columns)
+            fleet._engine = fleet._new_engine(fleet._columns, new_keys(fleet.settings, fleet._directory))
             fleet._engine.restore(tree["engine"], frozen=shards is not None)
-            fleet._shards.load(Path(path), tree["shards"], fleet._directory, fleet._engine, shards)
+            asleep = tree.get("asleep", [])
+            fleet._shards.load(Path(path), tree["shards"], asleep, fleet._directory, fleet._engine, shards)
         return fleet
 
     def _ahead(self, frame: Any) -> tuple[Table, Mixture]:
@@ -304,9 +303,9 @@ class StreamingGPFleet:
             where = name_rows(self.settings, table, no_key)
             raise DataError(f"predict: expected a key in every row, got none in {where}; leave it out.")
         key = self._directory.find(table.keys)
-        engine = self._engine or FleetEngine(self.settings, table.X.shape[1], table.columns.dated, LocalKeys())
+        engine = self._engine or self._new_engine(table.columns, LocalKeys())
         times = self._directory.next_rows(key) if table.times is None else table.times
-        return table, engine.predict(key, times, table.X)
+        return table, engine.predict(key, times, table.X, self._directory.group_numbers(table.groups, len(key)))
 
     def _learn(self, frame: Any, caller: str) -> tuple[Table, Int[np.ndarray, " m"], Outcome]:
         """Check all rows, then predict and learn the good ones; return also which these are."""
@@ -314,7 +313,8 @@ class StreamingGPFleet:
         table = read(frame, self.settings, self._columns, with_target=True)
         assert table.y is not None
         key, new = self._directory.number(table.keys)
-        bad = self._directory.check(key, table.times)
+        group = self._directory.group_numbers(table.groups, len(key))
+        bad = self._directory.check(key, table.times, group)
         is_bad = bad.any
         if is_bad.any():
             if self.settings.on_bad_row == "raise":
@@ -323,8 +323,10 @@ class StreamingGPFleet:
             key, new = self._directory.number([table.keys[i] for i in np.flatnonzero(~is_bad).tolist()])
         good = np.flatnonzero(~is_bad)
         if self._engine is None:
-            self._engine = self._new_engine(table.columns)
+            self._engine = self._new_engine(table.columns, new_keys(self.settings, self._directory))
         self._directory.add(new)
+        if table.groups is not None:
+            self._directory.add_groups(key, [table.groups[i] for i in good.tolist()])
         self._columns = table.columns
         times = self._directory.next_rows(key) if table.times is None else table.times[good]
         y = table.y[good]
@@ -340,10 +342,8 @@ class StreamingGPFleet:
         self._engine.broken = False
         return table, good, outcome
 
-    def _new_engine(self, columns: FleetColumns) -> FleetEngine:
-        s = self.settings
-        keys = LocalKeys() if s.workers is None else RayKeys(s.workers, self._directory)
-        return FleetEngine(s, len(columns.inputs), columns.dated, keys)
+    def _new_engine(self, columns: FleetColumns, keys: Keys) -> FleetEngine:
+        return FleetEngine(self.settings, len(columns.inputs), columns.dated, keys, self._directory)
 
     def _check_usable(self) -> None:
         if self._engine is not None and self._engine.broken:

@@ -5,6 +5,7 @@ linear model this is exact, of the Fourier features it is the first order. What 
 counts in every step by itself.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,22 @@ from streamgp.fleet.states import KeyStates
 from streamgp.fleet.warmup import DOF, rounds
 
 MAX_STEPS = 10_000
+
+
+def checked(h: int, level: float | Sequence[float]) -> Sequence[float]:
+    """Return the levels of a forecast.
+
+    Raises
+    ------
+    ValueError
+        If one of them is out of range, or the number of steps.
+    """
+    if isinstance(h, bool) or not isinstance(h, int) or not 1 <= h <= MAX_STEPS:
+        raise ValueError(f"h: expected a whole number from 1 to {MAX_STEPS}, got {h!r}")
+    levels = [level] if isinstance(level, int | float) else list(level)
+    if not all(0 < each < 100 for each in levels):
+        raise ValueError(f"level: expected shares between 0 and 100 percent, got {levels}")
+    return levels
 
 
 def stepped(
@@ -62,7 +79,8 @@ def inputs_ahead(
     """
     X = np.full((len(directory), h, len(columns.inputs)), np.nan)
     if inputs is not None:
-        given = read(inputs, replace(settings, time_col=None), replace(columns, time=None), with_target=False)
+        settings, columns = replace(settings, time_col=None, group_col=None), replace(columns, time=None)
+        given = read(inputs, settings, columns, with_target=False)
         key = directory.find(given.keys)
         for step, at in enumerate(rounds(key)[:h]):
             at = at[key[at] >= 0]

@@ -34,6 +34,8 @@ class FleetColumns:
         Time zone of the times.
     backend
         The make of the last frame.
+    group
+        What groups are, as keys; None where there is no such column.
     """
 
     inputs: tuple[str, ...]
@@ -41,6 +43,7 @@ class FleetColumns:
     time: str | None
     zone: str | None
     backend: str
+    group: str | None = None
 
     @property
     def dated(self) -> bool:
@@ -58,6 +61,7 @@ class Table(NamedTuple):
     y: Float[np.ndarray, " n"] | None
     unusable: Bool[np.ndarray, " n"]
     frame: Any
+    groups: list[Key | None] | None
 
 
 def read(frame: Any, settings: FleetSettings, known: FleetColumns | None, with_target: bool) -> Table:
@@ -75,13 +79,13 @@ def read(frame: Any, settings: FleetSettings, known: FleetColumns | None, with_t
     except TypeError as error:
         raise TypeError(f"expected a data frame of pandas, polars or Arrow, got {type(frame).__name__}") from error
     names = list(table.columns)
-    needed = [settings.id_col, *([] if settings.time_col is None else [settings.time_col])]
+    needed = [name for name in (settings.id_col, settings.time_col, settings.group_col) if name is not None]
     needed += [settings.target_col] if with_target else []
     needed += [] if known is None else list(known.inputs)
     missing = [name for name in needed if name not in names]
     if missing:
         raise DataError(f"expected the columns {_listed(needed)}, got {_listed(names)}; {_listed(missing)} missing.")
-    own = (settings.id_col, settings.time_col, settings.target_col)
+    own = (settings.id_col, settings.time_col, settings.target_col, settings.group_col)
     inputs = tuple(name for name in names if name not in own)
     if known is not None:
         new = [name for name in inputs if name not in known.inputs]
@@ -95,13 +99,19 @@ def read(frame: Any, settings: FleetSettings, known: FleetColumns | None, with_t
     times, time_kind, zone = None, None, None
     if settings.time_col is not None:
         times, time_kind, zone = _times(table[settings.time_col], settings.time_col)
+    groups, group_kind = None, None
+    if settings.group_col is not None:
+        groups, group_kind = _keys(table[settings.group_col], settings.group_col)
     if known is not None:
         _same(settings.id_col, known.key, key_kind if any(k is not None for k in keys) else known.key)
         if (known.time in _DATED) != (time_kind in _DATED) and len(keys):
             _same(str(settings.time_col), known.time, time_kind)
-        key_kind = known.key
+        if groups is not None:
+            some = any(group is not None for group in groups)
+            _same(str(settings.group_col), known.group, group_kind if some else known.group)
+        key_kind, group_kind = known.key, known.group
         time_kind, zone = known.time, known.zone
-    columns = FleetColumns(inputs, key_kind, time_kind, zone, table.implementation.value)
+    columns = FleetColumns(inputs, key_kind, time_kind, zone, table.implementation.value, group_kind)
     numbers = [_numbers(table[name], name) for name in inputs]
     X = np.stack(numbers, axis=1) if numbers else np.empty((len(keys), 0))
     y = _numbers(table[settings.target_col], settings.target_col) if with_target else None
@@ -111,7 +121,7 @@ def read(frame: Any, settings: FleetSettings, known: FleetColumns | None, with_t
     if y is not None:
         unusable = unusable | (np.abs(y) > LARGEST)
         y = np.where(np.abs(y) <= LARGEST, y, np.nan)
-    return Table(columns, keys, times, X, y, unusable, table)
+    return Table(columns, keys, times, X, y, unusable, table, groups)
 
 
 def with_columns(table: Table, settings: FleetSettings, values: Mapping[str, np.ndarray]) -> Any:

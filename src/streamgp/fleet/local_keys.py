@@ -12,6 +12,7 @@ from streamgp.fleet.forecasts import stepped
 from streamgp.fleet.model import FleetModel, Mixture
 from streamgp.fleet.pooling import BeliefSums, belief_sums
 from streamgp.fleet.scores import key_scores
+from streamgp.fleet.sleepers import Sleepers
 from streamgp.fleet.states import KeyStates, put, take, with_room
 from streamgp.fleet.warmup import DOF, rounds
 from streamgp.numerics.threads import one_blas_thread
@@ -39,15 +40,23 @@ class Outcome(NamedTuple):
 class Keys(Protocol):
     """What holds the states of numbered keys, here or elsewhere, once the warm-up has ended."""
 
+    @property
+    def sleepers(self) -> Sleepers | None:
+        """Those that sleep on disk; None where all keys are awake."""
+        ...
+
     def use(self, model: FleetModel) -> None:
         """Go on with a model, whose newest prior is that of keys born from now on."""
         ...
 
-    def learn(self, key: Numbers, times: Values, X: Inputs, y: Values, scored: bool) -> Outcome:
-        """Predict rows, then learn them; keys with numbers above those known are born before. NaN: no target."""
+    def learn(self, key: Numbers, times: Values, X: Inputs, y: Values, prior: Numbers, scored: bool) -> Outcome:
+        """Predict rows, then learn them. NaN: no target.
+
+        Keys with numbers above those known are born before, from the prior that their rows say.
+        """
         ...
 
-    def predict(self, key: Numbers, times: Values, X: Inputs) -> Mixture:
+    def predict(self, key: Numbers, times: Values, X: Inputs, prior: Numbers) -> Mixture:
         """Predict rows, each as if it were the next one of its key; a number below 0 is a key yet to be born."""
         ...
 
@@ -55,8 +64,8 @@ class Keys(Protocol):
         """Forecast several rows of each key, those of the first key first."""
         ...
 
-    def sums(self) -> BeliefSums:
-        """Return what the prior of new keys is pooled from."""
+    def sums(self, group: Numbers, groups: int) -> BeliefSums:
+        """Return what the priors of new keys are pooled from, by the group of every key."""
         ...
 
     def scores(self) -> dict[str, np.ndarray]:
@@ -88,6 +97,8 @@ class LocalKeys:
         Of these, and room for more; None before the first.
     """
 
+    sleepers = None
+
     def __init__(self, threads: int | None = None) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self.threads = cores if threads is None else threads
@@ -105,9 +116,9 @@ class LocalKeys:
         """Go on with a model; see `Keys`."""
         self._model = model
 
-    def learn(self, key: Numbers, times: Values, X: Inputs, y: Values, scored: bool) -> Outcome:
+    def learn(self, key: Numbers, times: Values, X: Inputs, y: Values, prior: Numbers, scored: bool) -> Outcome:
         """Predict rows, then learn them: of each key the first, then the second of those that have one, and so on."""
-        states = self._born(int(key.max()) + 1)
+        states = self._born(key, prior)
         model, found, unlabelled = self.model, Outcome.empty(len(key)), np.isnan(y)
 
         def learn(at: np.ndarray) -> None:
@@ -127,12 +138,14 @@ class LocalKeys:
             self._in_blocks(learn, [at[~unlabelled[at]], at[unlabelled[at]]])
         return found
 
-    def predict(self, key: Numbers, times: Values, X: Inputs) -> Mixture:
+    def predict(self, key: Numbers, times: Values, X: Inputs, prior: Numbers) -> Mixture:
         """Predict rows; see `Keys`."""
         mixture = empty_mixture(len(key))
 
         def predict(at: np.ndarray) -> None:
-            write(mixture, at, self.model.predict(self.states_of(key[at]), X[at], times[at]).mixture)
+            new = key[at[0]] < 0
+            states = self.model.born(prior[at]) if new else self.take(key[at])
+            write(mixture, at, self.model.predict(states, X[at], times[at]).mixture)
 
         known = key >= 0
         self._in_blocks(predict, [np.flatnonzero(known), np.flatnonzero(~known)])
@@ -145,17 +158,17 @@ class LocalKeys:
         for start in range(0, len(key), BLOCK):
             block = slice(start, start + BLOCK)
             with np.errstate(all="ignore"):
-                steps = stepped(self.model, self.states_of(key[block]), times[block], X[block])
+                steps = stepped(self.model, self.take(key[block]), times[block], X[block])
             write(mixture, slice(start * h, start * h + len(steps.mean)), steps)
         return mixture
 
-    def sums(self) -> BeliefSums:
-        """Return what the prior of new keys is pooled from."""
-        return belief_sums(self.states, self.num_keys, self.model.priors)
+    def sums(self, group: Numbers, groups: int) -> BeliefSums:
+        """Return what the priors of new keys are pooled from; see `Keys`."""
+        return belief_sums(self.states, self.model.priors, group[: self.num_keys], groups)
 
     def scores(self) -> dict[str, np.ndarray]:
         """Return the scores of every key."""
-        return key_scores(self.model, self.model.born(0) if self.states is None else self.states, self.num_keys)
+        return key_scores(self.model, self._nobody() if self.states is None else self.states, self.num_keys)
 
     def take(self, key: Numbers) -> KeyStates:
         """Return a copy of the states of keys."""
@@ -168,10 +181,6 @@ class LocalKeys:
         self.states = with_room(self.states, self.num_keys, states)
         put(self.states, key, states)
 
-    def states_of(self, key: Numbers) -> KeyStates:
-        """Return the states of keys, or of keys yet to be born where they are not known."""
-        return self.model.born(len(key)) if self.states is None or (key < 0).any() else take(self.states, key)
-
     def snapshot(self) -> tuple[int, tuple[FleetModel, KeyStates]]:
         """Return the number of keys, and all that `restore` needs."""
         assert self.states is not None
@@ -182,14 +191,21 @@ class LocalKeys:
         self._model, states = snapshot
         self.put(np.arange(len(states.last)), states)
 
-    def _born(self, keys: int) -> KeyStates:
+    def _nobody(self) -> KeyStates:
+        return self.model.born(np.empty(0, np.int64))
+
+    def _born(self, key: Numbers, prior: Numbers) -> KeyStates:
         """Let the keys be born that are not yet there; return the states of all."""
+        keys = int(key.max()) + 1
         if keys > self.num_keys:
-            self.states = with_room(self.states, keys, self.model.born(0))
-            for start in range(self.num_keys, keys, BLOCK):
-                stop = min(start + BLOCK, keys)
-                put(self.states, slice(start, stop), self.model.born(stop - start))
-            self.num_keys = keys
+            new = key >= self.num_keys
+            which = self.model.prior_of(np.full(keys - self.num_keys, -1))
+            which[key[new] - self.num_keys] = prior[new]
+            self.states = with_room(self.states, keys, self._nobody())
+            for start in range(0, len(which), BLOCK):
+                born = self.model.born(which[start : start + BLOCK])
+                put(self.states, slice(self.num_keys, self.num_keys + len(born.last)), born)
+                self.num_keys += len(born.last)
         assert self.states is not None
         return self.states
 

@@ -1,10 +1,10 @@
 """A row of each of some keys: its features, its prediction, and what its target teaches."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from streamgp.checkpoint.encoding import register
 from streamgp.fleet.experts import FleetExperts, Predicted, log_normalised
@@ -47,23 +47,31 @@ class Ahead(NamedTuple):
 @register
 @dataclass(frozen=True)
 class FleetModel:
-    """What the warm-up found for all keys, and the priors that keys are born with, the newest last."""
+    """What the warm-up found for all keys, and the priors that keys are born with.
+
+    The last one is the newest of the whole fleet, `by_group` says which are those of its groups.
+    """
 
     features: FeatureMap
     scales: PoolScales
     experts: FleetExperts
     unit: float
     priors: list[PooledPrior]
+    by_group: list[int] = field(default_factory=list)
 
     @property
     def width(self) -> int:
         """How many past targets of each key are kept."""
         return self.features.width
 
-    def born(self, keys: int) -> KeyStates:
-        """Return the states of new keys."""
-        columns = 1 + self.features.num_inputs
-        return KeyStates.born(keys, self.width, columns, self.priors[-1], len(self.priors) - 1, self.experts.shape)
+    def prior_of(self, group: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+        """Return which priors new keys of these groups start from; that of the fleet in groups without one."""
+        own = np.array([*self.by_group, len(self.priors) - 1])
+        return own[np.where((group >= 0) & (group < len(self.by_group)), group, -1)]
+
+    def born(self, which: Int[np.ndarray, " n"]) -> KeyStates:
+        """Return the states of new keys, which start from these of the priors."""
+        return KeyStates.born(which, self.width, 1 + self.features.num_inputs, self.priors, self.experts.shape)
 
     def predict(self, states: KeyStates, X: Float[np.ndarray, "n d"], times: Float[np.ndarray, " n"]) -> Ahead:
         """Predict the next row of each key."""

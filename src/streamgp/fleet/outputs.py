@@ -1,7 +1,6 @@
 """From mixtures to columns, and from the sums over every key's rows to scores."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,26 +19,6 @@ NAMES = ("q05", "q50", "q95")
 BATCH = 4_096  # rows at a time
 
 Values = dict[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class FleetEvaluation:
-    """What `StreamingGPFleet.evaluate` found.
-
-    Attributes
-    ----------
-    frame
-        The key, time and target of every row, what was predicted of it before it was learnt, and its log density and
-        CRPS.
-    metrics
-        Scores over the rows after the warm-up.
-    scores
-        By key, as `StreamingGPFleet.scores` returns them.
-    """
-
-    frame: Any
-    metrics: dict[str, Any]
-    scores: Any
 
 
 def spread(values: Values, good: np.ndarray, rows: int) -> Values:
@@ -110,6 +89,8 @@ def scores(engine: FleetEngine, directory: Directory) -> Mapping[str, np.ndarray
     n = len(directory)
     found: Values = {name: getattr(directory, name) for name in Directory.COUNTS}
     found["last_seen"] = directory.seen
+    if directory.groups:
+        found["group"] = np.array(directory.groups)[directory.group]
     if engine.model is not None:
         return found | engine.keys.scores()
     none, zero = np.full(n, np.nan), np.zeros(n, np.int64)

@@ -1,89 +1,132 @@
-"""The prior of keys yet to be born, from what the keys so far have come to believe."""
+"""The priors of keys yet to be born, from what the keys so far have come to believe: of all keys, and of groups.
+
+A group's prior is drawn to that of all keys, by as much as the keys' beliefs say that groups are alike: the means of
+groups and the keys around them are a one-way analysis of variance with random effects (Searle, Casella and McCulloch
+1992, section 3.5).
+"""
 
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from streamgp.fleet.experts import SHARE, log_normalised
-from streamgp.fleet.prior import PooledPrior, pooled, root
+from streamgp.fleet.prior import PRIOR_KEYS, PooledPrior, pooled, root
 from streamgp.fleet.states import KeyStates, take
+from streamgp.numerics.linalg import cholesky_solve, solve_lower
 
 BLOCK = 4_096  # keys at a time
+MOST = 1e6  # keys of a group that the fleet counts for where groups do not differ
 
 
 class BeliefSums(NamedTuple):
-    """Sums over the keys that have learnt and whose beliefs are finite; those of parts of a fleet add up.
+    """Sums by group over the keys that have learnt and whose beliefs are finite; those of parts of a fleet add up.
 
     Attributes
     ----------
     total, scatter
         Of the means of the weights, and of their products.
     within
-        Of the whitened covariances, by the prior that the keys were born with.
+        Of the covariances.
     weights, count
         Of the experts' weights, and how many keys these are.
     """
 
-    total: Float[np.ndarray, "e f"]
-    scatter: Float[np.ndarray, "e f f"]
-    within: Float[np.ndarray, "p e t"]
-    weights: Float[np.ndarray, " k"]
-    count: int
+    total: Float[np.ndarray, "*g e f"]
+    scatter: Float[np.ndarray, "*g e f f"]
+    within: Float[np.ndarray, "*g e f f"]
+    weights: Float[np.ndarray, "*g k"]
+    count: Float[np.ndarray, "*g"]
 
     def plus(self, other: "BeliefSums") -> "BeliefSums":
         """Return the sums over the keys of both."""
-        return BeliefSums(
-            self.total + other.total,
-            self.scatter + other.scatter,
-            self.within + other.within,
-            self.weights + other.weights,
-            self.count + other.count,
-        )
+        return BeliefSums(*(ours + theirs for ours, theirs in zip(self, other, strict=True)))
+
+    @property
+    def whole(self) -> "BeliefSums":
+        """The sums over all groups."""
+        return BeliefSums(*(each.sum(0) for each in self))
 
 
-def belief_sums(states: KeyStates | None, keys: int, priors: list[PooledPrior]) -> BeliefSums:
-    """Return the sums over the first `keys`."""
+def belief_sums(
+    states: KeyStates | None, priors: list[PooledPrior], group: Int[np.ndarray, " n"], groups: int
+) -> BeliefSums:
+    """Return the sums over the first keys, which belong to these of so many groups."""
     experts, features = priors[0].mean.shape
-    total, scatter = np.zeros((experts, features)), np.zeros((experts, features, features))
-    within = np.zeros((len(priors), experts, features * (features + 1) // 2))
-    weights, count = np.zeros(len(priors[0].log_weights)), 0
+    total, scatter = np.zeros((groups, experts, features)), np.zeros((groups, experts, features, features))
+    within = np.zeros_like(scatter)
+    weights, count = np.zeros((groups, len(priors[0].log_weights))), np.zeros(groups)
+    i, j = np.tril_indices(features)
+    keys = len(group)
     for start in range(0, keys, BLOCK):
         assert states is not None
         block = take(states, slice(start, min(start + BLOCK, keys)))
         b = block.beliefs
         sound = (block.learnt > 0) & np.isfinite(b.mean).all((1, 2)) & np.isfinite(b.cov).all((1, 2))
-        for which in np.unique(b.prior[sound]).tolist():
-            rows = np.flatnonzero(sound & (b.prior == which))
-            theta = priors[which].mean + (priors[which].root @ b.mean[rows][..., None])[..., 0]
-            total += theta.sum(0)
-            scatter += np.einsum("nef,neg->efg", theta, theta)
-            within[which] += b.cov[rows].sum(0)
-            weights += np.exp(log_normalised(b.log_weights[rows])).sum(0)
-            count += len(rows)
+        of = group[start : start + BLOCK]
+        for g, which in np.unique(np.stack([of, b.prior], axis=1)[sound], axis=0).tolist():
+            rows, prior = np.flatnonzero(sound & (of == g) & (b.prior == which)), priors[which]
+            theta = prior.mean + (prior.root @ b.mean[rows][..., None])[..., 0]
+            total[g] += theta.sum(0)
+            scatter[g] += np.einsum("nef,neg->efg", theta, theta)
+            P = np.zeros((experts, features, features))
+            P[:, i, j] = P[:, j, i] = b.cov[rows].sum(0)
+            within[g] += prior.root @ P @ np.swapaxes(prior.root, 1, 2)
+            weights[g] += np.exp(log_normalised(b.log_weights[rows])).sum(0)
+            count[g] += len(rows)
     return BeliefSums(total, scatter, within, weights, count)
 
 
-def pooled_prior(sums: BeliefSums, priors: list[PooledPrior]) -> PooledPrior:
-    """Return the mean and covariance of the keys' beliefs.
+def pooled_prior(sums: BeliefSums, first: PooledPrior) -> PooledPrior:
+    """Return the mean and covariance of all keys' beliefs.
 
     The prior that was fitted to the warm-up enters as `streamgp.fleet.prior.pooled` says.
     """
-    first, count = priors[0], sums.count
-    experts, features = first.mean.shape
-    i, j = np.tril_indices(features)
-    if not count:
-        return first
+    whole = sums.whole
+    return _drawn(whole, first, np.ones(len(first.mean)), 0.0) if whole.count else first
+
+
+def group_priors(sums: BeliefSums, fleet: PooledPrior) -> list[PooledPrior]:
+    """Return the mean and covariance of the beliefs of every group's keys, drawn to those of the fleet."""
+    keys = fleet_keys(sums, fleet)
+    by_group = [BeliefSums(*each) for each in zip(*sums, strict=True)]
+    return [_drawn(each, fleet, keys, PRIOR_KEYS) if each.count else fleet for each in by_group]
+
+
+def fleet_keys(sums: BeliefSums, fleet: PooledPrior) -> Float[np.ndarray, " e"]:
+    """Return for how many keys of a group the fleet's mean counts, for every expert.
+
+    The variance of keys within their groups over that of the groups' means, on average over the directions that the
+    fleet's prior has, in units of it.
+    """
+    count, found = sums.count, np.full(len(fleet.mean), MOST)
+    groups, keys = int((count > 0).sum()), count.sum()
+    if groups < 2 or keys <= groups:
+        return found
+    size = (keys - np.square(count).sum() / keys) / (groups - 1)
+    for e, L in enumerate(fleet.root):
+        on = np.flatnonzero(np.diag(L) > 0.0)
+        L = L[np.ix_(on, on)]
+        total = sums.total[:, e, on]
+        center = total.sum(0) / keys
+        apart = total / np.maximum(count, 1.0)[:, None] - center
+        between = np.square(solve_lower(L, apart.T)).sum(0) @ count
+        around = sums.scatter[:, e].sum(0)[np.ix_(on, on)] - keys * np.outer(center, center)
+        within = (np.trace(cholesky_solve(L, around)) - between) / (keys - groups)
+        of_groups = (between / (groups - 1) - within) / size
+        if of_groups > 0.0:
+            found[e] = np.clip(within / of_groups, 1.0, MOST)
+    return found
+
+
+def _drawn(sums: BeliefSums, to: PooledPrior, keys: Float[np.ndarray, " e"], weights_keys: float) -> PooledPrior:
+    """Return mean and covariance of the beliefs of some keys, drawn to a prior that counts for so many."""
+    count = float(sums.count)
     means, roots = [], []
-    for e in range(experts):
-        cov = np.zeros((features, features))
-        for prior, triangle in zip(priors, sums.within, strict=True):
-            P = np.zeros((features, features))
-            P[i, j] = P[j, i] = triangle[e]
-            cov += prior.root[e] @ P @ prior.root[e].T
-        guess = first.root[e] @ first.root[e].T
-        mean, cov = pooled(sums.total[e], sums.scatter[e], cov, count, first.mean[e], guess)
+    for e in range(len(to.mean)):
+        guess = to.root[e] @ to.root[e].T
+        mean, cov = pooled(sums.total[e], sums.scatter[e], sums.within[e], count, to.mean[e], guess, float(keys[e]))
         means.append(mean)
         roots.append(root(cov))
-    share = (1.0 - SHARE) * sums.weights / count + SHARE / len(sums.weights)
-    return PooledPrior(np.stack(means), np.stack(roots), np.log(share))
+    share = (sums.weights + weights_keys * np.exp(to.log_weights)) / (count + weights_keys)
+    return PooledPrior(np.stack(means), np.stack(roots), np.log((1.0 - SHARE) * share + SHARE / len(share)))

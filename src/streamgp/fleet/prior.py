@@ -83,15 +83,17 @@ def pooled(
     total: Float[np.ndarray, " f"],
     scatter: Float[np.ndarray, "f f"],
     within: Float[np.ndarray, "f f"],
-    keys: int,
+    keys: float,
     prior_mean: Float[np.ndarray, " f"],
     guess: Float[np.ndarray, "f f"],
+    mean_keys: float = 1.0,
 ) -> tuple[Float[np.ndarray, " f"], Float[np.ndarray, "f f"]]:
     """Return mean and covariance of the keys' beliefs, from sums over them: of means, their products, covariances.
 
-    One key more, `prior_mean`, enters the mean, and `PRIOR_KEYS` with the covariance `guess` enter the covariance.
+    `mean_keys` keys more, with `prior_mean`, enter the mean, and `PRIOR_KEYS` with the covariance `guess` enter the
+    covariance.
     """
-    mean = (total + prior_mean) / (keys + 1.0)
+    mean = (total + mean_keys * prior_mean) / (keys + mean_keys)
     between = scatter - np.outer(total, mean) - np.outer(mean, total) + keys * np.outer(mean, mean)
     cov = (PRIOR_KEYS * guess + within + between) / (PRIOR_KEYS + keys)
     return mean, 0.5 * (cov + cov.T)

@@ -57,6 +57,8 @@ class RayKeys:
         If Ray neither runs nor starts.
     """
 
+    sleepers = None
+
     def __init__(self, workers: int, directory: Directory) -> None:
         self._ray = require_ray()
         if not self._ray.is_initialized():
@@ -75,20 +77,21 @@ class RayKeys:
         """Go on with a model; see `Keys`."""
         self._change("use", dict.fromkeys(range(len(self._workers)), (self._ray.put(model),)))
 
-    def learn(self, key: Numbers, times: Values, X: Inputs, y: Values, scored: bool) -> Outcome:
+    def learn(self, key: Numbers, times: Values, X: Inputs, y: Values, prior: Numbers, scored: bool) -> Outcome:
         """Predict rows, then learn them; see `Keys`."""
         found, parts, place = Outcome.empty(len(key)), self._parts(key), self._place[key]
-        calls = {w: (place[at], times[at], X[at], y[at], scored) for w, at in parts.items()}
+        calls = {w: (place[at], times[at], X[at], y[at], prior[at], scored) for w, at in parts.items()}
         for w, part in self._change("learn", calls).items():
             write(found.mixture, parts[w], part.mixture)
             found.log_density[parts[w]] = part.log_density
         self._copy()
         return found
 
-    def predict(self, key: Numbers, times: Values, X: Inputs) -> Mixture:
+    def predict(self, key: Numbers, times: Values, X: Inputs, prior: Numbers) -> Mixture:
         """Predict rows; see `Keys`."""
         mixture, parts, place = empty_mixture(len(key)), self._parts(key), self._places(key)
-        for w, part in self._call("predict", {w: (place[at], times[at], X[at]) for w, at in parts.items()}).items():
+        calls = {w: (place[at], times[at], X[at], prior[at]) for w, at in parts.items()}
+        for w, part in self._call("predict", calls).items():
             write(mixture, parts[w], part)
         return mixture
 
@@ -100,10 +103,10 @@ class RayKeys:
             write(mixture, steps[parts[w]].ravel(), part)
         return mixture
 
-    def sums(self) -> BeliefSums:
-        """Return what the prior of new keys is pooled from."""
-        parts = self._call("sums", dict.fromkeys(range(len(self._workers)), ())).values()
-        return reduce(BeliefSums.plus, parts)
+    def sums(self, group: Numbers, groups: int) -> BeliefSums:
+        """Return what the priors of new keys are pooled from; see `Keys`."""
+        calls = {w: (group[at], groups) for w, at in self._parts(np.arange(len(self._place))).items()}
+        return reduce(BeliefSums.plus, self._call("sums", calls).values())
 
     def scores(self) -> dict[str, np.ndarray]:
         """Return the scores of every key."""

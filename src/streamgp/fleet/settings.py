@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from streamgp.checkpoint.encoding import register
@@ -10,12 +11,13 @@ ENGINES = ("local", "ray")
 MODELS = ("fleet",)
 MAX_LAG = 1_000
 MAX_WORKERS = 1_024
+_HERE: dict[str, Any] = {"engine": "local", "workers": None, "max_active": None, "directory": None}
 
 
 @register
 @dataclass(frozen=True)
 class FleetSettings:
-    """The parameters of a `StreamingGPFleet`, checked; where it runs, engine and workers, is not stored."""
+    """The parameters of a `StreamingGPFleet`, checked; where it runs (`_HERE`) is not stored."""
 
     id_col: str
     time_col: str | None
@@ -29,15 +31,20 @@ class FleetSettings:
     on_bad_row: str
     random_state: int
     workers: int | None = None
+    max_active: int | None = None
+    directory: Path | None = None
+    group_col: str | None = None
 
     def __post_init__(self) -> None:
         """Check every parameter."""
-        names = [name for name in (self.id_col, self.time_col, self.target_col) if name is not None]
-        for name in ("id_col", "target_col") if self.time_col is None else ("id_col", "time_col", "target_col"):
-            if not isinstance(getattr(self, name), str) or not getattr(self, name):
-                raise ValueError(f"{name}: expected the name of a column, got {getattr(self, name)!r}")
-        if len(set(names)) < len(names):
-            raise ValueError(f"id_col, time_col, target_col: expected different columns, got {', '.join(names)}")
+        named: dict[str, Any] = {"id_col": self.id_col, "time_col": self.time_col, "target_col": self.target_col}
+        named |= {"group_col": self.group_col}
+        named = {name: each for name, each in named.items() if each is not None or name in ("id_col", "target_col")}
+        for name, column in named.items():
+            if not isinstance(column, str) or not column:
+                raise ValueError(f"{name}: expected the name of a column, got {column!r}")
+        if len(set(named.values())) < len(named):
+            raise ValueError(f"{', '.join(named)}: expected different columns, got {', '.join(named.values())}")
         _choice("engine", self.engine, ENGINES)
         _choice("model", self.model, MODELS)
         _choice("on_bad_row", self.on_bad_row, ("raise", "skip"))
@@ -52,16 +59,27 @@ class FleetSettings:
             _whole("workers", self.workers, 1, MAX_WORKERS)
         elif self.workers is not None:
             raise ValueError(f"workers: expected none with engine='local', got {self.workers!r}; set engine='ray'")
+        if self.max_active is not None:
+            _whole("max_active", self.max_active, 1, 2**31 - 1)
+            if self.engine == "ray":
+                raise ValueError(f"max_active: expected none with engine='ray', got {self.max_active}; leave it out")
+        elif self.directory is not None:
+            raise ValueError("directory: expected max_active beside it, got none; leave it out, or say how many keys")
 
     def anywhere(self) -> "FleetSettings":
         """Return what a checkpoint holds, which any engine loads."""
-        return replace(self, engine="local", workers=None)
+        return replace(self, **_HERE)
 
 
 def as_lags(lags: int | Sequence[int]) -> tuple[int, ...]:
     """Return lags in ascending order, each once."""
     several = [lags] if isinstance(lags, int) else list(lags)
     return tuple(sorted(set(several)))
+
+
+def as_path(path: str | Path | None) -> Path | None:
+    """Return a path, or none."""
+    return None if path is None else Path(path)
 
 
 def _choice(name: str, value: Any, allowed: Sequence[str]) -> None:

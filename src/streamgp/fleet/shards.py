@@ -2,7 +2,8 @@
 
 ``checkpoint.json`` in the fleet's directory names the directories of its shards: a new state of the fleet is there as
 soon as that file is renamed into place, and until then the old one is. Shards whose keys have no new row stay as they
-are. No pickle is written or read.
+are. The states of sleeping keys are in the files that they sleep in, which the directory holds as well (see
+`streamgp.fleet.sleepers`). No pickle is written or read.
 """
 
 import secrets
@@ -17,6 +18,7 @@ from streamgp import checkpoint
 from streamgp.checkpoint import CheckpointError
 from streamgp.fleet.directory import Directory
 from streamgp.fleet.engine import FleetEngine
+from streamgp.fleet.sleepers import FILE_KEYS, Sleepers, remove_others
 
 
 class Shards:
@@ -50,9 +52,13 @@ class Shards:
                 keys = np.flatnonzero(directory.shard == shard)
                 checkpoint.save(path / name, _keys_of(keys, directory, engine), {"shard": shard})
                 names[str(shard)] = name
+        sleepers = None if engine is None else engine.keys.sleepers
+        asleep = [] if sleepers is None else sleepers.copy_to(path)
         rows = int(directory.rows.sum())
-        checkpoint.save(path, shared | {"shards": names}, {"kind": kind, "rows": rows, "keys": len(directory)})
+        meta = {"kind": kind, "rows": rows, "keys": len(directory)}
+        checkpoint.save(path, shared | {"shards": names, "asleep": asleep}, meta)
         self._path, self._names, self._changed = path, names, set()
+        remove_others(path, asleep)
         for old in path.glob("shard-*"):
             if old.name not in names.values():
                 shutil.rmtree(old, ignore_errors=True)
@@ -61,12 +67,14 @@ class Shards:
         self,
         path: Path,
         names: dict[str, str],
+        asleep: list[str],
         directory: Directory,
         engine: FleetEngine,
         only: Collection[int] | None,
     ) -> None:
-        """Read the keys of all shards, or of some."""
+        """Read the keys of all shards, or of some, awake or in the files of sleeping ones."""
         path = path.resolve()
+        sleepers = Sleepers(path, asleep)
         wanted = [name for shard, name in names.items() if only is None or int(shard) in only]
         trees = [checkpoint.load(path / name)[0] for name in wanted]
         numbers = np.concatenate([tree["number"] for tree in trees]) if trees else np.empty(0, np.int64)
@@ -76,17 +84,22 @@ class Shards:
         place[order] = np.arange(len(numbers))
         directory.add([keys[i] for i in order.tolist()])
         at = 0
-        for tree in trees:
+        while trees:
+            tree = trees.pop(0)
             here = place[at : at + len(tree["keys"])]
             for name, values in tree["book"].items():
                 getattr(directory, name)[here] = values
-            if tree["states"] is not None:
-                engine.keys.put(here, tree["states"])
+            gone = tree.get("sleeping", np.zeros(len(here), bool))
+            if tree["states"] is not None and not gone.all():
+                engine.keys.put(here[~gone], tree["states"])
+            for some in np.split(np.flatnonzero(gone), range(FILE_KEYS, int(gone.sum()), FILE_KEYS)):
+                if len(some):
+                    engine.keys.put(here[some], sleepers.take(tree["number"][some]))
             at += len(here)
-        if only is None:
-            self._path, self._names = path, dict(names)
-        else:
+        if only is not None:
             self._part_of = path
+        elif not asleep:  # else who sleeps in which file is another matter from now on
+            self._path, self._names = path, dict(names)
 
 
 def _names_on_disk(path: Path) -> dict[str, str] | None:
@@ -98,6 +111,11 @@ def _names_on_disk(path: Path) -> dict[str, str] | None:
 
 
 def _keys_of(at: np.ndarray, directory: Directory, engine: FleetEngine | None) -> dict[str, Any]:
-    book = {name: getattr(directory, name)[at] for name in ("seen", *Directory.COUNTS)}
-    states = None if engine is None or engine.model is None else engine.keys.take(at)
-    return {"number": at, "keys": [directory.keys[i] for i in at.tolist()], "book": book, "states": states}
+    book = {name: getattr(directory, name)[at] for name in ("seen", "group", *Directory.COUNTS)}
+    found = {"number": at, "keys": [directory.keys[i] for i in at.tolist()], "book": book, "states": None}
+    if engine is None or engine.model is None:
+        return found
+    if (sleepers := engine.keys.sleepers) is not None:
+        found["sleeping"] = sleepers.holds(at)
+        at = at[~found["sleeping"]]
+    return found | {"states": engine.keys.take(at) if len(at) else None}

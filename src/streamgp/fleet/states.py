@@ -49,9 +49,13 @@ class KeyBeliefs:
     resets: Int[np.ndarray, " n"]
 
     @classmethod
-    def born(cls, keys: int, prior: PooledPrior, which: int, rate: Float[np.ndarray, " j"]) -> "KeyBeliefs":
-        """Return the beliefs of new keys."""
-        experts, features = prior.mean.shape
+    def born(
+        cls, which: Int[np.ndarray, " n"], priors: list[PooledPrior], rate: Float[np.ndarray, " j"]
+    ) -> "KeyBeliefs":
+        """Return the beliefs of new keys, which start from these of the priors."""
+        keys, (experts, features) = len(which), priors[0].mean.shape
+        some, number = np.unique(which, return_inverse=True)
+        weights = [priors[each].log_weights for each in some.tolist()] or [priors[0].log_weights]
         one = np.zeros((keys, experts))
         cov = np.broadcast_to(identity(features), (keys, experts, features * (features + 1) // 2))
         return cls(
@@ -62,8 +66,8 @@ class KeyBeliefs:
             one,
             one,
             np.broadcast_to(rate, (keys, experts, len(rate))),
-            np.broadcast_to(prior.log_weights, (keys, len(prior.log_weights))),
-            np.full(keys, which),
+            np.stack(weights)[number],
+            which,
             np.full(keys, np.nan),
             np.zeros(keys, np.int64),
         )
@@ -158,15 +162,21 @@ class KeyStates:
 
     @classmethod
     def born(
-        cls, keys: int, width: int, columns: int, prior: PooledPrior, which: int, rate: Float[np.ndarray, " j"]
+        cls,
+        which: Int[np.ndarray, " n"],
+        width: int,
+        columns: int,
+        priors: list[PooledPrior],
+        rate: Float[np.ndarray, " j"],
     ) -> "KeyStates":
-        """Return the states of new keys."""
+        """Return the states of new keys, which start from these of the priors."""
+        keys = len(which)
         zeros = np.zeros(keys)
         whole = np.zeros(keys, np.int64)
         return cls(
             np.full((keys, width), np.nan),
             KeyMoments.none(keys, columns),
-            KeyBeliefs.born(keys, prior, which, rate),
+            KeyBeliefs.born(which, priors, rate),
             KeyScores.none(keys),
             np.full(keys, np.nan),
             zeros,
@@ -194,6 +204,15 @@ def put(arrays: Arrays, at: np.ndarray | slice, new: Arrays) -> None:
             put(each, at, values)
         elif not np.may_share_memory(values, each):
             each[at] = values
+
+
+def joined(parts: list[Arrays]) -> Arrays:
+    """Return the keys of all parts, one after the other."""
+    first, several = parts[0], {}
+    for name, each in _parts(first):
+        values = [getattr(part, name) for part in parts]
+        several[name] = np.concatenate(values) if isinstance(each, np.ndarray) else joined(values)
+    return replace(first, **several)
 
 
 def with_room(arrays: Arrays | None, keys: int, like: Arrays) -> Arrays:

@@ -184,7 +184,8 @@ def test_the_prior_of_new_keys_is_the_moments_of_the_beliefs_so_far():
     assert len(priors) > 1 and len(set(beliefs.prior[:6].tolist())) > 1
     engine.keys.states.learnt[2] = 0  # has learnt nothing
     beliefs.mean[4, 1, 3] = np.nan  # is broken
-    found = pooled_prior(belief_sums(engine.keys.states, 6, priors), priors)
+    one = np.zeros(6, np.int64)
+    found = pooled_prior(belief_sums(engine.keys.states, priors, one, 1), priors[0])
     first = priors[0]
     F = first.mean.shape[1]
     i, j = np.tril_indices(F)
@@ -204,4 +205,4 @@ def test_the_prior_of_new_keys_is_the_moments_of_the_beliefs_so_far():
         shares = np.mean([w / w.sum() for w in weights], axis=0)
         np.testing.assert_allclose(np.exp(found.log_weights), 0.995 * shares + 0.005 / 6, rtol=1e-9)
     engine.keys.states.learnt[:] = 0
-    assert pooled_prior(belief_sums(engine.keys.states, 6, priors), priors) is first
+    assert pooled_prior(belief_sums(engine.keys.states, priors, one, 1), first) is first

@@ -1,35 +1,42 @@
-"""`streamgp demo`: the default model on data that come with an installed package."""
+"""`streamgp demo`: the default model, or a fleet, on data that come with an installed package."""
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from streamgp.app.commands.keyed import run_and_report_fleet
 from streamgp.app.commands.run import run_and_report
 from streamgp.app.console import sentences
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Directory for the data and the results.")] = Path("streamgp-demo"),
+    fleet: Annotated[bool, typer.Option("--fleet", help="A stream for each of many countries, as a fleet.")] = False,
 ) -> None:
     """Run the default model on real data that an installed package carries, and write a report."""
     with sentences():
-        from streamgp.app.outputs import RunDirectory, RunError
+        from streamgp.app.run_fleet import FleetRunSettings
         from streamgp.app.settings import RunSettings
         from streamgp.data.demo import write_demo_csv
+        from streamgp.data.fleet_demo import write_fleet_demo_csv
         from streamgp.models.options import AUTO
         from streamgp.models.registry import make_spec
 
+        if fleet:
+            table = out / "fleet-demo.csv"
+            keyed = _written(out, table, write_fleet_demo_csv)
+            options = {"target": keyed.target, "key": keyed.key, "time": keyed.time, "group": keyed.group}
+            said = [word for name, value in options.items() for word in (f"--{name}", value)]
+            command = shlex.join(["streamgp", "run", str(table), *said])
+            run_and_report_fleet(
+                FleetRunSettings(str(table), **options, out=out, overwrite=True, command=command), None
+            )
+            return
         table = out / "demo.csv"
-        if RunDirectory(out, []).holds_a_run and not table.exists():
-            raise RunError(f"{out} holds a run that is not the demo's: name another --out")
-        out.mkdir(parents=True, exist_ok=True)
-        try:
-            about = write_demo_csv(table)
-        except ImportError as error:
-            raise RunError(str(error)) from error
-        typer.echo(f"{about.description}\nSource: {about.source}. Licence: {about.licence}.\n", err=True)
+        about = _written(out, table, write_demo_csv)
         words = ["streamgp", "run", str(table), "--target", about.target, "--features", ",".join(about.features)]
         settings = RunSettings(
             data=str(table),
@@ -41,3 +48,18 @@ def demo(
             command=shlex.join(words),
         )
         run_and_report(settings, None)
+
+
+def _written(out: Path, table: Path, write: Callable[[Path], Any]) -> Any:
+    """Write the table of a demo, and say what it is."""
+    from streamgp.app.outputs import RunDirectory, RunError
+
+    if RunDirectory(out, []).holds_a_run and not table.exists():
+        raise RunError(f"{out} holds a run that is not the demo's: name another --out")
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        about = write(table)
+    except ImportError as error:
+        raise RunError(str(error)) from error
+    typer.echo(f"{about.description}\nSource: {about.source}. Licence: {about.licence}.\n", err=True)
+    return about

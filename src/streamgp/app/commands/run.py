@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamgp.app.commands.finish import check_json, command_line, fail_if_stopped, write_metrics
+from streamgp.app.commands.keyed import run_keyed
 from streamgp.app.commands.model_options import DATA, LEARNING, OUTPUT, declared, parsed, with_model_options
 from streamgp.app.console import names, sentences
 from streamgp.models.option_type import known
@@ -112,6 +113,22 @@ def run(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Workers of --engine ray.", rich_help_panel=LEARNING)
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of groups of keys (--key): a new key starts from what its group has shown.",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
+    max_active: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Keys of a fleet (--key) that stay in memory; the others sleep in --out, or with temporary files. "
+            "Default: all stay.",
+            rich_help_panel=LEARNING,
+        ),
+    ] = None,
     horizon: Annotated[str | None, declared(OPTIONS["horizon"], more_help=_EACH_STEP)] = None,
     missing: Annotated[Missing, declared(MISSING_VALUES)] = "impute",
     max_rows: Annotated[
@@ -201,6 +218,8 @@ def run(
                 key=key,
                 engine=engine,
                 workers=workers,
+                group=group,
+                max_active=max_active,
                 time=time,
                 features=names(features),
                 lags=options["lags"],
@@ -214,8 +233,8 @@ def run(
                 overwrite=overwrite,
             )
             return
-        if engine != "local" or workers is not None:
-            raise RunError("--engine and --workers go with --key, as only fleets have workers; leave them out")
+        if engine != "local" or any(each is not None for each in (workers, group, max_active)):
+            raise RunError("--engine, --workers, --group and --max-active go with --key, a fleet's; leave them out")
         if task == "auto":  # an option of a single task determines it
             task = "ordinal" if grades is not None else "count" if exposure is not None else task
 
@@ -283,27 +302,6 @@ def _changed(options: dict[str, Any]) -> dict[str, bool]:
         for name, value in options.items()
         if name != "lags"
     }
-
-
-def run_keyed(refused: dict[str, Any], json: str | None, lags: str, **given: Any) -> None:
-    """Run a fleet, then the table and the metrics as JSON."""
-    from streamgp.app.outputs import RunError
-    from streamgp.app.run_fleet import FleetRunSettings, run_fleet
-    from streamgp.app.summary import print_fleet
-
-    for option, is_given in refused.items():
-        if is_given not in (None, False):
-            raise RunError(f"{option} does not go with --key: a fleet has one model for numbers; leave it out")
-    check_json(json)
-    try:
-        chosen: dict[str, Any] = {AUTO: None, NONE: []}  # a fleet has lags of its own, and finds the season
-        looked_back = chosen[lags] if lags in chosen else parsed({"lags": lags})["lags"]
-    except ValueError as error:
-        raise RunError(str(error)) from error
-    outcome = run_fleet(FleetRunSettings(lags=looked_back, command=command_line(), **given))
-    print_fleet(outcome.metrics, to_stderr=json == "-")
-    write_metrics(json, outcome.metrics)
-    fail_if_stopped(outcome.stopped, outcome.interrupted)
 
 
 def run_and_report(settings: "RunSettings", json: str | None) -> None:

@@ -1,0 +1,47 @@
+"""`streamgp run --key`: what a fleet is asked, refused and reports."""
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from streamgp.app.commands.finish import check_json, command_line, fail_if_stopped, write_metrics
+from streamgp.app.commands.model_options import parsed
+from streamgp.models.options import AUTO, NONE
+
+if TYPE_CHECKING:
+    from streamgp.app.run_fleet import FleetRunSettings
+
+
+def run_keyed(refused: dict[str, Any], json: str | None, lags: str, **given: Any) -> None:
+    """Run a fleet as the command line asks."""
+    from streamgp.app.outputs import RunError
+    from streamgp.app.run_fleet import FleetRunSettings
+
+    for option, is_given in refused.items():
+        if is_given not in (None, False):
+            raise RunError(f"{option} does not go with --key: a fleet has one model for numbers; leave it out")
+    check_json(json)
+    try:
+        chosen: dict[str, Any] = {AUTO: None, NONE: []}  # a fleet has lags of its own, and finds the season
+        looked_back = chosen[lags] if lags in chosen else parsed({"lags": lags})["lags"]
+    except ValueError as error:
+        raise RunError(str(error)) from error
+    run_and_report_fleet(FleetRunSettings(lags=looked_back, command=command_line(), **given), json)
+
+
+def run_and_report_fleet(settings: "FleetRunSettings", json: str | None) -> None:
+    """Run a fleet, then the table, the metrics as JSON and the report."""
+    from streamgp.app.run_fleet import run_fleet
+    from streamgp.app.summary import print_fleet
+
+    outcome = run_fleet(settings)
+    print_fleet(outcome.metrics, to_stderr=json == "-")
+    write_metrics(json, outcome.metrics)
+    if settings.out is not None:
+        try:
+            from streamgp.app.fleet_report import write_fleet_report
+
+            typer.echo(f"report: {write_fleet_report(settings.out)}", err=json == "-")
+        except ImportError as error:
+            typer.echo(f"no report: {error}", err=True)
+    fail_if_stopped(outcome.stopped, outcome.interrupted)
