@@ -130,12 +130,13 @@ class Ahead(NamedTuple):
         """Return what forecasts and scores them; None where there are none."""
         if not self.steps:
             return None
-        inputs = np.full(rows.X.shape, np.nan)
+        inputs, sources = np.full(rows.X.shape, np.nan), np.array(rows.columns.sources or range(len(names)))
         for column in self.known:
             if column not in names and not (isinstance(column, int) and 0 <= column < len(names)):
                 raise ValueError(f"known_ahead: expected columns of X ({', '.join(names)}), got {column!r}")
             at = names.index(column) if isinstance(column, str) else column
-            inputs[:, at] = rows.X[:, at]
+            own = np.flatnonzero(sources == at)
+            inputs[:, own] = rows.X[:, own]
         return StepsAhead(self.steps, targets, inputs)
 
 
@@ -174,7 +175,7 @@ def _evaluated(
     steps = ahead.of(input_names(split_times(X, times)[0], rows.X.shape[1]), names, rows)
     if begin:
         model._start(rows, warmup, delay if isinstance(delay, int) else 0)
-    learner = model._learner
+    model._columns, learner = rows.columns, model._learner
     metrics = model._metrics(max(0, learner.warmup - learner.rows), known)
     if bands is not None:
         bands.warmup = metrics.warmup

@@ -81,6 +81,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         lags: Any = None,
         horizon: int | None = None,
         missing: str = "impute",
+        calendar: Sequence[str] | str | None = None,
         random_state: Any = 0,
     ) -> None:
         super().__init__(
@@ -96,6 +97,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
             warmup_posterior=warmup_posterior,
             robust=robust,
             missing=missing,
+            calendar=calendar,
             random_state=random_state,
         )
         self.learners = learners
@@ -292,7 +294,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
             table = as_table(self, x)
             mean, std = self.predict(table, return_std=True, times=None if time is None else [time])
             return mean[0], std[0]
-        mean, std = self._learner.predict_one(*check_one(in_order(self, x), time, self._learner, self.missing))
+        mean, std = self._learner.predict_one(*check_one(in_order(self, x, time), time, self._learner, self.missing))
         return (mean[0], std[0]) if self._single else (mean, std)
 
     @alone
@@ -309,7 +311,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         if not self.__sklearn_is_fitted__() or self._late is not None or not self._learner.is_warmed_up:
             return self.partial_fit(as_table(self, x), [y], None if time is None else [time])
         try:
-            row, at = check_one(in_order(self, x), time, self._learner, self.missing)
+            row, at = check_one(in_order(self, x, time), time, self._learner, self.missing)
             target = check_target(y, () if self._single else (self._learner.num_outputs,), self.missing)
         except NotFiniteError:
             if self.missing != "skip":

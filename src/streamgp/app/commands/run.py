@@ -9,7 +9,18 @@ from streamgp.app.commands.finish import check_json, command_line, fail_if_stopp
 from streamgp.app.commands.model_options import DATA, LEARNING, OUTPUT, declared, parsed, with_model_options
 from streamgp.app.console import names, sentences
 from streamgp.models.option_type import known
-from streamgp.models.options import AUTO, COMMAND, MISSING_VALUES, MODEL, NONE, OPTIONS, SEED, WARMUP, Missing
+from streamgp.models.options import (
+    AUTO,
+    CALENDAR,
+    COMMAND,
+    MISSING_VALUES,
+    MODEL,
+    NONE,
+    OPTIONS,
+    SEED,
+    WARMUP,
+    Missing,
+)
 
 if TYPE_CHECKING:
     from streamgp.app.settings import RunSettings
@@ -149,6 +160,7 @@ def run(
             rich_help_panel=DATA,
         ),
     ] = None,
+    calendar: Annotated[str | None, declared(CALENDAR)] = None,
     alarms: Annotated[
         bool,
         typer.Option(
@@ -192,7 +204,7 @@ def run(
             refused = {"--task": task not in ("auto", "regression"), "--grades": grades, "--exposure": exposure}
             refused |= {"--model": model not in (MODEL.default, "fleet"), "--conformal": conformal}
             refused |= {"--delay": delay or None, "--arrives": arrives, "--horizon": horizon}
-            refused |= {"--alarms": alarms}
+            refused |= {"--alarms": alarms, "--calendar": calendar}
             run_keyed(
                 refused | _changed(options),
                 json,
@@ -225,6 +237,7 @@ def run(
         if arrives is not None and options["lags"] == AUTO:  # past targets are not known when they would help
             options = options | {"lags": NONE}
         try:
+            cycles = None if calendar is None else list(CALENDAR.check(names(calendar)))
             direct, steps_ahead = _horizons(horizon)
             changes = parsed(options | {"horizon": direct})
             known("--task", task, TASKS)
@@ -251,6 +264,7 @@ def run(
             arrives=arrives,
             alarms=alarms,
             steps_ahead=steps_ahead,
+            calendar=cycles,
             out=out,
             resume=resume,
             overwrite=overwrite,
