@@ -6,11 +6,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from streamgp.data.frames import FrameLike
 from streamgp.estimators.base import StreamEstimator, warmup_for
 from streamgp.estimators.late import check_delay, split_arrivals
 from streamgp.estimators.monitor import WatchedRows
+from streamgp.estimators.pipelines import last_step, transformed
 from streamgp.estimators.time_column import split_times
 from streamgp.estimators.validation import Rows, feature_names, input_names, target_names
 from streamgp.evaluation.description import describe, describe_unusual
@@ -31,7 +33,7 @@ CHUNK = 1024  # rows scored between two steps of the progress bar
 
 
 def evaluate(
-    model: "StreamEstimator | StreamingGPFleet",
+    model: "StreamEstimator | Pipeline | StreamingGPFleet",
     X: Any,
     y: Any = None,
     times: Any = None,
@@ -53,7 +55,9 @@ def evaluate(
     Parameters
     ----------
     model
-        An estimator, new or already at work; or a fleet, with a frame for `X` and nothing else: see its `evaluate`.
+        An estimator, new or already at work; or a pipeline of scikit-learn that ends in one, of which the other
+        steps are fitted to the rows of the warm-up alone; or a fleet, with a frame for `X` and nothing else: see its
+        `evaluate`.
     X, y, times, exposure
         As in the model's `partial_fit`; rows in the order of the stream. Those that ``missing="skip"`` leaves out
         are NaN in the result, and so are the scores of those whose target is missing.
@@ -98,6 +102,13 @@ def evaluate(
         and grades have ``probabilities`` and ``predicted`` in place of mean, std and quantiles. ``to_frame()``,
         ``summary()``, ``plot(kind)`` and ``report(path)`` show them.
     """
+    if isinstance(model, Pipeline):
+        X, times = split_times(X, times)
+        if isinstance(delay, str):
+            raise ValueError(f"delay: expected a number of rows with a pipeline, got the column {delay!r}")
+        if y is None:
+            raise ValueError("evaluate: expected the targets y as well, got none")
+        X, model = transformed(model, X, y), last_step(model)
     if not isinstance(model, StreamEstimator):
         others = (y, times, exposure, conformal, delay or None, steps_ahead or None)
         if alarms or not weights or any(each is not None for each in others):

@@ -11,17 +11,24 @@ from streamgp.bases.learners import check_same, remember
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.docstrings import with_options
+from streamgp.estimators.explanations import Explained
 from streamgp.estimators.forecasts import check_levels, forecast_frame, future_rows
 from streamgp.estimators.prediction import Prediction
 from streamgp.estimators.single import as_table, in_order
-from streamgp.estimators.validation import NotFiniteError, Rows, check_one, check_same_targets, check_target
+from streamgp.estimators.validation import (
+    NotFiniteError,
+    Rows,
+    check_one,
+    check_same_targets,
+    check_target,
+)
 from streamgp.evaluation.regression import RegressionMetrics
 from streamgp.models.option_type import whole_number
 from streamgp.models.spec import Spec
 
 
 @with_options
-class StreamingGPRegressor(RegressorMixin, StreamEstimator):
+class StreamingGPRegressor(RegressorMixin, Explained, StreamEstimator):
     """Regression on a stream: predicts with error bars, learns row by row, in constant memory.
 
     An online ensemble of Gaussian processes and other basis expansions (Lu et al. 2022; Waxman and Djuric 2024).

@@ -170,8 +170,12 @@ def input_names(X: Any, columns: int) -> list[str]:
 
 def feature_names(estimator: Any) -> list[str]:
     """Return what the inputs are called: by the columns of the user's frames, or else x0, x1, ..."""
-    given = list(getattr(estimator, "feature_names_in_", (f"x{i}" for i in range(estimator.n_features_in_))))
-    return estimator._columns.names(given, estimator._learner.levels)
+    return estimator._columns.names(given_names(estimator), estimator._learner.levels)
+
+
+def given_names(estimator: Any) -> list[str]:
+    """Return what the columns of the user's rows are called: as their frames have them, or else x0, x1, ..."""
+    return list(getattr(estimator, "feature_names_in_", (f"x{i}" for i in range(estimator.n_features_in_))))
 
 
 def target_names(y: Any, outputs: int) -> list[str]:
