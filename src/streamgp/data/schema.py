@@ -13,6 +13,9 @@ from streamgp.data.cells import Column
 from streamgp.data.labels import ClassNames
 
 MAX_LEVELS = 50
+# Why columns are left out.
+IS_DATE = "it looks like a date or time"
+TOO_MANY_LEVELS = f"it is text with more than {MAX_LEVELS} different values"
 POINT = "write them with a point, or separate columns by semicolons"  # the advice about commas in numbers
 
 
@@ -288,13 +291,13 @@ def _infer_feature(name: str, column: Column, calendar: Sequence[str]) -> Featur
     if all(map(cells.looks_like_date, present)):
         if calendar and np.isfinite(cells.to_seconds(present)).all():
             return Feature(name, "date", tuple(calendar))
-        return "it looks like a date or time"
+        return IS_DATE
     levels = tuple(dict.fromkeys(map(cells.to_text, column)))
     # Mostly numbers that hardly repeat: a numeric column with a few bad cells, to be reported as such.
     if share > 0.5 and len(levels) > min(MAX_LEVELS, len(present) / 2):
         return Feature(name, "numeric")
     if len(levels) > MAX_LEVELS:
-        return f"it is text with more than {MAX_LEVELS} different values"
+        return TOO_MANY_LEVELS
     return Feature(name, "categorical", levels)
 
 

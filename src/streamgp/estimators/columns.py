@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from streamgp.data import cells
 from streamgp.data.frames import FrameLike
-from streamgp.data.schema import Feature, cycle_names
+from streamgp.data.schema import IS_DATE, TOO_MANY_LEVELS, Feature, cycle_names
 from streamgp.numerics.coding import CYCLES, cycle
 from streamgp.stream.categories import Categories
 
@@ -56,7 +56,7 @@ class Columns:
             If there are no dates for the calendar, or a column holds durations or times of day.
         """
         frame = _as_frame(X)
-        kinds = () if frame is None else tuple(map(_kind, frame.iter_columns()))
+        kinds: tuple[Kind, ...] = () if frame is None else tuple(map(_kind, frame.iter_columns()))
         dated = bool(calendar) and times is not None and np.asarray(times).dtype.kind not in "fiub"
         if calendar and not dated and "date" not in kinds:
             raise ValueError(
@@ -105,6 +105,16 @@ class Columns:
             elif kind != "clock":
                 found += [name] if kind == "number" else cycle_names(name, self.cycles)
         return found + (cycle_names("time", self.cycles) if self.dated else [])
+
+    def left_out(self, given: Sequence[str], levels: Sequence[int]) -> dict[str, str]:
+        """Return why columns are no inputs of the model, by their names; for `levels` see `names`."""
+        known, found = iter(levels), {}
+        for name, kind in zip(given if self.kinds else (), self.kinds, strict=True):
+            if kind == "category" and not next(known):
+                found[name] = TOO_MANY_LEVELS
+            if kind == "clock" or (kind == "date" and not self.cycles):
+                found[name] = IS_DATE
+        return found
 
     def numbers(self, X: Any, known: Sequence[int] | None = None) -> tuple[Any, "Columns"]:
         """Return rows as numbers, in a frame if they came as one, and what is known with their levels.

@@ -14,7 +14,7 @@ from streamgp.estimators.late import check_delay, split_arrivals
 from streamgp.estimators.monitor import WatchedRows
 from streamgp.estimators.pipelines import last_step, transformed
 from streamgp.estimators.time_column import split_times
-from streamgp.estimators.validation import Rows, feature_names, input_names, target_names
+from streamgp.estimators.validation import Rows, feature_names, given_names, input_names, target_names
 from streamgp.evaluation.description import describe, describe_unusual
 from streamgp.evaluation.late import LateRows, prequential_late
 from streamgp.evaluation.prequential import ScoredRows, prequential, results
@@ -108,7 +108,20 @@ def evaluate(
             raise ValueError(f"delay: expected a number of rows with a pipeline, got the column {delay!r}")
         if y is None:
             raise ValueError("evaluate: expected the targets y as well, got none")
-        X, model = transformed(model, X, y), last_step(model)
+        return evaluate(
+            last_step(model),
+            transformed(model, X, y),
+            y,
+            times,
+            exposure=exposure,
+            conformal=conformal,
+            delay=delay,
+            alarms=alarms,
+            weights=weights,
+            steps_ahead=steps_ahead,
+            known_ahead=known_ahead,
+            progress=progress,
+        )
     if not isinstance(model, StreamEstimator):
         others = (y, times, exposure, conformal, delay or None, steps_ahead or None)
         if alarms or not weights or any(each is not None for each in others):
@@ -236,12 +249,16 @@ def _evaluated(
         learnt=metrics.rows - metrics.warmup,
     )
     found = None if watched is None else watched.end()
+    left_out = model._columns.left_out(given_names(model), learner.levels)
     about |= {
         "alarms": None if found is None else [asdict(alarm) for alarm in found],
         "skipped_rows": rows.skipped,
         "interrupted": False,
         "stopped": None,
-        "warnings": describe_unusual(learner, metrics, names, rows.skipped, python=True),
+        "warnings": [
+            *(f"column '{name}' was left out: {reason}" for name, reason in left_out.items()),
+            *describe_unusual(learner, metrics, names, rows.skipped, python=True),
+        ],
         "command": None,
         "python": True,
     }

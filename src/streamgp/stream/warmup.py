@@ -50,6 +50,7 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
     """
     spec, task, h = settings.spec, settings.task, settings.horizon
     X, y, times = rows = known_rows(state)
+    assert times is not None
     X, extra = state.inputs.refill(X)  # by all that is known by now
     ends, levels = state.rows == settings.warmup, getattr(state.model_state, "levels", None)
     usual = task.usual(X, y, settings.seed)
