@@ -15,13 +15,7 @@ from streamgp.estimators.explanations import Explained
 from streamgp.estimators.forecasts import check_levels, forecast_frame, future_rows
 from streamgp.estimators.prediction import Prediction
 from streamgp.estimators.single import as_table, in_order
-from streamgp.estimators.validation import (
-    NotFiniteError,
-    Rows,
-    check_one,
-    check_same_targets,
-    check_target,
-)
+from streamgp.estimators.validation import NotFiniteError, Rows, check_one, check_same_targets, check_target
 from streamgp.evaluation.regression import RegressionMetrics
 from streamgp.models.option_type import whole_number
 from streamgp.models.spec import Spec
@@ -237,7 +231,6 @@ class StreamingGPRegressor(RegressorMixin, Explained, StreamEstimator):
         ValueError
             If the model has a horizon, or is no ensemble, or inputs or times are not those of h rows to come.
         """
-        self._check_fitted()
         levels = check_levels(level)
         if whole_number("n", n) < 2:
             raise ValueError(f"n: expected at least 2 paths, got {n}")
@@ -298,8 +291,7 @@ class StreamingGPRegressor(RegressorMixin, Explained, StreamEstimator):
         """
         self._check_fitted()
         if self._late is not None or not self._learner.is_warmed_up:
-            table = as_table(self, x)
-            mean, std = self.predict(table, return_std=True, times=None if time is None else [time])
+            mean, std = self.predict(as_table(self, x), return_std=True, times=None if time is None else [time])
             return mean[0], std[0]
         mean, std = self._learner.predict_one(*check_one(in_order(self, x, time), time, self._learner, self.missing))
         return (mean[0], std[0]) if self._single else (mean, std)
@@ -355,5 +347,4 @@ class StreamingGPRegressor(RegressorMixin, Explained, StreamEstimator):
         return self.get_params() | named | ({} if as_given else {"lags": self._learner.spec.lags})
 
     def _metrics(self, unscored: int, horizon: int) -> RegressionMetrics:
-        targets = [f"y{e}" for e in range(self._learner.num_outputs)]
-        return RegressionMetrics(targets, unscored, horizon)
+        return RegressionMetrics([f"y{e}" for e in range(self._learner.num_outputs)], unscored, horizon)
