@@ -56,7 +56,7 @@ class Columns:
             If there are no dates for the calendar, or a column holds durations or times of day.
         """
         frame = _as_frame(X)
-        kinds: tuple[Kind, ...] = () if frame is None else tuple(map(_kind, frame.iter_columns()))
+        kinds: tuple[Kind, ...] = () if frame is None else tuple(_kind(column) for column in frame.iter_columns())
         dated = bool(calendar) and times is not None and np.asarray(times).dtype.kind not in "fiub"
         if calendar and not dated and "date" not in kinds:
             raise ValueError(
