@@ -18,7 +18,11 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
     "regressor": (
         "StreamingGPRegressor",
         "Numbers. [Which settings to choose](../../how-to/choosing-settings.md).",
-        ("streamgp.StreamingGPRegressor", "streamgp.estimators.prediction.Prediction"),
+        (
+            "streamgp.StreamingGPRegressor",
+            "streamgp.estimators.prediction.Prediction",
+            "streamgp.estimators.explanations.Explanation",
+        ),
         (),
     ),
     "classifier": (

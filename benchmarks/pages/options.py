@@ -5,10 +5,10 @@ from pathlib import Path
 from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS
 from streamgp.models.option_type import Option
-from streamgp.models.options import FAMILIES, MISSING_VALUES, MODEL, OPTIONS, SEED, TASKS, WARMUP
+from streamgp.models.options import CALENDAR, FAMILIES, MISSING_VALUES, MODEL, OPTIONS, SEED, TASKS, WARMUP
 
 PAGE = DOCS / "reference" / "options.md"
-ALL = (MODEL, WARMUP, *OPTIONS.values(), MISSING_VALUES, SEED)
+ALL = (MODEL, WARMUP, *OPTIONS.values(), MISSING_VALUES, CALENDAR, SEED)
 
 
 def pages() -> dict[Path, str]:

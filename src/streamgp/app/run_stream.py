@@ -23,6 +23,7 @@ _YOUNGER = {
     "delay": 0,
     "arrives": None,
     "steps_ahead": 0,
+    "calendar": None,
 }  # than some checkpoints
 SHORT_FILE = 5 * DEFAULT_WARMUP  # a file with fewer rows gets a fifth of them as its warm-up
 
@@ -94,6 +95,7 @@ def _open(settings: RunSettings, stored: dict[str, Any] | None = None) -> RowRea
         grades=settings.grades,
         exposure=settings.exposure,
         arrives=settings.arrives,
+        calendar=settings.calendar or (),
     )
 
 

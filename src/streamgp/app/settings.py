@@ -36,6 +36,7 @@ class RunSettings:
     arrives: str | None = None
     alarms: bool = False
     steps_ahead: int = 0
+    calendar: list[str] | None = None
     out: Path | None = None
     resume: bool = False
     overwrite: bool = False
@@ -59,6 +60,7 @@ class RunSettings:
             "arrives": self.arrives,
             "alarms": self.alarms,
             "steps_ahead": self.steps_ahead,
+            "calendar": self.calendar,
         }
 
     def for_task(self, task: str) -> "RunSettings":

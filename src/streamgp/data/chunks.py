@@ -10,6 +10,7 @@ from streamgp.data import cells, labels
 from streamgp.data.blocks import Block
 from streamgp.data.cells import Column
 from streamgp.data.schema import Feature, Schema
+from streamgp.numerics.coding import CYCLES, cycle, one_hot
 
 
 class Chunk(NamedTuple):
@@ -99,8 +100,12 @@ def _features(feature: Feature, column: Column, faults: dict[int, str]) -> Float
     """Encode one feature as columns of X; add bad cells to `faults`."""
     if feature.kind == "categorical":
         index = {level: i for i, level in enumerate(feature.levels)}
-        found = np.array([index.get(cells.to_text(cell), -1) for cell in column])
-        return (found[:, None] == np.arange(len(index))).astype(np.float64)
+        found = np.array([index.get(cells.to_text(cell), -1) for cell in column], dtype=np.float64)
+        return one_hot(found, len(index))
+    if feature.kind == "date":
+        values = cells.to_seconds(column)
+        _note(values, column, faults, f"column '{feature.name}': expected an ISO 8601 date or datetime")
+        return np.concatenate([cycle(values, CYCLES[name]) for name in feature.levels], axis=1)
     if feature.kind == "boolean":
         values = cells.to_booleans(column)
         _note(values, column, faults, f"column '{feature.name}': expected true or false")

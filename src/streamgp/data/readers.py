@@ -38,6 +38,7 @@ def open_rows(
     grades: Sequence[str] | None = None,
     exposure: str | None = None,
     arrives: str | None = None,
+    calendar: Sequence[str] = (),
 ) -> "RowReader":
     """Open a table as a stream of chunks.
 
@@ -80,6 +81,8 @@ def open_rows(
     arrives
         A column that says when the label of each row is known, and is no input: after how many data rows of the file
         or, with `time`, at what time; missing: never.
+    calendar
+        The cycles of time (day, week, year) that columns of dates are to become; without, they are left out.
 
     Raises
     ------
@@ -109,7 +112,15 @@ def open_rows(
             found = infer_target(opened.name, head, targets, task, grades)
             needs_features = needs_features or found.task != "regression"
             schema = infer_schema(
-                opened.name, head.sound_columns(), targets, features, time, needs_features, exposure, arrives
+                opened.name,
+                head.sound_columns(),
+                targets,
+                features,
+                time,
+                needs_features,
+                exposure,
+                arrives,
+                calendar,
             )
             schema = replace(schema, task=found.task, labels=found.labels, note=found.note)
         else:
@@ -158,13 +169,14 @@ def _check_agrees(
 ) -> None:
     """Check that a stored schema belongs to this file and these roles."""
     time, exposure, arrives = roles
+    own = [feature.name for feature in schema.features if feature.name != schema.time]
     for what, stored, asked in (
         ("task", schema.task, schema.task if task == "auto" else task),
         ("exposure", schema.exposure, exposure),
         ("target", list(schema.targets), list(targets)),
         ("time column", schema.time, time),
         ("column of arrivals", schema.arrives, arrives),
-        ("features", [f.name for f in schema.features], None if features is None else list(features)),
+        ("features", own, None if features is None else list(features)),
     ):
         if stored != asked and not (what == "features" and asked is None):
             raise DataError(

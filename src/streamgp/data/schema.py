@@ -13,11 +13,19 @@ from streamgp.data.cells import Column
 from streamgp.data.labels import ClassNames
 
 MAX_LEVELS = 50
+# Why columns are left out.
+IS_DATE = "it looks like a date or time"
+TOO_MANY_LEVELS = f"it is text with more than {MAX_LEVELS} different values"
 POINT = "write them with a point, or separate columns by semicolons"  # the advice about commas in numbers
 
 
 class DataError(ValueError):
     """A data file that cannot be used; the message says what is wrong, where, and what to do."""
+
+
+def cycle_names(name: str, cycles: Sequence[str]) -> list[str]:
+    """Return the names of the columns of X that the cycles of a column of dates become."""
+    return [f"{name} {part} of {cycle}" for cycle in cycles for part in ("sine", "cosine")]
 
 
 @dataclass(frozen=True)
@@ -29,13 +37,14 @@ class Feature:
     name
         The column's name in the file.
     kind
-        ``"numeric"``, ``"boolean"`` (true and false as 1 and 0) or ``"categorical"`` (one-hot).
+        ``"numeric"``, ``"boolean"`` (true and false as 1 and 0), ``"categorical"`` (one-hot) or ``"date"`` (sine and
+        cosine of the calendar's cycles).
     levels
-        The levels of a categorical column, in order of first appearance.
+        The levels of a categorical column, in order of first appearance; of dates, the cycles.
     """
 
     name: str
-    kind: Literal["numeric", "boolean", "categorical"]
+    kind: Literal["numeric", "boolean", "categorical", "date"]
     levels: tuple[str, ...] = ()
 
     @property
@@ -43,6 +52,8 @@ class Feature:
         """Return the names of the columns of X that this feature becomes."""
         if self.kind == "categorical":
             return [f"{self.name}={level}" for level in self.levels]
+        if self.kind == "date":
+            return cycle_names(self.name, self.levels)
         return [self.name]
 
 
@@ -200,6 +211,7 @@ def infer_schema(
     needs_features: bool = True,
     exposure: str | None = None,
     arrives: str | None = None,
+    calendar: Sequence[str] = (),
 ) -> Schema:
     """Infer the kinds of the columns from the first rows of a file.
 
@@ -213,25 +225,35 @@ def infer_schema(
         The columns' roles; without `features`, all columns that have no other role.
     needs_features
         Whether there must be a feature.
+    calendar
+        The cycles of `streamgp.numerics.coding.CYCLES` that columns of dates are to become, the time column's too.
 
     Raises
     ------
     DataError
-        If a column that was named cannot be a feature, if no feature is left although one is needed, or if the
-        time column holds neither numbers nor ISO dates.
+        If a column that was named cannot be a feature, if no feature is left although one is needed, if the
+        time column holds neither numbers nor ISO dates, or if there are no dates for the calendar.
     """
     named = features is not None
     others = (*targets, time, exposure, arrives)
     candidates = features if features is not None else [c for c in columns if c not in others]
     kept, dropped = [], {}
     for name in candidates:
-        feature = _infer_feature(name, columns[name])
+        feature = _infer_feature(name, columns[name], calendar)
         if isinstance(feature, Feature):
             kept.append(feature)
         elif named:
             raise DataError(f"{file}: column '{name}' cannot be a feature, because {feature}; leave it out.")
         else:
             dropped[name] = feature
+    time_is_text = time is not None and _time_is_text(file, time, columns[time])
+    if calendar and time is not None and time_is_text:
+        kept.append(Feature(time, "date", tuple(calendar)))
+    if calendar and not any(feature.kind == "date" for feature in kept):
+        raise DataError(
+            f"{file}: expected a column of dates for the calendar, found none; write dates as 2024-01-31T12:00:00, "
+            f"or leave the calendar out (--calendar)."
+        )
     if needs_features and not kept:
         reasons = "; ".join(f"'{name}' was dropped because {reason}" for name, reason in dropped.items())
         raise DataError(
@@ -243,7 +265,7 @@ def infer_schema(
         features=tuple(kept),
         targets=tuple(targets),
         time=time,
-        time_is_text=time is not None and _time_is_text(file, time, columns[time]),
+        time_is_text=time_is_text,
         dropped=dropped,
         constant=tuple(feature.name for feature in kept if _is_constant(feature, columns[feature.name])),
         exposure=exposure,
@@ -251,7 +273,7 @@ def infer_schema(
     )
 
 
-def _infer_feature(name: str, column: Column) -> Feature | str:
+def _infer_feature(name: str, column: Column, calendar: Sequence[str]) -> Feature | str:
     """Infer the feature that a column is, or the reason why it is none."""
     if isinstance(column, np.ndarray):
         return "it is entirely empty" if np.isnan(column).all() else Feature(name, "numeric")
@@ -267,13 +289,15 @@ def _infer_feature(name: str, column: Column) -> Feature | str:
     if all(map(cells.is_boolean, present)):
         return Feature(name, "boolean")
     if all(map(cells.looks_like_date, present)):
-        return "it looks like a date or time"
+        if calendar and np.isfinite(cells.to_seconds(present)).all():
+            return Feature(name, "date", tuple(calendar))
+        return IS_DATE
     levels = tuple(dict.fromkeys(map(cells.to_text, column)))
     # Mostly numbers that hardly repeat: a numeric column with a few bad cells, to be reported as such.
     if share > 0.5 and len(levels) > min(MAX_LEVELS, len(present) / 2):
         return Feature(name, "numeric")
     if len(levels) > MAX_LEVELS:
-        return f"it is text with more than {MAX_LEVELS} different values"
+        return TOO_MANY_LEVELS
     return Feature(name, "categorical", levels)
 
 

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 
 from streamgp import checkpoint
 from streamgp.estimators.access import Access, access_to, alone
+from streamgp.estimators.columns import Columns
 from streamgp.estimators.early import warn_if_early
 from streamgp.estimators.late import LateTargets
 from streamgp.estimators.prediction import Prediction
@@ -40,6 +41,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
     feature_names_in_: np.ndarray
     _classes_at_start = 0  # classes or grades that are known before the first row
     _alarms: Alarms | None = None
+    _columns = Columns()  # of the rows so far
 
     def __init__(
         self,
@@ -56,6 +58,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
         warmup_posterior: str = "condition",
         robust: bool | None = None,
         missing: str = "impute",
+        calendar: Sequence[str] | str | None = None,
         random_state: Any = 0,
     ) -> None:
         self.model = model
@@ -70,6 +73,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
         self.warmup_posterior = warmup_posterior
         self.robust = robust
         self.missing = missing
+        self.calendar = calendar
         self.random_state = random_state
 
     # What has been learnt
@@ -150,6 +154,8 @@ class StreamEstimator(LateTargets, BaseEstimator):
             "skipped_rows": self.skipped_rows_,
             "late": None if self._late is None else self._late.to_tree(),
             "feature_names": list(getattr(self, "feature_names_in_", [])),
+            "num_features": self.n_features_in_,
+            "columns": self._columns.to_tree(),
             "alarms": None if self._alarms is None else self._alarms.to_tree(),
         }
         checkpoint.save(path, tree | self._more_to_store(), meta)
@@ -178,7 +184,12 @@ class StreamEstimator(LateTargets, BaseEstimator):
         if tree.get("late") is not None:
             estimator._late = LateLabels.from_tree(estimator._learner, tree["late"])
         estimator.skipped_rows_ = tree["skipped_rows"]
-        estimator.n_features_in_ = estimator._learner.num_inputs - estimator._learner.spec.exposure
+        width = estimator._learner.num_inputs - estimator._learner.spec.exposure
+        estimator.n_features_in_ = tree.get(
+            "num_features", width
+        )  # younger than some checkpoints, as is what follows
+        if tree.get("columns") is not None:
+            estimator._columns = Columns.from_tree(tree["columns"])
         if tree["feature_names"]:
             estimator.feature_names_in_ = np.asarray(tree["feature_names"], dtype=object)
         if tree.get("alarms") is not None:  # younger than some checkpoints
@@ -268,7 +279,9 @@ class StreamEstimator(LateTargets, BaseEstimator):
             timed=rows.times is not None,
             num_classes=self._classes_at_start,
             delay=delay,
+            categories=rows.columns.categories,
         )
+        self._columns = rows.columns
         self._single, self._late, self._alarms = rows.single, None, None
         self._access.warned_of_warmup = False
         self.skipped_rows_ = 0

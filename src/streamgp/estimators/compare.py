@@ -10,9 +10,10 @@ from sklearn.utils import check_array, check_consistent_length
 from streamgp.data.frames import FrameLike
 from streamgp.estimators import rivals
 from streamgp.estimators.base import StreamEstimator
+from streamgp.estimators.columns import encoded_table
 from streamgp.estimators.evaluate import evaluate
 from streamgp.estimators.time_column import split_times
-from streamgp.estimators.validation import check_columns, input_names
+from streamgp.estimators.validation import input_names
 from streamgp.evaluation.comparison import Comparison, ModelRows
 from streamgp.evaluation.result import Evaluation
 from streamgp.models.option_type import whole_number
@@ -78,7 +79,7 @@ def compare(
             )
         first[id(model)] = name
     inputs, _ = split_times(X, times)
-    check_columns(inputs)
+    inputs, names = encoded_table(inputs)
     table = _with_gaps(check_array(inputs, dtype="float64", ensure_all_finite=False))
     targets = _with_gaps(np.asarray(y, dtype=np.float64))
     if targets.ndim != 1:
@@ -89,7 +90,7 @@ def compare(
         _check(name, model, gaps)
         if isinstance(model, StreamEstimator):
             model._prepare(X, targets, times, not model.__sklearn_is_fitted__())
-    names = input_names(inputs, table.shape[1])
+    names = input_names(inputs, table.shape[1]) if names is None else names
     found = {}
     for name, model in models.items():
         if isinstance(model, StreamEstimator):

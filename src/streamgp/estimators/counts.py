@@ -63,6 +63,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         warmup_posterior: str = "condition",
         robust: bool | None = None,
         missing: str = "impute",
+        calendar: Sequence[str] | str | None = None,
         random_state: Any = 0,
     ) -> None:
         super().__init__(
@@ -78,6 +79,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
             warmup_posterior=warmup_posterior,
             robust=robust,
             missing=missing,
+            calendar=calendar,
             random_state=random_state,
         )
         self.likelihood = likelihood
@@ -167,9 +169,8 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         if self._exposed != (exposure is not None):
             raise ValueError(_EXPOSURE.format(*(("had an", "none") if self._exposed else ("had no", "one"))))
         shift = [] if exposure is None else self._log_exposure([exposure], 1, skip=False, reset=False)
-        return self._predicted_later(
-            *check_one(np.append(np.asarray(in_order(self, x), float), shift), time, self._learner, self.missing)
-        )
+        row = np.asarray(in_order(self, x, time, comes=True), dtype=float)
+        return self._predicted_later(*check_one(np.append(row, shift), time, self._learner, self.missing))
 
     # Inner works
 

@@ -6,13 +6,15 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from streamgp.data.frames import FrameLike
 from streamgp.estimators.base import StreamEstimator, warmup_for
 from streamgp.estimators.late import check_delay, split_arrivals
 from streamgp.estimators.monitor import WatchedRows
+from streamgp.estimators.pipelines import last_step, transformed
 from streamgp.estimators.time_column import split_times
-from streamgp.estimators.validation import Rows, feature_names, input_names, target_names
+from streamgp.estimators.validation import Rows, feature_names, given_names, input_names, target_names
 from streamgp.evaluation.description import describe, describe_unusual
 from streamgp.evaluation.late import LateRows, prequential_late
 from streamgp.evaluation.prequential import ScoredRows, prequential, results
@@ -31,7 +33,7 @@ CHUNK = 1024  # rows scored between two steps of the progress bar
 
 
 def evaluate(
-    model: "StreamEstimator | StreamingGPFleet",
+    model: "StreamEstimator | Pipeline | StreamingGPFleet",
     X: Any,
     y: Any = None,
     times: Any = None,
@@ -53,7 +55,9 @@ def evaluate(
     Parameters
     ----------
     model
-        An estimator, new or already at work; or a fleet, with a frame for `X` and nothing else: see its `evaluate`.
+        An estimator, new or already at work; or a pipeline of scikit-learn that ends in one, of which the other
+        steps are fitted to the rows of the warm-up alone; or a fleet, with a frame for `X` and nothing else: see its
+        `evaluate`.
     X, y, times, exposure
         As in the model's `partial_fit`; rows in the order of the stream. Those that ``missing="skip"`` leaves out
         are NaN in the result, and so are the scores of those whose target is missing.
@@ -98,6 +102,26 @@ def evaluate(
         and grades have ``probabilities`` and ``predicted`` in place of mean, std and quantiles. ``to_frame()``,
         ``summary()``, ``plot(kind)`` and ``report(path)`` show them.
     """
+    if isinstance(model, Pipeline):
+        X, times = split_times(X, times)
+        if isinstance(delay, str):
+            raise ValueError(f"delay: expected a number of rows with a pipeline, got the column {delay!r}")
+        if y is None:
+            raise ValueError("evaluate: expected the targets y as well, got none")
+        return evaluate(
+            last_step(model),
+            transformed(model, X, y),
+            y,
+            times,
+            exposure=exposure,
+            conformal=conformal,
+            delay=delay,
+            alarms=alarms,
+            weights=weights,
+            steps_ahead=steps_ahead,
+            known_ahead=known_ahead,
+            progress=progress,
+        )
     if not isinstance(model, StreamEstimator):
         others = (y, times, exposure, conformal, delay or None, steps_ahead or None)
         if alarms or not weights or any(each is not None for each in others):
@@ -130,12 +154,13 @@ class Ahead(NamedTuple):
         """Return what forecasts and scores them; None where there are none."""
         if not self.steps:
             return None
-        inputs = np.full(rows.X.shape, np.nan)
+        inputs, sources = np.full(rows.X.shape, np.nan), np.array(rows.columns.sources or range(len(names)))
         for column in self.known:
             if column not in names and not (isinstance(column, int) and 0 <= column < len(names)):
                 raise ValueError(f"known_ahead: expected columns of X ({', '.join(names)}), got {column!r}")
             at = names.index(column) if isinstance(column, str) else column
-            inputs[:, at] = rows.X[:, at]
+            own = np.flatnonzero(sources == at)
+            inputs[:, own] = rows.X[:, own]
         return StepsAhead(self.steps, targets, inputs)
 
 
@@ -174,7 +199,7 @@ def _evaluated(
     steps = ahead.of(input_names(split_times(X, times)[0], rows.X.shape[1]), names, rows)
     if begin:
         model._start(rows, warmup, delay if isinstance(delay, int) else 0)
-    learner = model._learner
+    model._columns, learner = rows.columns, model._learner
     metrics = model._metrics(max(0, learner.warmup - learner.rows), known)
     if bands is not None:
         bands.warmup = metrics.warmup
@@ -224,12 +249,16 @@ def _evaluated(
         learnt=metrics.rows - metrics.warmup,
     )
     found = None if watched is None else watched.end()
+    left_out = model._columns.left_out(given_names(model), learner.levels)
     about |= {
         "alarms": None if found is None else [asdict(alarm) for alarm in found],
         "skipped_rows": rows.skipped,
         "interrupted": False,
         "stopped": None,
-        "warnings": describe_unusual(learner, metrics, names, rows.skipped, python=True),
+        "warnings": [
+            *(f"column '{name}' was left out: {reason}" for name, reason in left_out.items()),
+            *describe_unusual(learner, metrics, names, rows.skipped, python=True),
+        ],
         "command": None,
         "python": True,
     }

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.estimators.access import alone
+from streamgp.estimators.columns import Columns
 from streamgp.estimators.single import as_table, in_order
 from streamgp.estimators.validation import NotFiniteError, Rows, as_times, check_one, check_rows, check_target
 from streamgp.models.options import DEFAULT_WARMUP
@@ -106,6 +107,7 @@ class LateTargets:
     _start: Any
     _make_spec: Any
     __sklearn_is_fitted__: Any
+    _columns: Columns
     _begins_without_target = False
     _late: LateLabels | None = None  # rows that wait for their label, once there were some
 
@@ -136,7 +138,9 @@ class LateTargets:
             times = None if time is None else [time]
             self._start(check_rows(self, as_table(self, x), [0.0], times, learner=None), DEFAULT_WARMUP)
         self._check_fitted()
-        return self._predicted_later(*check_one(in_order(self, x), time, self._learner, self.missing))
+        return self._predicted_later(
+            *check_one(in_order(self, x, time, comes=True), time, self._learner, self.missing)
+        )
 
     def _predicted_later(self, x: np.ndarray, time: float) -> Later:
         late = self._late or LateLabels(self._learner)
@@ -195,6 +199,7 @@ class LateTargets:
 
     def _learn_rows(self, rows: Rows) -> None:
         """Learn rows whose targets come with them, in their place behind those that wait."""
+        self._columns = rows.columns
         late = self._late
         if late is not None:
             late.refresh()

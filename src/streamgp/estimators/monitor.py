@@ -107,6 +107,7 @@ class Monitor:
             tests = model._tests_for_alarms(rows.y.shape[1], self.rate)
             if begin:
                 model._start(rows, DEFAULT_WARMUP)
+            model._columns = rows.columns
             watched = WatchedRows(model, tests, rows)
             metrics = model._metrics(0, model._learner.spec.horizon)
             for part in prequential(model._learner, [(rows.X, rows.y, rows.times)], metrics):

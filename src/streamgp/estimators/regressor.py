@@ -11,6 +11,7 @@ from streamgp.bases.learners import check_same, remember
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.docstrings import with_options
+from streamgp.estimators.explanations import Explained
 from streamgp.estimators.forecasts import check_levels, forecast_frame, future_rows
 from streamgp.estimators.prediction import Prediction
 from streamgp.estimators.single import as_table, in_order
@@ -21,7 +22,7 @@ from streamgp.models.spec import Spec
 
 
 @with_options
-class StreamingGPRegressor(RegressorMixin, StreamEstimator):
+class StreamingGPRegressor(RegressorMixin, Explained, StreamEstimator):
     """Regression on a stream: predicts with error bars, learns row by row, in constant memory.
 
     An online ensemble of Gaussian processes and other basis expansions (Lu et al. 2022; Waxman and Djuric 2024).
@@ -81,6 +82,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         lags: Any = None,
         horizon: int | None = None,
         missing: str = "impute",
+        calendar: Sequence[str] | str | None = None,
         random_state: Any = 0,
     ) -> None:
         super().__init__(
@@ -96,6 +98,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
             warmup_posterior=warmup_posterior,
             robust=robust,
             missing=missing,
+            calendar=calendar,
             random_state=random_state,
         )
         self.learners = learners
@@ -228,7 +231,6 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         ValueError
             If the model has a horizon, or is no ensemble, or inputs or times are not those of h rows to come.
         """
-        self._check_fitted()
         levels = check_levels(level)
         if whole_number("n", n) < 2:
             raise ValueError(f"n: expected at least 2 paths, got {n}")
@@ -289,10 +291,9 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         """
         self._check_fitted()
         if self._late is not None or not self._learner.is_warmed_up:
-            table = as_table(self, x)
-            mean, std = self.predict(table, return_std=True, times=None if time is None else [time])
+            mean, std = self.predict(as_table(self, x), return_std=True, times=None if time is None else [time])
             return mean[0], std[0]
-        mean, std = self._learner.predict_one(*check_one(in_order(self, x), time, self._learner, self.missing))
+        mean, std = self._learner.predict_one(*check_one(in_order(self, x, time), time, self._learner, self.missing))
         return (mean[0], std[0]) if self._single else (mean, std)
 
     @alone
@@ -309,7 +310,7 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         if not self.__sklearn_is_fitted__() or self._late is not None or not self._learner.is_warmed_up:
             return self.partial_fit(as_table(self, x), [y], None if time is None else [time])
         try:
-            row, at = check_one(in_order(self, x), time, self._learner, self.missing)
+            row, at = check_one(in_order(self, x, time), time, self._learner, self.missing)
             target = check_target(y, () if self._single else (self._learner.num_outputs,), self.missing)
         except NotFiniteError:
             if self.missing != "skip":
@@ -346,5 +347,4 @@ class StreamingGPRegressor(RegressorMixin, StreamEstimator):
         return self.get_params() | named | ({} if as_given else {"lags": self._learner.spec.lags})
 
     def _metrics(self, unscored: int, horizon: int) -> RegressionMetrics:
-        targets = [f"y{e}" for e in range(self._learner.num_outputs)]
-        return RegressionMetrics(targets, unscored, horizon)
+        return RegressionMetrics([f"y{e}" for e in range(self._learner.num_outputs)], unscored, horizon)

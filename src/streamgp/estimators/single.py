@@ -1,21 +1,36 @@
-"""One row, as a sequence of numbers or as a dictionary by the names of the features."""
+"""One row, as a sequence or as a dictionary by the names of the features."""
 
 import math
 from collections.abc import Mapping
+from datetime import date
 from typing import Any
 
 import numpy as np
 
+from streamgp.estimators.validation import as_times
 
-def in_order(estimator: Any, x: Any) -> Any:
-    """Return the numbers of a row in the order of the features; what is no dictionary is returned as it came.
+
+def in_order(estimator: Any, x: Any, time: Any = None, *, comes: bool = False) -> Any:
+    """Return the inputs of a row in the order of the learner; numbers in a sequence are returned as they came.
+
+    With `comes` the row is one of the stream, so that its levels are known from now on.
 
     Raises
     ------
     ValueError
-        If a dictionary lacks a feature or has another one, if the features have no names, or a value is no number.
+        If a dictionary lacks a feature or has another one, if the features have no names, or a value is no number
+        where there must be one.
     """
-    return list(_named(estimator, x).values()) if isinstance(x, Mapping) else x
+    values = list(_named(estimator, x).values()) if isinstance(x, Mapping) else x
+    columns, learner = estimator._columns, estimator._learner
+    if columns.are_numbers:
+        return values
+    known = learner.levels if learner.is_warmed_up else None if comes else columns.counts
+    table, columns = columns.numbers([list(values)], known)
+    if comes:
+        estimator._columns = columns
+    stamp = None if time is None else as_times(np.asarray([time]), 1, None)
+    return columns.inputs(np.asarray(table, dtype=np.float64), stamp)[0]
 
 
 def as_table(estimator: Any, x: Any) -> Any:
@@ -25,8 +40,8 @@ def as_table(estimator: Any, x: Any) -> Any:
     return frame_of(_named(estimator, x))
 
 
-def frame_of(named: Mapping[str, float]) -> Any:
-    """Return numbers by their names as a frame of one row; without any, as an array."""
+def frame_of(named: Mapping[str, Any]) -> Any:
+    """Return cells by their names as a frame of one row; without any, as an array."""
     if not named:
         return np.empty((1, 0))
     import polars as pl  # heavy, and for dictionaries alone
@@ -34,13 +49,13 @@ def frame_of(named: Mapping[str, float]) -> Any:
     return pl.DataFrame({name: [value] for name, value in named.items()})
 
 
-def _named(estimator: Any, x: Mapping[Any, Any]) -> dict[str, float]:
-    """Return the numbers by the names of the features, in their order; a first row says what that is."""
+def _named(estimator: Any, x: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the cells by the names of the features, in their order; a first row says what that is."""
     if not estimator.__sklearn_is_fitted__():
         odd = [name for name in x if not isinstance(name, str)]
         if odd:
             raise ValueError(f"x: expected the names of features to be text, got {odd[0]!r}")
-        return {name: _number(name, value) for name, value in x.items()}
+        return {name: _cell(name, value) for name, value in x.items()}
     if not hasattr(estimator, "feature_names_in_"):
         if estimator.n_features_in_ == 0 and not x:
             return {}
@@ -57,7 +72,16 @@ def _named(estimator: Any, x: Mapping[Any, Any]) -> dict[str, float]:
         raise ValueError(
             f"x: expected the features {_listed(names)}, got {' and '.join(what)}; a value that is not there is None"
         )
-    return {name: _number(name, x[name]) for name in names}
+    kinds = estimator._columns.kinds or ("number",) * len(names)
+    return {
+        name: _number(name, x[name]) if kind == "number" else _cell(name, x[name])
+        for name, kind in zip(names, kinds, strict=True)
+    }
+
+
+def _cell(name: str, value: Any) -> Any:
+    """Return text and dates as they are, and all else as a number."""
+    return value if isinstance(value, str | date) else _number(name, value)
 
 
 def _number(name: str, value: Any) -> float:

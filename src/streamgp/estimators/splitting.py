@@ -1,5 +1,6 @@
 """Regression on a stream by local Gaussian processes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from streamgp.estimators.docstrings import with_options
@@ -63,9 +64,18 @@ class SplittingGPRegressor(StreamingGPRegressor):
         robust: bool = True,
         lags: Any = None,
         missing: str = "impute",
+        calendar: Sequence[str] | str | None = None,
         random_state: Any = 0,
     ) -> None:
-        super().__init__(model, warmup=warmup, robust=robust, lags=lags, missing=missing, random_state=random_state)
+        super().__init__(
+            model,
+            warmup=warmup,
+            robust=robust,
+            lags=lags,
+            missing=missing,
+            calendar=calendar,
+            random_state=random_state,
+        )
         self.num_inducing = num_inducing
         self.batch_size = batch_size
         self.max_models = max_models

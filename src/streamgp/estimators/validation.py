@@ -9,8 +9,9 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import validate_data
 
 from streamgp.data import cells
+from streamgp.estimators.columns import Columns
 from streamgp.estimators.time_column import split_times
-from streamgp.models.options import MISSING_VALUES, NONE
+from streamgp.models.options import CALENDAR, MISSING_VALUES, NONE
 from streamgp.stream.learner import StreamLearner
 
 
@@ -41,6 +42,8 @@ class Rows(NamedTuple):
         Where the others stood among all rows.
     given
         How many those were.
+    columns
+        How the user's columns became inputs, with the levels of these rows.
     """
 
     X: np.ndarray
@@ -50,6 +53,7 @@ class Rows(NamedTuple):
     skipped: int
     kept: np.ndarray
     given: int
+    columns: Columns
 
 
 def check_fitted(estimator: Any) -> None:
@@ -80,7 +84,11 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
     """
     check_missing(estimator.missing)
     X, times = split_times(X, times)
-    check_columns(X)
+    if learner is None:
+        columns = Columns.of_first(X, times, () if estimator.calendar is None else CALENDAR.check(estimator.calendar))
+    else:
+        columns = estimator._columns
+    X, columns = columns.numbers(X, learner.levels if learner is not None and learner.is_warmed_up else None)
     as_it_is = {"dtype": np.float64, "ensure_all_finite": False}
     separately: Any = ({**as_it_is, "ensure_min_features": _min_columns(estimator)}, {**as_it_is, "ensure_2d": False})
     X, y = validate_data(estimator, X, y, reset=learner is None, validate_separately=separately)
@@ -88,6 +96,7 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
     single = y.ndim == 1
     y = y.reshape(len(X), -1)
     times = as_times(times, len(X), learner)
+    X = columns.inputs(X, times)
     parts = {"X": X, "y": y} | ({} if times is None else {"times": times[:, None]})
     if estimator.missing == "impute":
         X, y = (np.where(_usable(part), part, np.nan) for part in (X, y))
@@ -112,7 +121,7 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
                 f"times: expected times that never decrease, got {times[back[0]]} at row {rows[back[0]]} after "
                 f"{before[back[0]]}; sort the rows by time"
             )
-    return Rows(X, y, times, single, int((~good).sum()), rows, given)
+    return Rows(X, y, times, single, int((~good).sum()), rows, given, columns)
 
 
 def check_same_targets(rows: Rows, y: Any, outputs: int, single: bool) -> None:
@@ -125,20 +134,21 @@ def check_same_targets(rows: Rows, y: Any, outputs: int, single: bool) -> None:
 def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> tuple[np.ndarray, np.ndarray | None]:
     """Check inputs, and the times of a timed stream, to predict for."""
     X, times = split_times(X, times)
-    check_columns(X)
+    columns: Columns = estimator._columns
     X = validate_data(
         estimator,
-        X,
+        columns.numbers(X, learner.levels if learner.is_warmed_up else columns.counts)[0],
         reset=False,
         dtype=np.float64,
         ensure_all_finite=False,
         ensure_min_features=_min_columns(estimator),
     )
+    times = as_times(times, len(X), learner)
+    X = columns.inputs(X, times)
     if getattr(estimator, "missing", "raise") == "impute":
         X = np.where(_usable(X), X, np.nan)
     else:
         _check_finite("X", X, "correct or remove such rows, or pass missing='impute'")
-    times = as_times(times, len(X), learner)
     if times is not None:
         _check_finite("times", times[:, None], "give every row its time")
         last = -np.inf if learner.last_time is None else learner.last_time
@@ -150,28 +160,6 @@ def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> 
     return X, times
 
 
-def check_columns(X: Any) -> None:
-    """Raise ValueError if a column of a frame holds dates or words, which are no numbers."""
-    frame = nw.from_native(X, pass_through=True)
-    if not isinstance(frame, nw.DataFrame):
-        return
-    for column in frame.iter_columns():
-        if column.dtype.is_temporal():
-            raise ValueError(
-                f"X: expected columns of numbers, got {column.dtype} in column {column.name!r}; pass "
-                f"times={column.name!r}, or leave it out"
-            )
-        if isinstance(column.dtype, nw.String | nw.Categorical | nw.Enum):
-            values = column.to_list()
-            pairs = zip(values, cells.to_numbers(values), strict=True)
-            odd = [cell for cell, number in pairs if np.isnan(number) and not cells.is_missing_number(cell)]
-            if odd:
-                raise ValueError(
-                    f"X: expected columns of numbers, got {odd[0]!r} in column {column.name!r}; give each of its "
-                    f"values a column of 0 and 1 (pandas.get_dummies), or leave it out"
-                )
-
-
 def input_names(X: Any, columns: int) -> list[str]:
     """Return what the columns are called: as a frame has them, or else x0, x1, ..."""
     frame = nw.from_native(X, pass_through=True)
@@ -181,7 +169,12 @@ def input_names(X: Any, columns: int) -> list[str]:
 
 
 def feature_names(estimator: Any) -> list[str]:
-    """Return what the inputs are called: as the user's frames have them, or else x0, x1, ..."""
+    """Return what the inputs are called: by the columns of the user's frames, or else x0, x1, ..."""
+    return estimator._columns.names(given_names(estimator), estimator._learner.levels)
+
+
+def given_names(estimator: Any) -> list[str]:
+    """Return what the columns of the user's rows are called: as their frames have them, or else x0, x1, ..."""
     return list(getattr(estimator, "feature_names_in_", (f"x{i}" for i in range(estimator.n_features_in_))))
 
 

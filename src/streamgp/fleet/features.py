@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from streamgp.checkpoint.encoding import register
 from streamgp.fleet.scales import REACH, YOUNG
+from streamgp.numerics.coding import cycle
 
 
 @register
@@ -65,8 +66,7 @@ class FeatureMap:
         lagged = past[:, [-lag for lag in self.lags]] if self.lags else past[:, :0]
         parts = [(lagged - center[:, :1]) / scale[:, :1]]
         for period in self.periods:
-            angle = (2.0 * np.pi / period) * (times % period)
-            parts.append(np.stack([np.sin(angle), np.cos(angle)], axis=1))
+            parts.append(cycle(times, period))
         parts.append((X - center[:, 1:]) / scale[:, 1:])
         Z = np.concatenate(parts, axis=1)
         return np.clip(np.where(np.isnan(Z), 0.0, Z), -REACH, REACH)

@@ -82,6 +82,15 @@ MISSING_VALUES = _for_all(
     choices=MISSING,
     panel="Data",
 )
+CALENDAR = _for_all(
+    name="calendar",
+    kind="names",
+    help="Cycles of time that columns of dates, and times that are dates, are inputs by: a sine and a cosine each, "
+    "in UTC. Without, columns of dates are left out.",
+    unset="none",
+    choices=("day", "week", "year"),
+    panel="Data",
+)
 SEED = _for_all(
     name="random_state",
     kind="whole",
@@ -331,10 +340,10 @@ _DECLARED = (
     ),
 )
 OPTIONS: dict[str, Option] = {option.name: option for option in _DECLARED}
-SHARED = (MODEL, WARMUP, MISSING_VALUES, SEED)
+SHARED = (MODEL, WARMUP, MISSING_VALUES, CALENDAR, SEED)
 
 
 def options_of(estimator: str) -> list[Option]:
     """Return the options that are parameters of an estimator, `model` and `warmup` first."""
-    given = (MODEL, WARMUP, *OPTIONS.values(), MISSING_VALUES, SEED)
+    given = (MODEL, WARMUP, *OPTIONS.values(), MISSING_VALUES, CALENDAR, SEED)
     return [option for option in given if estimator in option.estimators]

@@ -37,17 +37,22 @@ def with_due_gains(settings: StreamSettings, state: StreamState) -> StreamState:
     return with_measured_gains(settings, state)
 
 
+def mean_at(settings: StreamSettings, state: StreamState, X: np.ndarray) -> np.ndarray:
+    """Return the mean (n, E) of the next target at inputs without gaps, in standardised units of the targets.
+
+    Columns of categories are those of 0 and 1 already; lags, and the time where there is one, are as they are now.
+    """
+    last = state.last_time
+    wide = state.inputs.lags.widen_next(X, state.targets.mean)
+    times = None if last is None else np.full(len(X), last)
+    return np.asarray(predict_rows(settings, state, wide, times).mean) / np.asarray(state.targets.scale)
+
+
 def _measured(settings: StreamSettings, state: StreamState) -> np.ndarray:
     imputer = state.inputs.imputer
     if not state.model.takes_extra_variance or not state.rows:
         return np.zeros(imputer.width)
-    last = state.last_time
     base, moved, steps = imputer.probes(PROBES, state.inputs.scaling.scale)
 
-    def mean(X: np.ndarray) -> np.ndarray:
-        wide = state.inputs.lags.widen_next(X, state.targets.mean)
-        times = None if last is None else np.full(len(X), last)
-        return np.asarray(predict_rows(settings, state, wide, times).mean) / np.asarray(state.targets.scale)
-
-    change = mean(moved).reshape(imputer.width, len(base), -1) - mean(base)
+    change = mean_at(settings, state, moved).reshape(imputer.width, len(base), -1) - mean_at(settings, state, base)
     return np.square(change).mean(axis=(1, 2)) / np.square(steps)

@@ -9,6 +9,7 @@ from streamgp.checkpoint.encoding import register
 from streamgp.models.spec import Spec
 from streamgp.numerics.standardise import Standardiser, robust_standardiser
 from streamgp.stream.bounds import InputBounds
+from streamgp.stream.categories import Categories
 from streamgp.stream.imputation import Filled, Imputer
 from streamgp.stream.lags import LaggedTargets
 
@@ -36,6 +37,9 @@ class StreamInputs:
         How far out the inputs of the model are believed.
     scaling
         Of the inputs of the model.
+    categories
+        Which columns of X hold codes of levels. What is said of columns here is said of those of 0 and 1 that stand
+        for them.
     """
 
     imputer: Imputer
@@ -43,33 +47,44 @@ class StreamInputs:
     lags: LaggedTargets
     bounds: InputBounds
     scaling: Standardiser
+    categories: Categories
 
     @classmethod
-    def empty(cls, spec: Spec, num_inputs: int, num_outputs: int) -> "StreamInputs":
+    def empty(cls, spec: Spec, num_inputs: int, num_outputs: int, categories: Categories) -> "StreamInputs":
         """Return what is known before any row."""
-        width = num_inputs + num_outputs * len(spec.lags)
+        columns = categories.width(num_inputs)
+        width = columns + num_outputs * len(spec.lags)
         return cls(
-            Imputer.empty(num_inputs - spec.exposure),
+            Imputer.empty(columns - spec.exposure),
             None,
             LaggedTargets.empty(spec.lags, num_outputs),
             InputBounds.none(width),
             Standardiser.empty(width),
+            categories,
         )
+
+    @property
+    def width(self) -> int:
+        """Inputs of the model."""
+        return len(self.scaling.mean)
 
     def fill(self, X: np.ndarray) -> tuple[np.ndarray, Extra]:
         """Fill each row as if it were the next one."""
+        X = self.categories(X)
         if not np.isnan(X).any():
             return X, None
         return self._with_rest(X, self.imputer.fill(X[:, : self.imputer.width], *self._center_and_scale()))
 
     def fill_and_learn(self, X: np.ndarray) -> tuple[np.ndarray, Extra, "StreamInputs"]:
         """Fill the rows in order, each from those before; the imputer learns them."""
+        X = self.categories(X)
         own = X[:, : self.imputer.width].copy()  # the imputer keeps rows, and the caller may write to its own
         filled, imputer = self.imputer.learn(own, *self._center_and_scale())
         return *self._with_rest(X, filled), replace(self, imputer=imputer)
 
     def refill(self, X: np.ndarray) -> tuple[np.ndarray, Extra]:
         """Fill all rows of a stream from its beginning by what is known now."""
+        X = self.categories(X)
         return self._with_rest(X, self.imputer.refill(X[:, : self.imputer.width]))
 
     def _center_and_scale(self) -> tuple[np.ndarray, np.ndarray]:

@@ -12,15 +12,27 @@ from streamgp.numerics.batching import BATCH_SIZES, COMPILED_BATCH_SIZES, concat
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
 from streamgp.stream.batches import predict_rows, update_rows
+from streamgp.stream.categories import Categories
+from streamgp.stream.forecast_queue import Forecasts
 from streamgp.stream.gains import MEASURED_EVERY, fill_next, with_due_gains, with_measured_gains
 from streamgp.stream.lag_outliers import OutlierMemory
 from streamgp.stream.renewal import next_renewal, renewed, with_rows
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
-from streamgp.stream.warmup import Progress, rebuild, rebuild_due, with_warmup_rows
+from streamgp.stream.warmup import Progress, known_rows, rebuild, rebuild_due, with_warmup_rows
 
 Learnt = tuple[StreamState, Info]
+
+
+@in_float64
+def first_state(settings: StreamSettings, num_classes: int, categories: Categories) -> StreamState:
+    """Return the state before any row, with the prior's forecasts of the first rows."""
+    state = StreamState.start(settings, num_classes, categories)
+    if not settings.horizon:
+        return state
+    prior = predict_rows(settings, state, np.zeros((settings.horizon, state.inputs.width)))
+    return replace(state, forecasts=Forecasts(((prior, None),)))
 
 
 def max_batch(settings: StreamSettings, state: StreamState) -> int:
@@ -210,12 +222,27 @@ def _with_due_model(settings: StreamSettings, state: StreamState, progress: Prog
         state = with_due_gains(settings, state)
         if not rebuild_due(settings, state):
             return state
+        categories = state.inputs.categories.after(known_rows(state).X)
+        if categories.levels != state.inputs.categories.levels:
+            return _relearnt(settings, state, categories, progress)
         state = rebuild(settings, state, progress)
         if settings.horizon:  # what is known of the last row is more by now
             last = _last_forecast(settings, state)
             state = replace(state, forecasts=state.forecasts.with_last(last))
         jax.block_until_ready(state.model_state)
     return state
+
+
+def _relearnt(
+    settings: StreamSettings, state: StreamState, categories: Categories, progress: Progress
+) -> StreamState:
+    """Return the state after the rows of the warm-up so far, as if these levels had been known from the start."""
+    rows, again = known_rows(state), first_state(settings, state.num_classes, categories)
+    rows = rows if settings.timed else rows._replace(times=None)
+    while len(rows.X):
+        again, info = learn_leading(settings, again, rows, progress)
+        rows = rows.part(slice(len(info.outside), None))
+    return replace(again, imputed_values=state.imputed_values)
 
 
 def _last_forecast(settings: StreamSettings, state: StreamState) -> tuple[AnyPredictive, np.ndarray | None]:

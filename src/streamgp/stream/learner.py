@@ -15,10 +15,9 @@ from streamgp.likelihoods import AnyPredictive
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec
 from streamgp.precision import in_float64
-from streamgp.stream.batches import predict_rows
-from streamgp.stream.forecast_queue import Forecasts
+from streamgp.stream.categories import Categories
 from streamgp.stream.gains import with_measured_gains
-from streamgp.stream.learn_step import learn_leading, max_batch, predict_next
+from streamgp.stream.learn_step import first_state, learn_leading, max_batch, predict_next
 from streamgp.stream.paths import draw_paths
 from streamgp.stream.renewal import renewed
 from streamgp.stream.rows import RawRows
@@ -59,6 +58,8 @@ class StreamLearner:
         there are.
     delay
         How many rows late every label is known, where that is fixed: see `streamgp.stream.late_labels`.
+    categories
+        The columns of X that hold codes of levels: see `streamgp.stream.categories`.
 
     Raises
     ------
@@ -79,9 +80,10 @@ class StreamLearner:
         progress: Callable[[int, int], None] | None = None,
         num_classes: int = 0,
         delay: int = 0,
+        categories: tuple[int, ...] = (),
     ) -> None:
-        settings = StreamSettings(spec, num_inputs, num_outputs, warmup, seed, timed, delay)
-        self._set_up(settings, _first_state(settings, num_classes), progress)
+        settings = StreamSettings(spec, num_inputs, num_outputs, warmup, seed, timed, delay, categories)
+        self._set_up(settings, first_state(settings, num_classes, Categories.unknown(categories)), progress)
 
     def _set_up(
         self, settings: StreamSettings, state: StreamState, progress: Callable[[int, int], None] | None = None
@@ -157,6 +159,11 @@ class StreamLearner:
     def num_classes(self) -> int:
         """Classes known so far."""
         return self._state.num_classes
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """How many levels of each column of categories are known; none comes after the warm-up."""
+        return self._state.inputs.categories.levels
 
     @property
     def experts(self) -> tuple[FittedExpert, ...]:
@@ -328,16 +335,6 @@ class StreamLearner:
         learner = cls.__new__(cls)
         learner._set_up(*StreamState.from_tree(tree))
         return learner
-
-
-@in_float64
-def _first_state(settings: StreamSettings, num_classes: int) -> StreamState:
-    """Return the state before any row, with the prior's forecasts of the first rows."""
-    state = StreamState.start(settings, num_classes)
-    if not settings.horizon:
-        return state
-    prior = predict_rows(settings, state, np.zeros((settings.horizon, settings.width)))
-    return replace(state, forecasts=Forecasts(((prior, None),)))
 
 
 def _put_together(node: Any, arrays: dict[str, np.ndarray]) -> StreamLearner:

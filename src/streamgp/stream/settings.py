@@ -36,6 +36,8 @@ class StreamSettings:
         Whether every row comes with a time stamp.
     delay
         How many rows late every label is known; the lags that are chosen are above it.
+    categories
+        The columns of X that hold codes of levels: see `streamgp.stream.categories`.
 
     Raises
     ------
@@ -52,6 +54,7 @@ class StreamSettings:
     seed: int
     timed: bool
     delay: int = 0
+    categories: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that the parts go together."""

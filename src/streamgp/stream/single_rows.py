@@ -67,13 +67,17 @@ class SingleRows:
 
     def predict(self, x: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation (E,) of a row without gaps."""
-        wide = self._inputs.lags.widen_next(x[None], self._state.targets.mean)
+        wide = self._wide(x)
         return self._model.predict(self._inputs.bounds.clip(wide)[0][0], time)
 
     def predictive(self, x: np.ndarray, time: float) -> AnyPredictive:
         """Return the whole distribution of a row without gaps."""
-        wide = self._inputs.lags.widen_next(x[None], self._state.targets.mean)
+        wide = self._wide(x)
         return self._model.predictive(self._inputs.bounds.clip(wide)[0][0], time)
+
+    def _wide(self, x: np.ndarray) -> np.ndarray:
+        """Return the inputs (1, W) of a row without gaps, lags included."""
+        return self._inputs.lags.widen_next(self._inputs.categories(x[None]), self._state.targets.mean)
 
     @property
     def flagged_rows(self) -> int:
@@ -83,7 +87,7 @@ class SingleRows:
     def learn(self, x: np.ndarray, y: np.ndarray, time: float) -> None:
         """Learn a row without gaps, whose target is there."""
         lags = self._inputs.lags
-        wide = lags.widen_next(x[None], self._state.targets.mean)
+        wide = self._wide(x)
         rows, beyond, inputs = self._inputs.bounded(wide)
         renews = self._state.reservoir is not None
         predicted = self._model.predict(rows[0], time)[0] if lags.lags or renews else y

@@ -12,6 +12,7 @@ from streamgp.models.spec import Spec, in_todays_terms
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.bounds import InputBounds
+from streamgp.stream.categories import Categories
 from streamgp.stream.error_watch import ErrorWatch
 from streamgp.stream.forecast_queue import Forecasts, Origins
 from streamgp.stream.imputation import Imputer
@@ -71,18 +72,18 @@ class StreamState:
     errors: ErrorWatch = field(default_factory=ErrorWatch)
 
     @classmethod
-    def start(cls, settings: StreamSettings, num_classes: int) -> "StreamState":
+    def start(cls, settings: StreamSettings, num_classes: int, categories: Categories) -> "StreamState":
         """Return the state before any row; it has no forecasts yet."""
-        inputs = StreamInputs.empty(settings.spec, settings.num_inputs, settings.num_outputs)
-        nothing = np.zeros((0, settings.width)), np.zeros((0, settings.num_outputs))
+        inputs = StreamInputs.empty(settings.spec, settings.num_inputs, settings.num_outputs, categories)
+        nothing = np.zeros((0, inputs.width)), np.zeros((0, settings.num_outputs))
         num_classes = max(num_classes, 1)
         model = settings.task.provisional(
-            *nothing, width=settings.width, num_classes=num_classes, time_unit=1.0, seed=settings.seed
+            *nothing, width=inputs.width, num_classes=num_classes, time_unit=1.0, seed=settings.seed
         )
         return cls(
             inputs,
             Standardiser.empty(settings.num_outputs),
-            Origins.empty(settings.horizon, settings.width),
+            Origins.empty(settings.horizon, inputs.width),
             model,
             model.init(jax.random.key(settings.seed), settings.horizon),
             num_classes=num_classes,
@@ -128,6 +129,7 @@ class StreamState:
             "seed": settings.seed,
             "timed": settings.timed,
             "delay": settings.delay,
+            "categories": vars(self.inputs.categories),
             "num_classes": self.num_classes,
             "rows": self.rows,
             "outside_rows": self.outside_rows,
@@ -151,10 +153,13 @@ class StreamState:
     def from_tree(cls, tree: dict[str, Any]) -> tuple[StreamSettings, "StreamState"]:
         """Return what `to_tree` was given, in this version or an earlier one."""
         names = ("num_inputs", "num_outputs", "warmup", "seed", "timed")
+        known = tree.get("categories") or {"columns": (), "levels": (), "rows": 0}  # younger than some checkpoints
+        categories = Categories(tuple(known["columns"]), tuple(known["levels"]), known["rows"])
         settings = StreamSettings(
             Spec(**in_todays_terms(tree["spec"])),
             **{name: tree[name] for name in names},
-            delay=tree.get("delay", 0),  # younger than some checkpoints
+            delay=tree.get("delay", 0),  # younger, too
+            categories=categories.columns,
         )
         inputs = StreamInputs(
             tree.get("imputer") or Imputer.empty(settings.num_inputs - settings.spec.exposure),
@@ -162,6 +167,7 @@ class StreamState:
             tree["lags"],
             tree.get("bounds") or InputBounds.none(settings.width),
             tree["inputs"],
+            categories,
         )
         return settings, cls(
             inputs,

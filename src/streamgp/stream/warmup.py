@@ -37,14 +37,20 @@ def with_warmup_rows(state: StreamState, new: RawRows) -> StreamState:
     return replace(state, warmup_rows=(*state.warmup_rows, timed.copy()))
 
 
+def known_rows(state: StreamState) -> RawRows:
+    """Return the rows of the warm-up so far."""
+    assert state.warmup_rows is not None
+    return concatenate(list(state.warmup_rows))
+
+
 def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) -> StreamState:
     """Standardise by the rows so far and condition a model on them; at the end of the warm-up, a fitted one.
 
     Call it inside `float64`, with BLAS at one thread.
     """
-    assert state.warmup_rows is not None
     spec, task, h = settings.spec, settings.task, settings.horizon
-    X, y, times = rows = concatenate(list(state.warmup_rows))
+    X, y, times = rows = known_rows(state)
+    assert times is not None
     X, extra = state.inputs.refill(X)  # by all that is known by now
     ends, levels = state.rows == settings.warmup, getattr(state.model_state, "levels", None)
     usual = task.usual(X, y, settings.seed)
@@ -68,7 +74,7 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
         model, experts = _fit(settings, rebuilt, widened[: state.rows - h], usual[h:], times, best, progress)
         rebuilt = replace(rebuilt, experts=tuple(experts))
     else:
-        model = _provisional(settings, state, X, y, times)
+        model = _provisional(settings, state, X, y, times, widened.shape[1])
     prior = model.init(jax.random.key(settings.seed), h)
     rebuilt, info = replace(rebuilt, model=model, model_state=prior), None
     if state.rows > h and (not ends or spec.warmup_posterior == "condition"):
@@ -98,13 +104,13 @@ def _ended(
 
 
 def _provisional(
-    settings: StreamSettings, state: StreamState, X: np.ndarray, y: np.ndarray, times: np.ndarray
+    settings: StreamSettings, state: StreamState, X: np.ndarray, y: np.ndarray, times: np.ndarray, width: int
 ) -> StreamModel:
     """Return the model of the warm-up's next rows; that of labels and counts depends on the targets so far."""
     return settings.task.provisional(
         X,
         y,
-        width=settings.width,
+        width=width,
         num_classes=state.num_classes,
         time_unit=_time_unit(settings, times),
         seed=settings.seed,

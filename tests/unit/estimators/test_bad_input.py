@@ -1,6 +1,7 @@
 """Bad rows, times, questions and parameters: one sentence each, and nothing is learnt."""
 
 import copy
+from datetime import time, timedelta
 from functools import cache
 from typing import Any
 
@@ -32,20 +33,18 @@ BAD_ROWS: dict[str, tuple[Any, Any, str]] = {
     "times all of a sudden": (X_, Y_, "^times: the rows before had no time stamps and some came now"),
 }
 
-DAYS = ["Mon", "Tue"] * (ROWS // 2)
-WHEN = pl.datetime_range(pl.datetime(2026, 1, 1), pl.datetime(2026, 6, 1), "1d", eager=True)[:ROWS]
 FRAMES = {
-    "words": (DAYS, r"^X: expected columns of numbers, got 'Mon' in column 'b'; give each of its values a column"),
-    "dates": (WHEN, r"^X: expected columns of numbers, got Datetime.* in column 'b'; pass times='b'"),
+    "durations": pl.Series([timedelta(seconds=i) for i in range(ROWS)]),
+    "times of day": pl.Series([time(i % 24) for i in range(ROWS)]),
 }
 
 
-@pytest.mark.parametrize("library", ["polars", "pandas"])
-@pytest.mark.parametrize(("column", "message"), FRAMES.values(), ids=FRAMES)
-def test_columns_that_are_no_numbers_are_named(library: str, column: Any, message: str):
-    make = pytest.importorskip(library).DataFrame
-    frame = make({"a": X_[:, 0], "b": list(column)})
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize("column", FRAMES.values(), ids=FRAMES)
+def test_columns_that_are_no_inputs_are_named(column: pl.Series):
+    frame = pl.DataFrame({"a": X_[:, 0], "b": column})
+    with pytest.raises(
+        ValueError, match=r"^X: expected columns of numbers, text, .* got \w+.* in column 'b'; turn it"
+    ):
         new().partial_fit(frame, Y_)
 
 

@@ -99,13 +99,18 @@ def test_a_forecast_has_the_dates_of_its_column():
     )
 
 
+def test_a_column_of_dates_that_is_not_named_is_left_out_with_a_warning():
+    with pytest.warns(UserWarning, match=r"columns of dates are left out: 'when'; .* times= takes the name"):
+        model = new().partial_fit(timed(DATES), Y)
+    assert_array_equal(model.predict(timed(DATES)), new().partial_fit(INPUTS, Y).predict(INPUTS))
+
+
 @pytest.mark.parametrize(
     ("rows", "name", "message"),
     [
         (X, "when", r"times: expected X as a data frame with the column 'when', got ndarray"),
         (INPUTS, "when", r"times: expected one of the columns a, b, got 'when'"),
         (INPUTS.with_columns(when=pl.lit(True)), "when", r"times: expected numbers or dates .*'when', got Boolean"),
-        (timed(DATES), None, r"got Datetime.* in column 'when'; pass times='when', or leave it out"),
     ],
 )
 def test_what_is_no_column_of_times_leaves_the_model_untouched(rows: Any, name: Any, message: str):

@@ -10,7 +10,18 @@ from streamgp.app.commands.keyed import run_keyed
 from streamgp.app.commands.model_options import DATA, LEARNING, OUTPUT, declared, parsed, with_model_options
 from streamgp.app.console import names, sentences
 from streamgp.models.option_type import known
-from streamgp.models.options import AUTO, COMMAND, MISSING_VALUES, MODEL, NONE, OPTIONS, SEED, WARMUP, Missing
+from streamgp.models.options import (
+    AUTO,
+    CALENDAR,
+    COMMAND,
+    MISSING_VALUES,
+    MODEL,
+    NONE,
+    OPTIONS,
+    SEED,
+    WARMUP,
+    Missing,
+)
 
 if TYPE_CHECKING:
     from streamgp.app.settings import RunSettings
@@ -166,6 +177,7 @@ def run(
             rich_help_panel=DATA,
         ),
     ] = None,
+    calendar: Annotated[str | None, declared(CALENDAR)] = None,
     alarms: Annotated[
         bool,
         typer.Option(
@@ -209,7 +221,7 @@ def run(
             refused = {"--task": task not in ("auto", "regression"), "--grades": grades, "--exposure": exposure}
             refused |= {"--model": model not in (MODEL.default, "fleet"), "--conformal": conformal}
             refused |= {"--delay": delay or None, "--arrives": arrives, "--horizon": horizon}
-            refused |= {"--alarms": alarms}
+            refused |= {"--alarms": alarms, "--calendar": calendar}
             run_keyed(
                 refused | _changed(options),
                 json,
@@ -244,6 +256,7 @@ def run(
         if arrives is not None and options["lags"] == AUTO:  # past targets are not known when they would help
             options = options | {"lags": NONE}
         try:
+            cycles = None if calendar is None else list(CALENDAR.check(names(calendar)))
             direct, steps_ahead = _horizons(horizon)
             changes = parsed(options | {"horizon": direct})
             known("--task", task, TASKS)
@@ -270,6 +283,7 @@ def run(
             arrives=arrives,
             alarms=alarms,
             steps_ahead=steps_ahead,
+            calendar=cycles,
             out=out,
             resume=resume,
             overwrite=overwrite,

@@ -1,0 +1,287 @@
+"""Columns of frames that are no numbers, as numbers: codes of levels, and the calendar of dates."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any, Literal, Self
+
+import narwhals as nw
+import numpy as np
+from jaxtyping import Float
+
+from streamgp.data import cells
+from streamgp.data.frames import FrameLike
+from streamgp.data.schema import IS_DATE, TOO_MANY_LEVELS, Feature, cycle_names
+from streamgp.numerics.coding import CYCLES, cycle
+from streamgp.stream.categories import Categories
+
+Kind = Literal["number", "category", "date", "clock"]
+UNKNOWN = -1.0  # the code of a level that has no column
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How the columns of the user's rows become those that the learner is given; no method changes it.
+
+    What a column is, its first row says: by its type or, of text, by its first cell, which is a number, a date, or
+    else a category. True and false are 1 and 0. A column of categories becomes one of codes, which count the levels
+    as they first come (a missing cell is a level); which of them get an input of their own is for the learner to say
+    (see `streamgp.stream.categories`). Dates become the cycles of the calendar, or are left out.
+
+    Attributes
+    ----------
+    kinds
+        Of each column of X; none of arrays, which hold numbers.
+    levels
+        Of each column of X, the levels known.
+    cycles
+        Of the calendar; see `streamgp.numerics.coding.CYCLES`.
+    dated
+        Whether time stamps are dates, whose cycles are the last inputs.
+    """
+
+    kinds: tuple[Kind, ...] = ()
+    levels: tuple[tuple[str, ...], ...] = ()
+    cycles: tuple[str, ...] = ()
+    dated: bool = False
+
+    @classmethod
+    def of_first(cls, X: Any, times: Any, calendar: Sequence[str]) -> Self:
+        """Return what the first rows of a stream say, a frame or an array of numbers, before any level is known.
+
+        Raises
+        ------
+        ValueError
+            If there are no dates for the calendar, or a column holds durations or times of day.
+        """
+        frame = _as_frame(X)
+        kinds: tuple[Kind, ...] = () if frame is None else tuple(_kind(column) for column in frame.iter_columns())
+        dated = bool(calendar) and times is not None and np.asarray(times).dtype.kind not in "fiub"
+        if calendar and not dated and "date" not in kinds:
+            raise ValueError(
+                "calendar: expected a column of dates in the frame X, or times that are dates, got neither; give "
+                "one, or leave calendar out"
+            )
+        left_out = [] if calendar or frame is None else _named_of(frame, kinds, ("date", "clock"))
+        if left_out:
+            warnings.warn(
+                f"X: columns of dates are left out: {', '.join(left_out)}; their cycles are inputs with "
+                f"calendar=['day', 'week', 'year'], and times= takes the name of the column of times",
+                stacklevel=7,
+            )
+        return cls(kinds, ((),) * len(kinds), tuple(calendar), dated)
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether nothing is to be done."""
+        return not self.dated and all(kind == "number" for kind in self.kinds)
+
+    @property
+    def sources(self) -> list[int]:
+        """The column of X that each column of the learner comes from; -1 for time stamps."""
+        widths = {"number": 1, "category": 1, "date": 2 * len(self.cycles), "clock": 0}
+        found = [i for i, kind in enumerate(self.kinds) for _ in range(widths[kind])]
+        return found + [-1] * (2 * len(self.cycles) * self.dated)
+
+    @property
+    def categories(self) -> tuple[int, ...]:
+        """The columns of the learner that hold codes."""
+        return tuple(i for i, at in enumerate(self.sources) if at >= 0 and self.kinds[at] == "category")
+
+    @property
+    def counts(self) -> list[int]:
+        """How many levels of each category are known."""
+        return [len(each) for each, kind in zip(self.levels, self.kinds, strict=True) if kind == "category"]
+
+    def names(self, given: Sequence[str], levels: Sequence[int]) -> list[str]:
+        """Return the names of the inputs of the model, of each category so many, by those of the columns of X."""
+        if not self.kinds:
+            return [*given, *(cycle_names("time", self.cycles) if self.dated else [])]
+        known, found = iter(levels), []
+        for name, kind, each in zip(given, self.kinds, self.levels, strict=True):
+            if kind == "category":
+                found += Feature(name, "categorical", each[: next(known)]).encoded
+            elif kind != "clock":
+                found += [name] if kind == "number" else cycle_names(name, self.cycles)
+        return found + (cycle_names("time", self.cycles) if self.dated else [])
+
+    def left_out(self, given: Sequence[str], levels: Sequence[int]) -> dict[str, str]:
+        """Return why columns are no inputs of the model, by their names; for `levels` see `names`."""
+        known, found = iter(levels), {}
+        for name, kind in zip(given if self.kinds else (), self.kinds, strict=True):
+            if kind == "category" and not next(known):
+                found[name] = TOO_MANY_LEVELS
+            if kind == "clock" or (kind == "date" and not self.cycles):
+                found[name] = IS_DATE
+        return found
+
+    def numbers(self, X: Any, known: Sequence[int] | None = None) -> tuple[Any, "Columns"]:
+        """Return rows as numbers, in a frame if they came as one, and what is known with their levels.
+
+        `known` is how many levels of each category have a code, where there are to be no more; None takes in others.
+        """
+        frame = _as_frame(X)
+        if not self._needs_work(frame):
+            return X, self
+        names = None if frame is None else frame.columns
+        table = [*frame.iter_columns()] if frame is not None else [*np.asarray(X, dtype=object).T]
+        kinds = self.kinds or ("number",) * len(table)
+        if len(table) != len(kinds):  # which is for scikit-learn to say
+            return (X if frame is None else _made(X, names, [np.zeros(len(column)) for column in table])), self
+        values, levels, counts = [], [], iter(known or ())
+        for kind, column, each in zip(kinds, table, self.levels or ((),) * len(table), strict=True):
+            if kind == "category":
+                codes = dict(zip(each, range(len(each)), strict=True))
+                if known is not None:
+                    count = next(counts)
+                    codes = {level: code for level, code in codes.items() if code < count}
+                values.append(_codes(column, codes, grows=known is None))
+                levels.append(tuple(codes))
+            else:
+                values.append(_seconds(column) if kind in ("date", "clock") else _numbers(column))
+                levels.append(())
+        return _made(X, names, values), replace(self, levels=tuple(levels) if self.kinds else ())
+
+    def inputs(self, X: Float[np.ndarray, "n d"], times: np.ndarray | None) -> Float[np.ndarray, "n w"]:
+        """Return the columns of the learner, from those that `numbers` has turned into numbers."""
+        if self.are_numbers:
+            return X
+        kinds = self.kinds or ("number",) * X.shape[1]
+        parts = [np.empty((len(X), 0))]
+        for i, kind in enumerate(kinds):
+            if kind == "date":
+                parts += [cycle(X[:, i], CYCLES[name]) for name in self.cycles]
+            elif kind != "clock":
+                parts.append(X[:, i : i + 1])
+        if self.dated and times is not None:
+            parts += [cycle(times, CYCLES[name]) for name in self.cycles]
+        return np.concatenate(parts, axis=1)
+
+    def _needs_work(self, frame: nw.DataFrame | None) -> bool:
+        """Return whether some column is no plain one of numbers."""
+        if frame is None:
+            return any(kind != "number" for kind in self.kinds)
+        if any(kind != "number" for kind in self.kinds):
+            return True
+        return not all(dtype.is_numeric() for dtype in frame.schema.values())
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return plain values, for a checkpoint."""
+        return {
+            "kinds": list(self.kinds),
+            "levels": [list(each) for each in self.levels],
+            "cycles": list(self.cycles),
+            "dated": self.dated,
+        }
+
+    @classmethod
+    def from_tree(cls, tree: dict[str, Any]) -> Self:
+        """Return what `to_tree` was given."""
+        return cls(tuple(tree["kinds"]), tuple(map(tuple, tree["levels"])), tuple(tree["cycles"]), tree["dated"])
+
+
+def encoded_table(X: Any) -> tuple[Any, list[str] | None]:
+    """Return a frame with a column of numbers for each level that it has, and its names; what is no frame as it is.
+
+    For models that take nothing but numbers: the levels of all rows have columns, which are 0 before the first row
+    of a level.
+    """
+    first = Columns.of_first(X, None, ())
+    if first.are_numbers and not first._needs_work(_as_frame(X)):
+        return X, None
+    frame, columns = first.numbers(X)
+    native = nw.from_native(frame, eager_only=True, pass_through=True)
+    names = [str(name) for name in _columns_of(X)]
+    table = columns.inputs(native.to_numpy() if isinstance(native, nw.DataFrame) else np.asarray(frame), None)
+    known = Categories(columns.categories, tuple(columns.counts))
+    return known(table.astype(np.float64)), columns.names(names, columns.counts)
+
+
+def _as_frame(X: Any) -> nw.DataFrame | None:
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _columns_of(X: Any) -> list[Any]:
+    frame = _as_frame(X)
+    return [] if frame is None else frame.columns
+
+
+def _named_of(frame: nw.DataFrame, kinds: Sequence[Kind], wanted: Sequence[Kind]) -> list[str]:
+    return [repr(name) for name, kind in zip(frame.columns, kinds, strict=True) if kind in wanted]
+
+
+def _kind(column: nw.Series) -> Kind:
+    """Return what a column is, by its type or its first cell."""
+    dtype = column.dtype
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        return "number"
+    if dtype in (nw.Date, nw.Datetime):
+        return "date"
+    if dtype.is_temporal():
+        raise ValueError(
+            f"X: expected columns of numbers, text, true and false, or dates, got {dtype} in column "
+            f"{column.name!r}; turn it into numbers, or leave it out"
+        )
+    if isinstance(dtype, nw.Categorical | nw.Enum):
+        return "category"
+    first = column.head(1).to_list()
+    if not first or not (isinstance(first[0], str | date) or dtype == nw.String):
+        return "number"
+    if isinstance(first[0], date):
+        return "date"
+    if not np.isnan(_numbers(first)[0]):
+        return "number"
+    if cells.looks_like_date(first[0]):
+        return "date" if np.isfinite(cells.to_seconds(first)[0]) else "clock"
+    return "category"
+
+
+def _cells(column: Any) -> list[Any]:
+    return column.to_list() if hasattr(column, "to_list") else list(column)
+
+
+def _numbers(column: Any) -> Float[np.ndarray, " n"]:
+    """Return numbers, true and false as 1 and 0, and NaN for all else."""
+    if isinstance(column, nw.Series) and column.dtype.is_numeric():
+        return np.array(column.cast(nw.Float64).to_list(), dtype=np.float64)
+    each = [None if _is_missing(cell) else cell for cell in _cells(column)]
+    values = cells.to_numbers([cell if isinstance(cell, str | int | float | None) else str(cell) for cell in each])
+    words = np.isnan(values)
+    if words.any():
+        values[words] = cells.to_booleans([cell for cell, word in zip(each, words.tolist(), strict=True) if word])
+    return values
+
+
+def _codes(column: Any, codes: dict[str, int], grows: bool) -> Float[np.ndarray, " n"]:
+    """Return the code of each cell; new levels are added to the codes if they may grow."""
+    texts = ["" if _is_missing(cell) else cells.to_text(cell) for cell in _cells(column)]
+    if grows:
+        return np.array([codes.setdefault(text, len(codes)) for text in texts], dtype=np.float64)
+    return np.array([codes.get(text, UNKNOWN) for text in texts], dtype=np.float64)
+
+
+def _seconds(column: Any) -> Float[np.ndarray, " n"]:
+    """Return dates as seconds since 1970, NaN for all else."""
+    if isinstance(column, nw.Series) and column.dtype in (nw.Date, nw.Datetime):
+        stamps = column.dt.timestamp("us").to_list()
+        return np.array([np.nan if stamp is None else stamp / 1e6 for stamp in stamps], dtype=np.float64)
+    return cells.to_seconds([None if _is_missing(cell) else cell for cell in _cells(column)])
+
+
+def _is_missing(cell: Any) -> bool:
+    """Return whether a cell is None, NaN, NaT or another value that does not equal itself."""
+    if cell is None:
+        return True
+    try:
+        return bool(cell != cell)
+    except TypeError:  # pandas.NA
+        return True
+
+
+def _made(X: Any, names: Sequence[Any] | None, values: list[np.ndarray]) -> Any:
+    """Return columns in a frame of the make of X, or in an array where X is none or names are no words."""
+    if names is None or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+        return np.stack(values, axis=1)
+    return FrameLike.of(X).make(dict(zip(names, values, strict=True)), aligned=True)

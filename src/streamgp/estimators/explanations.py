@@ -1,0 +1,152 @@
+"""Which inputs matter to a model, and what each of them contributes to one prediction."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamgp.data.frames import FrameLike
+from streamgp.estimators.access import alone
+from streamgp.estimators.columns import Columns
+from streamgp.estimators.single import in_order
+from streamgp.estimators.validation import check_one, given_names
+from streamgp.stream.attribution import contributions, total_effects
+from streamgp.stream.learner import StreamLearner
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What each input contributes to the mean of one prediction, in units of the target.
+
+    Numbers, or arrays (E,) of several targets. `prediction` is `base` and all contributions together.
+
+    Attributes
+    ----------
+    base
+        The mean prediction of the rows that the row is compared with.
+    contributions
+        Of each input, by its name: by how much its value moves the prediction, from those of these rows.
+    std_errors
+        How uncertain the contributions are, as these rows and the orders of the inputs are a sample.
+    prediction
+        The mean that is predicted.
+    """
+
+    base: Any
+    contributions: dict[str, Any]
+    std_errors: dict[str, Any]
+    prediction: Any
+
+    def to_frame(self, like: Any = None) -> Any:
+        """Return a frame of feature, contribution and std_error, the largest first, of the make of `like` or polars.
+
+        Raises
+        ------
+        ValueError
+            If there are several targets.
+        """
+        if np.ndim(self.base):
+            raise ValueError(f"to_frame: expected one target, got {len(self.base)}; look at contributions")
+        names = sorted(self.contributions, key=lambda name: -abs(self.contributions[name]))
+        return FrameLike.of(like).make(
+            {
+                "feature": names,
+                "contribution": np.array([self.contributions[name] for name in names]),
+                "std_error": np.array([self.std_errors[name] for name in names]),
+            }
+        )
+
+
+def groups_of(columns: Columns, names: Sequence[str], levels: Sequence[int]) -> dict[str, list[int]]:
+    """Return which inputs of the model belong to each column of the user's rows; those without any are left out."""
+    known, found, at = iter(levels), {}, 0
+    for i, source in enumerate(columns.sources or range(len(names))):
+        width = next(known) if i in columns.categories else 1
+        name = "time" if source < 0 else names[source]
+        found.setdefault(name, []).extend(range(at, at + width))
+        at += width
+    return {name: inputs for name, inputs in found.items() if inputs}
+
+
+def importance(learner: StreamLearner, groups: dict[str, list[int]], single: bool) -> dict[str, Any]:
+    """Return the total effect of each group of inputs, the largest first."""
+    found = total_effects(learner.settings, learner.state, list(groups.values()))
+    order = np.argsort(-found.sum(axis=1), kind="stable").tolist()
+    names = list(groups)
+    return {names[g]: float(found[g, 0]) if single else found[g] for g in order}
+
+
+def explanation(learner: StreamLearner, x: np.ndarray, groups: dict[str, list[int]], single: bool) -> Explanation:
+    """Explain the prediction of a row (D,)."""
+    start, change = contributions(learner.settings, learner.state, x[None], list(groups.values()), learner.seed)
+    mean, error = change.mean(axis=0), change.std(axis=0, ddof=1) / np.sqrt(len(change))
+
+    def each(values: np.ndarray) -> Any:
+        return float(values[0]) if single else values
+
+    base = start.mean(axis=0)
+    return Explanation(
+        each(base),
+        {name: each(mean[g]) for g, name in enumerate(groups)},
+        {name: each(error[g]) for g, name in enumerate(groups)},
+        each(base + mean.sum(axis=0)),
+    )
+
+
+class Explained:
+    """What estimators of numbers tell of their inputs."""
+
+    _learner: StreamLearner
+    _columns: Columns
+    _single: bool
+    _access: Any
+    _check_fitted: Any
+    missing: str
+
+    @alone
+    def feature_importance(self) -> dict[str, Any]:
+        """Return which share of the target's variance goes with each input, by name, the largest first.
+
+        Half the mean squared change of the predicted mean when an input takes the values that it has in other rows
+        (the total effect of Jansen 1999), over the variance of the target in the warm-up. The rows are the last 64 or
+        so that were learnt, with the model as it is now; a category, and the cycles of a date, are one input. Past
+        targets stay as they are, and have no entry. It says what the model uses, not what causes the target; of
+        inputs that vary together, each may have a share, or only one. Of several targets there is an array (E,) each.
+
+        Raises
+        ------
+        ValueError
+            If X has no columns, or fewer than 2 rows were learnt.
+        """
+        self._check_fitted()
+        return importance(self._learner, self._groups(), self._single)
+
+    @alone
+    def explain(self, x: Any, time: Any = None) -> Explanation:
+        """Return what each input of a row contributes to the mean that is predicted of it.
+
+        Contributions are Shapley values, estimated by walks from the last 64 or so rows to this one and back, along
+        which the inputs change one at a time, in random orders (Strumbelj and Kononenko 2014). Together with the base
+        they are the prediction. Past targets, and the time, are the same for all. It says how the model gets from its
+        usual prediction to this one, not what would happen if an input were changed.
+
+        Parameters
+        ----------
+        x
+            The inputs, shape (D,), or a dictionary by the names of the features.
+        time
+            The row's time stamp, on a stream that has them.
+
+        Raises
+        ------
+        ValueError
+            As `predict_one` does; or if X has no columns, or fewer than 2 rows were learnt.
+        """
+        self._check_fitted()
+        row, _ = check_one(in_order(self, x, time), time, self._learner, self.missing)
+        return explanation(self._learner, row, self._groups(), self._single)
+
+    def _groups(self) -> dict[str, list[int]]:
+        """Return which inputs of the model belong to each column of X."""
+        return groups_of(self._columns, given_names(self), self._learner.levels)

@@ -1,0 +1,88 @@
+"""What each input contributes: to all predictions over the last rows, and to a single one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from streamgp.precision import in_float64
+from streamgp.stream.gains import fill_next, mean_at
+from streamgp.stream.settings import StreamSettings
+from streamgp.stream.state import StreamState
+
+SHIFTS = 8  # other rows that each row takes a value from
+Groups = Sequence[Sequence[int]]
+
+
+def kept_rows(state: StreamState) -> Float[np.ndarray, "n d"]:
+    """Return the last rows that are kept, 65 at most, with their gaps filled.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than 2.
+    """
+    inputs = state.inputs
+    groups = inputs.imputer.groups
+    rows = np.concatenate([group.recent for group in groups], axis=1) if groups else np.empty((0, 0))
+    rows = rows[~np.isnan(rows).any(axis=1)]
+    if len(rows) < 2 or not rows.shape[1]:
+        raise ValueError(
+            f"expected a model that has columns of X and has learnt 2 rows or more, got {rows.shape[1]} columns and "
+            f"{state.rows} rows; learn more rows first"
+        )
+    return rows
+
+
+@in_float64
+def total_effects(settings: StreamSettings, state: StreamState, groups: Groups) -> Float[np.ndarray, "g e"]:
+    """Return the share of the target's variance that goes with each group of columns, over the rows kept.
+
+    Half the mean squared change of the prediction when the group takes the values that it has in another row (Jansen
+    1999, the total effect, where groups are independent), over the variance by which targets are standardised.
+    """
+    rows = kept_rows(state)
+    n = len(rows)
+    shifts = np.unique(np.linspace(1, n - 1, min(SHIFTS, n - 1)).astype(int))
+    moved = np.tile(rows, (len(groups), len(shifts), 1, 1))
+    for g, columns in enumerate(groups):
+        for s, shift in enumerate(shifts.tolist()):
+            moved[g, s][:, list(columns)] = np.roll(rows, shift, axis=0)[:, list(columns)]
+    found = mean_at(settings, state, moved.reshape(-1, rows.shape[1]))
+    change = found.reshape(len(groups), len(shifts), n, -1) - mean_at(settings, state, rows)
+    return 0.5 * np.square(change).mean(axis=(1, 2))
+
+
+@in_float64
+def contributions(
+    settings: StreamSettings, state: StreamState, x: Float[np.ndarray, "1 d"], groups: Groups, seed: int
+) -> tuple[Float[np.ndarray, "w e"], Float[np.ndarray, "w g e"]]:
+    """Walk from each row kept to a row, and back: a group of columns at a time takes the values of the other.
+
+    Groups change in a random order, and on the way back in the same one, so that each comes as often early as late.
+    The mean changes estimate the Shapley values (Strumbelj and Kononenko 2014).
+
+    Returns
+    -------
+    start, change
+        What is predicted of the row that each walk is about, and how the prediction changes by each group, in units
+        of the targets.
+    """
+    rows, rng = kept_rows(state), np.random.default_rng(seed)
+    filled, _ = fill_next(settings, state, x)
+    goal = filled[0, : rows.shape[1]]
+    n, count = len(rows), len(groups)
+    orders = rng.permuted(np.tile(np.arange(count), (n, 1)), axis=1)
+    paths = np.empty((2, n, count + 1, rows.shape[1]))
+    for w in range(n):
+        for way, order in enumerate((orders[w], orders[w][::-1])):
+            paths[way, w] = rows[w]
+            for step, g in enumerate(order.tolist(), start=1):
+                columns = list(groups[g])
+                paths[way, w, step:, columns] = goal[columns, None]
+    found = mean_at(settings, state, paths.reshape(-1, rows.shape[1])).reshape(2, n, count + 1, -1)
+    steps = np.diff(found * np.asarray(state.targets.scale), axis=2)
+    change = np.empty_like(steps[0])
+    for w in range(n):
+        change[w] = 0.5 * (steps[0, w][np.argsort(orders[w])] + steps[1, w][np.argsort(orders[w][::-1])])
+    return found[0, :, 0] * np.asarray(state.targets.scale), change
