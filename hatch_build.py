@@ -1,7 +1,7 @@
-"""The package's links, made when it is built: those of its own, and the README's, which are relative to the repository.
+"""The package's links, made when it is built: its own, and the README's, which are relative to the repository.
 
-The repository's address stands in one place, ``[tool.hatch.metadata.hooks.custom]`` of pyproject.toml. A page elsewhere, such as an index's,
-has no files beside it: there links need the whole address, at the tag of the version.
+The repository's address stands in one place, ``[tool.hatch.metadata.hooks.custom]`` of pyproject.toml. A
+page elsewhere, such as an index's, has no files beside it: there links need the whole address, at the version's tag.
 """
 
 import re

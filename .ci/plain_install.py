@@ -13,11 +13,11 @@ import numpy as np
 import streamgp
 
 EXTRAS = {  # what needs one, and the words that its message must have
-    "plots": "from streamgp import evaluate, StreamingGPRegressor as M; evaluate(M('linear', warmup=50), X, y).report()",
+    "plots": "from streamgp import StreamingGPRegressor as R, evaluate; evaluate(R('linear'), X, y).plot()",
     "latent": "from streamgp import StreamingGPLVM; StreamingGPLVM(warmup=50).fit(np.tile(X, 3))",
     "river": "from streamgp.adapters.river import RiverRegressor",
     "serve": "from streamgp.client import Client",
-    "ray": "from streamgp import StreamingGPFleet as F; F(id_col='k', time_col='t', target_col='y', engine='ray')",
+    "ray": "from streamgp import StreamingGPFleet as F; F(id_col='k', target_col='y', engine='ray', workers=2)",
 }
 DATA = "import numpy as np; X = np.random.default_rng(0).normal(size=(120, 2)); y = X.sum(1)\n"
 
