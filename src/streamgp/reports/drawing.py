@@ -18,8 +18,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from streamgp.reports import wording
 from streamgp.reports.palette import PALETTE
 
+FAR = 4.0  # times the range of nearly all values: then a few do not decide the limits of a chart
 WIDE, NARROW = 920, 360  # pixels; the page shows the one that fits
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -46,11 +48,15 @@ _METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
 class Rows(NamedTuple):
-    """The rows on a chart's x-axis, from `start` to `stop`; those before `scored` are the warm-up."""
+    """The rows on a chart's x-axis, from `start` to `stop`; those before `scored` are the warm-up.
+
+    `clock` has the times of some rows, where the stream has any: numbers of the rows, and their times.
+    """
 
     start: float
     stop: float
     scored: float
+    clock: tuple[np.ndarray, np.ndarray] | None = None
 
 
 def values_of(frame: pl.DataFrame, name: str) -> np.ndarray:
@@ -88,6 +94,32 @@ def limits(*values: np.ndarray) -> tuple[float, float]:
     return low - margin, high + margin
 
 
+def robust_limits(*values: np.ndarray) -> tuple[float, float]:
+    """Return `limits` of nearly all values: a few that lie far beyond the others must not flatten these.
+
+    Where the range of all is more than `FAR` times that of their middle 99%, what lies beyond that by more than its
+    own range is left out.
+    """
+    every = np.concatenate(values)
+    every = every[np.isfinite(every)]
+    if not len(every):
+        return limits(every)
+    low, high = np.quantile(every, [0.005, 0.995])
+    usual = high - low
+    if np.ptp(every) <= FAR * usual:
+        return limits(every)
+    return limits(every[(every >= low - usual) & (every <= high + usual)])
+
+
+def mark_beyond(ax: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+    """Mark what lies beyond the limits of the y-axis by triangles at its ends."""
+    bottom, top = ax.get_ylim()
+    for at, marker, beyond in ((bottom, "v", low < bottom), (top, "^", high > top)):
+        if beyond.any():
+            where = {"linestyle": "none", "marker": marker, "markersize": 7, "markeredgewidth": 0, "clip_on": False}
+            ax.plot(x[beyond], np.full(int(beyond.sum()), at), color=ink("miss"), zorder=4, **where)
+
+
 def usual_limits(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return how far bands reach, but for a few vast ones (a model's first rows) that would flatten all else."""
     low, high = low[np.isfinite(low)], high[np.isfinite(high)]
@@ -117,6 +149,15 @@ def _number_ticks(ax: Axes) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: format(v, style).replace("-", "\N{MINUS SIGN}")))
 
 
+def _row_and_time(rows: Rows) -> Callable[[float, Any], str]:
+    """Return what writes a row's number on the x-axis, with its time below where there is one."""
+    if rows.clock is None:
+        return lambda v, _: f"{v:,.0f}"
+    numbers, times = rows.clock
+    ends = np.interp([rows.start, rows.stop], numbers, times)
+    return lambda v, _: f"{v:,.0f}\n{wording.clock_within(float(np.interp(v, numbers, times)), *ends.tolist())}"
+
+
 def along_rows(
     name: str, label: str, rows: Rows, height: int, draw: Callable[[Axes], None], percent: bool = False
 ) -> str:
@@ -127,10 +168,10 @@ def along_rows(
             ax.axvspan(rows.start, min(rows.scored, rows.stop), color=ink("warmup"), linewidth=0, zorder=0)
         draw(ax)
         ax.set_xlim(rows.start, rows.stop)
-        ax.set_xlabel("row, counted from 0", loc="right")
+        ax.set_xlabel("row, counted from 0" if rows.clock is None else "row, and its time", loc="right")
         narrow = ax.get_window_extent().width < WIDE / 2
         ax.xaxis.set_major_locator(MaxNLocator(4 if narrow else 9, integer=True, min_n_ticks=1))
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
+        ax.xaxis.set_major_formatter(FuncFormatter(_row_and_time(rows)))
         (percent_ticks if percent else _number_ticks)(ax)
 
     wide = svg_element(f"{name}-wide", label, WIDE, height, along)
@@ -148,7 +189,10 @@ def svg_element(name: str, label: str, width: int, height: int, draw: Callable[[
         # Measure the labels, so that long numbers are never cut off and short ones waste no space.
         labels = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))
         left = max(48, 8 + 7.2 * max(map(len, labels), default=0))
-        ax.set_position((left / width, 44 / height, 1 - (left + 24) / width, 1 - 60 / height))
+        lines = max(str(each.get_text()).count("\n") for each in ax.get_xticklabels()) if ax.get_xticks().size else 0
+        below = 44 + 14 * lines
+        right = 40 if lines else 24  # half of the last label
+        ax.set_position((left / width, below / height, 1 - (left + right) / width, 1 - (below + 16) / height))
         out = io.StringIO()
         figure.savefig(out, format="svg", dpi=180, transparent=True, metadata=_METADATA)
     return _inline(out.getvalue(), label, width, height)
