@@ -46,7 +46,7 @@ def skill(scored: pl.DataFrame, model: str, count: str, baselines: Sequence[str]
 
 
 def _mean_losses(scored: pl.DataFrame, name: str, *counts: str) -> np.ndarray:
-    """Return the losses of every bin, such that their mean is that of all rows which the first known column counts."""
+    """Return the losses of every bin, so that their mean is that of all rows in the first count there is."""
     count = next(each for each in counts if each in scored.columns)
     losses = scored[name].cast(pl.Float64).fill_null(0.0).to_numpy()
     return losses * len(losses) / max(float(scored[count].sum()), 1.0)
