@@ -6,9 +6,11 @@ Needs matplotlib, from the extra ``plots``.
 """
 
 import io
+import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from html import escape
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -159,9 +161,15 @@ def _row_and_time(rows: Rows) -> Callable[[float, Any], str]:
 
 
 def along_rows(
-    name: str, label: str, rows: Rows, height: int, draw: Callable[[Axes], None], percent: bool = False
+    name: str,
+    label: str,
+    rows: Rows,
+    height: int,
+    draw: Callable[[Axes], None],
+    percent: bool = False,
+    readout: str = "",
 ) -> str:
-    """Draw a chart along the stream, once for a desktop and once for a phone."""
+    """Draw a chart along the stream, once for a desktop and once for a phone; see `readout_of`."""
 
     def along(ax: Axes) -> None:
         if rows.scored > rows.start:
@@ -170,13 +178,26 @@ def along_rows(
         ax.set_xlim(rows.start, rows.stop)
         ax.set_xlabel("row, counted from 0" if rows.clock is None else "row, and its time", loc="right")
         narrow = ax.get_window_extent().width < WIDE / 2
-        ax.xaxis.set_major_locator(MaxNLocator(4 if narrow else 9, integer=True, min_n_ticks=1))
-        ax.xaxis.set_major_formatter(FuncFormatter(_row_and_time(rows)))
+        written = _row_and_time(rows)
+        ticks = (4 if narrow else 9) if len(written(rows.stop, None).partition("\n")[2]) < 8 else (2 if narrow else 7)
+        ax.xaxis.set_major_locator(MaxNLocator(ticks, integer=True, min_n_ticks=1))
+        ax.xaxis.set_major_formatter(FuncFormatter(written))
         (percent_ticks if percent else _number_ticks)(ax)
 
     wide = svg_element(f"{name}-wide", label, WIDE, height, along)
     narrow = svg_element(f"{name}-narrow", label, NARROW, round(0.85 * height), along)
-    return f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
+    both = f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
+    return f'<div class="chart" data-readout="{readout}">{both}</div>' if readout else both
+
+
+def readout_of(x: np.ndarray, series: Mapping[str, np.ndarray]) -> str:
+    """Return what a chart says at each of its points, by the name of the line, as an attribute of its element."""
+
+    def plain(values: np.ndarray) -> list[float | None]:
+        return [float(f"{value:.4g}") if math.isfinite(value) else None for value in values.tolist()]
+
+    points = {"x": x.tolist(), "series": [[name, plain(values)] for name, values in series.items()]}
+    return escape(json.dumps(points, separators=(",", ":")))
 
 
 def svg_element(name: str, label: str, width: int, height: int, draw: Callable[[Axes], None]) -> str:
@@ -193,17 +214,22 @@ def svg_element(name: str, label: str, width: int, height: int, draw: Callable[[
         below = 44 + 14 * lines
         right = 40 if lines else 24  # half of the last label
         ax.set_position((left / width, below / height, 1 - (left + right) / width, 1 - (below + 16) / height))
+        first, last = ax.get_xlim()
+        ends = f"{left / width:.4f} {1 - right / width:.4f} {first:.6g} {last:.6g}"
         out = io.StringIO()
         figure.savefig(out, format="svg", dpi=180, transparent=True, metadata=_METADATA)
-    return _inline(out.getvalue(), label, width, height)
+    return _inline(out.getvalue(), label, width, height, ends)
 
 
 def _tenth(number: re.Match[str]) -> str:
     return f"{float(number[0]):.1f}"
 
 
-def _inline(svg: str, label: str, width: int, height: int) -> str:
-    """Turn matplotlib's file into an element of the page: its colours, its font, no outside addresses."""
+def _inline(svg: str, label: str, width: int, height: int, ends: str) -> str:
+    """Turn matplotlib's file into an element of the page: its colours, its font, no outside addresses.
+
+    `ends` are those of the x-axis, as shares of the width and as numbers.
+    """
     body = svg[svg.index("<g ") :]
     body = re.sub(r' id="[\w.]+_\d+"', "", body)  # the same in every chart, and nothing refers to them
     body = re.sub(r"font-family: [^;\"]*;? ?", "", body)
@@ -212,4 +238,4 @@ def _inline(svg: str, label: str, width: int, height: int) -> str:
     body = re.sub(r"\s*\n\s*", " ", body).replace("xlink:href", "href")
     for colour, (light, _) in PALETTE.items():
         body = body.replace(light, f"var(--{colour})")
-    return f'<svg role="img" aria-label="{label}" viewBox="0 0 {width} {height}">{body}'
+    return f'<svg role="img" aria-label="{label}" data-ends="{ends}" viewBox="0 0 {width} {height}">{body}'

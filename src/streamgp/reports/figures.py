@@ -1,6 +1,6 @@
 """The charts of a run's report, as inline SVG (needs matplotlib, from the extra ``plots``)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -17,6 +17,7 @@ from streamgp.reports.drawing import (
     limits,
     line,
     mark_beyond,
+    readout_of,
     robust_limits,
     svg_element,
     usual_limits,
@@ -30,6 +31,12 @@ def _course(label: str, values: np.ndarray) -> str:
     if not len(finite):
         return label
     return f"{label}: from {wording.number(float(finite[0]), 3)} to {wording.number(float(finite[-1]), 3)}"
+
+
+def _readout(frame: pl.DataFrame, series: Mapping[str, str]) -> str:
+    """Return what a chart says under the pointer: columns by the names of their lines."""
+    x = np.round(values_of(frame, "row"), 1)
+    return readout_of(x, {name: values_of(frame, column) for name, column in series.items()})
 
 
 def overview(bins: pl.DataFrame, rows: Rows) -> str:
@@ -49,14 +56,23 @@ def overview(bins: pl.DataFrame, rows: Rows) -> str:
 
     ends = f"{wording.number(bins['y_min'].min())} to {wording.number(bins['y_max'].max())}"
     label = f"Targets and predictions along the whole stream: targets from {ends}"
-    return along_rows("overview", label, rows, 300, draw)
+    series = {
+        "target": "y_mean",
+        "lowest target": "y_min",
+        "highest target": "y_max",
+        "median": "q50_mean",
+        "band from": "q05_min",
+        "band to": "q95_max",
+    }
+    return along_rows("overview", label, rows, 300, draw, readout=_readout(bins, series))
 
 
 def window(recent: pl.DataFrame, rows: Rows) -> str:
     """Draw the last rows one by one (see `curves.window`)."""
     inside = recent.select(pl.col("y").is_between("q05", "q95").mean()).item()
     label = f"Targets and predictions of the last rows: {wording.share(inside)} of the targets inside the 90% band"
-    return along_rows("window", label, rows, 300, lambda ax: curves.window(ax, recent))
+    readout = _readout(recent, {"target": "y", "median": "q50", "band from": "q05", "band to": "q95"})
+    return along_rows("window", label, rows, 300, lambda ax: curves.window(ax, recent), readout=readout)
 
 
 def along(bins: pl.DataFrame, x: str, y: str, rows: Rows) -> str:
@@ -80,7 +96,8 @@ def running_nmse(scores: pl.DataFrame, rows: Rows, marks: Sequence[float] = ()) 
             ax.plot(marks, np.zeros(len(marks)), linestyle="none", marker="^", markersize=7, markeredgewidth=0, **at)
 
     label = _course("Running nMSE of the model, and of the naive baselines", values_of(scores, "model"))
-    return along_rows("nmse", label, rows, 240, draw)
+    series = {"model": "model", "so far": "so_far", "last value": "persistence", "running mean": "running_mean"}
+    return along_rows("nmse", label, rows, 240, draw, readout=_readout(scores, series))
 
 
 def running_pll(scores: pl.DataFrame, rows: Rows) -> str:
@@ -93,7 +110,8 @@ def running_pll(scores: pl.DataFrame, rows: Rows) -> str:
         ax.set_ylim(*limits(model, so_far))
 
     label = _course("Running predictive log density of the model", values_of(scores, "pll"))
-    return along_rows("pll", label, rows, 210, draw)
+    readout = _readout(scores, {"model": "pll", "so far": "pll_so_far"})
+    return along_rows("pll", label, rows, 210, draw, readout=readout)
 
 
 def weights(bins: pl.DataFrame, rows: Rows, of: str, height: int) -> str:
@@ -109,7 +127,9 @@ def areas(bins: pl.DataFrame, rows: Rows, name: str, label: str, height: int) ->
 def scores(windows: pl.DataFrame, rows: Rows, name: str, label: str, percent: bool = False) -> str:
     """Draw a score along the stream (see `curves.scores`)."""
     label = _course(label, values_of(windows, "model"))
-    return along_rows(name, label, rows, 240, lambda ax: curves.scores(ax, windows), percent=percent)
+    named = {"model": "model", "so far": "so_far", "most frequent": "frequent", "last one": "last"}
+    readout = _readout(windows, {name: column for name, column in named.items() if column in windows.columns})
+    return along_rows(name, label, rows, 240, lambda ax: curves.scores(ax, windows), percent, readout)
 
 
 def reliability(*found: np.ndarray) -> str:
