@@ -15,7 +15,7 @@ from streamgp.bases import BASES
 from streamgp.models import families, registry
 from streamgp.models.presets import PRESETS
 
-CHEAP = ("streamgp run ", "streamgp embed ")
+CHEAP = ("streamgp run ", "streamgp embed ", "streamgp compare ")
 
 
 def script(markdown: str, shell: bool = False) -> str:

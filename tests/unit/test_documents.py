@@ -45,7 +45,7 @@ def test_links_lead_somewhere(path: Path):
 
 
 def test_every_page_is_on_the_map():
-    listed = re.findall(r"(?m)^ +- (?:.*: )?([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    listed = re.findall(r"(?m)^ +- (?:.*: )?([\w./-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     own = {path.relative_to(DOCS).as_posix() for path in PAGES}
     assert len(listed) == len(set(listed))
     assert set(listed) - {"contributing.md", "changelog.md"} == own
@@ -94,6 +94,6 @@ def declared() -> dict[str, set[str]]:
 def test_commands_have_the_options_that_are_named(path: Path):
     known = declared()
     text = path.read_text(encoding="utf-8").replace("\\\n", " ")
-    for found in re.finditer(r"streamgp (run|embed|serve|demo|reproduce)\b([^`\n|]*)", text):
+    for found in re.finditer(r"streamgp (run|compare|embed|serve|demo|reproduce)\b([^`\n|]*)", text):
         for option in re.findall(r"(?<![\w-])--[\w-]+", found[2].partition(" # ")[0]):
             assert option in known[found[1]] | {"--help"}, f"{found[0]}: no {option}"

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import streamgp
-from streamgp.app.commands import demo, embed, run, serve
+from streamgp.app.commands import compare, demo, embed, run, serve
 from streamgp.app.interrupt import end_imports_at_once
 
 app = typer.Typer(
@@ -35,6 +35,7 @@ def _main(
 
 
 app.command(epilog=run.EXAMPLES)(run.run)
+app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=embed.EXAMPLES)(embed.embed)
 app.command()(demo.demo)
 app.command(epilog=serve.EXAMPLES)(serve.serve)

@@ -32,7 +32,7 @@ def write_report(directory: Path) -> Path:
     FileNotFoundError, ValueError
         If one of the three files is missing, or cannot be read as what it should be.
     """
-    metrics = _read_metrics(directory / "metrics.json")
+    metrics = read_metrics(directory / "metrics.json")
     columns, optional = page_of(metrics).columns(metrics)
     predictions = scan(directory / "predictions.parquet", columns, optional=("time", *optional))
     # Experts predict from the end of the warm-up on: before it there are no weights, nor columns for them.
@@ -44,8 +44,14 @@ def write_report(directory: Path) -> Path:
     return directory / "report.html"
 
 
-def _read_metrics(path: Path) -> dict[str, Any]:
-    """Return the run's metrics, with every non-finite number as None and the optional keys filled in."""
+def read_metrics(path: Path) -> dict[str, Any]:
+    """Return the metrics of a run of `streamgp run`, every non-finite number as None, the optional keys filled in.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If there is no such file, or it is none of a run.
+    """
     must_exist(path)
     try:
         raw = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda _: None)

@@ -6,6 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from streamgp.reports import comparison_page
 from streamgp.reports.wording import baselines, headline, last_value, number, plural, share
 
 _NOTES = {
@@ -92,6 +93,30 @@ def print_fleet(metrics: dict[str, Any], to_stderr: bool) -> None:
         console.print(f"{metrics['rows_per_second']:,.0f} rows a second")
     for warning in metrics["warnings"]:
         console.print(f"note: {warning}", markup=False)
+
+
+def print_comparison(about: dict[str, Any], to_stderr: bool) -> None:
+    """Print what a comparison of runs found: a sentence, a table, a verdict on each run but the first, the notes."""
+    console = Console(stderr=to_stderr, highlight=False, soft_wrap=True)
+    console.print(comparison_page.headline(about), markup=False)
+    console.print()
+    table = Table(
+        box=box.SIMPLE,
+        title=f"{about['data']}, target {about['target']}",
+        title_justify="left",
+        collapse_padding=True,
+    )
+    scores = [name for name in comparison_page.NAMES if name in about["runs"][0]]
+    for name in ("run", *(comparison_page.NAMES[score] for score in scores), "rows/s"):
+        table.add_column(name, justify="left" if name == "run" else "right", no_wrap=name != "run", overflow="fold")
+    for run in about["runs"]:
+        cells = [comparison_page.shown(score, run[score]) for score in scores]
+        table.add_row(run["run"], *cells, number(run["rows_per_second"], 3))
+    console.print(table, soft_wrap=False)
+    for verdict in comparison_page.verdicts(about):
+        console.print(verdict["text"], markup=False)
+    for note in about["notes"]:
+        console.print(f"note: {note}", markup=False)
 
 
 def print_embedding(metrics: dict[str, Any], to_stderr: bool) -> None:

@@ -1,5 +1,6 @@
 """What `compare` returns: the scores of several models on the same rows, and by how much they differ."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, NamedTuple
@@ -150,16 +151,32 @@ class Comparison:
         return {column: [row[column] for row in rows] for column in rows[0]}
 
     def _differences(self, coverage: float) -> dict[str, list[Any]]:
-        first, *others = self.models
-        of_first = self.losses(first)
-        found: dict[str, list[Any]] = {name: [] for name in ("model", "score", "difference", "low", "high")}
-        for name in others:
-            for score, losses in self.losses(name).items():
-                if score in of_first:
-                    difference: Difference = paired_interval(losses, of_first[score], coverage)
-                    for column, value in zip(found.values(), (name, score, *difference), strict=True):
-                        column.append(value)
-        return found
+        return differences({name: self.losses(name) for name in self.models}, coverage)
+
+
+def differences(losses: Mapping[str, Mapping[str, np.ndarray]], coverage: float) -> dict[str, list[Any]]:
+    """Return by how much the losses of each model differ from the first one's, as the columns of a table.
+
+    Parameters
+    ----------
+    losses
+        Those of every model on the same rows, (n,) each, by the name of the model and of the score.
+    coverage
+        Of the intervals; see `streamgp.metrics.paired_interval`.
+
+    Returns
+    -------
+    dict
+        Columns model, score, difference, low and high; a score that the first model lacks is left out.
+    """
+    of_first, *others = losses.values()
+    found: dict[str, list[Any]] = {name: [] for name in ("model", "score", "difference", "low", "high")}
+    for name, of in zip(list(losses)[1:], others, strict=True):
+        for score in (score for score in of if score in of_first):
+            difference: Difference = paired_interval(of[score], of_first[score], coverage)
+            for column, value in zip(found.values(), (name, score, *difference), strict=True):
+                column.append(value)
+    return found
 
 
 def _mean(rows: np.ndarray | None) -> float:

@@ -13,9 +13,10 @@ from streamgp.reports.drawing import (
     Rows,
     fill,
     ink,
-    limits,
     line,
+    mark_beyond,
     percent_ticks,
+    robust_limits,
     usual_limits,
     values_of,
 )
@@ -44,9 +45,9 @@ def window(ax: Axes, recent: pl.DataFrame) -> None:
     ends = [values_of(recent, name) for name in ("conformal_low", "conformal_high") if name in recent.columns]
     for end in ends:
         line(ax, x, end, "average", 1.1, DASHED)
-    ax.set_ylim(
-        *limits(y, values_of(recent, "q50"), *usual_limits(low, high), *(usual_limits(*ends) if ends else ()))
-    )
+    middle = values_of(recent, "q50")
+    ax.set_ylim(*robust_limits(y, middle, *usual_limits(low, high), *(usual_limits(*ends) if ends else ())))
+    mark_beyond(ax, x, y, y)
 
 
 def errors(ax: Axes, curves: pl.DataFrame) -> None:

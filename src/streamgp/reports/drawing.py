@@ -6,9 +6,11 @@ Needs matplotlib, from the extra ``plots``.
 """
 
 import io
+import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from html import escape
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -18,8 +20,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from streamgp.reports import wording
 from streamgp.reports.palette import PALETTE
 
+FAR = 4.0  # times the range of nearly all values: then a few do not decide the limits of a chart
 WIDE, NARROW = 920, 360  # pixels; the page shows the one that fits
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -46,11 +50,15 @@ _METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
 class Rows(NamedTuple):
-    """The rows on a chart's x-axis, from `start` to `stop`; those before `scored` are the warm-up."""
+    """The rows on a chart's x-axis, from `start` to `stop`; those before `scored` are the warm-up.
+
+    `clock` has the times of some rows, where the stream has any: numbers of the rows, and their times.
+    """
 
     start: float
     stop: float
     scored: float
+    clock: tuple[np.ndarray, np.ndarray] | None = None
 
 
 def values_of(frame: pl.DataFrame, name: str) -> np.ndarray:
@@ -88,6 +96,32 @@ def limits(*values: np.ndarray) -> tuple[float, float]:
     return low - margin, high + margin
 
 
+def robust_limits(*values: np.ndarray) -> tuple[float, float]:
+    """Return `limits` of nearly all values: a few that lie far beyond the others must not flatten these.
+
+    Where the range of all is more than `FAR` times that of their middle 99%, what lies beyond that by more than its
+    own range is left out.
+    """
+    every = np.concatenate(values)
+    every = every[np.isfinite(every)]
+    if not len(every):
+        return limits(every)
+    low, high = np.quantile(every, [0.005, 0.995])
+    usual = high - low
+    if np.ptp(every) <= FAR * usual:
+        return limits(every)
+    return limits(every[(every >= low - usual) & (every <= high + usual)])
+
+
+def mark_beyond(ax: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+    """Mark what lies beyond the limits of the y-axis by triangles at its ends."""
+    bottom, top = ax.get_ylim()
+    for at, marker, beyond in ((bottom, "v", low < bottom), (top, "^", high > top)):
+        if beyond.any():
+            where = {"linestyle": "none", "marker": marker, "markersize": 7, "markeredgewidth": 0, "clip_on": False}
+            ax.plot(x[beyond], np.full(int(beyond.sum()), at), color=ink("miss"), zorder=4, **where)
+
+
 def usual_limits(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return how far bands reach, but for a few vast ones (a model's first rows) that would flatten all else."""
     low, high = low[np.isfinite(low)], high[np.isfinite(high)]
@@ -117,25 +151,53 @@ def _number_ticks(ax: Axes) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: format(v, style).replace("-", "\N{MINUS SIGN}")))
 
 
+def _row_and_time(rows: Rows) -> Callable[[float, Any], str]:
+    """Return what writes a row's number on the x-axis, with its time below where there is one."""
+    if rows.clock is None:
+        return lambda v, _: f"{v:,.0f}"
+    numbers, times = rows.clock
+    ends = np.interp([rows.start, rows.stop], numbers, times)
+    return lambda v, _: f"{v:,.0f}\n{wording.clock_within(float(np.interp(v, numbers, times)), *ends.tolist())}"
+
+
 def along_rows(
-    name: str, label: str, rows: Rows, height: int, draw: Callable[[Axes], None], percent: bool = False
+    name: str,
+    label: str,
+    rows: Rows,
+    height: int,
+    draw: Callable[[Axes], None],
+    percent: bool = False,
+    readout: str = "",
 ) -> str:
-    """Draw a chart along the stream, once for a desktop and once for a phone."""
+    """Draw a chart along the stream, once for a desktop and once for a phone; see `readout_of`."""
 
     def along(ax: Axes) -> None:
         if rows.scored > rows.start:
             ax.axvspan(rows.start, min(rows.scored, rows.stop), color=ink("warmup"), linewidth=0, zorder=0)
         draw(ax)
         ax.set_xlim(rows.start, rows.stop)
-        ax.set_xlabel("row, counted from 0", loc="right")
+        ax.set_xlabel("row, counted from 0" if rows.clock is None else "row, and its time", loc="right")
         narrow = ax.get_window_extent().width < WIDE / 2
-        ax.xaxis.set_major_locator(MaxNLocator(4 if narrow else 9, integer=True, min_n_ticks=1))
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
+        written = _row_and_time(rows)
+        ticks = (4 if narrow else 9) if len(written(rows.stop, None).partition("\n")[2]) < 8 else (2 if narrow else 7)
+        ax.xaxis.set_major_locator(MaxNLocator(ticks, integer=True, min_n_ticks=1))
+        ax.xaxis.set_major_formatter(FuncFormatter(written))
         (percent_ticks if percent else _number_ticks)(ax)
 
     wide = svg_element(f"{name}-wide", label, WIDE, height, along)
     narrow = svg_element(f"{name}-narrow", label, NARROW, round(0.85 * height), along)
-    return f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
+    both = f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
+    return f'<div class="chart" data-readout="{readout}">{both}</div>' if readout else both
+
+
+def readout_of(x: np.ndarray, series: Mapping[str, np.ndarray]) -> str:
+    """Return what a chart says at each of its points, by the name of the line, as an attribute of its element."""
+
+    def plain(values: np.ndarray) -> list[float | None]:
+        return [float(f"{value:.4g}") if math.isfinite(value) else None for value in values.tolist()]
+
+    points = {"x": x.tolist(), "series": [[name, plain(values)] for name, values in series.items()]}
+    return escape(json.dumps(points, separators=(",", ":")))
 
 
 def svg_element(name: str, label: str, width: int, height: int, draw: Callable[[Axes], None]) -> str:
@@ -148,18 +210,26 @@ def svg_element(name: str, label: str, width: int, height: int, draw: Callable[[
         # Measure the labels, so that long numbers are never cut off and short ones waste no space.
         labels = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))
         left = max(48, 8 + 7.2 * max(map(len, labels), default=0))
-        ax.set_position((left / width, 44 / height, 1 - (left + 24) / width, 1 - 60 / height))
+        lines = max(str(each.get_text()).count("\n") for each in ax.get_xticklabels()) if ax.get_xticks().size else 0
+        below = 44 + 14 * lines
+        right = 40 if lines else 24  # half of the last label
+        ax.set_position((left / width, below / height, 1 - (left + right) / width, 1 - (below + 16) / height))
+        first, last = ax.get_xlim()
+        ends = f"{left / width:.4f} {1 - right / width:.4f} {first:.6g} {last:.6g}"
         out = io.StringIO()
         figure.savefig(out, format="svg", dpi=180, transparent=True, metadata=_METADATA)
-    return _inline(out.getvalue(), label, width, height)
+    return _inline(out.getvalue(), label, width, height, ends)
 
 
 def _tenth(number: re.Match[str]) -> str:
     return f"{float(number[0]):.1f}"
 
 
-def _inline(svg: str, label: str, width: int, height: int) -> str:
-    """Turn matplotlib's file into an element of the page: its colours, its font, no outside addresses."""
+def _inline(svg: str, label: str, width: int, height: int, ends: str) -> str:
+    """Turn matplotlib's file into an element of the page: its colours, its font, no outside addresses.
+
+    `ends` are those of the x-axis, as shares of the width and as numbers.
+    """
     body = svg[svg.index("<g ") :]
     body = re.sub(r' id="[\w.]+_\d+"', "", body)  # the same in every chart, and nothing refers to them
     body = re.sub(r"font-family: [^;\"]*;? ?", "", body)
@@ -168,4 +238,4 @@ def _inline(svg: str, label: str, width: int, height: int) -> str:
     body = re.sub(r"\s*\n\s*", " ", body).replace("xlink:href", "href")
     for colour, (light, _) in PALETTE.items():
         body = body.replace(light, f"var(--{colour})")
-    return f'<svg role="img" aria-label="{label}" viewBox="0 0 {width} {height}">{body}'
+    return f'<svg role="img" aria-label="{label}" data-ends="{ends}" viewBox="0 0 {width} {height}">{body}'

@@ -1,12 +1,12 @@
 """The charts of a run's report, as inline SVG (needs matplotlib, from the extra ``plots``)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
-from streamgp.reports import curves
+from streamgp.reports import curves, wording
 from streamgp.reports.drawing import (
     DASHED,
     DOTTED,
@@ -16,10 +16,27 @@ from streamgp.reports.drawing import (
     ink,
     limits,
     line,
+    mark_beyond,
+    readout_of,
+    robust_limits,
     svg_element,
     usual_limits,
     values_of,
 )
+
+
+def _course(label: str, values: np.ndarray) -> str:
+    """Return a chart's label with where its line begins and ends."""
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return label
+    return f"{label}: from {wording.number(float(finite[0]), 3)} to {wording.number(float(finite[-1]), 3)}"
+
+
+def _readout(frame: pl.DataFrame, series: Mapping[str, str]) -> str:
+    """Return what a chart says under the pointer: columns by the names of their lines."""
+    x = np.round(values_of(frame, "row"), 1)
+    return readout_of(x, {name: values_of(frame, column) for name, column in series.items()})
 
 
 def overview(bins: pl.DataFrame, rows: Rows) -> str:
@@ -33,15 +50,29 @@ def overview(bins: pl.DataFrame, rows: Rows) -> str:
         fill(ax, x, low, high, "range")
         line(ax, x, values_of(bins, "y_mean"), "ink", 0.9)
         line(ax, x, values_of(bins, "q50_mean"), "model", 1.3)
-        ax.set_ylim(*limits(low, high, values_of(bins, "q50_mean"), *usual_limits(band_low, band_high)))
+        ends = (values_of(bins, "q50_mean"), *usual_limits(band_low, band_high))
+        ax.set_ylim(*robust_limits(low, high, *ends))
+        mark_beyond(ax, x, low, high)
 
-    return along_rows("overview", "Targets and predictions along the whole stream", rows, 300, draw)
+    ends = f"{wording.number(bins['y_min'].min())} to {wording.number(bins['y_max'].max())}"
+    label = f"Targets and predictions along the whole stream: targets from {ends}"
+    series = {
+        "target": "y_mean",
+        "lowest target": "y_min",
+        "highest target": "y_max",
+        "median": "q50_mean",
+        "band from": "q05_min",
+        "band to": "q95_max",
+    }
+    return along_rows("overview", label, rows, 300, draw, readout=_readout(bins, series))
 
 
 def window(recent: pl.DataFrame, rows: Rows) -> str:
     """Draw the last rows one by one (see `curves.window`)."""
-    label = "Targets and predictions of the last rows"
-    return along_rows("window", label, rows, 300, lambda ax: curves.window(ax, recent))
+    inside = recent.select(pl.col("y").is_between("q05", "q95").mean()).item()
+    label = f"Targets and predictions of the last rows: {wording.share(inside)} of the targets inside the 90% band"
+    readout = _readout(recent, {"target": "y", "median": "q50", "band from": "q05", "band to": "q95"})
+    return along_rows("window", label, rows, 300, lambda ax: curves.window(ax, recent), readout=readout)
 
 
 def along(bins: pl.DataFrame, x: str, y: str, rows: Rows) -> str:
@@ -51,7 +82,7 @@ def along(bins: pl.DataFrame, x: str, y: str, rows: Rows) -> str:
         line(ax, values_of(bins, x), values_of(bins, y), "model", 1.3)
         ax.set_ylim(*limits(values_of(bins, y)))
 
-    return along_rows(y, y.replace("_", " ") + " along the stream", rows, 240, draw)
+    return along_rows(y, _course(y.replace("_", " ") + " along the stream", values_of(bins, y)), rows, 240, draw)
 
 
 def running_nmse(scores: pl.DataFrame, rows: Rows, marks: Sequence[float] = ()) -> str:
@@ -64,7 +95,9 @@ def running_nmse(scores: pl.DataFrame, rows: Rows, marks: Sequence[float] = ()) 
             ax.vlines(marks, 0, 1, linewidth=0.8, linestyle=DOTTED, **at)
             ax.plot(marks, np.zeros(len(marks)), linestyle="none", marker="^", markersize=7, markeredgewidth=0, **at)
 
-    return along_rows("nmse", "Running nMSE of the model and of the naive baselines", rows, 240, draw)
+    label = _course("Running nMSE of the model, and of the naive baselines", values_of(scores, "model"))
+    series = {"model": "model", "so far": "so_far", "last value": "persistence", "running mean": "running_mean"}
+    return along_rows("nmse", label, rows, 240, draw, readout=_readout(scores, series))
 
 
 def running_pll(scores: pl.DataFrame, rows: Rows) -> str:
@@ -76,7 +109,9 @@ def running_pll(scores: pl.DataFrame, rows: Rows) -> str:
         line(ax, x, model, "model", 1.8)
         ax.set_ylim(*limits(model, so_far))
 
-    return along_rows("pll", "Running predictive log density of the model", rows, 210, draw)
+    label = _course("Running predictive log density of the model", values_of(scores, "pll"))
+    readout = _readout(scores, {"model": "pll", "so far": "pll_so_far"})
+    return along_rows("pll", label, rows, 210, draw, readout=readout)
 
 
 def weights(bins: pl.DataFrame, rows: Rows, of: str, height: int) -> str:
@@ -91,7 +126,10 @@ def areas(bins: pl.DataFrame, rows: Rows, name: str, label: str, height: int) ->
 
 def scores(windows: pl.DataFrame, rows: Rows, name: str, label: str, percent: bool = False) -> str:
     """Draw a score along the stream (see `curves.scores`)."""
-    return along_rows(name, label, rows, 240, lambda ax: curves.scores(ax, windows), percent=percent)
+    label = _course(label, values_of(windows, "model"))
+    named = {"model": "model", "so far": "so_far", "most frequent": "frequent", "last one": "last"}
+    readout = _readout(windows, {name: column for name, column in named.items() if column in windows.columns})
+    return along_rows(name, label, rows, 240, lambda ax: curves.scores(ax, windows), percent, readout)
 
 
 def reliability(*found: np.ndarray) -> str:
@@ -102,11 +140,16 @@ def reliability(*found: np.ndarray) -> str:
 
 def coverage(nominal: np.ndarray, observed: np.ndarray) -> str:
     """Draw the coverage of the bands (see `curves.coverage`)."""
-    label = "Observed against nominal coverage"
+    furthest = int(np.argmax(np.abs(observed - nominal)))
+    label = (
+        f"Observed against nominal coverage: furthest off, the {wording.share(nominal[furthest])} band contains "
+        f"{wording.share(observed[furthest])}"
+    )
     return svg_element("coverage", label, 440, 330, lambda ax: curves.coverage(ax, nominal, observed))
 
 
 def pit(shares: np.ndarray, low: float, high: float) -> str:
     """Draw where targets fell in their distributions (see `curves.pit`)."""
-    label = "Histogram of the probability integral transform"
+    off = int(np.sum((shares < low) | (shares > high)))
+    label = f"Histogram of the probability integral transform: {off} of {len(shares)} bars outside the strip"
     return svg_element("pit", label, 440, 330, lambda ax: curves.pit(ax, shares, low, high))

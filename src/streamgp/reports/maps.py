@@ -8,12 +8,9 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import MaxNLocator
 
 from streamgp.reports.drawing import NARROW, WIDE, ink, svg_element
-from streamgp.reports.palette import EXPERTS_SHOWN
+from streamgp.reports.palette import DOTS, FIFTHS
 
-__all__ = ["COLOURS", "EXPERTS_SHOWN", "SHADES", "scatter", "territories", "uncertainty"]
-
-COLOURS = (*(f"expert{i}" for i in range(EXPERTS_SHOWN)), "last")  # of groups
-SHADES = ("band", "expert0", "model", "average", "miss")  # from the least to the greatest of a number
+__all__ = ["DOTS", "FIFTHS", "scatter", "territories", "uncertainty"]
 
 
 def territories(points: list[tuple[str, np.ndarray]], names: list[str]) -> str:

@@ -23,5 +23,23 @@ PALETTE = {
     "expert7": ("#999933", "#aaaa00"),
     "expert8": ("#aa4499", "#bbcc33"),
     "others": ("#d3d8de", "#4a5462"),
+    # Of dots, and of fifths from the least to the greatest: so small, they need three to one to the page.
+    "dot0": ("#0077bb", "#66b2ff"),
+    "dot1": ("#cc3311", "#ff7d6b"),
+    "dot2": ("#00876a", "#44d0ae"),
+    "dot3": ("#aa3377", "#e07ab8"),
+    "dot4": ("#8a6d00", "#e0b93c"),
+    "dot5": ("#3b2a8c", "#a394f0"),
+    "dot6": ("#6d4c41", "#c79a86"),
+    "dot7": ("#d6006e", "#ff6fb5"),
+    "dot8": ("#5f7a00", "#b5d033"),
+    "dot9": ("#5b7083", "#a9bccb"),
+    "fifth0": ("#7388b8", "#5f76b0"),
+    "fifth1": ("#5474b8", "#7a98d8"),
+    "fifth2": ("#4557a8", "#9ab8ee"),
+    "fifth3": ("#453592", "#bdd4ff"),
+    "fifth4": ("#3a1768", "#e4eeff"),
 }
 EXPERTS_SHOWN = sum(name.startswith("expert") for name in PALETTE)
+DOTS = tuple(name for name in PALETTE if name.startswith("dot"))
+FIFTHS = tuple(name for name in PALETTE if name.startswith("fifth"))

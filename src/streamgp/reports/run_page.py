@@ -6,7 +6,7 @@ import polars as pl
 
 from streamgp.reports import wording
 from streamgp.reports.pages import alarms, classification, expert_weights, local_models, regression
-from streamgp.reports.pages.stream import mean_weights, span_of
+from streamgp.reports.pages.stream import clock, mean_weights, span_of
 from streamgp.reports.tables import RULE, WEIGHTS_KEPT
 
 SCORES = classification.SCORES | regression.SCORES  # by task
@@ -44,7 +44,7 @@ def render_run(metrics: dict[str, Any], predictions: pl.LazyFrame, weights: pl.L
     except ImportError as error:
         raise ImportError('The report needs matplotlib and jinja2: pip install "streamgp[plots]".') from error
     page = page_of(metrics)
-    span = figures.Rows(*span_of(predictions, metrics["warmup"]))
+    span = figures.Rows(*span_of(predictions, metrics["warmup"]), clock(predictions))
     bins = mean_weights(weights, predictions, metrics["warmup"])
     return templating.render(
         page.TEMPLATE,

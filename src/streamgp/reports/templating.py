@@ -1,5 +1,6 @@
 """The templates of the reports and the filters that they use (needs jinja2, from the extra ``plots``)."""
 
+import math
 from importlib.resources import files
 
 import jinja2
@@ -25,6 +26,8 @@ def render(template: str, **content: object) -> bytes:
     page.filters.update(
         num=wording.number,
         share=wording.share,
+        signed_share=wording.signed_share,
+        odds=lambda log: wording.share(math.exp(log)) if log > math.log(1e-3) else f"{math.exp(log):.1g}",
         clock=wording.clock,
         plural=wording.plural,
         count="{:,}".format,

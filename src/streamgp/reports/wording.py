@@ -213,6 +213,20 @@ def share(value: float | int | None) -> str:
     return "–" if value is None else f"{100 * value:.1f}%"
 
 
+def clock_within(value: float, first: float, last: float) -> str:
+    """Return a time stamp as short as a chart from `first` to `last` allows."""
+    if not (1e8 <= first < 1e10 and 1e8 <= last < 1e10):
+        return f"{value:g}"
+    days = (last - first) / 86400.0
+    style = "%Y" if days > 3000 else "%Y-%m" if days > 150 else "%m-%d" if days > 6 else "%m-%d %H:%M"
+    return datetime.fromtimestamp(value, UTC).strftime(style)
+
+
+def signed_share(value: float) -> str:
+    """Return a share as a percentage, with the sign of a negative one."""
+    return share(value).replace("-", "\N{MINUS SIGN}")
+
+
 def clock(value: float) -> str:
     """Return a time stamp as a date where it can only be seconds since 1970, else as the number it is."""
     if 1e8 <= value < 1e10:

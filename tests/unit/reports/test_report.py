@@ -127,9 +127,24 @@ def test_last_rows_count_the_targets_outside_their_band(run: Path, page: Page) -
 
 def test_page_needs_nothing_from_outside(page: Page) -> None:
     assert "http" not in page.html
-    assert "<script" not in page.html and "@import" not in page.html and "@font-face" not in page.html
+    assert page.html.count("<script") == page.html.count("<script>") == 1  # it loads nothing
+    assert "@import" not in page.html and "@font-face" not in page.html
     assert all(value.startswith("#") for _, name, value in page.attributes if name.endswith(("href", "src")))
     assert len(page.html.encode()) < 3_000_000
+
+
+def test_what_charts_read_out_is_what_they_show(run: Path, page: Page) -> None:
+    found = [json.loads(value) for _, name, value in page.attributes if name == "data-readout"]
+    assert [len(chart["series"]) for chart in found] == [6, 4, 4, 2]
+    last = pl.read_parquet(run / "predictions.parquet").tail(200)
+    window = found[1]
+    assert window["x"] == last["row"].to_list()
+    for name, column in (("target", "y"), ("median", "q50"), ("band from", "q05"), ("band to", "q95")):
+        assert dict(window["series"])[name] == pytest.approx(last[column].to_list(), rel=1e-3)
+    for svg in page.svgs[:4]:
+        left, right, first, stop = map(float, re.findall(r'data-ends="([^"]+)"', svg)[0].split())
+        assert 0.0 < left < 0.2 < 0.85 < right < 1.0
+        assert (first, stop) in ((-0.5, 9001.5), (8801.5, 9001.5))
 
 
 def test_charts_are_well_formed_and_share_no_ids(page: Page) -> None:

@@ -8,6 +8,7 @@ import polars as pl
 from scipy.stats import binomtest
 
 from streamgp.reports import wording
+from streamgp.reports.pages import standing
 from streamgp.reports.pages.stream import BINS, Windows, binned, times
 from streamgp.reports.palette import EXPERTS_SHOWN
 
@@ -126,8 +127,11 @@ def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str,
         "window_rows": 0,
         "names": found.names,
         "confusion_shown": len(found.names) <= CONFUSION_SHOWN,
+        "surprises": standing.surprises(predictions, found.warmup),
     }
     scored = found.bins.filter("scored")
+    context["skill"] = standing.skill(scored, "loss", "targets", ("frequent_loss",))
+    context["last_tenth"] = standing.last_tenth(scored, "error", "targets")
     if len(scored):
         windows = Windows(scored)
         context["window_rows"] = windows.rows

@@ -70,11 +70,11 @@ def _groups(maps: Any, shown: pl.DataFrame, metrics: dict[str, Any]) -> tuple[li
         return _shaded(maps, shown["label"].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy())
     present = np.unique(labels[labels != ""])
     by_size = sorted(present.tolist(), key=lambda name: -np.sum(labels == name))
-    named = sorted(by_size[: len(maps.COLOURS)], key=_by_number)
+    named = sorted(by_size[: len(maps.DOTS)], key=_by_number)
     rest = np.flatnonzero(~np.isin(labels, named))
-    groups = [("others", rest)] * bool(len(rest))
-    groups += [(colour, np.flatnonzero(labels == name)) for colour, name in zip(maps.COLOURS, named, strict=False)]
-    legend = [{"colour": colour, "name": name} for colour, name in zip(maps.COLOURS, named, strict=False)]
+    groups = [("muted", rest)] * bool(len(rest))
+    groups += [(colour, np.flatnonzero(labels == name)) for colour, name in zip(maps.DOTS, named, strict=False)]
+    legend = [{"colour": colour, "name": name} for colour, name in zip(maps.DOTS, named, strict=False)]
     return groups, legend, len(rest)
 
 
@@ -88,14 +88,14 @@ def _by_number(name: str) -> tuple[float, str]:
 def _shaded(maps: Any, numbers: np.ndarray) -> tuple[list, list, int]:
     """Shade by a number of many values: five colours for as many fifths of the rows."""
     finite = np.isfinite(numbers)
-    ends = np.quantile(numbers[finite], np.linspace(0.0, 1.0, len(maps.SHADES) + 1))
-    which = np.clip(np.searchsorted(ends, numbers, side="right") - 1, 0, len(maps.SHADES) - 1)
+    ends = np.quantile(numbers[finite], np.linspace(0.0, 1.0, len(maps.FIFTHS) + 1))
+    which = np.clip(np.searchsorted(ends, numbers, side="right") - 1, 0, len(maps.FIFTHS) - 1)
     rest = np.flatnonzero(~finite)
-    groups = [("others", rest)] * bool(len(rest))
-    groups += [(colour, np.flatnonzero(finite & (which == i))) for i, colour in enumerate(maps.SHADES)]
+    groups = [("muted", rest)] * bool(len(rest))
+    groups += [(colour, np.flatnonzero(finite & (which == i))) for i, colour in enumerate(maps.FIFTHS)]
     legend = [
         {"colour": colour, "name": f"{wording.number(low)} to {wording.number(high)}"}
-        for colour, low, high in zip(maps.SHADES, ends[:-1], ends[1:], strict=True)
+        for colour, low, high in zip(maps.FIFTHS, ends[:-1], ends[1:], strict=True)
     ]
     return groups, legend, len(rest)
 

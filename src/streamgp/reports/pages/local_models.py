@@ -21,12 +21,12 @@ def local_models(maps: Any, metrics: dict[str, Any]) -> dict[str, Any]:
     """
     names = metrics["features"]
     models = [
-        model | {"name": f"model {j + 1}", "place": _place(model["centre"], names), "colour": "others"}
+        model | {"name": f"model {j + 1}", "place": _place(model["centre"], names), "colour": "muted"}
         for j, model in enumerate(metrics["models"])
     ]
     # Those that have learnt most have colours of their own.
-    for i, model in enumerate(sorted(models, key=lambda m: -m["rows"])[: maps.EXPERTS_SHOWN]):
-        model["colour"] = f"expert{i}"
+    for i, model in enumerate(sorted(models, key=lambda m: -m["rows"])[: len(maps.DOTS)]):
+        model["colour"] = maps.DOTS[i]
     mapped = len(models) > 1 and "inducing" in models[0]
     points = [(model["colour"], np.asarray(model["inducing"])) for model in models] if mapped else []
     return {

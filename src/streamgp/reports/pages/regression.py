@@ -8,6 +8,7 @@ import polars as pl
 from scipy.stats import binom
 
 from streamgp.reports import wording
+from streamgp.reports.pages import standing
 from streamgp.reports.pages.stream import BINS, RECENT, Windows, binned, times
 
 TEMPLATE = "report.html"
@@ -89,6 +90,8 @@ def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str,
         "nmse_chart": None,
         "pll_chart": None,
         "window_rows": 0,
+        **_standing(bins.filter("scored")),
+        "surprises": [_placed(row) for row in standing.surprises(predictions, warmup)],
     }
     curves, context["window_rows"] = curves_of(bins, predictions, warmup)
     if curves is not None:
@@ -97,6 +100,21 @@ def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str,
             marks = [alarm["row"] for alarm in metrics["alarms"] or []]
             context["nmse_chart"] = figures.running_nmse(curves, span, marks)
     return context
+
+
+def _standing(scored: pl.DataFrame) -> dict[str, Any]:
+    """Return how the squared errors stand beside the best baseline's, and the RMSE of the last tenth and of all."""
+    last = standing.last_tenth(scored, "squares", "targets")
+    return {
+        "skill": standing.skill(scored, "squares", "targets", ("persistence_mean", "running_mean")),
+        "last_tenth": None if last is None else [math.sqrt(mse) for mse in last],
+    }
+
+
+def _placed(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with how far its target was from the median, in units of the band's half on that side."""
+    half = row["q95"] - row["q50"] if row["y"] > row["q50"] else row["q50"] - row["q05"]
+    return row | {"times": abs(row["y"] - row["q50"]) / half if half > 0.0 else None}
 
 
 def inside_of(rows: pl.DataFrame) -> tuple[int, int]:

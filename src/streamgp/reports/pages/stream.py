@@ -8,6 +8,7 @@ import polars as pl
 
 BINS = 800
 RECENT = 200
+CLOCK = 500  # rows whose times are read for the axis
 
 
 def scan(path: Path, columns: tuple[str, ...], optional: tuple[str, ...] = (), empty: bool = False) -> pl.LazyFrame:
@@ -77,6 +78,16 @@ def times(predictions: pl.LazyFrame) -> list[float] | None:
         return None
     ends = predictions.select(first=pl.col("time").first(), last=pl.col("time").last()).collect()
     return [float(ends["first"][0]), float(ends["last"][0])]
+
+
+def clock(predictions: pl.LazyFrame) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return some rows and their times; None without a time column, or if that goes back."""
+    if "time" not in predictions.collect_schema():
+        return None
+    rows = predictions.select(pl.len()).collect().item()
+    every = predictions.filter(pl.col("position") % max(1, rows // CLOCK) == 0).select("row", "time").collect()
+    numbers, found = (every[name].cast(pl.Float64).to_numpy() for name in ("row", "time"))
+    return (numbers, found) if np.all(np.diff(found) >= 0.0) else None
 
 
 class Windows:
