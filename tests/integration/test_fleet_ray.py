@@ -12,7 +12,12 @@ from fleet_streams import assert_same, fleet, frame, learnt
 from streamgp import StreamingGPFleet
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'streamgp[ray]'")
-pytestmark = [pytest.mark.slow, pytest.mark.process]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.process,
+    # JAX warns of it in every process that has used it; Ray's forks only start other programs.
+    pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),
+]
 
 ROWS = frame(keys=9)
 CALLS = [37] * 15

@@ -6,13 +6,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
 from streamgp.data.frames import FrameLike
 from streamgp.estimators.base import StreamEstimator, warmup_for
 from streamgp.estimators.late import check_delay, split_arrivals
 from streamgp.estimators.monitor import WatchedRows
-from streamgp.estimators.pipelines import last_step, transformed
+from streamgp.estimators.pipelines import is_pipeline, last_step, transformed
 from streamgp.estimators.time_column import split_times
 from streamgp.estimators.validation import Rows, feature_names, given_names, input_names, target_names
 from streamgp.evaluation.description import describe, describe_unusual
@@ -26,7 +25,9 @@ from streamgp.stream.arrivals import Arrivals
 from streamgp.stream.late_labels import LIMIT, LateLabels, check_horizon
 from streamgp.stream.settings import check_lags
 
-if TYPE_CHECKING:  # who has a fleet has imported it
+if TYPE_CHECKING:  # who has one has imported it
+    from sklearn.pipeline import Pipeline
+
     from streamgp.fleet import StreamingGPFleet
 
 CHUNK = 1024  # rows scored between two steps of the progress bar
@@ -102,7 +103,7 @@ def evaluate(
         and grades have ``probabilities`` and ``predicted`` in place of mean, std and quantiles. ``to_frame()``,
         ``summary()``, ``plot(kind)`` and ``report(path)`` show them.
     """
-    if isinstance(model, Pipeline):
+    if is_pipeline(model):
         X, times = split_times(X, times)
         if isinstance(delay, str):
             raise ValueError(f"delay: expected a number of rows with a pipeline, got the column {delay!r}")

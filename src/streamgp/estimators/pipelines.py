@@ -1,21 +1,30 @@
 """Pipelines of scikit-learn that end in an estimator of a stream: their other steps see the warm-up alone."""
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 from scipy import sparse
-from sklearn.pipeline import Pipeline
 
 from streamgp.estimators.base import StreamEstimator, default_warmup
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 
 def last_step(model: Any) -> Any:
     """Return the last step of a pipeline; what is none as it is."""
-    return model.steps[-1][1] if isinstance(model, Pipeline) and model.steps else model
+    return model.steps[-1][1] if is_pipeline(model) and model.steps else model
 
 
-def transformed(pipeline: Pipeline, X: Any, y: Any) -> Any:
+def is_pipeline(model: Any) -> bool:
+    """Return whether this is a pipeline of scikit-learn, whose module takes long to import: who has one, has it."""
+    module = sys.modules.get("sklearn.pipeline")
+    return module is not None and isinstance(model, module.Pipeline)
+
+
+def transformed(pipeline: "Pipeline", X: Any, y: Any) -> Any:
     """Return rows as the last step of a pipeline takes them.
 
     Where that is new, the steps before it are fitted first: to the rows of its warm-up, and to no later one. Of a
