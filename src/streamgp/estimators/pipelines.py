@@ -11,6 +11,7 @@ from streamgp.estimators.base import StreamEstimator, default_warmup
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
+    from typing_extensions import TypeIs
 
 
 def last_step(model: Any) -> Any:
@@ -18,7 +19,7 @@ def last_step(model: Any) -> Any:
     return model.steps[-1][1] if is_pipeline(model) and model.steps else model
 
 
-def is_pipeline(model: Any) -> bool:
+def is_pipeline(model: Any) -> "TypeIs[Pipeline]":
     """Return whether this is a pipeline of scikit-learn, whose module takes long to import: who has one, has it."""
     module = sys.modules.get("sklearn.pipeline")
     return module is not None and isinstance(model, module.Pipeline)

@@ -54,7 +54,7 @@ def overview(bins: pl.DataFrame, rows: Rows) -> str:
         ax.set_ylim(*robust_limits(low, high, *ends))
         mark_beyond(ax, x, low, high)
 
-    ends = f"{wording.number(bins['y_min'].min())} to {wording.number(bins['y_max'].max())}"
+    ends = " to ".join(wording.number(bins.select(end).item()) for end in (pl.min("y_min"), pl.max("y_max")))
     label = f"Targets and predictions along the whole stream: targets from {ends}"
     series = {
         "target": "y_mean",
