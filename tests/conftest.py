@@ -27,11 +27,12 @@ FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_co
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 jax.config.update("jax_disable_most_optimizations", True)
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # for the processes that tests start
-# What one process has compiled, the other one reads: JAX's cache, in a directory of this session's own.
+# What one process has compiled, the others read, those that tests start among them: JAX's cache, in a directory of
+# this session's own.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     compiled = TemporaryDirectory(prefix="streamgp-tests-", ignore_cleanup_errors=True)
-    os.environ["STREAMGP_TESTS_COMPILED"] = compiled.name
-jax.config.update("jax_compilation_cache_dir", os.environ["STREAMGP_TESTS_COMPILED"])
+    os.environ["STREAMGP_CACHE"] = compiled.name
+jax.config.update("jax_compilation_cache_dir", os.environ["STREAMGP_CACHE"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 # Other packages are imported before the hook is there, which finds no bytecode of what streamgp's modules import.
@@ -132,9 +133,3 @@ def data(tmp_path: Path) -> Path:
     path = tmp_path / "data.csv"
     table().write_csv(path)
     return path
-
-
-@pytest.fixture(autouse=True)
-def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command sets up its process's cache of compiled programs; that of the tests is none of its business."""
-    monkeypatch.setattr("streamgp.app.compilation.keep_compiled_programs", lambda: None)

@@ -113,7 +113,7 @@ def serve(words: list[str], cache: str, log: str, changes: Changes) -> None:
     import jax
 
     from streamgp.app import cli
-    from streamgp.app.compilation import keep_compiled_programs
+    from streamgp.compilation import keep_compiled_programs
 
     if changes.quick:
         keep_compiled_programs()

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import streamgp
-from streamgp.app.compilation import keep_compiled_programs
 from streamgp.app.outputs import RunError
+from streamgp.compilation import keep_compiled_programs
 from streamgp.data.files import write_aside
 from streamgp.progress import progress_bar
 

@@ -201,10 +201,8 @@ def test_errors_of_the_system_name_the_file(data: Path, monkeypatch: pytest.Monk
 # The processes
 
 
-def python(code: str, *words: object, cache: Path | None = None, **options: Any) -> "subprocess.Popen[str]":
+def python(code: str, *words: object, **options: Any) -> "subprocess.Popen[str]":
     environment = os.environ | {"PYTHONPATH": str(Path(streamgp.__file__).parents[1]), "PYTHONWARNINGS": "error"}
-    if cache is not None:
-        environment["XDG_CACHE_HOME"] = str(cache)
     command = [sys.executable, "-c", code, *map(str, words)]
     return subprocess.Popen(command, env=environment, text=True, stderr=subprocess.PIPE, **options)
 
@@ -244,24 +242,15 @@ main()
 """
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the processes find compiled programs: what other tests have compiled serves them as well."""
-    directory = tmp_path_factory.mktemp("cache")
-    (directory / "streamgp").mkdir()
-    (directory / "streamgp" / "compiled").symlink_to(os.environ["STREAMGP_TESTS_COMPILED"])
-    return directory
-
-
 class Live:
     """`streamgp run` on standard input, which is fed by hand."""
 
-    def __init__(self, data: Path, out: Path, cache: Path) -> None:
+    def __init__(self, data: Path, out: Path) -> None:
         self.lines = data.read_text().splitlines(keepends=True)
         self.out = out
         self.fed = 0
         words = ("run", "-", *OPTIONS, "--lags", "none", "--chunk", 10, "--out", out)
-        self.process = python(RUN, *words, cache=cache, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = python(RUN, *words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def feed(self, rows: int) -> None:
         assert self.process.stdin is not None
@@ -281,8 +270,8 @@ class Live:
 
 
 @pytest.fixture
-def live(data: Path, tmp_path: Path, cache: Path) -> Iterator[Live]:
-    run = Live(data, tmp_path / "out", cache)
+def live(data: Path, tmp_path: Path) -> Iterator[Live]:
+    run = Live(data, tmp_path / "out")
     yield run
     run.process.kill()
     run.process.communicate()
@@ -314,32 +303,6 @@ def test_a_killed_process_leaves_a_checkpoint_to_go_on_from(live: Live, data: Pa
     live.process.communicate()
     resumed = run_linear(data, live.out, chunk=10, resume=True)
     same_as_unbroken(data, tmp_path, resumed, chunk=10)
-
-
-def test_compiled_programs_are_kept_for_the_next_process(tmp_path: Path):
-    code = """
-import jax
-from streamgp.app.compilation import keep_compiled_programs
-keep_compiled_programs()
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # those that take longer are kept
-jax.jit(lambda x: x + 1)(1.0)
-"""
-    _, err = python(code, cache=tmp_path).communicate(timeout=60)
-    assert not err
-    assert any((tmp_path / "streamgp" / "compiled").iterdir())
-
-
-def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path: Path):
-    (tmp_path / "file").touch()
-    code = """
-import jax
-from streamgp.app.compilation import keep_compiled_programs
-keep_compiled_programs()
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-print(jax.jit(lambda x: x + 1)(1))
-"""
-    out, err = python(code, cache=tmp_path / "file", stdout=subprocess.PIPE).communicate(timeout=60)
-    assert (out, err) == ("2\n", "")
 
 
 def test_without_lags_named_the_warm_up_tells_them(tmp_path: Path):

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from streamgp.app.compilation import keep_compiled_programs
 from streamgp.app.lock import locked
 from streamgp.app.outputs import RunError
+from streamgp.compilation import keep_compiled_programs
 
 if TYPE_CHECKING:
     from streamgp.service.following import Following

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.checkpoint.encoding import decode, encode
+from streamgp.compilation import keep_compiled_programs
 from streamgp.latent import glitches
 from streamgp.latent.initial_fit import fit_ensemble
 from streamgp.latent.model import LatentEnsemble, LatentState
@@ -35,6 +36,7 @@ class LatentLearner:
     """
 
     def __init__(self, spec: LatentSpec, num_columns: int) -> None:
+        keep_compiled_programs()
         self.spec = spec
         self.num_columns = num_columns
         self.model: LatentEnsemble | None = None

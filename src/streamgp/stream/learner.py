@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.checkpoint.encoding import decode, encode
+from streamgp.compilation import keep_compiled_programs
 from streamgp.core import Info
 from streamgp.likelihoods import AnyPredictive
 from streamgp.models.base import FittedExpert
@@ -88,6 +89,7 @@ class StreamLearner:
     def _set_up(
         self, settings: StreamSettings, state: StreamState, progress: Callable[[int, int], None] | None = None
     ) -> None:
+        keep_compiled_programs()
         self.settings = settings
         self.progress = progress
         self._state = state

@@ -63,10 +63,10 @@ def embed(
 ) -> None:
     """Give the rows of a table a few coordinates, row by row, and draw the map (IE-GPLVM)."""
     with sentences():
-        from streamgp.app.compilation import keep_compiled_programs
         from streamgp.app.outputs import RunError
         from streamgp.app.run_embed import EmbedSettings, run_embed
         from streamgp.app.summary import print_embedding
+        from streamgp.compilation import keep_compiled_programs
         from streamgp.latent import LatentSpec
 
         try:

@@ -1,0 +1,70 @@
+"""What a process has compiled serves the next one, in the library as in the command, and hurts nobody who says no."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import streamgp
+
+pytestmark = pytest.mark.process
+
+# A user who compiles programs of their own before; the second argument is a cache that they set up themselves.
+CODE = """
+import json, os, sys
+import jax, numpy as np
+from jax._src import monitoring
+from streamgp import StreamingGPRegressor
+
+if sys.argv[1]:
+    jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.jit(lambda x: x + 1)(1.0)
+hits = []
+monitoring.register_event_listener(lambda name, **_: hits.append(name) if name.endswith("cache_hits") else None)
+X = np.random.default_rng(0).normal(size=(60, 2))
+model = StreamingGPRegressor(model="linear", warmup=50).partial_fit(X[:5], X[:5, 0])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # those that take longer are kept
+model.partial_fit(X[5:], X[5:, 0])
+print(json.dumps({
+    "directory": jax.config.jax_compilation_cache_dir, "hits": len(hits), "mean": float(model.predict(X[:1])[0])
+}))
+"""
+
+
+def learn(setting: object, own: object = "") -> dict[str, Any]:
+    """Learn a stream in a process of its own, with this STREAMGP_CACHE."""
+    environment = os.environ | {
+        "PYTHONPATH": str(Path(streamgp.__file__).parents[1]),
+        "PYTHONWARNINGS": "error",
+        "STREAMGP_CACHE": str(setting),
+    }
+    command = [sys.executable, "-c", CODE, str(own)]
+    ended = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=120, check=True)
+    assert not ended.stderr
+    return json.loads(ended.stdout)
+
+
+def test_the_next_process_finds_what_this_one_has_compiled(tmp_path: Path):
+    first, second = learn(tmp_path / "kept"), learn(tmp_path / "kept")
+    assert first["directory"] == str(tmp_path / "kept")
+    assert second["hits"] > first["hits"] + 5
+    assert second["mean"] == first["mean"]
+
+
+def test_a_user_says_no(tmp_path: Path):
+    assert learn("off")["directory"] is None
+
+
+def test_a_cache_of_the_users_own_stays(tmp_path: Path):
+    assert learn(tmp_path / "kept", own=tmp_path / "own")["directory"] == str(tmp_path / "own")
+    assert not (tmp_path / "kept").exists()
+    assert any((tmp_path / "own").iterdir())
+
+
+def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path: Path):
+    (tmp_path / "file").touch()
+    assert learn(tmp_path / "file" / "kept")["mean"] == learn("off")["mean"]
