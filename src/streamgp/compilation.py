@@ -34,7 +34,7 @@ def keep_compiled_programs() -> None:
     Where it cannot be read or written, programs are compiled anew, and that is all.
     """
     directory = cache_directory()
-    if directory is None or jax.config.jax_compilation_cache_dir is not None:
+    if directory is None or jax.config.values["jax_compilation_cache_dir"] is not None:
         return
     jax.config.update("jax_compilation_cache_dir", str(directory))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
