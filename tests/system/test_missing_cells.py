@@ -56,6 +56,17 @@ def test_a_resumed_run_is_the_same(data: Path, tmp_path: Path):
     same_as_unbroken(data, tmp_path, resumed, chunk=50)
 
 
+def test_a_stream_without_a_single_target_has_its_page(tmp_path: Path):
+    rows = table().with_columns(y=pl.lit("1e308"))  # numbers, but no measurements
+    rows.write_csv(tmp_path / "data.csv")
+    outcome = run_linear(tmp_path / "data.csv", tmp_path / "out")
+    assert outcome.stopped is not None
+    assert f"ended after {ROWS} rows, 0 of them with a target, within the warm-up" in outcome.stopped
+    assert "go on when there are more than 10 rows with a target" in outcome.stopped
+    assert predictions(tmp_path / "out").height == ROWS
+    assert "No row was scored" in write_report(tmp_path / "out").read_text()
+
+
 def test_labels_may_be_missing(data: Path, tmp_path: Path):
 
     pl.read_csv(data, infer_schema=False).with_columns(

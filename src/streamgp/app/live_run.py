@@ -86,16 +86,28 @@ class LiveRun:
                 then = "" if self.directory is None else "; go on with --resume"
                 stopped = f"interrupted after {plural(self.metrics.rows, 'row')}{then}"
             if stopped is None and not self.learner.is_warmed_up:
-                stopped = (
-                    f"{self.reader.name}: the stream ended after {plural(self.metrics.rows, 'row')}, within the "
-                    f"warm-up of {self.learner.warmup:,}, so no expert was fitted; start again with a shorter one, "
-                    f"such as --warmup {max(MIN_WARMUP, self.metrics.rows // 5)}"
-                )
+                stopped = self._ended_early()
             metrics = self._result(first_row, stopped)
             if self.directory is not None:
                 self._save(self.directory)
                 self.directory.finish(metrics)
         return Outcome(metrics, stopped, interrupted)
+
+    def _ended_early(self) -> str:
+        """Say that the warm-up is not over, and what to do."""
+        rows, without = self.metrics.rows, self.metrics.unlabelled_rows
+        targets = rows - without
+        enough = targets > MIN_WARMUP
+        return (
+            f"{self.reader.name}: the stream ended after {plural(rows, 'row')}"
+            f"{f', {targets:,} of them with a target' if without else ''}, within the warm-up of "
+            f"{self.learner.warmup:,}, so no expert was fitted; "
+            + (
+                f"start again with a shorter one, such as --warmup {max(MIN_WARMUP, targets // 5)}"
+                if enough
+                else f"go on when there are more than {MIN_WARMUP} rows with a target"
+            )
+        )
 
     def _stream(self) -> None:
         """Learn all remaining rows; whatever ends this early, no row is half learnt."""

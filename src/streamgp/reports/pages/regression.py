@@ -125,17 +125,15 @@ def inside_of(rows: pl.DataFrame) -> tuple[int, int]:
 
 
 def curves_of(bins: pl.DataFrame, predictions: pl.LazyFrame, warmup: int) -> tuple[pl.DataFrame | None, int]:
-    """Return the `running` scores of the rows after the warm-up; None and no rows if there are none."""
+    """Return the `running` scores of the rows after the warm-up; None and no rows if none of them has a target."""
     scored = bins.filter("scored")
-    if not len(scored):
-        return None, 0
     variance = (
         predictions.filter(pl.col("position") >= warmup)
         .select(pl.col("y").fill_nan(None).var(ddof=0))
         .collect()
         .item()
     )
-    return running(scored, variance)
+    return (None, 0) if variance is None else running(scored, variance)
 
 
 def running(scored: pl.DataFrame, variance: float) -> tuple[pl.DataFrame, int]:
