@@ -28,16 +28,14 @@ from streamgp.client import Client, ServiceError
 
 REQUESTS = 80
 LIVES = 100  # of one run, in which it must come to its end
-SMALL = {"streamgp.service.live_stream:CHECKPOINT_SHARE": 1.0, "streamgp.service.history:PART": 40}
+SMALL = {"streamgp.service.checkpointing:SHARE": 1.0, "streamgp.service.history:PART": 40}
 RENEW_BYTES = 60_000
 
 
 def changes(random_: random.Random, die_at: tuple[str, int] | None = None) -> Changes:
     """Return what makes rare moments frequent: checkpoints, files of rows and new logs all the time."""
     pause = random_.choice((0.0, 0.0, 0.05, 0.5))
-    return Changes(
-        SMALL | {"streamgp.service.live_stream:CHECKPOINT_SECONDS": pause}, renew_bytes=RENEW_BYTES, die_at=die_at
-    )
+    return Changes(SMALL | {"streamgp.service.checkpointing:SECONDS": pause}, renew_bytes=RENEW_BYTES, die_at=die_at)
 
 
 def send(client: Client, name: str, request: tuple[str, dict[str, Any]]) -> dict[str, Any]:

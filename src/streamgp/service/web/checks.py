@@ -35,6 +35,17 @@ def check_labels(given: list[dict[str, Any]]) -> None:
         raise Problem(422, f"row {row}, y: expected the target, or null if it will never come, got nothing")
 
 
+def position_of(document: dict[str, Any]) -> int:
+    """Return the position of the checkpoint that a request names."""
+    unknown = [name for name in document if name != "position"]
+    if unknown:
+        raise Problem(422, f"expected position alone, got {unknown[0][:80]!r} as well")
+    position = document.get("position")
+    if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position <= 2**53:
+        raise Problem(422, f"position: expected that of a checkpoint, a whole number, got {position!r:.80}")
+    return position
+
+
 async def waited(future: Any) -> Any:
     """Wait for an answer, for so long."""
     try:

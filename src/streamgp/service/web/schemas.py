@@ -104,6 +104,14 @@ LEARNED = _object(
     },
     ("learned", "position"),
 )
+RESTORE = _object(
+    {"position": {"type": "integer", "minimum": 0, "description": "Of a checkpoint; `checkpoints` lists them."}},
+    ("position",),
+)
+RESTORED = _object(
+    {"restored": {"type": "integer", "description": "The checkpoint's position."}, "position": POSITION},
+    ("restored", "position"),
+)
 PROBLEM = _object(
     {
         "type": {"type": "string"},
@@ -120,6 +128,7 @@ EXAMPLES: dict[str, Any] = {
     "learn": {"rows": [{"id": "r1", "y": 412.0}]},
     "step": {"rows": [{"id": "r2", "x": {"temp": 21.7, "wind": None}, "y": 415.0}]},
     "forecast": {"h": 2, "x": [{"temp": 21.0, "wind": 3.0}, {"temp": 20.5, "wind": 2.5}]},
+    "restore": {"position": 1234},
 }
 
 
