@@ -3,10 +3,11 @@
     python -m benchmarks.robustness.service_kills --kills 300 --out benchmarks/results/service_kills.json
 
 Every process is a real one over a real directory. A client sends a fixed sequence: predictions, labels late and in
-any order, steps, retries; somebody looks at the stream meanwhile. A third of the kills come from the process itself,
-at a call of a chosen function: between disk and model, within a checkpoint, around a rename, in a replay. At the end
-all answers, counts, scores, scored rows and predictions must be those of a run that nobody killed. Then directories
-are copied under load and opened as they are, and a disk is filled and given its space back.
+any order, steps, retries, returns to a checkpoint; somebody looks at the stream meanwhile. A third of the kills come
+from the process itself, at a call of a chosen function: between disk and model, within a checkpoint, around a rename,
+in a replay, within a return. At the end all answers, counts, scores, scored rows and predictions must be those of a
+run that nobody killed. Then directories are copied under load and opened as they are, and a disk is filled and given
+its space back.
 """
 
 import random
@@ -38,9 +39,16 @@ def changes(random_: random.Random, die_at: tuple[str, int] | None = None) -> Ch
     return Changes(SMALL | {"streamgp.service.checkpointing:SECONDS": pause}, renew_bytes=RENEW_BYTES, die_at=die_at)
 
 
-def send(client: Client, name: str, request: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    """Send a request; return the answer, or in place of its position what a refusal says."""
+def send(
+    client: Client, name: str, request: tuple[str, dict[str, Any]], answers: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Send a request; return the answer, or in place of its position what a refusal says.
+
+    `answers` has those to the requests before it, for a restore to find the position of its checkpoint.
+    """
     what, body = request
+    if what == "restore":
+        body = {"position": answers[body["of"]]["position"]}
     try:
         return client.request("POST", f"/v1/streams/{name}/{what}", body)
     except ServiceError as error:
@@ -95,7 +103,9 @@ class Campaign:
             began = time.monotonic()
             with Client(server.url) as client:
                 client.request("POST", "/v1/streams", made.stream)
-                answers = [send(client, kind, request) for request in made.requests]
+                answers: list[dict[str, Any]] = []
+                for request in made.requests:
+                    answers.append(send(client, kind, request, answers))
                 end = end_of(client, kind)
             self.whole[kind] = made, answers, end, time.monotonic() - began
             server.stop()
@@ -163,7 +173,7 @@ class Campaign:
                     if how in ("itself", "clock") and at == begin:
                         timer.start()
                         how = "clock"
-                    answer = send(client, name, made.requests[at])
+                    answer = send(client, name, made.requests[at], expected)
                     wrong += differences(answer["position"], expected[at]["position"], f"answer {at}")
                     if made.requests[at][0] == "predict":
                         wrong += differences(answer.get("rows"), expected[at].get("rows"), f"prediction {at}")

@@ -316,8 +316,8 @@ class LiveStream:
             return
         answer = {"restored": request.number, "position": request.position}
         self._notify("restored", answer)
-        request.future.set_result(answer)
         self._checkpoint([])
+        request.future.set_result(answer)
 
     # Checkpoints
 
