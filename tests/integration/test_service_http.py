@@ -25,6 +25,7 @@ from streamgp.service.web.app import Limits, make_app
 pytestmark = pytest.mark.slow
 
 X, Y = data(120)
+OTHER = {"name": "other", "target": "load", "features": ["a", "b"]}
 POWER = {"name": "power", "target": "load", "features": ["a", "b"], "model": "linear", "warmup": 30}
 
 
@@ -158,6 +159,19 @@ def test_keys_are_listed_and_forecast(service: TestClient):
         ("POST", "/v1/streams", {"name": "x", "target": "y"}, 422, "one or more, or lags"),
         ("POST", "/v1/streams", {"name": "x", "target": "y", "warmup": "long"}, 422, "a whole number"),
         ("POST", "/v1/streams", {"name": "x", "target": "y", "size": 3}, 422, "size: expected one of"),
+        ("POST", "/v1/streams", OTHER | {"categories": ["a"]}, 422, "categories: expected an object"),
+        ("POST", "/v1/streams", OTHER | {"categories": {"a": "u"}}, 422, "categories.a: expected a list of texts"),
+        ("POST", "/v1/streams", OTHER | {"categories": {"a": ["u"]}}, 422, "categories.a: expected 2 to 100 levels"),
+        (
+            "POST",
+            "/v1/streams",
+            OTHER | {"categories": {"c": ["u", "v"]}},
+            422,
+            "expected names of features, got 'c'",
+        ),
+        ("POST", "/v1/streams", OTHER | {"features": ["a", "a=u"], "categories": {"a": ["u", "v"]}}, 422, "differ"),
+        ("POST", "/v1/streams", OTHER | {"calendar": ["day"]}, 422, "calendar: expected none, unless the stream is"),
+        ("POST", "/v1/streams", OTHER | {"calendar": ["hour"], "timed": True}, 422, "some of day, week, year"),
         ("GET", "/v1/streams/none", None, 404, "expected one of power"),
         ("GET", "/v1/nowhere", None, 404, "got GET /v1/nowhere"),
         ("PUT", "/v1/streams", None, 405, "got PUT /v1/streams"),

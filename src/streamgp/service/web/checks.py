@@ -13,6 +13,7 @@ PATIENCE = 60.0  # seconds that an answer is waited for
 def new_config(document: dict[str, Any]) -> StreamConfig:
     """Return the stream that a client describes, with types checked."""
     kinds = {"features": list, "classes": list, "lags": list, "timed": bool, "key": (str, type(None))}
+    kinds |= {"calendar": list, "categories": dict}
     whole = ("warmup", "seed", "max_pending", "history_rows")
     for name, value in document.items():
         kind: Any = int if name in whole else kinds.get(name, str)
@@ -22,6 +23,10 @@ def new_config(document: dict[str, Any]) -> StreamConfig:
             item: type = int if name == "lags" else str
             if not all(isinstance(each, item) and not isinstance(each, bool) for each in value):
                 raise Problem(422, f"{name}: expected a list of {'whole numbers' if item is int else 'texts'}")
+        if isinstance(value, dict):
+            for feature, levels in value.items():
+                if not isinstance(levels, list) or not all(isinstance(each, str) for each in levels):
+                    raise Problem(422, f"{name}.{feature[:80]}: expected a list of texts, got {levels!r:.80}")
     missing = [name for name in ("name", "target") if name not in document]
     if missing:
         raise Problem(422, f"{missing[0]}: expected text, got nothing")
