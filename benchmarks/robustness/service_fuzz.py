@@ -25,6 +25,7 @@ from benchmarks.common import campaigns
 from benchmarks.robustness.service_connections import connections
 from benchmarks.robustness.service_ids import Ids
 from streamgp.service.streams import Streams
+from streamgp.service.web import checks
 from streamgp.service.web.app import make_app
 
 STREAMS: dict[str, dict[str, Any]] = {
@@ -286,6 +287,7 @@ def campaign(examples: int, minutes: float, start: int = 0) -> dict[str, Any]:
     import jax
 
     jax.config.update("jax_disable_most_optimizations", True)
+    checks.PATIENCE = 600.0  # the machine may be busy
     began = time.monotonic()
     ways = settings(
         max_examples=examples,
