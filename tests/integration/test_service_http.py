@@ -70,6 +70,8 @@ def test_a_stream_from_its_creation_to_its_end(service: TestClient):
     assert scores["baselines"]["persistence"]["nmse"] == pytest.approx(
         result.metrics["naive"]["persistence"]["nmse"], rel=1e-9
     )
+    assert scores["recent"]["rows"] == scores["scored_rows"] == 70  # those of the warm-up no longer count
+    assert scores["recent"]["pll"] == pytest.approx(scores["pll"], rel=1e-9)
     predicted = service.post("/v1/streams/power/predict", json={"rows": [{"x": inputs(X[100])}]}).json()
     name = predicted["rows"][0]["id"]
     assert service.get("/v1/streams/power/pending").json()["pending"][0]["id"] == name

@@ -59,7 +59,7 @@ class History:
                 keep &= np.array([each == key for each in block["key"]], bool)
             at = np.flatnonzero(keep)[-(rows - count) :]
             if len(at):
-                found.append(_take(block, at))
+                found.append(take(block, at))
                 count += len(at)
         return joined(found[::-1])
 
@@ -122,7 +122,7 @@ class History:
             n = len(block["row"])
             low, high = max(0, start - at), min(n, start + rows - at)
             if low < high:
-                found.append(_take(block, np.arange(low, high)))
+                found.append(take(block, np.arange(low, high)))
             at += n
         return joined(found)
 
@@ -140,7 +140,8 @@ class History:
             self._blocks.append(tree["columns"])
 
 
-def _take(block: dict[str, Any], at: np.ndarray) -> dict[str, Any]:
+def take(block: dict[str, Any], at: np.ndarray) -> dict[str, Any]:
+    """Return some of the rows of columns."""
     return {name: c[at] if isinstance(c, np.ndarray) else [c[i] for i in at.tolist()] for name, c in block.items()}
 
 

@@ -12,7 +12,7 @@ from streamgp.service import scores
 from streamgp.service.answers import as_iso, predicted_columns, stacked, step_answer, waiting_row, with_repeated
 from streamgp.service.checkpoints import Return
 from streamgp.service.config import StreamConfig
-from streamgp.service.history import History
+from streamgp.service.history import History, take
 from streamgp.service.keyed_model import KeyedModel
 from streamgp.service.predictions import as_rows, flat_rows
 from streamgp.service.problems import Problem
@@ -223,8 +223,10 @@ class Knowledge:
         return self.model.alarm_count - len(self._acknowledged)
 
     def scores(self) -> dict[str, Any]:
-        """Return the scores over all rows, and over the latest."""
-        latest = scores.recent(self.history.latest(scores.RECENT))
+        """Return the scores over all rows, and over the latest; those of the warm-up only while there are no others."""
+        columns = self.history.latest(scores.RECENT)
+        after = np.flatnonzero(~np.asarray(columns.get("warmup", []), dtype=bool))
+        latest = scores.recent(take(columns, after) if len(after) else columns)
         return self.model.scores() | {"recent": latest, "position": self.position}
 
     def alarms(self) -> list[dict[str, Any]]:
