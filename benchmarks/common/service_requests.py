@@ -15,7 +15,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "keys": {"key": "machine", "warmup": 30},
 }
 KEYS = tuple(f"m{i}" for i in range(5))
-Request = tuple[str, dict[str, Any]]  # the end of the path, and the body
+Request = tuple[str, dict[str, Any]]  # the end of the path, and the body; of a restore, which request it goes back to
 
 
 @dataclass
@@ -55,6 +55,8 @@ class _Maker:
         self.made = Sequence(stream)
         self.next = 0
         self.waiting: dict[str, dict[str, Any]] = {}
+        self.counting: list[Request] = []  # requests that no restore has undone
+        self.kept: tuple[int, dict[str, Any]] | None = None  # the last checkpoint's request, and what was then
 
     def row(self, named: bool = True) -> dict[str, Any]:
         """Return the next row, without its target."""
@@ -78,8 +80,27 @@ class _Maker:
         return y if self.kind != "labels" else "low" if y < -0.5 else "mid" if y < 0.5 else "high"
 
     def add(self, what: str, rows: list[dict[str, Any]]) -> None:
-        self.made.requests.append((what, {"rows": rows}))
+        self.send(what, {"rows": rows})
+        self.counting.append(self.made.requests[-1])
+
+    def send(self, what: str, body: dict[str, Any]) -> None:
+        self.made.requests.append((what, body))
         self.made.learnt.append(self.made.labels)
+
+    def checkpoint(self) -> None:
+        """Ask for a checkpoint."""
+        then = {"next": self.next, "waiting": dict(self.waiting), "counting": list(self.counting)}
+        self.kept = len(self.made), then | {"made": (self.made.rows, self.made.labels)}
+        self.send("checkpoint", {})
+
+    def restore(self) -> None:
+        """Set the stream back to the last checkpoint; the ids since come again, with other rows."""
+        if self.kept is None:
+            return
+        of, then = self.kept
+        self.next, self.waiting, self.counting = then["next"], dict(then["waiting"]), list(then["counting"])
+        self.made.rows, self.made.labels = then["made"]
+        self.send("restore", {"of": of})
 
     def step(self, n: int, named: bool = True) -> None:
         rows = [self.row(named) for _ in range(n)]
@@ -104,7 +125,7 @@ class _Maker:
 
     def again(self) -> None:
         """Send a request once more, as one does whose answer was lost."""
-        what, body = self.random.choice(self.made.requests)
+        what, body = self.random.choice(self.counting)
         if what == "predict" and any(row["id"] not in self.waiting for row in body["rows"]):
             return
         if all("id" in row for row in body["rows"]):
@@ -112,7 +133,7 @@ class _Maker:
 
 
 def sequence(kind: str, requests: int, seed: int = 0) -> Sequence:
-    """Return so many requests to a stream of a kind: predictions, late labels in any order, steps, and retries."""
+    """Return so many requests to a stream of a kind: predictions, labels in any order, steps, retries, restores."""
     maker = _Maker(kind, seed)
     maker.step(25)
     while len(maker.made) < requests:
@@ -125,8 +146,12 @@ def sequence(kind: str, requests: int, seed: int = 0) -> Sequence:
             maker.predict(maker.random.choice((1, 1, 2, 5)))
         elif chance < 0.76:
             maker.learn(with_inputs=False)
-        elif chance < 0.86:
+        elif chance < 0.84:
             maker.learn(with_inputs=True)
+        elif chance < 0.87:
+            maker.checkpoint()
+        elif chance < 0.9:
+            maker.restore()
         else:
             maker.again()
     maker.made.pending = list(maker.waiting)

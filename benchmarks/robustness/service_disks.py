@@ -18,7 +18,7 @@ from streamgp.client import Client, ServiceError
 
 NAME = "linear"
 STREAM = {"name": NAME, "target": "y", "features": ["a", "b"], "model": "linear", "warmup": 30}
-COPIED = {"streamgp.service.live_stream:CHECKPOINT_SECONDS": 1.0}
+COPIED = {"streamgp.service.checkpointing:SECONDS": 1.0}
 FULL_MB = 20
 
 
@@ -152,7 +152,7 @@ class _Filled:
 
     def __init__(self, directory: Path, cache: Path) -> None:
         self.disk, self.cache = directory, cache
-        quick = {"streamgp.service.live_stream:CHECKPOINT_SECONDS": 0.2}
+        quick = {"streamgp.service.checkpointing:SECONDS": 0.2}
         self.changes = Changes(quick, renew_bytes=300_000)
         self.server = started(directory / "live", cache, self.changes)
         self.given, self.done, self.predicted = rows(10_000), 0, 0

@@ -25,6 +25,7 @@ from benchmarks.common import campaigns
 from benchmarks.robustness.service_connections import connections
 from benchmarks.robustness.service_ids import Ids
 from streamgp.service.streams import Streams
+from streamgp.service.web import checks
 from streamgp.service.web.app import make_app
 
 STREAMS: dict[str, dict[str, Any]] = {
@@ -38,7 +39,7 @@ STREAMS: dict[str, dict[str, Any]] = {
     "timed-keys": {"features": ["a"], "key": "k", "timed": True},
 }
 VERBS = ("predict", "learn", "step", "forecast")
-LOOKS = ("", "/scores", "/recent", "/pending", "/experts", "/alarms", "/keys")
+LOOKS = ("", "/scores", "/recent", "/pending", "/experts", "/alarms", "/keys", "/checkpoints")
 ACCEPTS = ("*/*", "application/x-ndjson", "application/vnd.apache.arrow.stream", "nonsense", "")
 TYPES = ("application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream", "text/plain", "", "é")
 ODD: tuple[Any, ...] = (
@@ -65,6 +66,7 @@ RAW = (
     *(b'{"x": {"a": 1, "b": 2}, "y": 1}\n\n{"x": 1}\n', b"ARROW1\x00\x00", b"\xff\xff\xff\xff\x10\x00\x00\x00" * 4),
 )
 SOMETIMES = st.sampled_from((False, False, False, False, False, True))
+POSITIONS = st.integers(0, 60) | st.sampled_from(ODD)
 CELLS = st.sampled_from((-1.5, 0.0, 0.25, 2, 40, None, True))
 
 
@@ -132,7 +134,7 @@ def creations(draw: st.DrawFn) -> bytes:
 def requests(draw: st.DrawFn) -> tuple[str, str, dict[str, str], bytes]:
     """Draw a method, a path, headers and a body."""
     name = draw(st.sampled_from((*STREAMS, *STREAMS, *STREAMS, "nobody", "a/b", "..", "名", "x" * 300, "%00")))
-    kind = draw(st.sampled_from(("verb", "verb", "verb", "verb", "look", "create", "alarm", "odd")))
+    kind = draw(st.sampled_from(("verb", "verb", "verb", "verb", "look", "create", "alarm", "restore", "odd")))
     headers = {"accept": draw(st.sampled_from(ACCEPTS)), "content-type": TYPES[0]}
     path, content, method = f"/v1/streams/{quote(name, safe='')}", b"", "POST"
     if kind == "verb":
@@ -151,6 +153,10 @@ def requests(draw: st.DrawFn) -> tuple[str, str, dict[str, str], bytes]:
     elif kind == "alarm":
         number = draw(st.sampled_from(("0", "-1", "x", "9" * 30, "٣", "%20")))
         path += f"/alarms/{quote(number)}/acknowledge"
+    elif kind == "restore":
+        path += draw(st.sampled_from(("/restore", "/restore", "/checkpoint")))
+        members = draw(st.dictionaries(st.sampled_from(("position", "position", "z")), POSITIONS, max_size=2))
+        content = draw(st.just(json.dumps(members).encode()) | st.sampled_from(RAW))
     else:
         method = draw(st.sampled_from(("GET", "PUT", "PATCH", "HEAD", "OPTIONS", "POST", "TRACE")))
         path = draw(
@@ -281,6 +287,7 @@ def campaign(examples: int, minutes: float, start: int = 0) -> dict[str, Any]:
     import jax
 
     jax.config.update("jax_disable_most_optimizations", True)
+    checks.PATIENCE = 600.0  # the machine may be busy
     began = time.monotonic()
     ways = settings(
         max_examples=examples,

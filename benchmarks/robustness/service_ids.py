@@ -1,4 +1,4 @@
-"""A state machine on ids and order: any mix of predictions, labels, steps and retries, against what must be known.
+"""A state machine on ids and order: any mix of predictions, labels, steps, retries and restores, against what is due.
 
 The model of it is a dictionary: of each id its row, and its label once that has come. Requests are right or wrong on
 purpose; the wrong ones must be refused with the status that is due, and change nothing. Now and then the service is
@@ -7,6 +7,7 @@ stopped and started, or its directory is copied as it is, as after a crash, and 
 
 import shutil
 import tempfile
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ class Ids(RuleBasedStateMachine):
         self.waiting: dict[str, dict[str, Any]] = {}  # of each id, what was predicted
         self.labels: dict[str, Any] = {}
         self.count = self.learned = self.made = 0
+        self.kept: tuple[int, dict[str, Any]] | None = None  # the last checkpoint, and what was known then
         self.open()
 
     def open(self) -> None:
@@ -73,11 +75,10 @@ class Ids(RuleBasedStateMachine):
         """Return another label."""
         return ("high" if label == "low" else "low") if "task" in self.stream else 7.0 if label is None else label + 1
 
-    def note(self, row: dict[str, Any], label: Any, *, by_id: bool) -> None:
+    def note(self, row: dict[str, Any], label: Any) -> None:
         """Note that a row has its label."""
         self.labels[row["id"]] = label
-        # A fleet takes rows without a target too, unless they were predicted.
-        self.learned += label is not None or ("key" in self.stream and not by_id)
+        self.learned += label is not None
 
     @initialize(stream=st.sampled_from(STREAMS))
     def begin(self, stream: dict[str, Any]) -> None:
@@ -139,14 +140,14 @@ class Ids(RuleBasedStateMachine):
         assert answer["repeated"] == 0
         for row in rows:
             del self.waiting[row["id"]]
-            self.note(row, row["y"], by_id=True)
+            self.note(row, row["y"])
         self.came(new)
 
     def came(self, rows: list[dict[str, Any]]) -> None:
         """Note rows that came with their labels."""
         for row in rows:
             self.rows[row["id"]] = {name: value for name, value in row.items() if name != "y"}
-            self.note(row, row["y"], by_id=False)
+            self.note(row, row["y"])
         self.count += len(rows)
 
     @rule(data=st.data(), n=COUNTS, what=st.sampled_from(("step", "learn")))
@@ -187,14 +188,35 @@ class Ids(RuleBasedStateMachine):
         row = self.rows[data.draw(st.sampled_from(sorted(self.waiting)))]
         self.send("step", [self.new(data.draw) | {"y": None}, row | {"y": self.label(data.draw)}], 409)
 
+    @rule()
+    def checkpoint(self) -> None:
+        """Have a checkpoint written."""
+        answer = self.http.post("/v1/streams/s/checkpoint")
+        assert answer.status_code == 200, answer.text
+        names = ("rows", "waiting", "labels", "count", "learned", "made")
+        self.kept = answer.json()["position"], {name: copy(getattr(self, name)) for name in names}
+
+    @precondition(lambda self: self.kept)
+    @rule(times=st.integers(1, 2))
+    def restore(self, times: int) -> None:
+        """Set the stream back to the checkpoint, once or twice: the ids since are free."""
+        assert self.kept is not None
+        position, then = self.kept
+        document = {"position": position}
+        answers = [self.http.post("/v1/streams/s/restore", json=document) for _ in range(times)]
+        assert answers[0].status_code == 200, answers[0].text
+        assert all(answer.json() == answers[0].json() for answer in answers)
+        for name, value in then.items():
+            setattr(self, name, copy(value))
+
     @rule(crash=st.booleans())
     def restart(self, crash: bool) -> None:
         """End the service and start it again, over a copy of the directory as it was while it ran, or over it."""
-        copy = self.folder / str(int(self.directory.name) + 1)
+        other = self.folder / str(int(self.directory.name) + 1)
         if crash:
-            shutil.copytree(self.directory, copy)
+            shutil.copytree(self.directory, other)
         self.http.__exit__(None, None, None)
-        self.directory = copy if crash else self.directory
+        self.directory = other if crash else self.directory
         self.open()
         while self.http.get("/readyz").status_code == 503:
             continue

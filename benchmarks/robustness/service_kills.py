@@ -3,10 +3,11 @@
     python -m benchmarks.robustness.service_kills --kills 300 --out benchmarks/results/service_kills.json
 
 Every process is a real one over a real directory. A client sends a fixed sequence: predictions, labels late and in
-any order, steps, retries; somebody looks at the stream meanwhile. A third of the kills come from the process itself,
-at a call of a chosen function: between disk and model, within a checkpoint, around a rename, in a replay. At the end
-all answers, counts, scores, scored rows and predictions must be those of a run that nobody killed. Then directories
-are copied under load and opened as they are, and a disk is filled and given its space back.
+any order, steps, retries, returns to a checkpoint; somebody looks at the stream meanwhile. A third of the kills come
+from the process itself, at a call of a chosen function: between disk and model, within a checkpoint, around a rename,
+in a replay, within a return. At the end all answers, counts, scores, scored rows and predictions must be those of a
+run that nobody killed. Then directories are copied under load and opened as they are, and a disk is filled and given
+its space back.
 """
 
 import random
@@ -28,21 +29,31 @@ from streamgp.client import Client, ServiceError
 
 REQUESTS = 80
 LIVES = 100  # of one run, in which it must come to its end
-SMALL = {"streamgp.service.live_stream:CHECKPOINT_SHARE": 1.0, "streamgp.service.history:PART": 40}
+PATIENCE = 600.0  # seconds that an answer is waited for, on a machine that may be busy
+SMALL = {
+    "streamgp.service.checkpointing:SHARE": 1.0,
+    "streamgp.service.history:PART": 40,
+    "streamgp.service.web.checks:PATIENCE": PATIENCE,
+}
 RENEW_BYTES = 60_000
 
 
 def changes(random_: random.Random, die_at: tuple[str, int] | None = None) -> Changes:
     """Return what makes rare moments frequent: checkpoints, files of rows and new logs all the time."""
     pause = random_.choice((0.0, 0.0, 0.05, 0.5))
-    return Changes(
-        SMALL | {"streamgp.service.live_stream:CHECKPOINT_SECONDS": pause}, renew_bytes=RENEW_BYTES, die_at=die_at
-    )
+    return Changes(SMALL | {"streamgp.service.checkpointing:SECONDS": pause}, renew_bytes=RENEW_BYTES, die_at=die_at)
 
 
-def send(client: Client, name: str, request: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    """Send a request; return the answer, or in place of its position what a refusal says."""
+def send(
+    client: Client, name: str, request: tuple[str, dict[str, Any]], answers: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Send a request; return the answer, or in place of its position what a refusal says.
+
+    `answers` has those to the requests before it, for a restore to find the position of its checkpoint.
+    """
     what, body = request
+    if what == "restore":
+        body = {"position": answers[body["of"]]["position"]}
     try:
         return client.request("POST", f"/v1/streams/{name}/{what}", body)
     except ServiceError as error:
@@ -92,12 +103,14 @@ class Campaign:
         if kind not in self.whole:
             made = sequence(kind, REQUESTS)
             server = Server(self.folder / f"{kind}, whole", self.folder / "cache")
-            server.start()
-            assert server.wait(), server.said()
+            server.start(Changes({"streamgp.service.web.checks:PATIENCE": PATIENCE}))
+            assert server.wait(PATIENCE), server.said()
             began = time.monotonic()
-            with Client(server.url) as client:
+            with Client(server.url, timeout=PATIENCE) as client:
                 client.request("POST", "/v1/streams", made.stream)
-                answers = [send(client, kind, request) for request in made.requests]
+                answers: list[dict[str, Any]] = []
+                for request in made.requests:
+                    answers.append(send(client, kind, request, answers))
                 end = end_of(client, kind)
             self.whole[kind] = made, answers, end, time.monotonic() - began
             server.stop()
@@ -120,7 +133,7 @@ class Campaign:
                 self.kills += 1
                 self.at[where] += 1
                 self.of[kind] += 1
-            with Client(server.url) as client:
+            with Client(server.url, timeout=PATIENCE) as client:
                 # Scores are sums over groups of rows, and a kill groups them in another way.
                 end = end_of(client, kind)
                 wrong += differences(end.pop("scores"), whole["scores"], "scores", relative=1e-8)
@@ -154,10 +167,10 @@ class Campaign:
         if how == "start":
             timer.start()
         try:
-            if not server.wait():
+            if not server.wait(PATIENCE):
                 return at, point[0] if how == "itself" else "while it started or replayed"
             name = made.stream["name"]
-            with Client(server.url) as client:
+            with Client(server.url, timeout=PATIENCE) as client:
                 if at < 0:
                     client.request("POST", "/v1/streams", made.stream)
                     at = 0
@@ -165,7 +178,7 @@ class Campaign:
                     if how in ("itself", "clock") and at == begin:
                         timer.start()
                         how = "clock"
-                    answer = send(client, name, made.requests[at])
+                    answer = send(client, name, made.requests[at], expected)
                     wrong += differences(answer["position"], expected[at]["position"], f"answer {at}")
                     if made.requests[at][0] == "predict":
                         wrong += differences(answer.get("rows"), expected[at].get("rows"), f"prediction {at}")

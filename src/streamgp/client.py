@@ -173,6 +173,14 @@ class Stream:
         """Have a checkpoint written now."""
         return self._client.request("POST", f"{self._path}/checkpoint")
 
+    def checkpoints(self) -> list[dict[str, Any]]:
+        """Return the checkpoints that the stream may be restored to, the latest first: position, time, rows."""
+        return self._client.request("GET", f"{self._path}/checkpoints")["checkpoints"]
+
+    def restore(self, position: int) -> dict[str, Any]:
+        """Set the stream back to what it knew at a checkpoint; what it has learnt since counts no longer."""
+        return self._client.request("POST", f"{self._path}/restore", {"position": _plain(position)})
+
     def delete(self) -> None:
         """Delete the stream and all that is known of it."""
         self._client.request("DELETE", self._path)

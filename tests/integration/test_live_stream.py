@@ -289,7 +289,7 @@ def test_names_of_features_may_be_none_with_lags(tmp_path: Path):
 
 
 def test_a_label_that_is_late_within_a_group_is_refused_alone(tmp_path: Path):
-    from streamgp.service.sequencer import Request
+    from streamgp.service.requests import Request
 
     with working(tmp_path / "power") as stream:
         rows = [{"id": f"r{i}", "x": inputs(X[i % len(X)])} for i in range(1050)]

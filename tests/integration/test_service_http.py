@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from time import sleep
@@ -24,13 +25,28 @@ from streamgp.service.web.app import Limits, make_app
 pytestmark = pytest.mark.slow
 
 X, Y = data(120)
+OTHER = {"name": "other", "target": "load", "features": ["a", "b"]}
 POWER = {"name": "power", "target": "load", "features": ["a", "b"], "model": "linear", "warmup": 30}
+
+
+@contextmanager
+def serving(directory: Path) -> Iterator[TestClient]:
+    app = make_app(Streams(directory), None, Limits(max_body=1 << 20))
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+        yield client
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[TestClient]:
-    app = make_app(Streams(tmp_path), None, Limits(max_body=1 << 20))
-    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+    with serving(tmp_path) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def unchanging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A service with one stream, for requests that change nothing."""
+    with serving(tmp_path_factory.mktemp("unchanging")) as client:
+        assert client.post("/v1/streams", json=POWER).status_code == 201
         yield client
 
 
@@ -54,6 +70,8 @@ def test_a_stream_from_its_creation_to_its_end(service: TestClient):
     assert scores["baselines"]["persistence"]["nmse"] == pytest.approx(
         result.metrics["naive"]["persistence"]["nmse"], rel=1e-9
     )
+    assert scores["recent"]["rows"] == scores["scored_rows"] == 70  # those of the warm-up no longer count
+    assert scores["recent"]["pll"] == pytest.approx(scores["pll"], rel=1e-9)
     predicted = service.post("/v1/streams/power/predict", json={"rows": [{"x": inputs(X[100])}]}).json()
     name = predicted["rows"][0]["id"]
     assert service.get("/v1/streams/power/pending").json()["pending"][0]["id"] == name
@@ -143,6 +161,19 @@ def test_keys_are_listed_and_forecast(service: TestClient):
         ("POST", "/v1/streams", {"name": "x", "target": "y"}, 422, "one or more, or lags"),
         ("POST", "/v1/streams", {"name": "x", "target": "y", "warmup": "long"}, 422, "a whole number"),
         ("POST", "/v1/streams", {"name": "x", "target": "y", "size": 3}, 422, "size: expected one of"),
+        ("POST", "/v1/streams", OTHER | {"categories": ["a"]}, 422, "categories: expected an object"),
+        ("POST", "/v1/streams", OTHER | {"categories": {"a": "u"}}, 422, "categories.a: expected a list of texts"),
+        ("POST", "/v1/streams", OTHER | {"categories": {"a": ["u"]}}, 422, "categories.a: expected 2 to 100 levels"),
+        (
+            "POST",
+            "/v1/streams",
+            OTHER | {"categories": {"c": ["u", "v"]}},
+            422,
+            "expected names of features, got 'c'",
+        ),
+        ("POST", "/v1/streams", OTHER | {"features": ["a", "a=u"], "categories": {"a": ["u", "v"]}}, 422, "differ"),
+        ("POST", "/v1/streams", OTHER | {"calendar": ["day"]}, 422, "calendar: expected none, unless the stream is"),
+        ("POST", "/v1/streams", OTHER | {"calendar": ["hour"], "timed": True}, 422, "some of day, week, year"),
         ("GET", "/v1/streams/none", None, 404, "expected one of power"),
         ("GET", "/v1/nowhere", None, 404, "got GET /v1/nowhere"),
         ("PUT", "/v1/streams", None, 405, "got PUT /v1/streams"),
@@ -175,25 +206,30 @@ def test_keys_are_listed_and_forecast(service: TestClient):
         ("GET", "/v1/streams/power/recent?rows=many", None, 422, "rows: expected a whole number"),
         ("GET", "/v1/streams/power/keys", None, 422, "no keys"),
         ("POST", "/v1/streams/power/alarms/0/acknowledge", None, 404, "below 0"),
+        ("POST", "/v1/streams/power/restore", {"position": 1234}, 404, "(there are none), got 1234"),
+        ("POST", "/v1/streams/power/restore", {"position": "1234"}, 422, "position: expected that of a checkpoint"),
+        ("POST", "/v1/streams/power/restore", {"position": -1}, 422, "a whole number, got -1"),
+        ("POST", "/v1/streams/power/restore", {"position": 10**400}, 422, "a whole number, got 1000"),
+        ("POST", "/v1/streams/power/restore", {}, 422, "a whole number, got None"),
+        ("POST", "/v1/streams/power/restore", {"position": 0, "force": True}, 422, "got 'force' as well"),
+        ("POST", "/v1/streams/none/restore", {"position": 0}, 404, "expected one of power"),
         ("POST", "/v1/streams/power/step", b"x" * ((1 << 20) + 1), 413, "at most"),
     ],
 )
-def test_refusals_are_one_sentence(method: str, path: str, body: Any, status: int, says: str, service: TestClient):
-    service.post("/v1/streams", json=POWER)
-    before = service.get("/v1/streams/power").json()
+def test_refusals_are_one_sentence(method: str, path: str, body: Any, status: int, says: str, unchanging: TestClient):
+    before = unchanging.get("/v1/streams/power").json()
     more = {} if body is None else {"content": body} if isinstance(body, bytes) else {"json": body}
     headers = {"content-type": "application/json"}
-    answer = service.request(method, path, headers=headers, **more)
+    answer = unchanging.request(method, path, headers=headers, **more)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
     problem = answer.json()
     assert says in problem["detail"] and problem["status"] == status
-    assert service.get("/v1/streams/power").json() == before
+    assert unchanging.get("/v1/streams/power").json() == before
 
 
-def test_other_forms_are_refused(service: TestClient):
-    service.post("/v1/streams", json=POWER)
+def test_other_forms_are_refused(unchanging: TestClient):
     for kind, status in (("text/plain", 415), ("application/vnd.apache.arrow.stream", 400)):
-        answer = service.post("/v1/streams/power/step", content=b"abc", headers={"content-type": kind})
+        answer = unchanging.post("/v1/streams/power/step", content=b"abc", headers={"content-type": kind})
         assert answer.status_code == status
 
 
@@ -219,20 +255,20 @@ def test_alarms_are_found_and_acknowledged(service: TestClient):
     assert service.get("/v1/streams").json()["streams"][0]["open_alarms"] == len(alarms) - 1
 
 
-def test_the_page_and_its_files_are_served(service: TestClient):
-    page = service.get("/")
+def test_the_page_and_its_files_are_served(unchanging: TestClient):
+    page = unchanging.get("/")
     assert page.status_code == 200 and "text/html" in page.headers["content-type"]
-    assert service.get("/static/app.js").headers["content-type"].startswith("text/javascript")
-    assert service.get("/static/../app.py").status_code == 404
-    assert service.get("/static/%2e%2e/web/app.py").status_code == 404
+    assert unchanging.get("/static/app.js").headers["content-type"].startswith("text/javascript")
+    assert unchanging.get("/static/../app.py").status_code == 404
+    assert unchanging.get("/static/%2e%2e/web/app.py").status_code == 404
 
 
-def test_every_route_is_described(service: TestClient):
-    description = service.get("/openapi.json").json()
+def test_every_route_is_described(unchanging: TestClient):
+    description = unchanging.get("/openapi.json").json()
     for path, methods in description["paths"].items():
         for method, about in methods.items():
             assert about["summary"], (method, path)
-            if method == "post" and path.endswith(("predict", "learn", "step", "forecast", "streams")):
+            if method == "post" and path.endswith(("predict", "learn", "step", "forecast", "restore", "streams")):
                 body = about["requestBody"]["content"]["application/json"]
                 assert body["schema"] and body["example"]
     assert len(description["paths"]) >= 17
@@ -251,6 +287,24 @@ def test_a_restart_goes_on(tmp_path: Path):
                 assert client.get("/v1/streams/power/scores").json() == before
                 again = client.post("/v1/streams/power/step", json={"rows": steps(range(40, 60))}).json()
                 assert (again["learned"], again["repeated"]) == (10, 10)
+
+
+def test_a_stream_is_set_back_to_a_checkpoint(service: TestClient):
+    client = streamgp.client.Client("http://localhost", transport=service._transport)
+    stream = client.create("power", "load", ["a", "b"], model="linear", warmup=30)
+    stream.step([inputs(x) for x in X[:50]], Y[:50], id=[f"r{i}" for i in range(50)])
+    position = stream.checkpoint()["position"]
+    before, ahead = stream.scores(), stream.predict(inputs(X[90]), keep=False)
+    stream.step(inputs(X[50]), -1e6, id="r50")
+    assert stream.scores()["rows"] == 51
+    (found, *_) = stream.checkpoints()
+    assert (found["position"], found["rows"], found["learned"], found["asked"]) == (position, 50, 50, True)
+    assert stream.restore(position) == {"restored": position, "position": position + 2}
+    assert stream.scores() | {"position": 0} == before | {"position": 0}
+    assert {**stream.predict(inputs(X[90]), keep=False), "id": None} == {**ahead, "id": None}
+    assert service.get("/v1/streams/power/checkpoints").json()["restores"][0]["restored"] == position
+    assert stream.step(inputs(X[50]), Y[50], id="r50")["id"] == "r50"
+    assert stream.status()["learned"] == 51
 
 
 def test_three_lines_of_python(service: TestClient, monkeypatch: pytest.MonkeyPatch):

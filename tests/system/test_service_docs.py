@@ -8,6 +8,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,13 +39,15 @@ def blocks(kind: str) -> list[str]:
 def test_the_commands_do_what_they_say(address: str):
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
-    (asked,) = [block for block in blocks("bash") if "curl" in block]
+    first, back = (block for block in blocks("bash") if "curl" in block)
     port = address.rpartition(":")[2]
-    script = asked.replace(":8765", f":{port}").replace("curl ", "curl -sS --fail-with-body ")
-    found = subprocess.run(["bash", "-ec", script], capture_output=True, text=True, timeout=120, check=True)
-    created, predicted, learned, stepped, scores = (
-        json.loads(part) for part in re.split(r"(?<=\})(?=\{)", found.stdout)
-    )
+
+    def answers(script: str) -> list[dict[str, Any]]:
+        script = script.replace(":8765", f":{port}").replace("curl ", "curl -sS --fail-with-body ")
+        found = subprocess.run(["bash", "-ec", script], capture_output=True, text=True, timeout=120, check=True)
+        return [json.loads(part) for part in re.split(r"(?<=\})(?=\{)", found.stdout)]
+
+    created, predicted, learned, stepped, scores = answers(first)
     assert created["name"] == "power"
     assert predicted["rows"][0]["id"] == "monday-12h" and predicted["rows"][0]["quantiles"]["0.95"] > 0.0
     assert learned["learned"] == 1
@@ -56,6 +59,9 @@ def test_the_commands_do_what_they_say(address: str):
     assert "'0.95'" in found.stdout
     with urllib.request.urlopen(f"{address}/v1/streams/power") as answer:
         assert json.load(answer)["learned"] == 3
+    (written,) = answers("curl -X POST http://127.0.0.1:8765/v1/streams/power/checkpoint")
+    listed, restored = answers(back.replace("1234", str(written["position"])))
+    assert listed["checkpoints"][0]["position"] == restored["restored"] == written["position"]
 
 
 def test_every_route_is_in_the_table():

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns, as_rows
-from streamgp.service.sequencer import Request
+from streamgp.service.requests import Request
 from streamgp.service.work import Applied, Waiting
 
 

@@ -1,28 +1,42 @@
-"""The two latest checkpoints of a stream, each in a directory that is never changed once it is complete."""
+"""The checkpoints of a stream, each in a directory that is never changed once it is complete, and which are kept."""
 
+import json
+import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamgp.checkpoint import CheckpointError
 from streamgp.checkpoint.directory import sync_directory
 from streamgp.service.problems import Problem
 
 KEPT = 2
+ASKED = 5  # the latest of those that somebody asked for
+LADDER = ((600.0, 3), (3600.0, 6), (86_400.0, 7))  # of so many stretches of so many seconds the last one each
+ABOUT = "about.json"
 _NAME = re.compile(r"\d{15}")
+
+
+class Return(NamedTuple):
+    """A stream's return to a checkpoint: the position at which it was asked for, that of the checkpoint, and when."""
+
+    position: int
+    to: int
+    at: float
 
 
 class Checkpoints:
     """Checkpoints by the position of the log that they hold everything up to.
 
     The one before the last is kept too, so that a copy of the directory that is made while a new one is written, and
-    an old one deleted, has one that is whole.
+    an old one deleted, has one that is whole. Older ones are kept for who wants to return to them.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.held: set[int] = set()  # positions of those that are just being returned to
         directory.mkdir(parents=True, exist_ok=True)
 
     def positions(self) -> list[int]:
@@ -33,18 +47,56 @@ class Checkpoints:
         """Return the directory of one."""
         return self.directory / f"{position:015d}"
 
-    def write(self, position: int, save: Callable[[Path], None]) -> int:
-        """Write one, delete those that are no longer kept, and return the position of the oldest that is.
+    def about(self, position: int) -> dict[str, Any]:
+        """Return when one was written (``at``), and what else was noted of it."""
+        path = self.path(position)
+        try:
+            return json.loads((path / ABOUT).read_bytes())
+        except (OSError, ValueError):  # of an earlier version
+            return {"at": path.stat().st_mtime, "asked": False}
+
+    def offered(self, returns: Iterable[Return]) -> dict[int, dict[str, Any]]:
+        """Return what is noted of those that a stream may return to: all but those that a return has left behind."""
+        returns, found = list(returns), {}
+        for position in self.positions():
+            if not any(each.to < position < each.position for each in returns):
+                try:
+                    found[position] = self.about(position)
+                except FileNotFoundError:  # it has been deleted meanwhile
+                    continue
+        return found
+
+    def write(
+        self,
+        position: int,
+        save: Callable[[Path], None],
+        about: dict[str, Any] | None = None,
+        returns: Iterable[Return] = (),
+    ) -> int:
+        """Write one, delete those that are no longer kept, and return from which position on the log is needed.
+
+        Parameters
+        ----------
+        position
+            Of the log.
+        save
+            Writes it to a directory.
+        about
+            When, ``at``, and what else is to be noted.
+        returns
+            Of the stream, to checkpoints before this one.
 
         Raises
         ------
         CheckpointError
             If the disk refuses it; the others stand.
         """
+        returns = list(returns)
         aside = self.directory / "new"
         shutil.rmtree(aside, ignore_errors=True)
         try:
             save(aside)
+            _note(aside, {"at": 0.0, "asked": False} | (about or {}))
         except BaseException:
             shutil.rmtree(aside, ignore_errors=True)
             raise
@@ -52,10 +104,28 @@ class Checkpoints:
         shutil.rmtree(path, ignore_errors=True)
         aside.rename(path)
         sync_directory(self.directory)  # before anything that it replaces is dropped
-        kept = self.positions()
-        for old in kept[:-KEPT]:
-            shutil.rmtree(self.path(old), ignore_errors=True)
-        return kept[-KEPT:][0]
+        found = self.positions()
+        kept = self._kept(found, returns)
+        for old in found:
+            if old not in kept:
+                shutil.rmtree(self.path(old), ignore_errors=True)
+        return found[-KEPT:][0]
+
+    def ask_for(self, position: int) -> None:
+        """Note that somebody asked for one, and wants to find it again."""
+        about = self.about(position)
+        if not about.get("asked"):
+            _note(self.path(position), about | {"asked": True})
+
+    def _kept(self, found: list[int], returns: list[Return]) -> set[int]:
+        base = found[-KEPT:][0]
+        kept = {*found[-KEPT:], *self.held, *(each.to for each in returns if each.position > base)}
+        offered = self.offered(returns)
+        kept.update([position for position, about in offered.items() if about.get("asked")][-ASKED:])
+        for seconds, most in LADDER:
+            last = {int(about["at"] // seconds): position for position, about in offered.items()}
+            kept.update(last[each] for each in sorted(last)[-most:])
+        return kept
 
     def load(self, last: int, read: Callable[[Path], Any]) -> tuple[int, Any] | None:
         """Read the latest one that is whole and not beyond the last entry of the log; None if there is none at all.
@@ -76,3 +146,12 @@ class Checkpoints:
                 except CheckpointError as error:
                     wrong = str(error)
         raise Problem(500, f"{self.directory}: no checkpoint can be read ({wrong}); use a copy of the directory")
+
+
+def _note(directory: Path, about: dict[str, Any]) -> None:
+    aside = directory / f"{ABOUT}.part"
+    with aside.open("w") as file:
+        file.write(json.dumps(about) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(directory / ABOUT)

@@ -2,15 +2,18 @@
 
 import json
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
 from streamgp.models.presets import PRESETS
+from streamgp.numerics.coding import CYCLES
+from streamgp.service.inputs import input_names
 from streamgp.service.problems import Problem
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 TASKS = ("regression", "classification", "count", "ordinal")
 MAX_FEATURES = 1_000
+MAX_LEVELS = 100  # of a category
 MAX_PENDING = 100_000
 MAX_HISTORY = 100_000_000
 
@@ -26,7 +29,11 @@ class StreamConfig:
     target
         What is predicted.
     features
-        Names of the inputs; numbers.
+        Names of the inputs; numbers, but for `categories`.
+    categories
+        Of features that are text, the levels, each of which is an input of the model; another level is none of them.
+    calendar
+        Of a stream of one model that is `timed`: ``day``, ``week``, ``year``, cycles of the time that are inputs too.
     key
         The name of the key, of a stream with a model for each one; None: one model.
     model
@@ -53,6 +60,8 @@ class StreamConfig:
     name: str
     target: str
     features: tuple[str, ...] = ()
+    categories: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    calendar: tuple[str, ...] = ()
     key: str | None = None
     model: str = "default"
     task: str = "regression"
@@ -72,8 +81,7 @@ class StreamConfig:
         names = [*self.features, self.target, *([self.key] if self.key else [])]
         if len(set(names)) < len(names) or not all(self.features):
             raise _wrong("features, target, key", "names that differ", names)
-        if len(self.features) > MAX_FEATURES:
-            raise _wrong("features", f"at most {MAX_FEATURES:,} names", len(self.features))
+        self._check_inputs(names)
         if self.key is not None:
             if self.model not in ("fleet", "default"):
                 raise _wrong("model", "fleet, the model of keyed streams", self.model)
@@ -91,7 +99,7 @@ class StreamConfig:
                 raise _wrong("classes", "two different labels or grades, or more", list(self.classes))
         elif self.classes:
             raise _wrong("classes", "none, unless the task is classification or ordinal", list(self.classes))
-        least = len(self.lags) + len(self.features) + 10
+        least = len(self.lags) + len(self.inputs) + 10
         for name, low, high in (
             ("warmup", least, 1_000_000),
             ("max_pending", 1, MAX_PENDING),
@@ -102,6 +110,26 @@ class StreamConfig:
                 raise _wrong(name, f"a whole number from {low:,} to {high:,}", getattr(self, name))
         if any(lag < 1 or lag > 10_000 for lag in self.lags) or len(set(self.lags)) < len(self.lags):
             raise _wrong("lags", "different whole numbers from 1 to 10,000", list(self.lags))
+
+    def _check_inputs(self, names: list[str]) -> None:
+        for name, levels in self.categories.items():
+            if name not in self.features:
+                raise _wrong("categories", "names of features", name)
+            if not 2 <= len(set(levels)) == len(levels) <= MAX_LEVELS or not all(levels):
+                raise _wrong(f"categories.{name}", f"2 to {MAX_LEVELS} levels that differ", list(levels)[:10])
+        if len(set(self.calendar)) < len(self.calendar) or not set(self.calendar) <= set(CYCLES):
+            raise _wrong("calendar", f"some of {', '.join(CYCLES)}", list(self.calendar))
+        if self.calendar and (not self.timed or self.key is not None):
+            raise _wrong("calendar", "none, unless the stream is timed and has no keys", list(self.calendar))
+        if len(self.inputs) > MAX_FEATURES:
+            raise _wrong("features", f"at most {MAX_FEATURES:,}, each level of a category counted", len(self.inputs))
+        if len(set(self.inputs)) < len(self.inputs) or {self.target, self.key} & set(self.inputs):
+            raise _wrong("features, target, key", "names that differ from those of levels and cycles", names)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the model's inputs."""
+        return input_names(self.features, self.categories, self.calendar)
 
     @property
     def is_keyed(self) -> bool:
@@ -141,18 +169,27 @@ class StreamConfig:
         unknown = sorted(set(given) - known)
         if unknown:
             raise _wrong(unknown[0], f"one of {', '.join(sorted(known))}", "another name")
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in given.items()
-        }
-        return cls(**values)
+        return cls(**{name: _frozen(value) for name, value in given.items()})
 
     def document(self) -> dict[str, Any]:
         """Return it as `from_document` takes it."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        return {name: _plain(value) for name, value in asdict(self).items()}
 
     def to_json(self) -> str:
         """Return it as text."""
         return json.dumps(self.document(), indent=1) + "\n"
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: tuple(each) for name, each in value.items()}
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: list(each) for name, each in value.items()}
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _wrong(name: str, expected: str, got: Any) -> Problem:

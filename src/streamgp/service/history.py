@@ -1,5 +1,7 @@
 """Rows that were scored: the latest in memory, all in Parquet files that are never changed once they are written."""
 
+import re
+import shutil
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ from streamgp.service.predictions import joined, plain_list
 
 PART = 20_000  # rows of a file
 LATEST = 2_000  # rows that are kept in memory at least
+PARTED = 5  # directories of rows that no longer count
+_PARTED = re.compile(r"until-\d{15}")
 
 
 class History:
@@ -31,6 +35,8 @@ class History:
         self._blocks: deque[dict[str, Any]] = deque()
         self._held = 0  # rows of the blocks
         self._sealed = 0  # rows in files
+        self._parting: int | None = None  # the position at which it begins anew, until files are in their place
+        self._former: History | None = None
 
     def add(self, columns: dict[str, Any]) -> None:
         """Add scored rows, in the order in which they were scored."""
@@ -53,7 +59,7 @@ class History:
                 keep &= np.array([each == key for each in block["key"]], bool)
             at = np.flatnonzero(keep)[-(rows - count) :]
             if len(at):
-                found.append(_take(block, at))
+                found.append(take(block, at))
                 count += len(at)
         return joined(found[::-1])
 
@@ -62,6 +68,7 @@ class History:
 
         The same rows make the same files, so that it may be done again after a crash.
         """
+        self._part()
         while self.rows - self._sealed >= PART:
             part = self._from(self._sealed, PART)
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -76,31 +83,65 @@ class History:
         while self._blocks and self._held - len(self._blocks[0]["row"]) >= max(LATEST, self.rows - self._sealed):
             self._held -= len(self._blocks.popleft()["row"])
 
+    def begin_anew(self, position: int, former: "History | None" = None) -> None:
+        """Go on without the rows that came since: at the next `seal` their files get a directory of their own.
+
+        Parameters
+        ----------
+        position
+            Of the log, which names the directory.
+        former
+            Has the rows that are in no file yet.
+        """
+        self._parting, self._former = position, former
+
+    def _part(self) -> None:
+        """Move the files that this history does not have; again after a crash, unless it was done."""
+        if self._parting is None:
+            return
+        done = self.directory / f"until-{self._parting:015d}"
+        if not done.exists():
+            aside = done.with_suffix(".part")
+            aside.mkdir(parents=True, exist_ok=True)
+            for path in self.directory.glob("*.parquet"):
+                if int(path.stem) >= self._sealed:
+                    path.rename(aside / path.name)
+            former = self._former
+            if former is not None and former.rows > former._sealed:
+                rest = former._from(former._sealed, former.rows - former._sealed)
+                _frame(rest).write_parquet(aside / f"{former._sealed:012d}.parquet")
+            aside.rename(done)
+            old = sorted(path for path in self.directory.iterdir() if _PARTED.fullmatch(path.name))
+            for path in old[:-PARTED]:
+                shutil.rmtree(path, ignore_errors=True)
+        self._parting = self._former = None
+
     def _from(self, start: int, rows: int) -> dict[str, Any]:
         at, found = self.rows - self._held, []
         for block in self._blocks:
             n = len(block["row"])
             low, high = max(0, start - at), min(n, start + rows - at)
             if low < high:
-                found.append(_take(block, np.arange(low, high)))
+                found.append(take(block, np.arange(low, high)))
             at += n
         return joined(found)
 
     def to_tree(self) -> dict[str, Any]:
         """Return what a checkpoint needs."""
         held = joined(list(self._blocks))
-        return {"rows": self.rows, "sealed": self._sealed, "columns": held}
+        return {"rows": self.rows, "sealed": self._sealed, "columns": held, "parting": self._parting}
 
     def restore(self, tree: dict[str, Any]) -> None:
         """Go on from what `to_tree` returned."""
-        self.rows, self._sealed = tree["rows"], tree["sealed"]
+        self.rows, self._sealed, self._parting = tree["rows"], tree["sealed"], tree.get("parting")
         self._blocks.clear()
         self._held = len(tree["columns"].get("row", ()))
         if self._held:
             self._blocks.append(tree["columns"])
 
 
-def _take(block: dict[str, Any], at: np.ndarray) -> dict[str, Any]:
+def take(block: dict[str, Any], at: np.ndarray) -> dict[str, Any]:
+    """Return some of the rows of columns."""
     return {name: c[at] if isinstance(c, np.ndarray) else [c[i] for i in at.tolist()] for name, c in block.items()}
 
 

@@ -155,7 +155,7 @@ class KeyedModel:
         columns: dict[str, Any] = {c.key or "": rows.keys}
         if c.timed:
             columns[TIME] = rows.times
-        columns |= {name: rows.X[:, j] for j, name in enumerate(c.features)}
+        columns |= {name: rows.X[:, j] for j, name in enumerate(c.inputs)}
         if rows.y is not None:
             columns[c.target] = rows.y
         return pl.DataFrame(columns)

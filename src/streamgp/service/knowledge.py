@@ -10,12 +10,13 @@ import numpy as np
 
 from streamgp.service import scores
 from streamgp.service.answers import as_iso, predicted_columns, stacked, step_answer, waiting_row, with_repeated
+from streamgp.service.checkpoints import Return
 from streamgp.service.config import StreamConfig
-from streamgp.service.history import History
+from streamgp.service.history import History, take
 from streamgp.service.keyed_model import KeyedModel
 from streamgp.service.predictions import as_rows, flat_rows
 from streamgp.service.problems import Problem
-from streamgp.service.sequencer import AGAIN, Request
+from streamgp.service.requests import AGAIN, Request
 from streamgp.service.single_model import SingleModel
 from streamgp.service.work import Applied
 
@@ -56,6 +57,7 @@ class Knowledge:
         self._acknowledged: set[int] = set()
         self._alarm_times: dict[int, float] = {}
         self._single_ats: list[float] = []  # when the rows came that are still to be scored
+        self.returns: list[Return] = []  # to earlier checkpoints
         if checkpoint is None:
             self.model: Any = _kind(config)(config)
             return
@@ -64,6 +66,13 @@ class Knowledge:
         self.position, self.learned, self.last_at = tree["position"], tree["learned"], tree["last_at"]
         self._acknowledged = set(tree["acknowledged"])
         self._alarm_times = {int(number): at for number, at in tree["alarm_times"]}
+        self.returns = [Return(*each) for each in tree.get("returns", [])]
+
+    def begin_anew(self, back: Return, history: History | None = None) -> None:
+        """Go on from here at a later position, whose `history` has rows that no longer count."""
+        self.position = back.position
+        self.returns.append(back)
+        self.history.begin_anew(back.position, history)
 
     @staticmethod
     def read(config: StreamConfig, path: Path) -> tuple[Any, dict[str, Any]]:
@@ -81,6 +90,7 @@ class Knowledge:
             "history": self.history.to_tree(),
             "acknowledged": sorted(self._acknowledged),
             "alarm_times": [list(each) for each in self._alarm_times.items()],
+            "returns": [list(each) for each in self.returns],
         }
         self.model.save(path, tree)
 
@@ -134,6 +144,8 @@ class Knowledge:
             return self._again(request)
         self.position = max(self.position, position)
         if request.kind == "acknowledge":
+            if request.number >= model.alarm_count:  # the stream returned to a time before it
+                return Problem(404, f"alarms: expected a number below {model.alarm_count}, got {request.number}")
             self._acknowledged.add(request.number)
             return {"acknowledged": True, "position": position}
         if request.kind == "predict":
@@ -157,8 +169,9 @@ class Knowledge:
         return answer | ({"late": list(late)} if late else {}) | ({"skipped": skipped} if skipped else {})
 
     def _again(self, request: Request) -> Any:
-        """Answer a prediction that was asked for before by what was said then."""
-        assert request.rows is not None
+        """Answer what was asked for before: a prediction by what was said then."""
+        if request.rows is None:
+            return {"restored": request.number, "position": request.position}
         waiting = [self.model.waiting[name] for name in request.rows.ids if name in self.model.waiting]
         if len(waiting) < len(request.rows.ids):
             return Problem(409, "id: the rows were predicted too long ago to wait for their labels; use other ids")
@@ -210,8 +223,10 @@ class Knowledge:
         return self.model.alarm_count - len(self._acknowledged)
 
     def scores(self) -> dict[str, Any]:
-        """Return the scores over all rows, and over the latest."""
-        latest = scores.recent(self.history.latest(scores.RECENT))
+        """Return the scores over all rows, and over the latest; those of the warm-up only while there are no others."""
+        columns = self.history.latest(scores.RECENT)
+        after = np.flatnonzero(~np.asarray(columns.get("warmup", []), dtype=bool))
+        latest = scores.recent(take(columns, after) if len(after) else columns)
         return self.model.scores() | {"recent": latest, "position": self.position}
 
     def alarms(self) -> list[dict[str, Any]]:

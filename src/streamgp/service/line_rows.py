@@ -85,13 +85,14 @@ class Table:
         config = self._config
         given: list[dict[str, Any]] = [{"id": f"{name}:{row + i}", "x": {}} for i in range(len(good))]
         for feature in config.features:
-            for i, value in enumerate(self._numbers(good, feature, faults)):
+            is_text = feature in config.categories
+            values = self._texts(good, feature) if is_text else self._numbers(good, feature, faults)
+            for i, value in enumerate(values):
                 given[i]["x"][feature] = value
         if config.has_numbers:
             targets: list[Any] = self._numbers(good, config.target, faults)
         else:
-            texts = [cells.to_text(cell) for cell in self._column(good, config.target)]
-            targets = [None if cells.is_missing(text) else text for text in texts]
+            targets = self._texts(good, config.target)
         for i, target in enumerate(targets):
             given[i]["y"] = target
         if config.key is not None:
@@ -110,6 +111,10 @@ class Table:
         at = self._header.index(name)
         column: list[cells.Cell] = [each[at] for each in records]
         return [cells.replace_decimal_comma(cell) for cell in column] if self._separator == ";" else column
+
+    def _texts(self, records: Sequence[list[str]], name: str) -> list[str | None]:
+        texts = [cells.to_text(cell) for cell in self._column(records, name)]
+        return [None if cells.is_missing(text) else text for text in texts]
 
     def _numbers(self, records: Sequence[list[str]], name: str, faults: dict[int, str]) -> list[float | None]:
         column = self._column(records, name)

@@ -9,30 +9,26 @@ from collections import deque
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Condition, Event, Lock, Thread
-from time import monotonic, time
+from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-import numpy as np
-
-from streamgp.checkpoint import CheckpointError
-from streamgp.service.checkpoints import Checkpoints
+from streamgp.service.backlog import Backlog
+from streamgp.service.checkpointing import Checkpointing
+from streamgp.service.checkpoints import Checkpoints, Return
 from streamgp.service.config import StreamConfig
 from streamgp.service.knowledge import Knowledge, Notify
 from streamgp.service.log import EventLog
-from streamgp.service.pace import Pace
 from streamgp.service.packing import unpack
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
-from streamgp.service.restoring import latest
-from streamgp.service.sequencer import Request, Sequencer, promise, restored
+from streamgp.service.requests import RETURN, Request, restored, until_return
+from streamgp.service.restoring import check_offered, last_time_of, latest, read_former
+from streamgp.service.sequencer import Sequencer, Standing
 from streamgp.service.single_model import MAX_SINGLE_ROWS
 from streamgp.service.status import check_ready, describe, describe_durability
 from streamgp.service.work import Prediction
 
-MAX_QUEUED_ROWS = 200_000
-CHECKPOINT_SECONDS = 30.0  # at least between two checkpoints
-CHECKPOINT_SHARE = 0.1  # of the time that may go into them
 SETTLE_SECONDS = 0.02  # without a request, after which rows that came singly are scored
 SETTLE_PATIENCE = 0.25  # that a reader waits for them
 
@@ -60,9 +56,9 @@ class LiveStream:
         self.config = config
         self._notify = notify
         self._log = EventLog(directory / "log")
-        self._checkpoints = Checkpoints(directory / "checkpoints")
-        found = latest(directory, config, self._log, self._checkpoints, notify)
-        self.knowledge, self.checkpoint_position, self.checkpoint_at = found
+        self.checkpoints = Checkpoints(directory / "checkpoints")
+        self.knowledge, written = latest(directory, config, self._log, self.checkpoints, notify)
+        self.checkpointing = Checkpointing(self.checkpoints, written, self._set_full, notify)
         self.last_position = self._log.position  # accepted
         self.failure: str | None = None
         self.is_full = False
@@ -72,12 +68,11 @@ class LiveStream:
         self._lock = Lock()  # of the model
         self._view = self.model.view()
         self._is_stale = False  # the view; rows that come singly do not renew it
+        self._era = 0  # of the view: how often the stream has returned to a checkpoint
         self._changed = Condition()
         self._accepted: deque[Request] = deque()
-        self._queued_rows = 0
+        self._backlog = Backlog(config.name)
         self.is_stopping = False
-        self._pace = Pace(lambda: CHECKPOINT_SECONDS, lambda: CHECKPOINT_SHARE)
-        self._wanted: list[Future[Any]] = []  # checkpoints that were asked for
         self._sequencer: Sequencer | None = None
         self._has_begun = Event()
         self._thread = Thread(target=self._run, name=f"streamgp-{config.name}", daemon=True)
@@ -123,11 +118,12 @@ class LiveStream:
     def predict(self, rows: Rows, keep: bool = True) -> tuple[Prediction, "Future[Any] | None", Rows]:
         """Predict rows from what is known, and hand them in, so that they wait for their labels."""
         check_ready(self, learning=False)
+        era = self._era
         prediction = self.view.predict(rows)
         if not keep or self.failure is not None:
             return prediction, None, rows
         rows = rows._replace(ids=[uuid4().hex if name is None else name for name in rows.ids])
-        return prediction, self._hand_in(Request("predict", rows, prediction=prediction)), rows
+        return prediction, self._hand_in(Request("predict", rows, prediction=prediction, era=era)), rows
 
     def learn(self, rows: Rows | None, labels: Labels | None) -> "Future[Any]":
         """Hand in labels of rows that were predicted, and rows with their labels."""
@@ -149,29 +145,29 @@ class LiveStream:
     def write_checkpoint(self) -> "Future[Any]":
         """Write a checkpoint after what was accepted by now."""
         check_ready(self, learning=True)
-        future = promise()
         with self._changed:
-            self._wanted.append(future)
+            future = self.checkpointing.want()
             self._changed.notify_all()
+        return future
+
+    def restore(self, position: int) -> "Future[Any]":
+        """Return to what was known at a checkpoint; also a stream that learns no longer."""
+        check_ready(self, learning=False)
+        held = self.checkpoints.held
+        held.add(position)
+        try:
+            check_offered(self.checkpoints, position, self.knowledge.returns)
+            former = read_former(self.config, self.checkpoints, position)
+            future = self._hand_in(Request(RETURN, number=position, former=former))
+        except BaseException:
+            held.discard(position)
+            raise
+        future.add_done_callback(lambda _: held.discard(position))
         return future
 
     def _hand_in(self, request: Request) -> "Future[Any]":
         assert self._sequencer is not None
-        with self._changed:
-            if self._queued_rows + request.size > MAX_QUEUED_ROWS:
-                raise Problem(
-                    429,
-                    f"{self.config.name}: {self._queued_rows:,} rows are waiting to be learnt; send them more slowly",
-                    retry_after=5,
-                )
-            self._queued_rows += request.size
-        size = request.size
-
-        def done(_: Any) -> None:
-            with self._changed:
-                self._queued_rows -= size
-
-        request.future.add_done_callback(done)
+        self._backlog.add(request)
         self._sequencer.put(request)
         return request.future
 
@@ -197,29 +193,29 @@ class LiveStream:
             self._replay()
         except Exception as error:
             self.failure = f"what the log holds could not be learnt again ({error})"
-        last_time = None
-        if self.config.timed and not self.config.is_keyed:
-            last_time = self.model.last_time
-            last_time = -np.inf if last_time is None else last_time
-        self._sequencer = Sequencer(self._log, self._accept, self._set_full, last_time)
+        standing = Standing(last_time_of(self.config, self.model), self.knowledge.returns[-1:])
+        self._sequencer = Sequencer(self._log, self._accept, self._set_full, standing)
         self._sequencer.start()
         self._has_begun.set()
         self.is_ready = True
         self._notify("ready", {"position": self.knowledge.position})
         while True:
             with self._changed:
-                while not (self._accepted or self.is_stopping or self._wanted or self._is_checkpoint_due()):
+                while not (self._accepted or self.is_stopping or self.checkpointing.wanted or self._is_due()):
                     if not self._changed.wait(timeout=SETTLE_SECONDS if self.model.unscored else 1.0):
                         break
-                requests, wanted = list(self._accepted), list(self._wanted)
-                self._wanted.clear()
+                requests, wanted = until_return(self._accepted), []
+                if len(requests) == len(self._accepted):
+                    wanted, self.checkpointing.wanted = self.checkpointing.wanted, []
             if not requests:
                 self.settled()
-            if requests and self.failure is None:
+            elif requests[0].kind == RETURN:
+                self._return(requests[0])
+            elif self.failure is None:
                 self._apply_all(requests)
-            elif requests:
+            else:
                 self._drop(requests, Problem(500, f"{self.config.name} learns no longer: {self.failure}"))
-            if wanted or self.is_stopping or self._is_checkpoint_due():
+            if wanted or self.is_stopping or self._is_due():
                 self._checkpoint(wanted)
             if self.is_stopping and not self._accepted:
                 return
@@ -269,7 +265,7 @@ class LiveStream:
             self._publish()
         return answers
 
-    def _publish(self) -> None:
+    def _publish(self, era: int | None = None) -> None:
         """Let predictions be made from what is known now."""
         view = self.model.view()
         with self._changed:
@@ -277,6 +273,7 @@ class LiveStream:
                 if request.kind == "predict" and request.prediction is not None:
                     view = view.after(request.prediction.standing)
             self._view, self._is_stale = view, False
+            self._era = self._era if era is None else era
 
     def settled(self) -> Knowledge:
         """Return what is known, with rows that came singly scored, unless many rows are being learnt just now."""
@@ -300,43 +297,44 @@ class LiveStream:
         except OSError:
             self._set_full(True)
 
+    def _return(self, request: Request) -> None:
+        """Know what a checkpoint knows from here on; what was learnt since is in the history alone."""
+        known = Knowledge(self.config, self.directory / "history", self._notify, request.former.loaded)
+        try:
+            with self._lock:
+                if self.failure is None:
+                    self.knowledge.score_singly()
+                known.begin_anew(Return(request.position, request.number, request.at), self.knowledge.history)
+                with self._changed:
+                    self._accepted.popleft()
+                self.knowledge, self.failure = known, None
+                self._settle()
+                self._publish(self._era + 1)
+        except Exception as error:
+            self.failure = f"the return to {request.number:,} failed ({error})"
+            self._drop([request], Problem(500, f"{self.config.name}: {self.failure}"))
+            return
+        answer = {"restored": request.number, "position": request.position}
+        self._notify("restored", answer)
+        self._checkpoint([])
+        request.future.set_result(answer)
+
     # Checkpoints
 
-    def _is_checkpoint_due(self) -> bool:
-        behind = self.knowledge.position > self.checkpoint_position
-        return behind and self.failure is None and self._pace.is_over()
+    def _is_due(self) -> bool:
+        return self.failure is None and self.checkpointing.is_due(self.knowledge.position)
 
     def _checkpoint(self, wanted: list["Future[Any]"]) -> None:
         """Write a checkpoint, unless the model may have learnt half of an entry, and answer those who want it."""
-        error: Problem | None = None
         if self.failure is not None:
-            error = Problem(500, f"{self.config.name}: {self.failure}")
-        else:
-            with self._lock:
-                self.knowledge.score_singly()
-            with self._pace.measured():
-                error = self._write_checkpoint()
-        for future in wanted:
-            if error is None:
-                future.set_result({"position": self.checkpoint_position})
-            else:
-                future.set_exception(error)
-
-    def _write_checkpoint(self) -> Problem | None:
-        now, position = time(), self.knowledge.position
-        if position <= self.checkpoint_position and self._checkpoints.positions():
-            return None
-        try:
-            oldest = self._checkpoints.write(position, lambda path: self.knowledge.save(path, now))
-        except Exception as error:  # whatever it is, what was accepted stands in the log
-            is_full = isinstance(error, CheckpointError | OSError)
-            self._set_full(is_full)
-            self._notify("checkpoint", {"detail": str(error)})
-            return Problem(507 if is_full else 500, f"the checkpoint could not be written: {error}", retry_after=30)
-        self.checkpoint_position, self.checkpoint_at = position, now
-        if self._sequencer is not None and not self.is_stopping:
+            for future in wanted:
+                future.set_exception(Problem(500, f"{self.config.name}: {self.failure}"))
+            return
+        with self._lock:
+            self.knowledge.score_singly()
+        oldest = self.checkpointing.write(self.knowledge, wanted)
+        if oldest is not None and self._sequencer is not None and not self.is_stopping:
             self._sequencer.call(lambda log: (log.forget(oldest), log.renew_if_large()))
-        return None
 
     # What is shown
 

@@ -128,6 +128,12 @@ class EventLog:
                 found[name] = KnownId(*row)
         return found
 
+    def set_back(self, position: int, waiting: Iterable[str]) -> None:
+        """Know of ids what was known at a position, at which some waited for their labels; later ones are free."""
+        names = ((position, name, position) for name in waiting)
+        self._db.executemany("UPDATE ids SET label = NULL, position = ? WHERE id = ? AND position > ?", names)
+        self._db.execute("DELETE FROM ids WHERE position > ?", (position,))
+
     def commit(self) -> None:
         """Keep the group: when this returns, the disk has it."""
         self._db.execute("COMMIT")
@@ -144,6 +150,13 @@ class EventLog:
         """Yield the entries after a position."""
         rows = self._db.execute("SELECT * FROM entries WHERE position > ? ORDER BY position", (position,))
         yield from (Entry(*row) for row in rows)
+
+    def last_of(self, kind: str, after: int) -> Entry | None:
+        """Return the last entry of a kind after a position; None if there is none."""
+        row = self._db.execute(
+            "SELECT * FROM entries WHERE kind = ? AND position > ? ORDER BY position DESC LIMIT 1", (kind, after)
+        ).fetchone()
+        return None if row is None else Entry(*row)
 
     @property
     def first(self) -> int:

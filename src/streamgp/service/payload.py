@@ -9,6 +9,7 @@ import numpy as np
 
 from streamgp.data.cells import LARGEST, to_seconds
 from streamgp.service.config import StreamConfig
+from streamgp.service.inputs import code_of, model_inputs
 from streamgp.service.problems import Problem
 
 MAX_ROWS = 100_000  # of one request
@@ -73,7 +74,8 @@ def rows_with_inputs(config: StreamConfig, given: Sequence[dict[str, Any]], with
     _check_count(given)
     names, wrong = config.features, _Wrong(config)
     known = set(names)
-    X = np.empty((len(given), len(names)))
+    levels = [config.categories.get(name) for name in names]
+    cells = np.empty((len(given), len(names)))
     times = np.full(len(given), np.nan)
     for i, row in enumerate(given):
         x = row.get("x")
@@ -87,10 +89,11 @@ def rows_with_inputs(config: StreamConfig, given: Sequence[dict[str, Any]], with
                 wrong.add(i, f"x.{unknown[0]}", f"only the features {', '.join(names) or '(there are none)'}", "more")
                 continue
             if missing:
-                wrong.add(i, f"x.{missing[0]}", "a number, or null where it is not known", "nothing")
+                kind = "text" if missing[0] in config.categories else "a number"
+                wrong.add(i, f"x.{missing[0]}", f"{kind}, or null where it is not known", "nothing")
                 continue
         for j, name in enumerate(names):
-            X[i, j] = _number(x[name], wrong, i, f"x.{name}", absurd=math.nan)
+            cells[i, j] = _cell(x[name], levels[j], wrong, i, f"x.{name}")
         times[i] = _time(row.get("time"), config, wrong, i)
     ids = [_text(row.get("id"), wrong, i, "id") for i, row in enumerate(given)]
     keys: list[str | None] = [None] * len(given)
@@ -102,6 +105,7 @@ def rows_with_inputs(config: StreamConfig, given: Sequence[dict[str, Any]], with
     wrong.complain()
     if config.timed:
         _check_times(config, times)
+    X = model_inputs(cells.T, [None if each is None else len(each) for each in levels], times, config.calendar)
     return Rows(ids, keys, times, X, y)
 
 
@@ -149,6 +153,17 @@ def _check_count(given: Sequence[Any]) -> None:
         raise Problem(422, "rows: expected one row or more, got none")
     if len(given) > MAX_ROWS:
         raise Problem(413, f"rows: expected at most {MAX_ROWS:,}, got {len(given):,}; send several requests")
+
+
+def _cell(value: Any, levels: tuple[str, ...] | None, wrong: _Wrong, row: int, field: str) -> float:
+    """Return an input as a number, NaN where it is missing or absurd; of a category, the code of the level."""
+    if levels is None:
+        return _number(value, wrong, row, field, absurd=math.nan)
+    code = code_of(value, levels)
+    if code is None:
+        wrong.add(row, field, f"text, as {levels[0]!r}, or null where it is missing", value)
+        return math.nan
+    return code
 
 
 def _number(value: Any, wrong: _Wrong, row: int, field: str, absurd: float | None = None) -> float:

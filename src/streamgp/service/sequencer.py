@@ -1,92 +1,36 @@
 """The order of what comes to a stream: checked against what came before, written to disk as a group, acknowledged."""
 
-from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from threading import Thread
 from time import time
-from typing import Any
+from typing import Any, NamedTuple
 
+from streamgp.service.checkpoints import Return
 from streamgp.service.log import EventLog, as_text, is_full
-from streamgp.service.packing import pack
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
-from streamgp.service.work import Prediction
+from streamgp.service.requests import AGAIN, RETURN, Request
 
-AGAIN = "again"  # the kind of a prediction that was made before
 _STOP = None
 
 
-@dataclass
-class Request:
-    """Something that a client wants done; it is answered by its future.
+class Standing(NamedTuple):
+    """What requests are held against, beside the log.
 
     Attributes
     ----------
-    kind
-        ``predict``, ``learn``, ``step`` or ``acknowledge``.
-    rows, labels
-        Rows with inputs, and labels by id.
-    prediction
-        What was predicted of the rows, before they are written.
-    number
-        Of an alarm.
-    position
-        Of its entry in the log, 0 before it has one.
-    repeated
-        Ids of rows that were learnt before with the same label.
-    places
-        Places of the rows that are learnt, where others are repeated.
+    last_time
+        The time of the last row of a stream whose clock it is; None of others.
+    back
+        The last return to a checkpoint, if there is one.
+    era
+        How often the stream has returned to one.
     """
 
-    kind: str
-    rows: Rows | None = None
-    labels: Labels | None = None
-    prediction: Prediction | None = None
-    number: int = 0
-    position: int = 0
-    at: float = 0.0
-    repeated: list[str] = field(default_factory=list)
-    places: list[int] | None = None
-    future: "Future[Any]" = field(default_factory=lambda: promise())
-
-    @property
-    def size(self) -> int:
-        """Count its rows."""
-        return (0 if self.rows is None else len(self.rows.X)) + (0 if self.labels is None else len(self.labels.ids))
-
-    def body(self) -> bytes:
-        """Return what the log keeps of it."""
-        tree: dict[str, Any] = {"number": self.number}
-        if self.rows is not None:
-            tree["rows"] = dict(self.rows._asdict())
-        if self.labels is not None:
-            tree["labels"] = {"ids": self.labels.ids, "y": self.labels.y}
-        if self.prediction is not None:
-            tree["prediction"] = dict(self.prediction._asdict())
-        return pack(tree)
-
-
-def promise() -> "Future[Any]":
-    """Return a future that cannot be cancelled: who waits for it may give up, and it is fulfilled all the same."""
-    future: Future[Any] = Future()
-    future.set_running_or_notify_cancel()
-    return future
-
-
-def restored(kind: str, position: int, at: float, tree: dict[str, Any]) -> Request:
-    """Return a request from what the log kept of it."""
-    rows, labels, prediction = tree.get("rows"), tree.get("labels"), tree.get("prediction")
-    return Request(
-        kind,
-        None if rows is None else Rows(**rows),
-        None if labels is None else Labels(**labels),
-        None if prediction is None else Prediction(**prediction),
-        tree["number"],
-        position,
-        at,
-    )
+    last_time: float | None
+    back: Sequence[Return] = ()
+    era: int = 0
 
 
 class Sequencer:
@@ -100,8 +44,8 @@ class Sequencer:
         Called with each request that is on disk, in order.
     full
         Called with whether the disk refuses to take more.
-    last_time
-        The time of the last row of a stream whose clock it is; None of others.
+    standing
+        What requests are held against at first.
     """
 
     def __init__(
@@ -109,12 +53,12 @@ class Sequencer:
         log: EventLog,
         accept: Callable[[Request], None],
         full: Callable[[bool], None],
-        last_time: float | None,
+        standing: Standing,
     ) -> None:
         self._log = log
         self._accept = accept
         self._full = full
-        self._last_time = last_time
+        self._standing = standing
         self._queue: SimpleQueue[Any] = SimpleQueue()
         self._stopped = False
         self._thread = Thread(target=self._run, name="streamgp-log", daemon=True)
@@ -158,7 +102,7 @@ class Sequencer:
                         self._full(is_full(error))
 
     def _write(self, requests: list[Request]) -> None:
-        before, last_time, now = self._log.position, self._last_time, time()
+        before, standing, now = self._log.position, self._standing, time()
         written: list[Request] = []
         refused: list[tuple[Request, Problem]] = []
         try:
@@ -172,7 +116,7 @@ class Sequencer:
                 except _Repeated:
                     request.kind = AGAIN
                 request.at = now
-                if request.kind != AGAIN and (request.size or request.kind == "acknowledge"):
+                if request.kind != AGAIN and (request.size or request.kind in ("acknowledge", RETURN)):
                     self._note(request, self._log.position + 1)
                     request.position = self._log.add(request.kind, now, request.body())
                 else:
@@ -180,7 +124,7 @@ class Sequencer:
                 written.append(request)
             self._log.commit()
         except Exception as error:
-            self._last_time = last_time
+            self._standing = standing
             self._log.roll_back(before)
             full = is_full(error)
             self._full(full)
@@ -198,6 +142,10 @@ class Sequencer:
 
     def _check(self, request: Request) -> None:
         """Hold a request against what came before; leave out what was done before."""
+        if request.kind == RETURN and self._log.position in (request.number, self._back_at(request.number)):
+            raise _Repeated
+        if request.kind == "predict" and request.era != self._standing.era:
+            raise Problem(503, "the stream was set back while this was predicted; ask again", retry_after=1)
         rows, labels = request.rows, request.labels
         names = [name for name in (rows.ids if rows is not None else []) if name is not None]
         names += [] if labels is None else labels.ids
@@ -215,6 +163,10 @@ class Sequencer:
             else:
                 self._rows_left(request, rows, known)
             self._check_time(request)
+
+    def _back_at(self, number: int) -> int:
+        """Return where the stream returned to a checkpoint, if that was the last return; else -1."""
+        return next((each.position for each in self._standing.back if each.to == number), -1)
 
     def _labels_left(self, labels: Labels, known: dict[str, Any], repeated: list[str]) -> Labels:
         unknown = [name for name in labels.ids if name not in known]
@@ -279,19 +231,23 @@ class Sequencer:
         request.rows, request.places = rows.part(left) if left else None, left
 
     def _check_time(self, request: Request) -> None:
-        rows = request.rows
-        if rows is None or self._last_time is None or not len(rows.times):
+        rows, last = request.rows, self._standing.last_time
+        if rows is None or last is None or not len(rows.times):
             return
-        if rows.times[0] < self._last_time:
+        if rows.times[0] < last:
             raise Problem(
                 422,
-                f"time: expected none before {self._last_time}, that of the last row of the stream, got "
+                f"time: expected none before {last}, that of the last row of the stream, got "
                 f"{rows.times[0]}; send rows in the order of their times",
             )
-        self._last_time = float(rows.times[-1])
+        self._standing = self._standing._replace(last_time=float(rows.times[-1]))
 
     def _note(self, request: Request, position: int) -> None:
         rows = request.rows
+        if request.kind == RETURN:
+            self._log.set_back(request.number, request.former.waiting)
+            back = Return(position, request.number, request.at)
+            self._standing = Standing(request.former.last_time, [back], self._standing.era + 1)
         if rows is not None:
             named = [i for i, name in enumerate(rows.ids) if name is not None]
             if named:

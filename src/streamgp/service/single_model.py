@@ -95,7 +95,7 @@ class SingleModel:
         model = _ESTIMATORS[c.task](c.model, warmup=c.warmup, random_state=c.seed, **lags)
         names = {"classification": "classes", "ordinal": "grades"}
         more = {names[c.task]: list(c.classes)} if c.task in names else {}
-        return LiveModel.begin(model, c.features, c.timed, c.classes, **more)
+        return LiveModel.begin(model, c.inputs, c.timed, c.classes, **more)
 
     # What is known
 

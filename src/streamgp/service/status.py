@@ -20,6 +20,7 @@ def describe(stream: "LiveStream") -> dict[str, Any]:
         "model": c.model,
         "target": c.target,
         "features": list(c.features),
+        "categories": {name: list(levels) for name, levels in c.categories.items()},
         "key": c.key,
         "timed": c.timed,
         "rows": stream.model.next_row,
@@ -38,18 +39,30 @@ def describe(stream: "LiveStream") -> dict[str, Any]:
 
 def describe_durability(stream: "LiveStream") -> dict[str, Any]:
     """Return what is on disk, and how long a restart would take."""
-    behind = stream.last_position - stream.checkpoint_position
+    behind = stream.last_position - stream.checkpointing.position
+    back = stream.knowledge.returns[-1] if stream.knowledge.returns else None
     return {
         "position": stream.last_position,
         "applied": stream.knowledge.position,
-        "checkpoint_position": stream.checkpoint_position,
-        "checkpoint_at": as_iso(stream.checkpoint_at),
+        "checkpoint_position": stream.checkpointing.position,
+        "checkpoint_at": as_iso(stream.checkpointing.at),
+        "restored_to": None if back is None else back.to,
+        "restored_at": None if back is None else as_iso(back.at),
         "log_bytes": stream.log_bytes,
         "recovery_seconds": round(1.0 + behind * stream.seconds_per_entry, 1),
         "replayed": stream.replayed,
         "disk_full": stream.is_full,
         "failure": stream.failure,
     }
+
+
+def describe_checkpoints(stream: "LiveStream") -> dict[str, Any]:
+    """Return the checkpoints that the stream may return to, the latest first, and what it returned to so far."""
+    returns = stream.knowledge.returns
+    offered = stream.checkpoints.offered(returns)
+    found = [{"position": p} | about | {"at": as_iso(about["at"])} for p, about in reversed(offered.items())]
+    past = [{"position": each.position, "restored": each.to, "at": as_iso(each.at)} for each in reversed(returns)]
+    return {"checkpoints": found, "restores": past}
 
 
 def check_ready(stream: "LiveStream", learning: bool) -> None:

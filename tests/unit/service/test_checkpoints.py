@@ -1,11 +1,11 @@
-"""Checkpoints: the two latest, each whole, and one that a damaged one falls back to."""
+"""Checkpoints: the latest, each whole, one that a damaged one falls back to, and older ones to return to."""
 
 from pathlib import Path
 
 import pytest
 
 from streamgp.checkpoint import CheckpointError
-from streamgp.service.checkpoints import Checkpoints
+from streamgp.service.checkpoints import Checkpoints, Return
 from streamgp.service.problems import Problem
 
 
@@ -64,3 +64,46 @@ def test_one_beyond_the_log_is_passed_over(tmp_path: Path):
     assert checkpoints.load(7, read) == (5, "a")
     with pytest.raises(Problem, match="the log ends at 3, before the first checkpoint, at 5"):
         checkpoints.load(3, read)
+
+
+def test_older_ones_are_kept_of_the_last_minutes_hours_and_days(tmp_path: Path):
+    checkpoints = Checkpoints(tmp_path)
+    day, last = 60 * 24, 60 * 24 * 10
+    written = [*range(0, last - day, 240), *range(last - day, last - 60, 60), *range(last - 60, last + 1, 5)]
+    for minute in written:
+        checkpoints.write(minute, save("a"), {"at": 60.0 * minute})
+    days = [day * (n + 1) - 240 for n in range(4, 9)] + [last - 5]  # and the last of today
+    hours = [last - 60 * n for n in range(5, 1, -1)]
+    minutes = [last - 15, last - 5, last]
+    assert checkpoints.positions() == sorted({*days, *hours, *minutes})
+    assert checkpoints.about(last) == {"at": 60.0 * last, "asked": False}
+
+
+def test_those_that_were_asked_for_are_kept(tmp_path: Path):
+    checkpoints = Checkpoints(tmp_path)
+    for position in range(1, 30):
+        checkpoints.write(position, save("a"), {"at": float(position)})
+        if position in (3, 4, 6, 8, 10, 12):
+            checkpoints.ask_for(position)
+    assert checkpoints.positions() == [4, 6, 8, 10, 12, 28, 29]
+
+
+def test_what_a_return_left_behind_is_not_offered_and_what_it_needs_is_kept(tmp_path: Path):
+    checkpoints = Checkpoints(tmp_path)
+    for position in (5, 9, 12):
+        checkpoints.write(position, save(f"{position}"), {"at": float(position)})
+        checkpoints.ask_for(position)
+    back = [Return(13, 9, 0.0)]
+    checkpoints.held.add(5)
+    assert checkpoints.write(13, save("9"), {}, back) == 12
+    assert list(checkpoints.offered(back)) == [5, 9, 13]
+    assert checkpoints.load(20, read) == (13, "9")
+    assert checkpoints.write(20, save("20"), {}, back) == 13
+    assert checkpoints.positions() == [5, 9, 13, 20]  # 12 is gone
+
+
+def test_one_of_an_earlier_version_has_its_time(tmp_path: Path):
+    checkpoints = Checkpoints(tmp_path)
+    save("a")(checkpoints.path(5))
+    assert checkpoints.about(5)["at"] == checkpoints.path(5).stat().st_mtime
+    assert list(checkpoints.offered([])) == [5]

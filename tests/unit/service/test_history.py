@@ -68,3 +68,32 @@ def test_the_oldest_files_go(tmp_path: Path):
         history.add(block(start, start + 5))
         history.seal()
     assert [path.stem for path in sorted(tmp_path.glob("*.parquet"))] == [f"{start:012d}" for start in (40, 50)]
+
+
+def test_what_counts_no_longer_gets_a_directory_of_its_own(tmp_path: Path):
+    history = History(tmp_path, 1000)
+    history.add(block(0, 13))
+    history.seal()
+    tree = history.to_tree()
+    history.add(block(13, 37))
+    history.seal()
+    back = History(tmp_path, 1000)
+    back.restore(tree)
+    back.begin_anew(7, history)
+    back.add(block(13, 21))
+    unsealed = back.to_tree()
+    back.seal()
+
+    def rows(path: Path) -> list[int]:
+        return [row for part in sorted(path.glob("*.parquet")) for row in pl.read_parquet(part)["row"].to_list()]
+
+    aside = tmp_path / f"until-{7:015d}"
+    assert (rows(tmp_path), rows(aside)) == (list(range(20)), list(range(10, 37)))
+    again = History(tmp_path, 1000)  # a crash before the next checkpoint
+    again.restore(unsealed)
+    again.seal()
+    assert (rows(tmp_path), rows(aside)) == (list(range(20)), list(range(10, 37)))
+    for position in range(8, 16):
+        back.begin_anew(position)
+        back.seal()
+    assert len(list(tmp_path.glob("until-*"))) == module.PARTED

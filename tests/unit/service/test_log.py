@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streamgp.service.log import EventLog, as_text
+from streamgp.service.log import Entry, EventLog, KnownId, as_text
 from streamgp.service.problems import Problem
 
 
@@ -135,3 +135,24 @@ def test_labels_are_compared_as_numbers():
     assert as_text(1) == as_text(1.0) == "1.0"
     assert as_text("1") != as_text(1)
     assert as_text(None) == as_text(float("nan")) != as_text("None")
+
+
+def test_ids_go_back_to_what_was_known_of_them(tmp_path: Path):
+    log = EventLog(tmp_path)
+    for _ in range(4):
+        log.begin()
+        log.add("step", 0.0, b"")
+        log.commit()
+    log.begin()
+    log.note_ids([("learnt", b"1", "1.0")], 1)
+    log.note_ids([("waits", b"2", None), ("late", b"3", None)], 2)
+    log.note_labels([("waits", "2.0"), ("late", "3.0")], 3)
+    log.note_ids([("new", b"4", "4.0")], 4)
+    before = log.find(["learnt", "waits", "late", "new"])
+    log.set_back(2, ["learnt", "waits"])
+    found = log.find(["learnt", "waits", "late", "new"])
+    assert found == {"learnt": KnownId(b"1", "1.0"), "waits": KnownId(b"2", None)}
+    log.roll_back(4)
+    assert log.find(before) == {}
+    assert log.last_of("step", 2) == Entry(4, "step", 0.0, b"")
+    assert log.last_of("restore", 0) is None and log.last_of("step", 4) is None

@@ -13,7 +13,7 @@ export function createExample() {
 
 /** How to send rows to a stream. */
 export function rowsExample(detail) {
-  const x = Object.fromEntries((detail.features ?? []).map((name, i) => [name, i + 0.5]));
+  const x = Object.fromEntries((detail.features ?? []).map((name, i) => [name, detail.categories?.[name]?.[0] ?? i + 0.5]));
   const row = { ...(detail.kind === "keyed" ? { key: "first" } : {}), ...(detail.timed ? { time: 0 } : {}), x, y: 1.5 };
   return `curl ${location.origin}/v1/streams/${encodeURIComponent(detail.name)}/step \\
   -H "Content-Type: application/json"${HEADER()} \\

@@ -33,7 +33,7 @@ export class Feed {
     const before = this.detail;
     this.detail = await get(path, {}, signal);
     const position = this.detail.position ?? null;
-    const restarted = before !== null && this.detail.rows < before.rows;
+    const restarted = before !== null && (this.detail.rows < before.rows || this.detail.durability?.restored_at !== before.durability?.restored_at);
     const due = performance.now() - this.wholeAt >= WHOLE_EVERY || restarted;
     const changed = due || position === null || position !== this.position || this.detail.state !== before?.state || this.detail.open_alarms !== before?.open_alarms;
     if (!changed) return;

@@ -20,10 +20,11 @@ from streamgp.service.keyed_model import KeyedModel
 from streamgp.service.payload import labels_by_id, rows_with_inputs
 from streamgp.service.predictions import as_rows
 from streamgp.service.problems import Problem
+from streamgp.service.status import describe_checkpoints
 from streamgp.service.streams import Streams
 from streamgp.service.web import keys, schemas
 from streamgp.service.web.bodies import answer, plain, read_document, refusal, rows_of
-from streamgp.service.web.checks import check_labels, new_config, waited, whole
+from streamgp.service.web.checks import check_labels, new_config, position_of, waited, whole
 from streamgp.service.web.forecasts import forecast
 from streamgp.service.web.measures import Measures, route_of
 from streamgp.service.web.schemas import answers, body
@@ -318,5 +319,20 @@ def _of_one(streams: Streams) -> APIRouter:
     @router.post("/checkpoint", summary="Write a checkpoint now", responses=answers(None, 200, 507))
     async def checkpoint(request: Request, name: str) -> Response:
         return answer(request, await waited(streams.get(name).write_checkpoint()))
+
+    @router.get("/checkpoints", summary="The checkpoints that the stream may be restored to", responses=answers())
+    def checkpoints(request: Request, name: str) -> Response:
+        return answer(request, plain(describe_checkpoints(streams.get(name))))
+
+    @router.post(
+        "/restore",
+        summary="Set the stream back to a checkpoint",
+        openapi_extra=body(schemas.RESTORE, "restore"),
+        responses=answers(schemas.RESTORED, 200, 500, 507),
+    )
+    async def restore(request: Request, name: str) -> Response:
+        stream = streams.get(name)
+        position = position_of(await read_document(request))
+        return answer(request, await waited(await asyncio.to_thread(stream.restore, position)))
 
     return router

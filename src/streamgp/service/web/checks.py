@@ -13,6 +13,7 @@ PATIENCE = 60.0  # seconds that an answer is waited for
 def new_config(document: dict[str, Any]) -> StreamConfig:
     """Return the stream that a client describes, with types checked."""
     kinds = {"features": list, "classes": list, "lags": list, "timed": bool, "key": (str, type(None))}
+    kinds |= {"calendar": list, "categories": dict}
     whole = ("warmup", "seed", "max_pending", "history_rows")
     for name, value in document.items():
         kind: Any = int if name in whole else kinds.get(name, str)
@@ -22,6 +23,10 @@ def new_config(document: dict[str, Any]) -> StreamConfig:
             item: type = int if name == "lags" else str
             if not all(isinstance(each, item) and not isinstance(each, bool) for each in value):
                 raise Problem(422, f"{name}: expected a list of {'whole numbers' if item is int else 'texts'}")
+        if isinstance(value, dict):
+            for feature, levels in value.items():
+                if not isinstance(levels, list) or not all(isinstance(each, str) for each in levels):
+                    raise Problem(422, f"{name}.{feature[:80]}: expected a list of texts, got {levels!r:.80}")
     missing = [name for name in ("name", "target") if name not in document]
     if missing:
         raise Problem(422, f"{missing[0]}: expected text, got nothing")
@@ -33,6 +38,17 @@ def check_labels(given: list[dict[str, Any]]) -> None:
     row = next((i for i, row in enumerate(given) if "y" not in row), None)
     if row is not None:
         raise Problem(422, f"row {row}, y: expected the target, or null if it will never come, got nothing")
+
+
+def position_of(document: dict[str, Any]) -> int:
+    """Return the position of the checkpoint that a request names."""
+    unknown = [name for name in document if name != "position"]
+    if unknown:
+        raise Problem(422, f"expected position alone, got {unknown[0][:80]!r} as well")
+    position = document.get("position")
+    if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position <= 2**53:
+        raise Problem(422, f"position: expected that of a checkpoint, a whole number, got {position!r:.80}")
+    return position
 
 
 async def waited(future: Any) -> Any:

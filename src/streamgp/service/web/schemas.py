@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from streamgp.numerics.coding import CYCLES
 from streamgp.service.config import TASKS, StreamConfig
 from streamgp.service.payload import MAX_ROWS, MAX_TEXT
 
@@ -16,8 +17,8 @@ TIME: Schema = {
 }
 INPUTS: Schema = {
     "type": "object",
-    "additionalProperties": {"type": ["number", "boolean", "null"]},
-    "description": "The inputs by name; null where one is missing.",
+    "additionalProperties": {"type": ["number", "boolean", "string", "null"]},
+    "description": "The inputs by name; text of categories; null where one is missing.",
 }
 TARGET: Schema = {
     "type": ["number", "string", "boolean", "integer", "null"],
@@ -59,6 +60,12 @@ CREATE = _object(
         "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"},
         "target": {"type": "string", "minLength": 1},
         "features": {"type": "array", "items": {"type": "string"}},
+        "categories": {
+            "type": "object",
+            "additionalProperties": {"type": "array", "items": {"type": "string"}},
+            "description": "Of features that are text, the levels.",
+        },
+        "calendar": {"type": "array", "items": {"enum": list(CYCLES)}, "description": "Of the time, as inputs too."},
         "key": {"type": ["string", "null"]},
         "model": {"type": "string", "default": StreamConfig.model},
         "task": {"enum": list(TASKS)},
@@ -104,6 +111,14 @@ LEARNED = _object(
     },
     ("learned", "position"),
 )
+RESTORE = _object(
+    {"position": {"type": "integer", "minimum": 0, "description": "Of a checkpoint; `checkpoints` lists them."}},
+    ("position",),
+)
+RESTORED = _object(
+    {"restored": {"type": "integer", "description": "The checkpoint's position."}, "position": POSITION},
+    ("restored", "position"),
+)
 PROBLEM = _object(
     {
         "type": {"type": "string"},
@@ -120,6 +135,7 @@ EXAMPLES: dict[str, Any] = {
     "learn": {"rows": [{"id": "r1", "y": 412.0}]},
     "step": {"rows": [{"id": "r2", "x": {"temp": 21.7, "wind": None}, "y": 415.0}]},
     "forecast": {"h": 2, "x": [{"temp": 21.0, "wind": 3.0}, {"temp": 20.5, "wind": 2.5}]},
+    "restore": {"position": 1234},
 }
 
 
@@ -153,4 +169,5 @@ def expected(name: str) -> str:
         return f"one of {', '.join(CREATE['properties'])}"
     kind = schema.get("type", "text")
     words = {"string": "text", "array": "a list", "boolean": "true or false", "integer": "a whole number"}
+    words |= {"object": "an object"}
     return " or ".join(words.get(each, each) for each in ([kind] if isinstance(kind, str) else kind))

@@ -1,0 +1,89 @@
+"""When the checkpoints of a stream are written, and who waits for one."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from time import time
+from typing import Any
+
+from streamgp.checkpoint import CheckpointError
+from streamgp.service.checkpoints import Checkpoints
+from streamgp.service.knowledge import Knowledge, Notify
+from streamgp.service.pace import Pace
+from streamgp.service.problems import Problem
+from streamgp.service.requests import promise
+
+SECONDS = 30.0  # at least between two
+SHARE = 0.1  # of the time that may go into them
+
+
+class Checkpointing:
+    """Writes checkpoints of what a stream knows, by the stream's own thread.
+
+    Parameters
+    ----------
+    checkpoints
+        All that there are.
+    written
+        The position of the log at the latest, and when that was written.
+    set_full
+        Called with whether the disk refuses to take more.
+    notify
+        Called with the name of an event and what it says.
+    """
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        written: tuple[int, float | None],
+        set_full: Callable[[bool], None],
+        notify: Notify,
+    ) -> None:
+        self.checkpoints = checkpoints
+        self.position, self.at = written
+        self._pace = Pace(lambda: SECONDS, lambda: SHARE)
+        self._set_full = set_full
+        self._notify = notify
+        self.wanted: list[Future[Any]] = []
+
+    def want(self) -> "Future[Any]":
+        """Return what is fulfilled with the next one."""
+        future = promise()
+        self.wanted.append(future)
+        return future
+
+    def is_due(self, position: int) -> bool:
+        """Whether one is due of what is known at a position."""
+        return position > self.position and self._pace.is_over()
+
+    def write(self, knowledge: Knowledge, wanted: list["Future[Any]"]) -> int | None:
+        """Write one, and answer those who want it; return from where on the log is needed, None if nothing is new."""
+        found: int | Problem | None = None
+        if knowledge.position > self.position or not self.checkpoints.positions():
+            with self._pace.measured():
+                found = self._write(knowledge)
+        if wanted and not isinstance(found, Problem):
+            try:
+                self.checkpoints.ask_for(self.position)
+            except OSError as error:
+                found = Problem(507, f"the checkpoint could not be noted as wanted: {error}", retry_after=30)
+        for future in wanted:
+            if isinstance(found, Problem):
+                future.set_exception(found)
+            else:
+                future.set_result({"position": self.position})
+        return None if isinstance(found, Problem) else found
+
+    def _write(self, knowledge: Knowledge) -> int | Problem:
+        now, position = time(), knowledge.position
+        about = {"at": now, "rows": knowledge.model.next_row, "learned": knowledge.learned}
+        try:
+            oldest = self.checkpoints.write(
+                position, lambda path: knowledge.save(path, now), about, knowledge.returns
+            )
+        except Exception as error:  # whatever it is, what was accepted stands in the log
+            is_full = isinstance(error, CheckpointError | OSError)
+            self._set_full(is_full)
+            self._notify("checkpoint", {"detail": str(error)})
+            return Problem(507 if is_full else 500, f"the checkpoint could not be written: {error}", retry_after=30)
+        self.position, self.at = position, now
+        return oldest

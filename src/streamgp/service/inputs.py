@@ -1,0 +1,54 @@
+"""What the model is given of a row: numbers, a column for each level of its categories, the cycles of its time."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from streamgp.data.schema import Feature, cycle_names
+from streamgp.numerics.coding import CYCLES, cycle, one_hot
+
+TIME = "time"  # what the inputs from it are named after
+
+
+def input_names(
+    features: Sequence[str], categories: dict[str, tuple[str, ...]], calendar: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the names of the model's inputs, for features of which some are categories with these levels."""
+    found: list[str] = []
+    for name in features:
+        levels = categories.get(name)
+        found += [name] if levels is None else Feature(name, "categorical", levels).encoded
+    return tuple(found + cycle_names(TIME, calendar))
+
+
+def model_inputs(
+    columns: Iterable[np.ndarray], levels: Sequence[int | None], times: np.ndarray, calendar: Sequence[str]
+) -> np.ndarray:
+    """Return the model's inputs (n, D).
+
+    Parameters
+    ----------
+    columns
+        Of the features, (n,) each: numbers, or codes of levels, of which -1 is none.
+    levels
+        How many levels each has; None where it is a number.
+    times
+        Of the rows, seconds since 1970 where there is a calendar.
+    calendar
+        Its cycles; see `streamgp.numerics.coding.CYCLES`.
+    """
+    parts = [np.empty((len(times), 0))]
+    parts += [column[:, None] if n is None else one_hot(column, n) for column, n in zip(columns, levels, strict=True)]
+    return np.concatenate(parts + [cycle(times, CYCLES[name]) for name in calendar], axis=1)
+
+
+def code_of(value: Any, levels: Sequence[str]) -> float | None:
+    """Return the code of a category's cell, -1 where it is missing or no known level; None if it can be no level."""
+    if isinstance(value, bool):
+        value = str(value).lower()
+    elif isinstance(value, int):
+        value = str(value)
+    if value is not None and not isinstance(value, str):
+        return None
+    return float(levels.index(value)) if value in levels else -1.0

@@ -1,0 +1,97 @@
+"""What clients want done to a stream, as it goes into the log and comes from it."""
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamgp.service.packing import pack
+from streamgp.service.payload import Labels, Rows
+from streamgp.service.work import Prediction
+
+AGAIN = "again"  # the kind of what was done before
+RETURN = "restore"  # the kind of a return to a checkpoint
+
+
+@dataclass
+class Request:
+    """Something that a client wants done; it is answered by its future.
+
+    Attributes
+    ----------
+    kind
+        ``predict``, ``learn``, ``step``, ``acknowledge`` or ``restore``.
+    rows, labels
+        Rows with inputs, and labels by id.
+    prediction
+        What was predicted of the rows, before they are written.
+    number
+        Of an alarm, or the position of a checkpoint that is returned to.
+    former
+        What that checkpoint knows.
+    era
+        How often the stream had returned to a checkpoint, of a prediction.
+    position
+        Of its entry in the log, 0 before it has one.
+    repeated
+        Ids of rows that were learnt before with the same label.
+    places
+        Places of the rows that are learnt, where others are repeated.
+    """
+
+    kind: str
+    rows: Rows | None = None
+    labels: Labels | None = None
+    prediction: Prediction | None = None
+    number: int = 0
+    position: int = 0
+    at: float = 0.0
+    repeated: list[str] = field(default_factory=list)
+    places: list[int] | None = None
+    former: Any = None
+    era: int = 0
+    future: "Future[Any]" = field(default_factory=lambda: promise())
+
+    @property
+    def size(self) -> int:
+        """Count its rows."""
+        return (0 if self.rows is None else len(self.rows.X)) + (0 if self.labels is None else len(self.labels.ids))
+
+    def body(self) -> bytes:
+        """Return what the log keeps of it."""
+        tree: dict[str, Any] = {"number": self.number}
+        if self.rows is not None:
+            tree["rows"] = dict(self.rows._asdict())
+        if self.labels is not None:
+            tree["labels"] = {"ids": self.labels.ids, "y": self.labels.y}
+        if self.prediction is not None:
+            tree["prediction"] = dict(self.prediction._asdict())
+        return pack(tree)
+
+
+def promise() -> "Future[Any]":
+    """Return a future that cannot be cancelled: who waits for it may give up, and it is fulfilled all the same."""
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()
+    return future
+
+
+def restored(kind: str, position: int, at: float, tree: dict[str, Any]) -> Request:
+    """Return a request from what the log kept of it."""
+    rows, labels, prediction = tree.get("rows"), tree.get("labels"), tree.get("prediction")
+    return Request(
+        kind,
+        None if rows is None else Rows(**rows),
+        None if labels is None else Labels(**labels),
+        None if prediction is None else Prediction(**prediction),
+        tree["number"],
+        position,
+        at,
+    )
+
+
+def until_return(accepted: Iterable[Request]) -> list[Request]:
+    """Return the requests before the first return to a checkpoint; that alone if it is the first."""
+    requests = list(accepted)
+    at = next((i for i, request in enumerate(requests) if request.kind == RETURN), len(requests))
+    return requests[: max(at, 1)]

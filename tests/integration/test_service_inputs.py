@@ -1,0 +1,83 @@
+"""Streams of the service with categories and a calendar: the numbers of a model that is given their columns."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from live_streams import copied, learn, predict, step, working
+from streamgp import StreamingGPFleet, StreamingGPRegressor, evaluate
+from streamgp.service.problems import Problem
+from streamgp.service.web.forecasts import forecast
+
+pytestmark = pytest.mark.slow
+
+ROWS = 80
+SITES = ["north", "south", None, "moon"]  # the last two are no known level
+START = 1_700_000_000
+
+
+def made(rows: int = ROWS) -> tuple[np.ndarray, list[str | None], np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    a, at = rng.normal(size=rows), rng.choice(4, rows, p=(0.45, 0.45, 0.05, 0.05))
+    times = START + 3600.0 * np.arange(rows)
+    y = a + 2.0 * (at == 0) + np.sin(2 * np.pi * times / 86_400) + 0.1 * rng.normal(size=rows)
+    return a, [SITES[i] for i in at], times, y
+
+
+A, SITE, TIMES, Y = made()
+OPTIONS: dict[str, Any] = {"features": ("site", "a"), "categories": {"site": ("north", "south")}, "warmup": 30}
+
+
+def columns() -> dict[str, np.ndarray]:
+    return {f"site={level}": np.array([float(site == level) for site in SITE]) for level in SITES[:2]} | {"a": A}
+
+
+def rows(of: range, **more: list[Any]) -> list[dict[str, Any]]:
+    found = [{"id": f"r{i}", "x": {"a": float(A[i]), "site": SITE[i]}} for i in of]
+    return [row | {name: values[i] for name, values in more.items()} for i, row in zip(of, found, strict=True)]
+
+
+def cycles(period: float) -> tuple[np.ndarray, np.ndarray]:
+    return np.sin(2 * np.pi * TIMES / period), np.cos(2 * np.pi * TIMES / period)
+
+
+def test_one_model_has_a_column_for_each_level_and_cycle(tmp_path: Path):
+    dates = [f"{np.datetime64(int(t), 's')}Z" for t in TIMES]
+    table = columns()
+    for cycle, period in (("day", 86_400.0), ("week", 604_800.0)):
+        sine, cosine = cycles(period)
+        table |= {f"time sine of {cycle}": sine, f"time cosine of {cycle}": cosine}
+    X, model = pl.DataFrame(table), StreamingGPRegressor("linear", warmup=30)
+    expected = evaluate(model, X, Y, times=TIMES)
+    options = OPTIONS | {"timed": True, "calendar": ("day", "week")}
+    with working(tmp_path / "power", **options) as stream:
+        found = step(stream, rows(range(60), time=dates, y=Y.tolist()))["rows"]
+        np.testing.assert_allclose([row["mean"] for row in found], expected.mean[:60], rtol=1e-9)
+        for i in range(60, 70):  # late by one row
+            (ahead,) = predict(stream, rows(range(i, i + 1), time=dates))
+            np.testing.assert_allclose(ahead[:2], [expected.mean[i], expected.std[i]], rtol=1e-9)
+            assert learn(stream, [{"id": f"r{i}", "y": float(Y[i])}])["learned"] == 1
+        position = stream.write_checkpoint().result(60)["position"]
+        later = forecast(stream, {"h": 2, "x": [{"a": 0.0, "site": "south"}] * 2, "times": dates[70:72]})
+        assert [row["step"] for row in later["rows"]] == [1, 2]
+        for x, says in (({"a": 0.0, "site": 1.5}, "x.site: expected text"), ({"a": 0.0}, "x.site: expected text")):
+            with pytest.raises(Problem, match=says):
+                predict(stream, [{"x": x, "time": dates[71]}])
+        other = copied(stream, tmp_path / "copy")
+    with working(other, **options) as again:
+        found = step(again, rows(range(70, ROWS), time=TIMES.tolist(), y=Y.tolist()))["rows"]
+        np.testing.assert_allclose([row["mean"] for row in found], expected.mean[70:], rtol=1e-9)
+    loaded = StreamingGPRegressor.load(tmp_path / "power" / "checkpoints" / f"{position:015d}")
+    np.testing.assert_allclose(loaded.predict(X[70:71], times=TIMES[70:71]), expected.mean[70:71], rtol=1e-9)
+
+
+def test_a_fleet_has_a_column_for_each_level(tmp_path: Path):
+    keys = [f"k{i % 3}" for i in range(ROWS)]
+    fleet = StreamingGPFleet("key", None, "load", warmup=30)
+    expected = fleet.evaluate(pl.DataFrame({"key": keys, **columns(), "load": Y})).frame
+    with working(tmp_path / "power", key="key", **OPTIONS | {"model": "fleet"}) as stream:
+        found = step(stream, rows(range(ROWS), key=keys, y=Y.tolist()))["rows"]
+    np.testing.assert_allclose([row["mean"] for row in found], expected["mean"], rtol=1e-9)
