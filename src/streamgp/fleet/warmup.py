@@ -89,7 +89,10 @@ def fit_fleet(rows: PooledRows, lags: Sequence[int], season: int | str | None, d
         np.full(num_weights, -np.log(num_weights)),
     )
     experts = FleetExperts(
-        np.array([decay for _, decay in EXPERTS]), np.array([each.noise_var for each in fitted]), DISCOUNTS
+        np.array([decay for _, decay in EXPERTS]),
+        np.array([each.noise_var for each in fitted]),
+        DISCOUNTS,
+        of_all.start,
     )
     return FleetModel(features, scales, experts, unit, [prior])
 
@@ -131,7 +134,11 @@ def _widened(fitted: FittedPrior, features: int) -> FittedPrior:
     """Return the prior of the first features as one of more, of which the others have no weight."""
     more = features - len(fitted.mean)
     return FittedPrior(
-        np.pad(fitted.mean, (0, more)), np.pad(fitted.cov, (0, more)), fitted.noise_var, fitted.log_evidence
+        np.pad(fitted.mean, (0, more)),
+        np.pad(fitted.cov, (0, more)),
+        fitted.noise_var,
+        fitted.start,
+        fitted.log_evidence,
     )
 
 
