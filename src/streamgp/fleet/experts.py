@@ -91,7 +91,31 @@ class FleetExperts:
     def shape(self, rows: Float[np.ndarray, " n"] | Int[np.ndarray, " n"]) -> Float[np.ndarray, "n j"]:
         """Return the shape of the levels' distributions after so many rows of each key: a <- d a + 1/2 for each."""
         most = 0.5 / (1.0 - self.discount)
-        return most - (most - np.minimum(self.start, most)) * self.discount ** rows[:, None]
+        return most - (most - self._first) * self.discount ** rows[:, None]
+
+    @property
+    def _first(self) -> Float[np.ndarray, " j"]:
+        return np.minimum(self.start, 0.5 / (1.0 - self.discount))
+
+    def in_unit(
+        self, beliefs: KeyBeliefs, rows: Int[np.ndarray, " n"], factor: Float[np.ndarray, " n"]
+    ) -> KeyBeliefs:
+        """Return the beliefs where the unit of the target has become `factor` times what it was in so many rows.
+
+        What the rows have shown of the noise is in the unit of old; what was known before is in units of the key's.
+        """
+        if not np.isfinite(self.start):  # of an earlier version
+            return beliefs
+        prior = (self._first * self.discount ** rows[:, None])[:, None]
+        seen = np.maximum(beliefs.rate - prior, 0.0) / np.square(factor)[:, None, None]
+        least = MIN_FACTOR * self.shape(rows)[:, None]
+        return replace(beliefs, rate=np.maximum(np.minimum(beliefs.rate, prior) + seen, least))
+
+    def precision(self, beliefs: KeyBeliefs, rows: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n e"]:
+        """Return what one over the level of noise is expected to be, from what the longest memory holds of it."""
+        if not np.isfinite(self.start):
+            return np.ones(beliefs.level.shape)
+        return (self.start + self.shape(rows)[:, None, -1]) / (self.start + beliefs.rate[..., -1])
 
     def predict(
         self,

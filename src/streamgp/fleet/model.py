@@ -72,7 +72,8 @@ class FleetModel:
 
     def born(self, which: Int[np.ndarray, " n"]) -> KeyStates:
         """Return the states of new keys, which start from these of the priors."""
-        return KeyStates.born(which, self.width, 1 + self.features.num_inputs, self.priors, self.experts.shape(np.zeros(1))[0])
+        rate = self.experts.shape(np.zeros(1))[0]
+        return KeyStates.born(which, self.width, 1 + self.features.num_inputs, self.priors, rate)
 
     def predict(self, states: KeyStates, X: Float[np.ndarray, "n d"], times: Float[np.ndarray, " n"]) -> Ahead:
         """Predict the next row of each key."""
@@ -119,6 +120,7 @@ class FleetModel:
             moments.count[at, 0] = YOUNG
             center = ahead.center[at, 0] + (y - mean)[at]
             moments.loc[at, 0], moments.var[at, 0] = self.scales.after_shift(center, scale[at])
+        beliefs = self.experts.in_unit(learnt.beliefs, states.learnt + 1, self.scales.locate(moments)[1][:, 0] / scale)
         scores = states.scores
         if scored:
             scores = self._scored(states, ahead, y, y - mean, log_density)
@@ -127,7 +129,7 @@ class FleetModel:
                 states,
                 past=past,
                 moments=moments,
-                beliefs=replace(learnt.beliefs, time=np.fmax(times, states.beliefs.time)),
+                beliefs=replace(beliefs, time=np.fmax(times, states.beliefs.time)),
                 scores=scores,
                 last=y,
                 total=states.total + y,

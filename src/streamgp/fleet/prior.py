@@ -23,8 +23,7 @@ from streamgp.numerics.linalg import cholesky, inverses, log_dets
 
 PRIOR_KEYS = 5.0  # keys that the first guess of the covariance counts for
 STEPS = 20  # of expectation and maximisation
-NOISE_ROW = 1.0
-MIN_NOISE = 1e-4  # variance, in units of the target's own
+MIN_NOISE = 1e-6  # variance, in units of the target's own; a row of so much enters the fit
 MIN_START, MAX_START = 0.5 * student_t.MIN_DOF, 50.0  # of the shape a: predictions need a variance
 
 
@@ -84,9 +83,11 @@ def fit(sums: Sums, guess: Float[np.ndarray, "f f"]) -> FittedPrior:
             + np.vecdot(means, (sums.gram @ means[..., None])[..., 0])
         )
         left = precision * left + np.vecdot(sums.gram.reshape(len(V), -1), V.reshape(len(V), -1))
-        noise = max((left.sum() + NOISE_ROW) / (sums.rows.sum() + 1.0), MIN_NOISE)
+        noise = max((left.sum() + MIN_NOISE) / (sums.rows.sum() + 1.0), MIN_NOISE)
         total, scatter = precision @ means, (means.T * precision) @ means
-        mean, cov = pooled(total, scatter, V.sum(0), len(means), np.zeros(len(guess)), guess, 1.0, precision.sum())
+        mean, cov = pooled(
+            total, scatter, V.sum(0), len(means), float(precision.sum()), np.zeros(len(guess)), guess
+        )
         start = _start(float(np.mean(precision + np.log(rate) - digamma(shape))))
     return FittedPrior(mean, cov, float(noise), start, _posterior(sums, mean, cov, noise, start)[3])
 
@@ -107,17 +108,17 @@ def pooled(
     scatter: Float[np.ndarray, "f f"],
     within: Float[np.ndarray, "f f"],
     keys: float,
+    weight: float,
     prior_mean: Float[np.ndarray, " f"],
     guess: Float[np.ndarray, "f f"],
     mean_keys: float = 1.0,
-    weight: float | None = None,
 ) -> tuple[Float[np.ndarray, " f"], Float[np.ndarray, "f f"]]:
     """Return mean and covariance of the keys' beliefs, from sums over them: of means, their products, covariances.
 
-    `mean_keys` keys more, with `prior_mean`, enter the mean, and `PRIOR_KEYS` with the covariance `guess` enter the
-    covariance. Where keys have weights in total and products, `weight` is the sum of these.
+    `total` and `scatter` are weighted sums, of so many `keys` whose weights sum to `weight`; covariances are those of
+    weight 1. `mean_keys` more of that weight, with `prior_mean`, enter the mean, and `PRIOR_KEYS` with the covariance
+    `guess` enter the covariance.
     """
-    weight = keys if weight is None else weight
     mean = (total + mean_keys * prior_mean) / (weight + mean_keys)
     between = scatter - np.outer(total, mean) - np.outer(mean, total) + weight * np.outer(mean, mean)
     cov = (PRIOR_KEYS * guess + within + between) / (PRIOR_KEYS + keys)

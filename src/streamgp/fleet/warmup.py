@@ -23,7 +23,7 @@ MAX_KEYS = 512  # of which the prior is fitted
 FIRST_GUESS = 0.3  # variance of the weights
 # FleetExperts: which features, and the factor on the weights' deviation from the prior per unit of time.
 EXPERTS = (("linear", 1.0), ("all", 0.999), ("all", 0.98))
-DISCOUNTS = np.array([0.9, 0.98])  # of the levels of noise
+DISCOUNTS = np.array([0.8, 0.98])  # of the levels of noise
 # Degrees of freedom of the parts of every prediction.
 DOF = np.tile(1.0 / (1.0 - DISCOUNTS), len(EXPERTS))
 DAY = 86_400.0
