@@ -252,9 +252,7 @@ class FleetExperts:
         if len(some):
             kinds = log_weights.shape[1] // error.shape[1]
             log_density = log_density.copy()
-            log_density[some] = student_t.log_density(
-                np.repeat(error[some], kinds, axis=1), p.var[some], p.dof[some]
-            )
+            log_density[some] = student_t.log_density(np.repeat(error[some], kinds, axis=1), p.var[some], p.dof[some])
         after = log_normalised(log_weights + log_density)
         return np.logaddexp(after + np.log1p(-SHARE), np.log(SHARE / log_weights.shape[1]))
 

@@ -120,7 +120,9 @@ class FleetModel:
             moments.count[at, 0] = YOUNG
             center = ahead.center[at, 0] + (y - mean)[at]
             moments.loc[at, 0], moments.var[at, 0] = self.scales.after_shift(center, scale[at])
-        beliefs = self.experts.in_unit(learnt.beliefs, states.learnt + 1, self.scales.locate(moments)[1][:, 0] / scale)
+        beliefs = self.experts.in_unit(
+            learnt.beliefs, states.learnt + 1, self.scales.locate(moments)[1][:, 0] / scale
+        )
         scores = states.scores
         if scored:
             scores = self._scored(states, ahead, y, y - mean, log_density)

@@ -21,8 +21,8 @@ from streamgp.checkpoint.encoding import register
 from streamgp.numerics import student_t
 from streamgp.numerics.linalg import cholesky, inverses, log_dets
 
-PRIOR_KEYS = 5.0  # keys that the first guess of the covariance counts for
-STEPS = 20  # of expectation and maximisation
+PRIOR_KEYS = 3.0  # keys that the first guess of the covariance counts for
+ROUGH_STEPS, STEPS = 20, 60  # of expectation and maximisation
 MIN_NOISE = 1e-6  # variance, in units of the target's own; a row of so much enters the fit
 MIN_START, MAX_START = 0.5 * student_t.MIN_DOF, 50.0  # of the shape a: predictions need a variance
 
@@ -70,13 +70,14 @@ class FittedPrior:
     log_evidence: float
 
 
-def fit(sums: Sums, guess: Float[np.ndarray, "f f"]) -> FittedPrior:
-    """Fit the prior to the keys of the warm-up, from a first guess of the covariance."""
+def fit(sums: Sums, guess: Float[np.ndarray, "f f"], steps: int = STEPS) -> FittedPrior:
+    """Fit the prior to the keys of the warm-up, from a first guess of the covariance, in so many steps."""
     mean, cov, noise, start = np.zeros(len(guess)), guess, 0.5, MIN_START
-    for _ in range(STEPS):
+    for _ in range(steps):
         V, means, rate, _ = _posterior(sums, mean, cov, noise, start)
         shape = start + 0.5 * sums.rows
         precision = shape / rate
+        precision /= precision.mean()  # what is common to all levels is in the noise and S already
         left = (
             sums.square
             - 2.0 * np.vecdot(means, sums.cross)
@@ -85,9 +86,7 @@ def fit(sums: Sums, guess: Float[np.ndarray, "f f"]) -> FittedPrior:
         left = precision * left + np.vecdot(sums.gram.reshape(len(V), -1), V.reshape(len(V), -1))
         noise = max((left.sum() + MIN_NOISE) / (sums.rows.sum() + 1.0), MIN_NOISE)
         total, scatter = precision @ means, (means.T * precision) @ means
-        mean, cov = pooled(
-            total, scatter, V.sum(0), len(means), float(precision.sum()), np.zeros(len(guess)), guess
-        )
+        mean, cov = pooled(total, scatter, V.sum(0), len(means), float(precision.sum()), np.zeros(len(guess)), guess)
         start = _start(float(np.mean(precision + np.log(rate) - digamma(shape))))
     return FittedPrior(mean, cov, float(noise), start, _posterior(sums, mean, cov, noise, start)[3])
 

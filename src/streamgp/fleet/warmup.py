@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from streamgp.fleet.experts import FleetExperts
 from streamgp.fleet.features import FeatureMap
 from streamgp.fleet.model import FleetModel
-from streamgp.fleet.prior import FittedPrior, PooledPrior, Sums, fit, root
+from streamgp.fleet.prior import ROUGH_STEPS, FittedPrior, PooledPrior, Sums, fit, root
 from streamgp.fleet.scales import REACH, KeyMoments, PoolScales, learn_row
 from streamgp.fleet.states import put, take
 
@@ -77,8 +77,9 @@ def fit_fleet(rows: PooledRows, lags: Sequence[int], season: int | str | None, d
     for lengthscale in LENGTHSCALES:
         tried = FeatureMap(looked_back, periods, rows.X.shape[1], draws / (lengthscale * np.sqrt(max(inputs, 1))))
         tried_sums = _sums(tried, scales, sample)
-        candidates.append((fit(tried_sums, FIRST_GUESS * np.eye(tried.num_features)), tried, tried_sums))
-    of_all, features, sums = max(candidates, key=lambda candidate: candidate[0].log_evidence)
+        candidates.append((fit(tried_sums, FIRST_GUESS * np.eye(tried.num_features), ROUGH_STEPS), tried, tried_sums))
+    _, features, sums = max(candidates, key=lambda candidate: candidate[0].log_evidence)
+    of_all = fit(sums, FIRST_GUESS * np.eye(features.num_features))
     linear = np.arange(features.num_linear)
     of_linear = fit(sums.of(linear), FIRST_GUESS * np.eye(len(linear)))
     fitted = [_widened(of_linear, features.num_features) if kind == "linear" else of_all for kind, _ in EXPERTS]
