@@ -12,6 +12,7 @@ from scipy.stats import t as student
 from fleet_streams import fleet, frame, learnt
 from oracles.fleet_loop import FleetLoop
 from streamgp import StreamingGPFleet, evaluate
+from streamgp.data.fleet_demo import write_fleet_demo_csv
 
 pytestmark = pytest.mark.slow
 
@@ -261,3 +262,13 @@ def test_targets_of_any_unit_are_the_same_problem():
             (moved["mean"][scored] - shift) / factor, plain["mean"][scored], rtol=1e-5, atol=1e-5
         )
         np.testing.assert_allclose(moved["std"][scored] / factor, plain["std"][scored], rtol=1e-5)
+
+
+def test_bands_hold_where_most_keys_are_smooth_and_a_few_are_not(tmp_path):
+    pytest.importorskip("bokeh_sampledata")
+    demo = write_fleet_demo_csv(tmp_path / "demo.csv")
+    model = StreamingGPFleet(demo.key, demo.time, demo.target, group_col=demo.group)
+    found = model.evaluate(pl.read_csv(tmp_path / "demo.csv")).metrics
+    assert found["pll"] > 1.3 and found["crps"] < 0.1
+    for level, most in (("50", 0.06), ("90", 0.06), ("95", 0.04)):
+        assert abs(found["coverage"][level] - float(level) / 100.0) < most

@@ -20,11 +20,14 @@ class Expert:
     decay: float
     noise: float
     discounts: np.ndarray
+    start: float
 
     def __post_init__(self):
         self.mean, self.cov = self.prior_mean.copy(), self.prior_cov.copy()
         self.level, self.run, self.agreement, self.last = 1.0, 0.0, 0.0, 0.0
-        self.shape = 0.5 / (1.0 - self.discounts)
+        self.rows = 0
+        self.shape = np.minimum(self.start, 0.5 / (1.0 - self.discounts))
+        self.known = self.shape.copy()  # of the rate and the shape, what no row has shown
         self.rate = self.shape.copy()
 
     def predict(self, phi, tau, extra):
@@ -51,9 +54,11 @@ class Expert:
         change = beyond and in_run and z * self.last > 0.0 and z * z <= 16.0 * self.last**2
         outlier = beyond and not change
         alike = change and 0.5 <= z / self.last <= 2.0
-        self.before = self.rate.copy()
+        self.before = self.rate / self.shape
         entering = min(z * z, 4.0 * max(self.level, floor)) if beyond else z * z
-        self.level = 0.98 * self.level + 0.02 * entering
+        gain = max(0.02, 1.0 / (2.0 * self.start + self.rows + 1.0))
+        self.level += gain * (entering - self.level)
+        self.rows += 1
         self.run = 0.8 * self.run + 0.2 * beyond
         self.last = z if beyond else 0.0
         raised = excess if outlier else 1.0
@@ -64,13 +69,20 @@ class Expert:
         square = np.full(len(self.rate), error**2 / self.var)
         if outlier:
             square = np.minimum(square, 4.0 * self.rate / self.shape)
+        self.shape = self.discounts * self.shape + 0.5
+        self.known = self.discounts * self.known
         self.rate = np.maximum(self.discounts * self.rate + 0.5 * square, 1e-12 * self.shape)
         return outlier, alike, raised
 
     def forget(self):
         """Take back what the last row taught, but for the level of the innovations: the stream has shifted."""
-        self.mean, self.cov, self.rate = self.at, self.P, self.before
+        self.mean, self.cov, self.rate = self.at, self.P, self.before * self.shape
         self.run = self.last = 0.0
+
+    def rescale(self, factor):
+        """The unit of the target has become so many times what it was."""
+        shown = np.maximum(self.rate - self.known, 0.0)
+        self.rate = np.maximum(np.minimum(self.rate, self.known) + shown / factor**2, 1e-12 * self.shape)
 
 
 @dataclass
@@ -125,7 +137,7 @@ class FleetLoop:
         self.model, prior = model, model.priors[which]
         e, f, s = model.experts, model.features, model.scales
         self.experts = [
-            Expert(prior.mean[i], prior.root[i] @ prior.root[i].T, e.decay[i], e.noise_var[i], e.discount)
+            Expert(prior.mean[i], prior.root[i] @ prior.root[i].T, e.decay[i], e.noise_var[i], e.discount, e.start)
             for i in range(len(e.decay))
         ]
         self.weights = np.exp(prior.log_weights)
@@ -133,8 +145,11 @@ class FleetLoop:
         self.columns = [Running(*map(float, column)) for column in columns]
         self.shifts = 0
         self.targets, self.first_targets, self.time = [], [], None
-        self.dof = np.tile(1.0 / (1.0 - e.discount), len(self.experts))
         self.lags, self.frequencies, self.periods = f.lags, f.frequencies, f.periods
+
+    @property
+    def dof(self):
+        return np.concatenate([2.0 * expert.shape for expert in self.experts])
 
     def features(self, x, time):
         places = [column.locate() for column in self.columns]
@@ -169,15 +184,16 @@ class FleetLoop:
             return row
         row.log_density = np.log(row.weights @ density(y, row.mean, row.var, self.dof))
         center, scale = self.places[0]
+        dof = self.dof
         found = [expert.learn((y - center) / scale) for expert in self.experts]
-        kinds = len(self.dof) // len(found)
+        kinds = len(dof) // len(found)
         share = row.weights.reshape(-1, kinds).sum(1)
         outlier = share @ [o for o, _, _ in found] > 0.5
         target = self.columns[0]
         young = target.count < YOUNG
         shift = not young and share @ [c for _, c, _ in found] > 0.5
         raised = np.repeat([r for _, _, r in found], kinds)
-        near = density((y - row.mean) / np.sqrt(raised), 0.0, row.var, self.dof)
+        near = density((y - row.mean) / np.sqrt(raised), 0.0, row.var, dof)
         before = self.weights
         self.weights = row.weights * near / (row.weights @ near) * (1 - SHARE) + SHARE / len(near)
         mean = row.weights @ row.mean
@@ -202,6 +218,8 @@ class FleetLoop:
             target.loc = np.median(self.first_targets)
             deviations = np.abs(np.array(self.first_targets) - target.loc)
             target.var = (1.4826 * np.median(deviations)) ** 2 or np.mean(deviations**2)
+        for expert in self.experts:
+            expert.rescale(target.locate()[1] / scale)
         for value, column, (_, s) in zip(x, self.columns[1:], self.places[1:], strict=True):
             column.learn(value, s)
         self.time = time

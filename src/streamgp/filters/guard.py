@@ -86,8 +86,10 @@ class Limits(NamedTuple):
         return (z * z / xp.maximum(level, self.floor[..., None])).max(-1) / self.threshold
 
 
-def learn(guard: Guard, z: Float[AnyArray, "*batch e"]) -> tuple[Guard, Bool[AnyArray, "*batch"], AnyArray]:
-    """Learn a row's standardised innovations.
+def learn(
+    guard: Guard, z: Float[AnyArray, "*batch e"], memory: Float[AnyArray, "*#batch e"] | float = LEVEL_MEMORY
+) -> tuple[Guard, Bool[AnyArray, "*batch"], AnyArray]:
+    """Learn a row's standardised innovations; `memory` is the discount of their level.
 
     Returns
     -------
@@ -106,7 +108,7 @@ def learn(guard: Guard, z: Float[AnyArray, "*batch e"]) -> tuple[Guard, Bool[Any
     is_outlier = beyond & ~is_change
     most = MAX_LEARNT * xp.maximum(guard.level, limits.floor[..., None])
     entering = xp.where(beyond[..., None], xp.minimum(z * z, most), z * z)
-    level = LEVEL_MEMORY * guard.level + (1.0 - LEVEL_MEMORY) * entering
+    level = memory * guard.level + (1.0 - memory) * entering
     run = RUN_MEMORY * guard.run + (1.0 - RUN_MEMORY) * beyond
     last = xp.where(beyond[..., None], z, 0.0)
     return Guard(level, run, agreement, last), is_outlier, xp.where(is_outlier, x, 1.0)

@@ -202,9 +202,9 @@ def _as_mixture(predicted: list[tuple[float, float]]) -> Mixture:
     """Return mixtures of parts that are all the same, from means and variances."""
     both = np.reshape(np.array(predicted, float), (-1, 2, 1))
     mean, var = (np.repeat(both[:, i], len(DOF), axis=1) for i in range(2))
-    return Mixture(np.full(mean.shape, -np.log(len(DOF))), mean, var)
+    return Mixture(np.full(mean.shape, -np.log(len(DOF))), mean, var, np.broadcast_to(DOF, mean.shape))
 
 
 def log_density_of(mixture: Mixture, y: np.ndarray) -> Any:
     """Return the log density of every target, NaN where there is none."""
-    return log_sum(mixture.log_weights + student_t.log_density(y[:, None] - mixture.mean, mixture.var, DOF))
+    return log_sum(mixture.log_weights + student_t.log_density(y[:, None] - mixture.mean, mixture.var, mixture.dof))

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from streamgp.checkpoint.encoding import register
-from streamgp.filters.guard import Guard, bounded, learn
+from streamgp.filters.guard import LEVEL_MEMORY, Guard, bounded, learn
 from streamgp.filters.noise import MAX_LEARNT, MIN_FACTOR
 from streamgp.fleet.prior import PooledPrior
 from streamgp.fleet.states import KeyBeliefs, identity
@@ -38,7 +38,7 @@ class Predicted(NamedTuple):
 
     Attributes
     ----------
-    mean, var
+    mean, var, dof
         Of every expert with every kind of noise.
     loc, filter_var, gain, shrink
         Of the filters: mean and variance, P psi, and the factor a on the mean.
@@ -48,6 +48,7 @@ class Predicted(NamedTuple):
 
     mean: Float[np.ndarray, "n k"]
     var: Float[np.ndarray, "n k"]
+    dof: Float[np.ndarray, "n k"]
     loc: Float[np.ndarray, "n e"]
     filter_var: Float[np.ndarray, "n e"]
     gain: Float[np.ndarray, "n e f"]
@@ -77,21 +78,44 @@ class FleetExperts:
         In units of the key's scale.
     discount
         Of the levels of noise that every filter is paired with; see `streamgp.filters.noise`.
+    start
+        Shape of the distribution of the keys' levels of noise, which is what is known of a new key's: the more the
+        keys are alike in it, the larger. It says no more than the rows in memory would.
     """
 
     decay: Float[np.ndarray, " e"]
     noise_var: Float[np.ndarray, " e"]
     discount: Float[np.ndarray, " j"]
+    start: float = np.inf
+
+    def shape(self, rows: Float[np.ndarray, " n"] | Int[np.ndarray, " n"]) -> Float[np.ndarray, "n j"]:
+        """Return the shape of the levels' distributions after so many rows of each key: a <- d a + 1/2 for each."""
+        most = 0.5 / (1.0 - self.discount)
+        return most - (most - self._first) * self.discount ** rows[:, None]
 
     @property
-    def shape(self) -> Float[np.ndarray, " j"]:
-        """Shape of the levels' distributions, from the first row on: a new key begins with the rows in memory."""
-        return 0.5 / (1.0 - self.discount)
+    def _first(self) -> Float[np.ndarray, " j"]:
+        return np.minimum(self.start, 0.5 / (1.0 - self.discount))
 
-    @property
-    def dof(self) -> Float[np.ndarray, " k"]:
-        """Degrees of freedom of every expert with every level of noise."""
-        return np.tile(2.0 * self.shape, len(self.decay))
+    def in_unit(
+        self, beliefs: KeyBeliefs, rows: Int[np.ndarray, " n"], factor: Float[np.ndarray, " n"]
+    ) -> KeyBeliefs:
+        """Return the beliefs where the unit of the target has become `factor` times what it was in so many rows.
+
+        What the rows have shown of the noise is in the unit of old; what was known before is in units of the key's.
+        """
+        if not np.isfinite(self.start):  # of an earlier version
+            return beliefs
+        prior = (self._first * self.discount ** rows[:, None])[:, None]
+        seen = np.maximum(beliefs.rate - prior, 0.0) / np.square(factor)[:, None, None]
+        least = MIN_FACTOR * self.shape(rows)[:, None]
+        return replace(beliefs, rate=np.maximum(np.minimum(beliefs.rate, prior) + seen, least))
+
+    def precision(self, beliefs: KeyBeliefs, rows: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n e"]:
+        """Return what one over the level of noise is expected to be, from what the longest memory holds of it."""
+        if not np.isfinite(self.start):
+            return np.ones(beliefs.level.shape)
+        return (self.start + self.shape(rows)[:, None, -1]) / (self.start + beliefs.rate[..., -1])
 
     def predict(
         self,
@@ -100,8 +124,12 @@ class FleetExperts:
         phi: Float[np.ndarray, "n f"],
         tau: Float[np.ndarray, " n"],
         extra: Float[np.ndarray, " n"],
+        rows: Int[np.ndarray, " n"],
     ) -> Predicted:
-        """Predict a row of each key, `tau` after the last one learnt; `extra` is variance besides the noise's."""
+        """Predict a row of each key, `tau` after the last of the `rows` learnt.
+
+        `extra` is variance besides the noise's.
+        """
         shrink = self.decay ** tau[:, None]
         rest = 1.0 - shrink * shrink
         loc, psi = _whitened(beliefs.prior, priors, phi)
@@ -122,27 +150,34 @@ class FleetExperts:
             var = np.where(is_broken, np.vecdot(psi, psi) + noise, var)
             off = np.where(is_broken, 0.0, off)
         loc = loc + off
-        factor = beliefs.rate / (self.shape - 1.0)
-        n, _, kinds = factor.shape
+        shape = self.shape(rows)
+        factor = beliefs.rate / (shape[:, None] - 1.0)
+        n, filters, kinds = factor.shape
         scaled = (var[..., None] * factor).reshape(n, -1)
-        return Predicted(np.repeat(loc, kinds, axis=1), scaled, loc, var, gain, shrink, is_broken)
+        dof = np.tile(2.0 * shape, (1, filters))
+        return Predicted(np.repeat(loc, kinds, axis=1), scaled, dof, loc, var, gain, shrink, is_broken)
 
     def learn(
-        self, beliefs: KeyBeliefs, p: Predicted, y: Float[np.ndarray, " n"], may_shift: Bool[np.ndarray, " n"]
+        self,
+        beliefs: KeyBeliefs,
+        p: Predicted,
+        y: Float[np.ndarray, " n"],
+        may_shift: Bool[np.ndarray, " n"],
+        rows: Int[np.ndarray, " n"],
     ) -> Learnt:
-        """Learn the target of the row that `p` predicts; the covariances given are overwritten.
+        """Learn the target of the row that `p` predicts, after so many; the covariances given are overwritten.
 
         Of a row that shows that the stream has shifted, for most of the experts' weight, nothing else is learnt: it
         is a change (see `streamgp.filters.guard`) that is off by about as much as the row before.
         """
         if p.is_broken.any():
-            beliefs = self._restarted(beliefs, p.is_broken)
+            beliefs = self._restarted(beliefs, p.is_broken, rows)
         error = y[:, None] - p.loc
         guard = Guard(beliefs.level[..., None], beliefs.run, beliefs.agreement, beliefs.last[..., None])
         is_outlier: Any
         log_densities: Any
         z = error / np.sqrt(p.filter_var)
-        guard, is_outlier, raised = learn(guard, z[..., None])
+        guard, is_outlier, raised = learn(guard, z[..., None], self._level_memory(rows))
         weights = np.exp(beliefs.log_weights).reshape(*z.shape, -1).sum(-1)
         alike = (z * beliefs.last > 0.0) & (np.abs(np.log2(np.abs(z / beliefs.last))) <= 1.0)
         shows = (guard.last[..., 0] != 0.0) & ~is_outlier & alike
@@ -161,8 +196,9 @@ class FleetExperts:
         product = np.take(gain, i, axis=-1, mode="clip")
         product *= np.take(gain, j, axis=-1, mode="clip")
         cov -= product
-        rate = self._noise(beliefs.rate, z * z, is_outlier)
-        log_densities = student_t.log_density(y[:, None] - p.mean, p.var, self.dof)
+        before, after = (self.shape(n)[:, None] for n in (rows, rows + 1))
+        rate = self._noise(beliefs.rate, z * z, is_outlier, before, after)
+        log_densities = student_t.log_density(y[:, None] - p.mean, p.var, p.dof)
         log_weights = self._weighed(beliefs.log_weights, p, error / np.sqrt(raised), log_densities, is_outlier)
         new = replace(
             beliefs,
@@ -172,21 +208,33 @@ class FleetExperts:
             run=guard.run * learns,
             agreement=guard.agreement,
             last=guard.last[..., 0] * learns,
-            rate=np.where(is_shift[:, None, None], beliefs.rate, rate),
+            rate=np.where(is_shift[:, None, None], beliefs.rate * (after / before), rate),
             log_weights=np.where(is_shift[:, None], beliefs.log_weights, log_weights),
         )
         return Learnt(new, log_densities, np.vecdot(weights, is_outlier) > HALF, is_shift)
 
     def _noise(
-        self, rate: Float[np.ndarray, "n e j"], square: Float[np.ndarray, "n e"], is_outlier: Bool[np.ndarray, "n e"]
+        self,
+        rate: Float[np.ndarray, "n e j"],
+        square: Float[np.ndarray, "n e"],
+        is_outlier: Bool[np.ndarray, "n e"],
+        before: Float[np.ndarray, "n 1 j"],
+        after: Float[np.ndarray, "n 1 j"],
     ) -> Float[np.ndarray, "n e j"]:
-        """Return the rates of the levels of noise after a row, of which an outlier hardly counts."""
-        level = rate / self.shape
+        """Return the rates of the levels of noise after a row, of which an outlier hardly counts.
+
+        Their shapes were `before`, and are `after`.
+        """
+        level = rate / before
         squares = np.where(
             is_outlier[..., None], np.minimum(square[..., None], MAX_LEARNT * level), square[..., None]
         )
-        after = self.discount * rate + 0.5 * np.where(np.isfinite(squares), squares, level)
-        return np.maximum(after, MIN_FACTOR * self.shape)
+        new = self.discount * rate + 0.5 * np.where(np.isfinite(squares), squares, level)
+        return np.maximum(new, MIN_FACTOR * after)
+
+    def _level_memory(self, rows: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n 1 1"]:
+        """Return the discount of the level of the squared innovations, of which a new key's is as little known."""
+        return np.minimum(LEVEL_MEMORY, 1.0 - 1.0 / (2.0 * self.start + rows + 1.0))[:, None, None]
 
     def _weighed(
         self,
@@ -204,11 +252,13 @@ class FleetExperts:
         if len(some):
             kinds = log_weights.shape[1] // error.shape[1]
             log_density = log_density.copy()
-            log_density[some] = student_t.log_density(np.repeat(error[some], kinds, axis=1), p.var[some], self.dof)
+            log_density[some] = student_t.log_density(np.repeat(error[some], kinds, axis=1), p.var[some], p.dof[some])
         after = log_normalised(log_weights + log_density)
         return np.logaddexp(after + np.log1p(-SHARE), np.log(SHARE / log_weights.shape[1]))
 
-    def _restarted(self, beliefs: KeyBeliefs, which: Bool[np.ndarray, "n e"]) -> KeyBeliefs:
+    def _restarted(
+        self, beliefs: KeyBeliefs, which: Bool[np.ndarray, "n e"], rows: Int[np.ndarray, " n"]
+    ) -> KeyBeliefs:
         """Return the beliefs, of which some filters start again from the prior."""
         wide = which[..., None]
         return replace(
@@ -219,7 +269,7 @@ class FleetExperts:
             run=np.where(which, 0.0, beliefs.run),
             agreement=np.where(which, 0.0, beliefs.agreement),
             last=np.where(which, 0.0, beliefs.last),
-            rate=np.where(wide, self.shape, beliefs.rate),
+            rate=np.where(wide, self.shape(rows)[:, None], beliefs.rate),
             resets=beliefs.resets + which.any(-1),
         )
 

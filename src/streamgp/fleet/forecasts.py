@@ -45,7 +45,7 @@ def stepped(
     """Forecast the targets of keys, the steps of the first key first; NaN inputs are taken to be ordinary."""
     h = times.shape[1]
     cov = np.zeros((len(times), h, h))  # of the errors of the steps
-    log_weights, means, variances = (np.empty((len(times), h, len(DOF))) for _ in range(3))
+    log_weights, means, variances, dof = (np.empty((len(times), h, len(DOF))) for _ in Mixture._fields)
     for step in range(h):
         ahead = model.predict(states, X[:, step], times[:, step])
         slopes = _slopes(model, states, ahead.Z, times[:, step])
@@ -60,11 +60,11 @@ def stepped(
         else:
             carried = np.zeros(len(times))
         log_weights[:, step], means[:, step] = ahead.mixture.log_weights, ahead.mixture.mean
-        variances[:, step] = ahead.mixture.var + carried[:, None]
+        variances[:, step], dof[:, step] = ahead.mixture.var + carried[:, None], ahead.mixture.dof
         mean, std = ahead.mixture.moments
         cov[:, step, step] = carried + std * std
         states = replace(states, past=np.concatenate([states.past[:, 1:], mean[:, None]], axis=1))
-    return Mixture(*(a.reshape(-1, len(DOF)) for a in (log_weights, means, variances)))
+    return Mixture(*(a.reshape(-1, len(DOF)) for a in (log_weights, means, variances, dof)))
 
 
 def inputs_ahead(
@@ -109,5 +109,5 @@ def persisting(provisional: Provisional, at: Int[np.ndarray, " k"], h: int) -> M
     mean, var = np.array([provisional.predict(k) for k in at.tolist()]).T
     mean, var = np.repeat(mean, h), (var[:, None] * np.arange(1, h + 1)).ravel()
     shape = (len(mean), len(DOF))
-    wide = (np.broadcast_to(a[:, None], shape) for a in (mean, var))
+    wide = (np.broadcast_to(a, shape) for a in (mean[:, None], var[:, None], DOF))
     return Mixture(np.full(shape, -np.log(len(DOF))), *wide)

@@ -164,7 +164,7 @@ class LocalKeys:
 
     def sums(self, group: Numbers, groups: int) -> BeliefSums:
         """Return what the priors of new keys are pooled from; see `Keys`."""
-        return belief_sums(self.states, self.model.priors, group[: self.num_keys], groups)
+        return belief_sums(self.states, self.model.experts, self.model.priors, group[: self.num_keys], groups)
 
     def scores(self) -> dict[str, np.ndarray]:
         """Return the scores of every key."""

@@ -25,6 +25,7 @@ class Mixture(NamedTuple):
     log_weights: Float[np.ndarray, "n k"]
     mean: Float[np.ndarray, "n k"]
     var: Float[np.ndarray, "n k"]
+    dof: Float[np.ndarray, "n k"]
 
     @property
     def moments(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
@@ -71,7 +72,8 @@ class FleetModel:
 
     def born(self, which: Int[np.ndarray, " n"]) -> KeyStates:
         """Return the states of new keys, which start from these of the priors."""
-        return KeyStates.born(which, self.width, 1 + self.features.num_inputs, self.priors, self.experts.shape)
+        rate = self.experts.shape(np.zeros(1))[0]
+        return KeyStates.born(which, self.width, 1 + self.features.num_inputs, self.priors, rate)
 
     def predict(self, states: KeyStates, X: Float[np.ndarray, "n d"], times: Float[np.ndarray, " n"]) -> Ahead:
         """Predict the next row of each key."""
@@ -87,9 +89,10 @@ class FleetModel:
         tau = np.where(since > 0.0, since, 0.0)  # NaN before the first row
         # Nothing is known yet of where a new key lies.
         extra = np.where(states.moments.count[:, 0] == 0.0, np.square(self.scales.spread[0] / scale[:, 0]), 0.0)
-        p = self.experts.predict(beliefs, self.priors, self.features(Z), tau, extra)
+        p = self.experts.predict(beliefs, self.priors, self.features(Z), tau, extra, states.learnt)
         c, s = center[:, :1], scale[:, :1]
-        return Ahead(Mixture(log_normalised(beliefs.log_weights), c + s * p.mean, s * s * p.var), p, center, scale, Z)
+        mixture = Mixture(log_normalised(beliefs.log_weights), c + s * p.mean, s * s * p.var, p.dof)
+        return Ahead(mixture, p, center, scale, Z)
 
     def learn(
         self,
@@ -103,7 +106,8 @@ class FleetModel:
         """Learn the targets of the rows that `ahead` predicts; return the new states and the log densities."""
         scale = ahead.scale[:, 0]
         young = states.moments.count[:, 0] < YOUNG
-        learnt = self.experts.learn(states.beliefs, ahead.predicted, (y - ahead.center[:, 0]) / scale, ~young)
+        u = (y - ahead.center[:, 0]) / scale
+        learnt = self.experts.learn(states.beliefs, ahead.predicted, u, ~young, states.learnt)
         log_density: Any = log_sum(ahead.mixture.log_weights + learnt.log_densities) - np.log(scale)
         is_outlier, is_shift = learnt.is_outlier, learnt.is_shift
         mean, std = ahead.mixture.moments
@@ -116,6 +120,9 @@ class FleetModel:
             moments.count[at, 0] = YOUNG
             center = ahead.center[at, 0] + (y - mean)[at]
             moments.loc[at, 0], moments.var[at, 0] = self.scales.after_shift(center, scale[at])
+        beliefs = self.experts.in_unit(
+            learnt.beliefs, states.learnt + 1, self.scales.locate(moments)[1][:, 0] / scale
+        )
         scores = states.scores
         if scored:
             scores = self._scored(states, ahead, y, y - mean, log_density)
@@ -124,7 +131,7 @@ class FleetModel:
                 states,
                 past=past,
                 moments=moments,
-                beliefs=replace(learnt.beliefs, time=np.fmax(times, states.beliefs.time)),
+                beliefs=replace(beliefs, time=np.fmax(times, states.beliefs.time)),
                 scores=scores,
                 last=y,
                 total=states.total + y,
@@ -137,9 +144,9 @@ class FleetModel:
     def _scored(
         self, states: KeyStates, ahead: Ahead, y: np.ndarray, error: np.ndarray, log_density: np.ndarray
     ) -> KeyScores:
-        mixture, dof = ahead.mixture, self.experts.dof
-        t = (y[:, None] - mixture.mean) / np.sqrt(student_t.squared_scale(mixture.var, dof))
-        below = np.vecdot(np.exp(mixture.log_weights), student_t.cdf(t, np.broadcast_to(dof, t.shape)))
+        mixture = ahead.mixture
+        t = (y[:, None] - mixture.mean) / np.sqrt(student_t.squared_scale(mixture.var, mixture.dof))
+        below = np.vecdot(np.exp(mixture.log_weights), student_t.cdf(t, mixture.dof))
         covered = (below > QUANTILES[0]) & (below < QUANTILES[-1])
         running = states.total / np.where(states.learnt > 0, states.learnt, np.nan)
         return states.scores.add(y, error, log_density, covered.astype(float), states.last, running)

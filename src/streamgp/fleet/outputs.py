@@ -9,7 +9,6 @@ from jaxtyping import Bool, Float
 from streamgp.fleet.directory import Directory
 from streamgp.fleet.engine import FleetEngine
 from streamgp.fleet.model import QUANTILES, Mixture
-from streamgp.fleet.warmup import DOF
 from streamgp.numerics import mixtures
 from streamgp.numerics.crps import mixture_crps
 from streamgp.numerics.quantiles import mixture_quantiles
@@ -99,9 +98,7 @@ def scores(engine: FleetEngine, directory: Directory) -> Mapping[str, np.ndarray
 
 
 def _flat(part: Mixture) -> mixtures.Mixtures:
-    return mixtures.flatten(
-        part.log_weights, part.mean[..., None], part.var[..., None], np.broadcast_to(DOF, part.mean.shape)
-    )
+    return mixtures.flatten(part.log_weights, part.mean[..., None], part.var[..., None], part.dof)
 
 
 def _batches(mixture: Mixture) -> list[Mixture]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from streamgp.fleet.experts import SHARE, log_normalised
+from streamgp.fleet.experts import SHARE, FleetExperts, log_normalised
 from streamgp.fleet.prior import PRIOR_KEYS, PooledPrior, pooled, root
 from streamgp.fleet.states import KeyStates, take
 from streamgp.numerics.linalg import cholesky_solve, solve_lower
@@ -24,14 +24,15 @@ class BeliefSums(NamedTuple):
 
     Attributes
     ----------
-    total, scatter
-        Of the means of the weights, and of their products.
+    precision, total, scatter
+        Of one over the keys' levels of noise, and, weighted by it, of the means of the weights and of their products.
     within
-        Of the covariances.
+        Of the covariances, in units of the keys' levels of noise.
     weights, count
         Of the experts' weights, and how many keys these are.
     """
 
+    precision: Float[np.ndarray, "*g e"]
     total: Float[np.ndarray, "*g e f"]
     scatter: Float[np.ndarray, "*g e f f"]
     within: Float[np.ndarray, "*g e f f"]
@@ -49,12 +50,16 @@ class BeliefSums(NamedTuple):
 
 
 def belief_sums(
-    states: KeyStates | None, priors: list[PooledPrior], group: Int[np.ndarray, " n"], groups: int
+    states: KeyStates | None,
+    experts_of_keys: FleetExperts,
+    priors: list[PooledPrior],
+    group: Int[np.ndarray, " n"],
+    groups: int,
 ) -> BeliefSums:
     """Return the sums over the first keys, which belong to these of so many groups."""
     experts, features = priors[0].mean.shape
     total, scatter = np.zeros((groups, experts, features)), np.zeros((groups, experts, features, features))
-    within = np.zeros_like(scatter)
+    within, precision = np.zeros_like(scatter), np.zeros((groups, experts))
     weights, count = np.zeros((groups, len(priors[0].log_weights))), np.zeros(groups)
     i, j = np.tril_indices(features)
     keys = len(group)
@@ -67,14 +72,16 @@ def belief_sums(
         for g, which in np.unique(np.stack([of, b.prior], axis=1)[sound], axis=0).tolist():
             rows, prior = np.flatnonzero(sound & (of == g) & (b.prior == which)), priors[which]
             theta = prior.mean + (prior.root @ b.mean[rows][..., None])[..., 0]
-            total[g] += theta.sum(0)
-            scatter[g] += np.einsum("nef,neg->efg", theta, theta)
+            counts = experts_of_keys.precision(take(b, rows), block.learnt[rows])
+            precision[g] += counts.sum(0)
+            total[g] += np.einsum("ne,nef->ef", counts, theta)
+            scatter[g] += np.einsum("ne,nef,neg->efg", counts, theta, theta)
             P = np.zeros((experts, features, features))
             P[:, i, j] = P[:, j, i] = b.cov[rows].sum(0)
             within[g] += prior.root @ P @ np.swapaxes(prior.root, 1, 2)
             weights[g] += np.exp(log_normalised(b.log_weights[rows])).sum(0)
             count[g] += len(rows)
-    return BeliefSums(total, scatter, within, weights, count)
+    return BeliefSums(precision, total, scatter, within, weights, count)
 
 
 def pooled_prior(sums: BeliefSums, first: PooledPrior) -> PooledPrior:
@@ -94,7 +101,7 @@ def group_priors(sums: BeliefSums, fleet: PooledPrior) -> list[PooledPrior]:
 
 
 def fleet_keys(sums: BeliefSums, fleet: PooledPrior) -> Float[np.ndarray, " e"]:
-    """Return for how many keys of a group the fleet's mean counts, for every expert.
+    """Return for how many keys of a group, of the level of noise 1, the fleet's mean counts, for every expert.
 
     The variance of keys within their groups over that of the groups' means, on average over the directions that the
     fleet's prior has, in units of it.
@@ -103,15 +110,17 @@ def fleet_keys(sums: BeliefSums, fleet: PooledPrior) -> Float[np.ndarray, " e"]:
     groups, keys = int((count > 0).sum()), count.sum()
     if groups < 2 or keys <= groups:
         return found
-    size = (keys - np.square(count).sum() / keys) / (groups - 1)
     for e, L in enumerate(fleet.root):
+        precision = sums.precision[:, e]
+        whole = precision.sum()
+        size = (whole - np.square(precision).sum() / whole) / (groups - 1)
         on = np.flatnonzero(np.diag(L) > 0.0)
         L = L[np.ix_(on, on)]
         total = sums.total[:, e, on]
-        center = total.sum(0) / keys
-        apart = total / np.maximum(count, 1.0)[:, None] - center
-        between = np.square(solve_lower(L, apart.T)).sum(0) @ count
-        around = sums.scatter[:, e].sum(0)[np.ix_(on, on)] - keys * np.outer(center, center)
+        center = total.sum(0) / whole
+        apart = total / np.where(count > 0, precision, 1.0)[:, None] - center
+        between = np.square(solve_lower(L, apart.T)).sum(0) @ precision
+        around = sums.scatter[:, e].sum(0)[np.ix_(on, on)] - whole * np.outer(center, center)
         within = (np.trace(cholesky_solve(L, around)) - between) / (keys - groups)
         of_groups = (between / (groups - 1) - within) / size
         if of_groups > 0.0:
@@ -125,7 +134,10 @@ def _drawn(sums: BeliefSums, to: PooledPrior, keys: Float[np.ndarray, " e"], wei
     means, roots = [], []
     for e in range(len(to.mean)):
         guess = to.root[e] @ to.root[e].T
-        mean, cov = pooled(sums.total[e], sums.scatter[e], sums.within[e], count, to.mean[e], guess, float(keys[e]))
+        weight = float(sums.precision[e])
+        mean, cov = pooled(
+            sums.total[e], sums.scatter[e], sums.within[e], count, weight, to.mean[e], guess, float(keys[e])
+        )
         means.append(mean)
         roots.append(root(cov))
     share = (sums.weights + weights_keys * np.exp(to.log_weights)) / (count + weights_keys)

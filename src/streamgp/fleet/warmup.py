@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from streamgp.fleet.experts import FleetExperts
 from streamgp.fleet.features import FeatureMap
 from streamgp.fleet.model import FleetModel
-from streamgp.fleet.prior import FittedPrior, PooledPrior, Sums, fit, root
+from streamgp.fleet.prior import ROUGH_STEPS, FittedPrior, PooledPrior, Sums, fit, root
 from streamgp.fleet.scales import REACH, KeyMoments, PoolScales, learn_row
 from streamgp.fleet.states import put, take
 
@@ -23,7 +23,7 @@ MAX_KEYS = 512  # of which the prior is fitted
 FIRST_GUESS = 0.3  # variance of the weights
 # FleetExperts: which features, and the factor on the weights' deviation from the prior per unit of time.
 EXPERTS = (("linear", 1.0), ("all", 0.999), ("all", 0.98))
-DISCOUNTS = np.array([0.9, 0.98])  # of the levels of noise
+DISCOUNTS = np.array([0.8, 0.98])  # of the levels of noise
 # Degrees of freedom of the parts of every prediction.
 DOF = np.tile(1.0 / (1.0 - DISCOUNTS), len(EXPERTS))
 DAY = 86_400.0
@@ -77,8 +77,9 @@ def fit_fleet(rows: PooledRows, lags: Sequence[int], season: int | str | None, d
     for lengthscale in LENGTHSCALES:
         tried = FeatureMap(looked_back, periods, rows.X.shape[1], draws / (lengthscale * np.sqrt(max(inputs, 1))))
         tried_sums = _sums(tried, scales, sample)
-        candidates.append((fit(tried_sums, FIRST_GUESS * np.eye(tried.num_features)), tried, tried_sums))
-    of_all, features, sums = max(candidates, key=lambda candidate: candidate[0].log_evidence)
+        candidates.append((fit(tried_sums, FIRST_GUESS * np.eye(tried.num_features), ROUGH_STEPS), tried, tried_sums))
+    _, features, sums = max(candidates, key=lambda candidate: candidate[0].log_evidence)
+    of_all = fit(sums, FIRST_GUESS * np.eye(features.num_features))
     linear = np.arange(features.num_linear)
     of_linear = fit(sums.of(linear), FIRST_GUESS * np.eye(len(linear)))
     fitted = [_widened(of_linear, features.num_features) if kind == "linear" else of_all for kind, _ in EXPERTS]
@@ -89,7 +90,10 @@ def fit_fleet(rows: PooledRows, lags: Sequence[int], season: int | str | None, d
         np.full(num_weights, -np.log(num_weights)),
     )
     experts = FleetExperts(
-        np.array([decay for _, decay in EXPERTS]), np.array([each.noise_var for each in fitted]), DISCOUNTS
+        np.array([decay for _, decay in EXPERTS]),
+        np.array([each.noise_var for each in fitted]),
+        DISCOUNTS,
+        of_all.start,
     )
     return FleetModel(features, scales, experts, unit, [prior])
 
@@ -131,7 +135,11 @@ def _widened(fitted: FittedPrior, features: int) -> FittedPrior:
     """Return the prior of the first features as one of more, of which the others have no weight."""
     more = features - len(fitted.mean)
     return FittedPrior(
-        np.pad(fitted.mean, (0, more)), np.pad(fitted.cov, (0, more)), fitted.noise_var, fitted.log_evidence
+        np.pad(fitted.mean, (0, more)),
+        np.pad(fitted.cov, (0, more)),
+        fitted.noise_var,
+        fitted.start,
+        fitted.log_evidence,
     )
 
 

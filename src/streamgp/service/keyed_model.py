@@ -16,6 +16,7 @@ from streamgp.fleet import StreamingGPFleet, outputs
 from streamgp.fleet.engine import log_density_of
 from streamgp.fleet.live import LiveFleet
 from streamgp.fleet.model import Mixture
+from streamgp.fleet.warmup import DOF
 from streamgp.service.config import StreamConfig
 from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns, joined
@@ -34,8 +35,14 @@ class HeldMixture:
     log_weights: np.ndarray
     mean: np.ndarray
     var: np.ndarray
+    dof: np.ndarray
     by_experts: bool
     persistence: np.ndarray
+
+    @classmethod
+    def with_younger_fields(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a checkpoint from when all rows had the same degrees of freedom."""
+        return {"dof": np.broadcast_to(DOF, np.shape(fields["mean"]))} | fields
 
 
 @dataclass(frozen=True)

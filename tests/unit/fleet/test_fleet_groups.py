@@ -10,7 +10,7 @@ from streamgp import StreamingGPFleet
 from streamgp.data import DataError
 from streamgp.fleet import directory
 from streamgp.fleet.pooling import MOST, BeliefSums, fleet_keys, group_priors, pooled_prior
-from streamgp.fleet.prior import PooledPrior
+from streamgp.fleet.prior import PRIOR_KEYS, PooledPrior
 
 ROWS = frame(keys=6, rows=50).with_columns(kind=pl.col("unique_id").str.slice(4).cast(int) % 2)
 
@@ -19,6 +19,7 @@ def sums_of(means: list[np.ndarray], covs: list[np.ndarray]) -> BeliefSums:
     """Return the sums of groups of keys with these means and covariances, of one expert."""
     weights = np.array([len(each) * np.array([0.75, 0.25]) for each in means])
     return BeliefSums(
+        np.array([[float(len(each))] for each in means]),
         np.stack([each.sum(0)[None] for each in means]),
         np.stack([(each.T @ each)[None] for each in means]),
         np.stack([each.sum(0)[None] for each in covs]),
@@ -50,11 +51,11 @@ def test_a_group_s_prior_is_drawn_to_the_fleet_s_by_its_keys():
         n = sums.count[g]
         mean = sums.total[g, 0] / (n + drawn)
         np.testing.assert_allclose(found[g].mean[0], mean, rtol=1e-12)
-        # Scatter around that mean, the beliefs' own covariances, and five keys of the fleet's.
+        # Scatter around that mean, the beliefs' own covariances, and some keys of the fleet's.
         around = sums.scatter[g, 0] - np.outer(mean, sums.total[g, 0]) - np.outer(sums.total[g, 0], mean)
-        cov = (around + n * np.outer(mean, mean) + sums.within[g, 0] + 5.0 * root @ root.T) / (n + 5.0)
-        np.testing.assert_allclose(found[g].root[0] @ found[g].root[0].T, cov, rtol=1e-9)
-        share = (n * np.array([0.75, 0.25]) + 5.0 * 0.5) / (n + 5.0)
+        cov = around + n * np.outer(mean, mean) + sums.within[g, 0] + PRIOR_KEYS * root @ root.T
+        np.testing.assert_allclose(found[g].root[0] @ found[g].root[0].T, cov / (n + PRIOR_KEYS), rtol=1e-9)
+        share = (n * np.array([0.75, 0.25]) + PRIOR_KEYS * 0.5) / (n + PRIOR_KEYS)
         np.testing.assert_allclose(np.exp(found[g].log_weights), 0.995 * share + 0.005 / 2, rtol=1e-9)
 
 

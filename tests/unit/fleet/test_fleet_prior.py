@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_t
 
 from fleet_streams import fleet, frame
 from streamgp.fleet import prior as pooled
@@ -12,14 +12,18 @@ from streamgp.fleet.scales import CLIP, MEMORY, YOUNG, KeyMoments, PoolScales, l
 from streamgp.fleet.warmup import find_season, rounds
 
 
-def keys(count: int, rows: int, F: int = 3, seed: int = 0):
-    """Return features and targets of keys whose weights have a common mean and covariance."""
+def keys(count: int, rows: int, F: int = 3, seed: int = 0, shape: float = np.inf):
+    """Return features and targets of keys whose weights have a common mean and covariance.
+
+    Those are in units of the keys' levels of noise, one over which is Gamma with this shape and the mean 1.
+    """
     rng = np.random.default_rng(seed)
     mean, root = np.array([1.0, -2.0, 0.5])[:F], np.diag([0.3, 0.1, 0.6][:F])
     data = []
     for _ in range(count):
         Phi = rng.normal(size=(rows, F))
-        data.append((Phi, Phi @ (mean + root @ rng.normal(size=F)) + 0.2 * rng.normal(size=rows)))
+        unit = 1.0 if shape == np.inf else rng.gamma(shape, 1.0 / shape) ** -0.5
+        data.append((Phi, Phi @ (mean + unit * root @ rng.normal(size=F)) + 0.2 * unit * rng.normal(size=rows)))
     return data, mean, root @ root.T
 
 
@@ -32,19 +36,24 @@ def sums_of(data) -> Sums:
     )
 
 
-def dense_log_evidence(data, mean, cov, noise) -> float:
-    each = [multivariate_normal(Phi @ mean, Phi @ cov @ Phi.T + noise * np.eye(len(y))).logpdf(y) for Phi, y in data]
+def dense_log_evidence(data, mean, cov, noise, start) -> float:
+    each = [
+        multivariate_t(Phi @ mean, Phi @ cov @ Phi.T + noise * np.eye(len(y)), df=2.0 * start).logpdf(y)
+        for Phi, y in data
+    ]
     return float(np.sum(each))
 
 
-def test_evidence_and_posterior_are_those_of_the_dense_gaussian():
+def test_evidence_and_posterior_are_those_of_the_dense_student_t():
     data, mean, cov = keys(4, 6)
-    V, means, log_evidence = pooled._posterior(sums_of(data), mean, cov, 0.3)
-    np.testing.assert_allclose(log_evidence, dense_log_evidence(data, mean, cov, 0.3), rtol=1e-10)
-    for (Phi, y), covariance, center in zip(data, V, means, strict=True):
-        gain = cov @ Phi.T @ np.linalg.inv(Phi @ cov @ Phi.T + 0.3 * np.eye(len(y)))
-        np.testing.assert_allclose(center, mean + gain @ (y - Phi @ mean), rtol=1e-9)
+    V, means, rates, log_evidence = pooled._posterior(sums_of(data), mean, cov, 0.3, 3.5)
+    np.testing.assert_allclose(log_evidence, dense_log_evidence(data, mean, cov, 0.3, 3.5), rtol=1e-10)
+    for (Phi, y), covariance, center, rate in zip(data, V, means, rates, strict=True):
+        K, error = Phi @ cov @ Phi.T + 0.3 * np.eye(len(y)), y - Phi @ mean
+        gain = cov @ Phi.T @ np.linalg.inv(K)
+        np.testing.assert_allclose(center, mean + gain @ error, rtol=1e-9)
         np.testing.assert_allclose(covariance, cov - gain @ Phi @ cov, rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(rate, 3.5 + 0.5 * error @ np.linalg.solve(K, error), rtol=1e-9)
 
 
 def test_the_fit_finds_what_the_keys_have_in_common_and_no_step_would_be_better():
@@ -53,15 +62,35 @@ def test_the_fit_finds_what_the_keys_have_in_common_and_no_step_would_be_better(
     # Standard errors of a mean and of a variance of 300 keys, each known to within the noise of its rows.
     error = np.sqrt((np.diag(cov) + 0.2**2 / 12) / 300)
     assert (np.abs(found.mean - mean) < 4.0 * error + 0.005).all()
-    np.testing.assert_allclose(np.diag(found.cov), np.diag(cov) * 300 / 305 + 0.3 * 5 / 305, rtol=0.4)
-    np.testing.assert_allclose(found.noise_var, 0.04, rtol=0.1)
+    drawn = 300 + pooled.PRIOR_KEYS
     np.testing.assert_allclose(
-        found.log_evidence, dense_log_evidence(data, found.mean, found.cov, found.noise_var), rtol=1e-9
+        np.diag(found.cov), np.diag(cov) * 300 / drawn + 0.3 * pooled.PRIOR_KEYS / drawn, rtol=0.4
+    )
+    np.testing.assert_allclose(found.noise_var, 0.04, rtol=0.1)
+    assert found.start > 20.0  # the keys are alike in their noise
+    noise, start = found.noise_var, found.start
+    np.testing.assert_allclose(
+        found.log_evidence, dense_log_evidence(data, found.mean, found.cov, noise, start), rtol=1e-9
     )
     for moved in (found.mean + 0.1, found.mean - 0.1):
-        assert dense_log_evidence(data, moved, found.cov, found.noise_var) < found.log_evidence
+        assert dense_log_evidence(data, moved, found.cov, noise, start) < found.log_evidence
     for factor in (0.5, 2.0):
-        assert dense_log_evidence(data, found.mean, factor * found.cov, found.noise_var) < found.log_evidence
+        assert dense_log_evidence(data, found.mean, factor * found.cov, noise, start) < found.log_evidence
+
+
+def test_the_noise_is_that_of_each_key_and_not_of_the_noisiest():
+    data, _, cov = keys(400, 20, shape=4.0, seed=3)
+    found = pooled.fit(sums_of(data), 0.3 * np.eye(3))
+    np.testing.assert_allclose(found.noise_var, 0.04, rtol=0.15)
+    np.testing.assert_allclose(found.start, 4.0, rtol=0.35)
+    np.testing.assert_allclose(np.diag(found.cov), np.diag(cov), rtol=0.4)
+    for noise in (0.8, 1.25):
+        moved = dense_log_evidence(data, found.mean, found.cov, noise * found.noise_var, found.start)
+        assert moved < found.log_evidence
+    # One key that is a hundred times as rough changes nothing of that.
+    Phi, y = data[0]
+    rough = pooled.fit(sums_of([(Phi, 100.0 * y), *data[1:]]), 0.3 * np.eye(3))
+    np.testing.assert_allclose(rough.noise_var, found.noise_var, rtol=0.03)
 
 
 def test_one_key_and_no_rows_leave_a_prior_of_use():
@@ -76,10 +105,12 @@ def test_one_key_and_no_rows_leave_a_prior_of_use():
 def test_the_pooled_moments_are_those_of_a_mixture():
     rng = np.random.default_rng(1)
     means, covs = rng.normal(size=(50, 2)), np.stack([np.diag(rng.uniform(0.1, 1.0, 2)) for _ in range(50)])
-    mean, cov = pooled.pooled(means.sum(0), means.T @ means, covs.sum(0), 50, np.zeros(2), np.eye(2))
-    np.testing.assert_allclose(mean, means.sum(0) / 51)
-    between = (means - mean).T @ (means - mean)
-    np.testing.assert_allclose(cov, (5 * np.eye(2) + covs.sum(0) + between) / 55, rtol=1e-12)
+    counts, guess = rng.uniform(0.1, 3.0, 50), pooled.PRIOR_KEYS * np.eye(2)
+    total, scatter = counts @ means, (means.T * counts) @ means
+    mean, cov = pooled.pooled(total, scatter, covs.sum(0), 50, counts.sum(), np.zeros(2), np.eye(2))
+    np.testing.assert_allclose(mean, total / (1.0 + counts.sum()))
+    between = ((means - mean).T * counts) @ (means - mean)
+    np.testing.assert_allclose(cov, (guess + covs.sum(0) + between) / (50 + pooled.PRIOR_KEYS), rtol=1e-12)
 
 
 def test_the_root_of_a_covariance_with_features_that_are_off():
@@ -185,24 +216,28 @@ def test_the_prior_of_new_keys_is_the_moments_of_the_beliefs_so_far():
     engine.keys.states.learnt[2] = 0  # has learnt nothing
     beliefs.mean[4, 1, 3] = np.nan  # is broken
     one = np.zeros(6, np.int64)
-    found = pooled_prior(belief_sums(engine.keys.states, priors, one, 1), priors[0])
+    experts = engine.model.experts
+    found = pooled_prior(belief_sums(engine.keys.states, experts, priors, one, 1), priors[0])
     first = priors[0]
     F = first.mean.shape[1]
     i, j = np.tril_indices(F)
     for e in range(len(first.mean)):
-        thetas, covs, weights = [], [], []
+        thetas, covs, weights, counts = [], [], [], []
         for k in (0, 1, 3, 5):
             prior, P = priors[beliefs.prior[k]], np.zeros((F, F))
             P[i, j] = P[j, i] = beliefs.cov[k, e]
             thetas.append(prior.mean[e] + prior.root[e] @ beliefs.mean[k, e])
             covs.append(prior.root[e] @ P @ prior.root[e].T)
             weights.append(np.exp(beliefs.log_weights[k]))
-        mean = (np.sum(thetas, axis=0) + first.mean[e]) / 5
-        between = sum(np.outer(t - mean, t - mean) for t in thetas)
-        cov = (5 * first.root[e] @ first.root[e].T + np.sum(covs, axis=0) + between) / 9
+            shape = 25.0 - (25.0 - min(experts.start, 25.0)) * 0.98 ** engine.keys.states.learnt[k]
+            counts.append((experts.start + shape) / (experts.start + beliefs.rate[k, e, 1]))
+        mean = (np.einsum("k,kf->f", counts, thetas) + first.mean[e]) / (1.0 + np.sum(counts))
+        between = sum(c * np.outer(t - mean, t - mean) for c, t in zip(counts, thetas, strict=True))
+        drawn = pooled.PRIOR_KEYS * first.root[e] @ first.root[e].T + np.sum(covs, axis=0) + between
+        cov = drawn / (4 + pooled.PRIOR_KEYS)
         np.testing.assert_allclose(found.mean[e], mean, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(found.root[e] @ found.root[e].T, cov, rtol=1e-9, atol=1e-12)
         shares = np.mean([w / w.sum() for w in weights], axis=0)
         np.testing.assert_allclose(np.exp(found.log_weights), 0.995 * shares + 0.005 / 6, rtol=1e-9)
     engine.keys.states.learnt[:] = 0
-    assert pooled_prior(belief_sums(engine.keys.states, priors, one, 1), first) is first
+    assert pooled_prior(belief_sums(engine.keys.states, experts, priors, one, 1), first) is first
