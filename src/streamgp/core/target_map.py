@@ -54,7 +54,7 @@ class TargetMap:
     @property
     def changes_nothing(self) -> bool:
         """Whether targets are learnt as they are, and may be anything."""
-        return self.transform is None and np.isinf(self.low) and np.isinf(self.high)
+        return self == TargetMap()
 
     @property
     def interval(self) -> str:
@@ -69,7 +69,7 @@ class TargetMap:
         if self.transform == "logit":
             return -np.inf, np.inf
         low = {None: self.low, "log": -np.inf, "log1p": 0.0}[self.transform]
-        return low, float(self.forward(np.asarray(self.high))) if np.isfinite(self.high) else np.inf
+        return low, float(self.forward(np.array([self.high]))[0]) if np.isfinite(self.high) else np.inf
 
     def faults(self, y: Float[np.ndarray, "n e"]) -> dict[int, str]:
         """Return, for each row with a target that cannot be, what is wrong with it; NaN is no fault."""

@@ -60,7 +60,7 @@ TARGET_OPTIONS = (
         "(from 0 on), logit (strictly within --bounds).",
         details="With `bounds` logarithms count from the lower one. Predictions, densities and scores are in the "
         "target's own units, exact but for mean and std: these are of the mixture by quadrature, either tail cut off "
-        "at one in 100,000.",
+        "at one in a thousand.",
         unset="none: as it is",
         choices=TRANSFORMS,
         panel="Data",
