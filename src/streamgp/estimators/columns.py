@@ -27,9 +27,10 @@ class Columns:
     """How the columns of the user's rows become those that the learner is given; no method changes it.
 
     What a column is, the first rows say that are given together: by its type or, of text, by what most of its first
-    1,000 cells are that are not missing, numbers, dates, or else categories. True and false are 1 and 0. A column of categories becomes one of codes, which count the levels
-    as they first come (a missing cell is a level); which of them get an input of their own is for the learner to say
-    (see `streamgp.stream.categories`). Dates become the cycles of the calendar, or are left out.
+    1,000 cells are that are not missing, numbers, dates, or else categories. True and false are 1 and 0. A column of
+    categories becomes one of codes, which count the levels as they first come (a missing cell is a level); which of
+    them get an input of their own is for the learner to say (see `streamgp.stream.categories`). Dates become the
+    cycles of the calendar, or are left out.
 
     Attributes
     ----------

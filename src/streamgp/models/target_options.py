@@ -61,7 +61,7 @@ TARGET_OPTIONS = (
         details="With `bounds` logarithms count from the lower one. Predictions, densities and scores are in the "
         "target's own units, exact but for mean and std: these are of the mixture by quadrature, either tail cut off "
         "at one in a thousand.",
-        unset="none: as it is",
+        unset="that of the target itself",
         choices=TRANSFORMS,
         panel="Data",
     ),
