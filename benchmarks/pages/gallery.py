@@ -1,4 +1,4 @@
-"""The notebooks of the gallery, from the code of their pages, run: ``python -m benchmarks.pages.gallery`` (a minute).
+"""The notebooks of the gallery, run from their pages: ``python -m benchmarks.pages.gallery`` (a minute).
 
 Each page of docs/tutorials/gallery becomes a notebook beside it, with what its blocks print and draw; the last picture
 goes to docs/images as well.
