@@ -12,6 +12,7 @@ from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.runner import Outcome
 from streamgp.app.settings import RunSettings
 from streamgp.app.tasks import new_alarms, new_bands, new_steps
+from streamgp.core import TargetMap
 from streamgp.data import RowReader, Schema, open_rows
 from streamgp.estimators import default_warmup
 from streamgp.models.options import DEFAULT_WARMUP
@@ -80,7 +81,7 @@ def _run(settings: RunSettings, directory: RunDirectory | None) -> Outcome:
 def _open(settings: RunSettings, stored: dict[str, Any] | None = None) -> RowReader:
     """Open the rows from the first one on: those of before are compared with what the run has learnt."""
     most = settings.max_rows
-    return open_rows(
+    reader = open_rows(
         settings.data,
         target=settings.targets,
         features=settings.features,
@@ -97,6 +98,9 @@ def _open(settings: RunSettings, stored: dict[str, Any] | None = None) -> RowRea
         arrives=settings.arrives,
         calendar=settings.calendar or (),
     )
+    target_map = TargetMap.of(settings.spec.target_transform, settings.spec.bounds)
+    reader.refuse = None if target_map.changes_nothing else target_map.faults
+    return reader
 
 
 def _check_bands(settings: RunSettings, schema: Schema) -> None:

@@ -3,8 +3,21 @@
 No algebra of a particular model lives here.
 """
 
+from streamgp.core.mapped import MappedPredictive, mapped
 from streamgp.core.model import Info, OnlineModel, StreamModel
 from streamgp.core.predictive import Predictive, trimmed
+from streamgp.core.target_map import TargetMap
 from streamgp.numerics.arrays import AnyArray, namespace
 
-__all__ = ["AnyArray", "Info", "OnlineModel", "Predictive", "StreamModel", "namespace", "trimmed"]
+__all__ = [
+    "AnyArray",
+    "Info",
+    "MappedPredictive",
+    "OnlineModel",
+    "Predictive",
+    "StreamModel",
+    "TargetMap",
+    "mapped",
+    "namespace",
+    "trimmed",
+]

@@ -114,6 +114,10 @@ class Predictive(eqx.Module):
             return _quantile_at(self, float(probability))
         return _quantile(self, jnp.asarray(probability, self.loc.dtype))
 
+    def quantiles_at(self, probability: Float[np.ndarray, "n e"]) -> Float[np.ndarray, "n e"]:
+        """Return the quantile of each output at a probability of its own: in NumPy."""
+        return np.asarray(_quantile_at(self, probability))
+
     def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
         """Draw targets: a component for each row, then from it (a t is a Gaussian of random variance)."""
         pick, noise, scale = jax.random.split(key, 3)
@@ -162,7 +166,9 @@ def _quantile_at(p: Predictive, probability: Any) -> Float[AnyArray, "n e"]:
     (n, _, e), v = p.loc.shape, p.recalibration
     if v is not None:
         xp = namespace(v)
-        probability = recalibration.level(v, xp.broadcast_to(xp.asarray(probability), (n, e))).ravel()
+        probability = recalibration.level(v, xp.broadcast_to(xp.asarray(probability), (n, e)))
+    if np.ndim(probability):
+        probability = probability.ravel()
     return mixture_quantiles(p.flat(), [probability])[0].reshape(n, e)
 
 

@@ -1,7 +1,7 @@
 """Reader of a stream of rows from a file: chunks of numbers, in bounded memory."""
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Literal
@@ -197,6 +197,9 @@ class RowReader:
         What error messages call the file.
     chunk
         Rows of the next chunk; it may be changed between two of them.
+    refuse
+        Tells, for each row with targets (n, E) that cannot be, what is wrong with it: it is a bad row then, which is
+        skipped and counted, or raised. None: all can be.
     total_rows
         The number of data rows in the whole file where its format says (Parquet), else None.
     bytes_total
@@ -227,6 +230,7 @@ class RowReader:
         self._head = head
         self._missing: Missing = missing
         self.chunk = chunk
+        self.refuse: Callable[[np.ndarray], dict[int, str]] | None = None
         self._max_rows = max_rows
         self._last_time = -np.inf if last_time is None else last_time
         self._bad_rows: list[int] = []  # found, but not yet counted
@@ -304,6 +308,8 @@ class RowReader:
     def _encode(self, block: Block) -> tuple[Chunk, DataError | None]:
         """Encode the good rows of a block; where bad rows raise, those before the first of them, and its error."""
         encoded, faults, self.schema = encode(block, self.schema, self._missing == "impute")
+        if self.refuse is not None:
+            faults |= {row: f"target: {fault}" for row, fault in self.refuse(encoded.y).items() if row not in faults}
         error = None
         bad = sorted(faults)
         if bad and self._missing == "raise":

@@ -1,6 +1,7 @@
 """Columns of frames that are no numbers, as numbers: codes of levels, and the calendar of dates."""
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -17,6 +18,7 @@ from streamgp.numerics.coding import CYCLES, cycle
 from streamgp.stream.categories import Categories
 
 Kind = Literal["number", "category", "date", "clock"]
+_DECIDING = 1_000  # rows
 UNKNOWN = -1.0  # the code of a level that has no column
 
 
@@ -24,10 +26,11 @@ UNKNOWN = -1.0  # the code of a level that has no column
 class Columns:
     """How the columns of the user's rows become those that the learner is given; no method changes it.
 
-    What a column is, its first row says: by its type or, of text, by its first cell, which is a number, a date, or
-    else a category. True and false are 1 and 0. A column of categories becomes one of codes, which count the levels
-    as they first come (a missing cell is a level); which of them get an input of their own is for the learner to say
-    (see `streamgp.stream.categories`). Dates become the cycles of the calendar, or are left out.
+    What a column is, the first rows say that are given together: by its type or, of text, by what most of its first
+    1,000 cells are that are not missing, numbers, dates, or else categories. True and false are 1 and 0. A column of
+    categories becomes one of codes, which count the levels as they first come (a missing cell is a level); which of
+    them get an input of their own is for the learner to say (see `streamgp.stream.categories`). Dates become the
+    cycles of the calendar, or are left out.
 
     Attributes
     ----------
@@ -213,7 +216,7 @@ def _named_of(frame: nw.DataFrame, kinds: Sequence[Kind], wanted: Sequence[Kind]
 
 
 def _kind(column: nw.Series) -> Kind:
-    """Return what a column is, by its type or its first cell."""
+    """Return what a column is, by its type or its first cells."""
     dtype = column.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
         return "number"
@@ -226,15 +229,20 @@ def _kind(column: nw.Series) -> Kind:
         )
     if isinstance(dtype, nw.Categorical | nw.Enum):
         return "category"
-    first = column.head(1).to_list()
-    if not first or not (isinstance(first[0], str | date) or dtype == nw.String):
+    each = [cell for cell in column.head(_DECIDING).to_list() if not _is_missing(cell)]
+    if not any(isinstance(cell, str | date) for cell in each):
         return "number"
-    if isinstance(first[0], date):
+    return Counter(map(_kind_of_cell, each)).most_common(1)[0][0]
+
+
+def _kind_of_cell(cell: Any) -> Kind:
+    """Return what a column of such cells is."""
+    if isinstance(cell, date):
         return "date"
-    if not np.isnan(_numbers(first)[0]):
+    if not np.isnan(_numbers([cell])[0]):
         return "number"
-    if cells.looks_like_date(first[0]):
-        return "date" if np.isfinite(cells.to_seconds(first)[0]) else "clock"
+    if cells.looks_like_date(cell):
+        return "date" if np.isfinite(cells.to_seconds([cell])[0]) else "clock"
     return "category"
 
 

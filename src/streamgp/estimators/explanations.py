@@ -109,10 +109,11 @@ class Explained:
         """Return which share of the target's variance goes with each input, by name, the largest first.
 
         Half the mean squared change of the predicted mean when an input takes the values that it has in other rows
-        (the total effect of Jansen 1999), over the variance of the target in the warm-up. The rows are the last 64 or
-        so that were learnt, with the model as it is now; a category, and the cycles of a date, are one input. Past
-        targets stay as they are, and have no entry. It says what the model uses, not what causes the target; of
-        inputs that vary together, each may have a share, or only one. Of several targets there is an array (E,) each.
+        (the total effect of Jansen 1999), over the variance of the target in the warm-up, both on the scale that is
+        learnt. The rows are the last 64 or so that were learnt, with the model as it is now; a category, and the
+        cycles of a date, are one input. Past targets stay as they are, and have no entry. It says what the model
+        uses, not what causes the target; of inputs that vary together, each may have a share, or only one. Of several
+        targets there is an array (E,) each.
 
         Raises
         ------

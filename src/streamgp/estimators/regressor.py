@@ -14,15 +14,15 @@ from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.explanations import Explained
 from streamgp.estimators.forecasts import check_levels, forecast_frame, future_rows
 from streamgp.estimators.prediction import Prediction
-from streamgp.estimators.single import as_table, in_order
-from streamgp.estimators.validation import NotFiniteError, Rows, check_one, check_same_targets, check_target
+from streamgp.estimators.single_rows import SingleRowEstimator
+from streamgp.estimators.validation import Rows, check_same_targets, check_within
 from streamgp.evaluation.regression import RegressionMetrics
 from streamgp.models.option_type import whole_number
 from streamgp.models.spec import Spec
 
 
 @with_options
-class StreamingGPRegressor(RegressorMixin, Explained, StreamEstimator):
+class StreamingGPRegressor(RegressorMixin, Explained, SingleRowEstimator, StreamEstimator):
     """Regression on a stream: predicts with error bars, learns row by row, in constant memory.
 
     An online ensemble of Gaussian processes and other basis expansions (Lu et al. 2022; Waxman and Djuric 2024).
@@ -82,6 +82,8 @@ class StreamingGPRegressor(RegressorMixin, Explained, StreamEstimator):
         lags: Any = None,
         horizon: int | None = None,
         missing: str = "impute",
+        bounds: tuple[float | None, float | None] | None = None,
+        target_transform: str | None = None,
         calendar: Sequence[str] | str | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -109,6 +111,8 @@ class StreamingGPRegressor(RegressorMixin, Explained, StreamEstimator):
         self.renew = renew
         self.lags = lags
         self.horizon = horizon
+        self.bounds = bounds
+        self.target_transform = target_transform
 
     @classmethod
     def load(cls, path: str | Path, learners: Sequence[Any] = ()) -> Self:
@@ -267,59 +271,6 @@ class StreamingGPRegressor(RegressorMixin, Explained, StreamEstimator):
         self._warn_if_early(0)
         return self._learner.paths(X, None if times is None else stamps, n)
 
-    # One row at a time
-
-    @alone
-    def predict_one(self, x: Any, time: Any = None) -> tuple[Any, Any]:
-        """Return mean and standard deviation of the next target for one row: numbers, or arrays of several targets.
-
-        After the warm-up this and `learn_one` take tens of microseconds with one expert, hundreds with a dozen and
-        some milliseconds with the default; `predict` and `partial_fit` are made for many rows at once. The numbers
-        are the same. With a horizon, and by online learners of many kernels, nothing is gained.
-
-        Parameters
-        ----------
-        x
-            The inputs, shape (D,), or a dictionary by the names of the features.
-        time
-            The row's time stamp, on a stream that has them.
-
-        Raises
-        ------
-        ValueError
-            On other inputs and, unless ``missing="impute"``, on NaN or infinity.
-        """
-        self._check_fitted()
-        if self._late is not None or not self._learner.is_warmed_up:
-            mean, std = self.predict(as_table(self, x), return_std=True, times=None if time is None else [time])
-            return mean[0], std[0]
-        mean, std = self._learner.predict_one(*check_one(in_order(self, x, time), time, self._learner, self.missing))
-        return (mean[0], std[0]) if self._single else (mean, std)
-
-    @alone
-    def learn_one(self, x: Any, y: Any, time: Any = None) -> Self:
-        """Learn from one row: its inputs, its target (or targets, shape (E,)) and its time stamp, if any.
-
-        Inputs are of shape (D,), or a dictionary by the names of the features, which the first row decides.
-
-        Raises
-        ------
-        ValueError
-            As `partial_fit` does; the state is then untouched.
-        """
-        if not self.__sklearn_is_fitted__() or self._late is not None or not self._learner.is_warmed_up:
-            return self.partial_fit(as_table(self, x), [y], None if time is None else [time])
-        try:
-            row, at = check_one(in_order(self, x, time), time, self._learner, self.missing)
-            target = check_target(y, () if self._single else (self._learner.num_outputs,), self.missing)
-        except NotFiniteError:
-            if self.missing != "skip":
-                raise
-            self.skipped_rows_ += 1
-            return self
-        self._learner.learn_one(row, target, at)
-        return self
-
     # Inner works
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -338,6 +289,7 @@ class StreamingGPRegressor(RegressorMixin, Explained, StreamEstimator):
         rows = super()._prepare(X, y, times, reset)
         if not reset:
             check_same_targets(rows, y, self._learner.num_outputs, self._single)
+        check_within(self._make_spec(), rows)
         return rows
 
     def _stored_params(self) -> dict[str, Any]:

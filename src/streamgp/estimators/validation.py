@@ -8,10 +8,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import validate_data
 
+from streamgp.core import TargetMap
 from streamgp.data import cells
 from streamgp.estimators.columns import Columns
 from streamgp.estimators.time_column import split_times
-from streamgp.models.options import CALENDAR, MISSING_VALUES, NONE
+from streamgp.models.options import CALENDAR, MISSING_VALUES
+from streamgp.models.spec import Spec
+from streamgp.models.target_options import NONE
 from streamgp.stream.learner import StreamLearner
 
 
@@ -129,6 +132,11 @@ def check_same_targets(rows: Rows, y: Any, outputs: int, single: bool) -> None:
     if rows.single != single or rows.y.shape[1] != outputs:
         expected = "(n,)" if single else f"(n, {outputs})"
         raise ValueError(f"y: expected shape {expected} as before, got {np.shape(y)}")
+
+
+def check_within(spec: Spec, rows: Rows) -> None:
+    """Raise ValueError if a target is not one that the bounds and the scale of a model allow."""
+    TargetMap.of(spec.target_transform, spec.bounds).check(rows.y, rows.kept)
 
 
 def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> tuple[np.ndarray, np.ndarray | None]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from streamgp.core import MappedPredictive
 from streamgp.precision import float64
 
 STEP = 0.005  # g in Gibbs and Candes (2021), Sec. 2.2
@@ -131,14 +132,14 @@ class Conformal:
     def of_rows(self, predictive: Any, scores: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the bands of rows that were predicted and scored, and learn from those that have a target."""
         if not np.isfinite(scores.y).all():
-            return self.predict(scores.mean, scores.std)
+            return _within(predictive, *self.predict(scores.mean, scores.std))
         if self.level == 0.9:
             own = scores.q05, scores.q95
         else:
             with float64():
                 low, high = self.probabilities
                 own = np.asarray(predictive.quantile(low)), np.asarray(predictive.quantile(high))
-        return self.add(scores.y, scores.mean, scores.std, own)
+        return _within(predictive, *self.add(scores.y, scores.mean, scores.std, own))
 
     def add(
         self, y: np.ndarray, mean: np.ndarray, std: np.ndarray, own: tuple[np.ndarray, np.ndarray]
@@ -218,6 +219,14 @@ class Conformal:
         for threshold, stored in zip(conformal._thresholds, tree["thresholds"], strict=True):
             threshold.restore(stored)
         return conformal
+
+
+def _within(predictive: Any, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return bands within the bounds of the target, if there are any; they hold what they held."""
+    if not isinstance(predictive, MappedPredictive):
+        return low, high
+    ends = predictive.map.low, predictive.map.high
+    return np.clip(low, *ends), np.clip(high, *ends)
 
 
 _SUMS = ("rows", "inside", "bounded", "width", "own inside", "own width")

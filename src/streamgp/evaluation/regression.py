@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from streamgp.core import Predictive, recalibration
+from streamgp.core import MappedPredictive, Predictive, recalibration
 from streamgp.numerics import mixtures, student_t
 from streamgp.numerics.crps import mixture_crps
 from streamgp.numerics.quantiles import mixture_quantiles
@@ -52,8 +52,17 @@ def _score(predictive: Predictive, y: np.ndarray, mean: np.ndarray, std: np.ndar
     return *marginal, log_density, student_t.log_density(y - mean, std * std, None).sum(1)
 
 
-def score_regression(predictive: Predictive, y: np.ndarray) -> RegressionScores:
+def _score_mapped(predictive: MappedPredictive, y: np.ndarray) -> tuple:
+    mean, variance = predictive.moments
+    marginal = (*(predictive.quantile(level) for level in QUANTILES), predictive.pit(y), predictive.crps(y))
+    densities = predictive.log_density(y), student_t.log_density(y - mean, variance, None).sum(1)
+    return mean, np.sqrt(variance), *marginal, *densities
+
+
+def score_regression(predictive: Predictive | MappedPredictive, y: np.ndarray) -> RegressionScores:
     """Score predictions of n rows against their targets `y` (n, E)."""
+    if isinstance(predictive, MappedPredictive):
+        return RegressionScores(y, *apply_in_batches(_score_mapped, predictive, y))
     whole = jax.tree.map(np.asarray, predictive)
     score = partial(_score, components=whole.loc.shape[1])
     return RegressionScores(y, *apply_in_batches(score, whole.weighted(), y, whole.mean, whole.std))
@@ -76,7 +85,9 @@ def moments_and_quantiles(predictive: Predictive) -> dict[str, np.ndarray]:
     return {"mean": np.asarray(predictive.mean), "std": np.asarray(predictive.std)} | ends
 
 
-def apply_in_batches(function: Callable[..., tuple], predictive: Predictive, *arrays: np.ndarray) -> list[np.ndarray]:
+def apply_in_batches(
+    function: Callable[..., tuple], predictive: Predictive | MappedPredictive, *arrays: np.ndarray
+) -> list[np.ndarray]:
     """Apply a function to a prediction, and to arrays with its rows, in batches that fit in a cache."""
     whole = jax.tree.map(np.asarray, (predictive, *arrays))
     step = max(1, _BATCH_ELEMENTS // predictive.loc[0].size)
@@ -185,7 +196,7 @@ class RegressionMetrics:
         """Count the labelled rows after the warm-up."""
         return max(0, self.labelled_rows - self.warmup)
 
-    def score(self, predictive: Predictive, y: np.ndarray) -> RegressionScores:
+    def score(self, predictive: Predictive | MappedPredictive, y: np.ndarray) -> RegressionScores:
         """Score the next rows without counting them."""
         return score_regression(predictive, y)
 

@@ -11,8 +11,9 @@ from streamgp.bases import BASES
 from streamgp.filters.dynamics import parse as parse_dynamics
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.option_type import Option
-from streamgp.models.options import AUTO, ENSEMBLES, NONE, OPTIONS
+from streamgp.models.options import ENSEMBLES, OPTIONS
 from streamgp.models.spec import Spec
+from streamgp.models.target_options import AUTO, NONE
 from streamgp.precision import in_float64
 
 KEEPS_NO_LOGS = "stacking-newton"  # the rule with more to keep than log weights: no expert may join, or be absent

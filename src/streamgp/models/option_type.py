@@ -2,13 +2,14 @@
 
 import difflib
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, Literal
 
 Kind = Literal[
-    "flag", "switch", "whole", "wholes", "number", "probability", "name", "names", "terms", "weights", "regressors"
+    *("flag", "switch", "whole", "wholes", "number", "probability", "range", "name", "names", "terms", "weights"),
+    "regressors",
 ]
 
 _TYPES = {
@@ -18,6 +19,7 @@ _TYPES = {
     "wholes": "int, sequence of int, or str",
     "number": "float",
     "probability": "float",
+    "range": "(float or None, float or None)",
     "name": "str",
     "names": "str or sequence of str",
     "terms": "str, float, or sequence of them",
@@ -36,9 +38,10 @@ class Option:
         The keyword in Python; the command has hyphens for its underscores.
     kind
         What values are: a ``flag``; a ``switch`` that is on, off or left to the preset; a ``whole`` number, or
-        ``wholes``, several, or one of the `choices`; a ``number``; a ``probability`` in [0, 1); a ``name`` or several
-        ``names`` among the `choices`; ``terms`` of a small grammar (see `streamgp.filters.dynamics` and
-        `streamgp.filters.noise`); ``weights``, a name or a matrix; ``regressors``, by the names they were given.
+        ``wholes``, several, or one of the `choices`; a ``number``; a ``probability`` in [0, 1); a ``range``, two
+        numbers of which either may be None; a ``name`` or several ``names`` among the `choices`; ``terms`` of a small
+        grammar (see `streamgp.filters.dynamics` and `streamgp.filters.noise`); ``weights``, a name or a matrix;
+        ``regressors``, by the names they were given.
     help
         What it does, in a sentence or two, without default, range and choices.
     details
@@ -158,6 +161,8 @@ class Option:
                 if not (isinstance(value, Real) and low <= float(value) <= self.high):
                     raise ValueError(f"{self.name}: expected a number from {low:g} to {self.high:g}, got {value!r}")
                 return float(value)
+            case "range":
+                return _range(self.name, value)
             case "names":
                 names = [value] if isinstance(value, str) else list(value)
                 if not names:
@@ -167,6 +172,15 @@ class Option:
                 return tuple(value)
             case _:
                 return known(self.name, value, accepted)
+
+
+def _range(what: str, value: Any) -> tuple[float | None, float | None]:
+    """Return the ends of a range; None where it has none."""
+    ends = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    if len(ends) != 2 or not all(end is None or (isinstance(end, Real) and math.isfinite(end)) for end in ends):
+        raise ValueError(f"{what}: expected two numbers, None for no bound, such as (0, None), got {value!r}")
+    low, high = (None if end is None else float(end) for end in ends)
+    return low, high
 
 
 def whole_number(what: str, value: Any, low: int = 1) -> int:

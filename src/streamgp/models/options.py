@@ -12,17 +12,19 @@ from typing import Literal, get_args
 from streamgp.models.option_type import Option
 from streamgp.models.presets import MULTIKERNEL, PRESETS, SPARSE
 from streamgp.models.spec import LIKELIHOODS, Spec
+from streamgp.models.target_options import (
+    NUMBERS,
+    REGRESSOR,
+    SPLITTING,
+    TARGET_OPTIONS,
+    for_gaussian,
+)
 
 TASKS = tuple(LIKELIHOODS)
 FAMILIES = ("gaussian", "generalised", "multikernel", "sparse")
 ENSEMBLES = ("gaussian", "generalised")
-NUMBERS = ("regression",)
 
-REGRESSOR = "StreamingGPRegressor"
-SPLITTING = "SplittingGPRegressor"
 COUNTS = "StreamingGPCountRegressor"
-COMMAND = "streamgp run"
-AUTO, NONE = "auto", "none"  # of lags
 ENSEMBLE_ESTIMATORS = (REGRESSOR, "StreamingGPClassifier", COUNTS, "StreamingGPOrdinal")
 ESTIMATORS = (*ENSEMBLE_ESTIMATORS, SPLITTING)
 
@@ -43,7 +45,6 @@ _ON_BY_DEFAULT = "on for fast, default and best, off for the papers' models"
 _PRESETS_OWN = "the preset's"
 _for_all = partial(Option, families=FAMILIES, tasks=TASKS, estimators=ESTIMATORS)
 _for_ensembles = partial(Option, families=ENSEMBLES, tasks=TASKS, estimators=ENSEMBLE_ESTIMATORS)
-_for_gaussian = partial(Option, families=("gaussian",), tasks=NUMBERS, estimators=(REGRESSOR,))
 _for_sparse = partial(Option, families=("sparse",), tasks=NUMBERS, estimators=(SPLITTING,), command=False)
 
 # The options that are not of the model alone.
@@ -112,7 +113,7 @@ _DECLARED = (
         unset=_PRESETS_OWN,
         choices=BASES,
     ),
-    _for_gaussian(
+    for_gaussian(
         name="learners",
         kind="regressors",
         help="Regressors with fit and predict, as scikit-learn's, each of which serves as one more basis: a plane "
@@ -132,7 +133,7 @@ _DECLARED = (
         tasks=TASKS,
         estimators=ENSEMBLE_ESTIMATORS,
     ),
-    _for_gaussian(
+    for_gaussian(
         name="n_samples",
         kind="whole",
         help="Experts for each optimum of the hyperparameters: itself, and samples of the evidence around it.",
@@ -148,7 +149,7 @@ _DECLARED = (
         "smaller; a number q stands for ``walk q``.",
         unset=_PRESETS_OWN,
     ),
-    _for_gaussian(
+    for_gaussian(
         name="noise",
         kind="terms",
         help="What noise may be: constant, 'adaptive D' (a memory of 1 / (1 - D) rows), 'adaptive D ar RHO' (a share "
@@ -282,7 +283,7 @@ _DECLARED = (
         own_defaults={SPLITTING: True},
         panel="Learning",
     ),
-    _for_gaussian(
+    for_gaussian(
         name="recalibrate",
         kind="switch",
         help="Let the bands learn from the levels at which the targets before came.",
@@ -290,7 +291,7 @@ _DECLARED = (
         unset=_ON_BY_DEFAULT,
         panel="Learning",
     ),
-    _for_gaussian(
+    for_gaussian(
         name="rest",
         kind="switch",
         help="Let filters of next to no weight rest, so that the others cost less.",
@@ -299,7 +300,7 @@ _DECLARED = (
         unset=_ON_BY_DEFAULT,
         panel="Learning",
     ),
-    _for_gaussian(
+    for_gaussian(
         name="renew",
         kind="switch",
         help="Fit experts anew as the stream goes on, to more rows and later ones than the warm-up had.",
@@ -308,36 +309,7 @@ _DECLARED = (
         unset="on for best; for default of boosted alone; off for the other models",
         panel="Learning",
     ),
-    Option(
-        name="lags",
-        kind="wholes",
-        help="The target so many rows ago is an input too: 1,2,24. Each shorter than the warm-up. none: no lags. "
-        "auto: none, 1 to 3 and a season, chosen at the end of the warm-up by how well they would have predicted it.",
-        details="With auto, lag 1 is in use until then; see `streamgp.stream.lag_choice`. Lags count the rows that "
-        "were learnt. `predict` takes every row as the next one, so its lags are those of the last row learnt; given "
-        "several rows it warns, since of rows that follow each other this is wrong for all but the first: `evaluate` "
-        "them, predict and learn them one by one, or choose a `horizon`. In the first rows the mean target stands in "
-        "for what is missing. With lags, X may have no columns.",
-        own_defaults={COMMAND: AUTO},
-        choices=(AUTO, NONE),
-        families=("gaussian", "multikernel", "sparse"),
-        tasks=NUMBERS,
-        estimators=(REGRESSOR, SPLITTING),
-        low=1,
-        panel="Data",
-    ),
-    _for_gaussian(
-        name="horizon",
-        kind="whole",
-        help="Forecast each target so many rows before it comes.",
-        details="`predict` then forecasts the target that comes so many rows after the last one learnt, and takes "
-        "each row of X as the inputs of that last row: after ``partial_fit(X, y)``, ``predict(X[-1:])``. Lag 1 is "
-        "the last target learnt. `evaluate` scores for each row the forecast that was made of it so many rows "
-        "before.",
-        unset="from the inputs of its own row",
-        low=1,
-        panel="Data",
-    ),
+    *TARGET_OPTIONS,
 )
 OPTIONS: dict[str, Option] = {option.name: option for option in _DECLARED}
 SHARED = (MODEL, WARMUP, MISSING_VALUES, CALENDAR, SEED)

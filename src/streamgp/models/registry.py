@@ -5,9 +5,10 @@ from typing import Any
 
 from streamgp.models.families import family_of
 from streamgp.models.option_type import known
-from streamgp.models.options import COMMAND, OPTIONS
+from streamgp.models.options import OPTIONS
 from streamgp.models.presets import GENERALISED_DEFAULT, PRESETS
 from streamgp.models.spec import LIKELIHOODS, Spec
+from streamgp.models.target_options import COMMAND
 
 
 def make_spec(model: str, *, task: str = "regression", exposure: bool = False, **options: Any) -> Spec:

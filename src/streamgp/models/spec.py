@@ -17,6 +17,8 @@ LIKELIHOODS = {
 # trees, which take less.
 SEARCHED = ("fourier-trained",)
 TREES = ("boosted",)
+# The scales on which targets may be learnt: see `streamgp.core.TargetMap`.
+TRANSFORMS = ("log", "log1p", "logit")
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class Spec:
     without_lags
         Where there are lags, every basis serves twice: over all inputs, and over those that are not lags. Each of the
         two has half of `most_features`. A plane over the lags alone joins them.
+    bounds, target_transform
+        The scale on which targets are learnt, and what is known of them: see `streamgp.core.TargetMap`.
     horizon
         0: the target of a row is predicted from the inputs of the same row.
     likelihood
@@ -83,6 +87,8 @@ class Spec:
     chooses_lags: bool = False
     without_lags: bool = False
     horizon: int = 0
+    bounds: tuple[float | None, float | None] = (None, None)
+    target_transform: str | None = None
     likelihood: str = "gaussian"
     exposure: bool = False
     learner: str | None = None

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from streamgp.core import mapped
 from streamgp.precision import in_float64
-from streamgp.stream.gains import fill_next, mean_at
+from streamgp.stream.gains import fill_next, mean_at, predicted_at
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 
@@ -80,9 +81,10 @@ def contributions(
             for step, g in enumerate(order.tolist(), start=1):
                 columns = list(groups[g])
                 paths[way, w, step:, columns] = goal[columns, None]
-    found = mean_at(settings, state, paths.reshape(-1, rows.shape[1])).reshape(2, n, count + 1, -1)
-    steps = np.diff(found * np.asarray(state.targets.scale), axis=2)
+    predictive = mapped(predicted_at(settings, state, paths.reshape(-1, rows.shape[1])), settings.target_map)
+    found = np.asarray(predictive.mean).reshape(2, n, count + 1, -1)
+    steps = np.diff(found, axis=2)
     change = np.empty_like(steps[0])
     for w in range(n):
         change[w] = 0.5 * (steps[0, w][np.argsort(orders[w])] + steps[1, w][np.argsort(orders[w][::-1])])
-    return found[0, :, 0] * np.asarray(state.targets.scale), change
+    return found[0, :, 0], change

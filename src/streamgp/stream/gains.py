@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics.batching import BATCH_SIZES
 from streamgp.stream.batches import predict_rows
 from streamgp.stream.inputs import Extra
@@ -42,10 +43,15 @@ def mean_at(settings: StreamSettings, state: StreamState, X: np.ndarray) -> np.n
 
     Columns of categories are those of 0 and 1 already; lags, and the time where there is one, are as they are now.
     """
+    return np.asarray(predicted_at(settings, state, X).mean) / np.asarray(state.targets.scale)
+
+
+def predicted_at(settings: StreamSettings, state: StreamState, X: np.ndarray) -> AnyPredictive:
+    """Return what is predicted of the next target at inputs as those of `mean_at`, on the scale that is learnt."""
     last = state.last_time
     wide = state.inputs.lags.widen_next(X, state.targets.mean)
     times = None if last is None else np.full(len(X), last)
-    return np.asarray(predict_rows(settings, state, wide, times).mean) / np.asarray(state.targets.scale)
+    return predict_rows(settings, state, wide, times)
 
 
 def _measured(settings: StreamSettings, state: StreamState) -> np.ndarray:

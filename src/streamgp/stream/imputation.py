@@ -105,8 +105,10 @@ class ColumnsImputer:
 
     @property
     def recent(self) -> Rows:
-        """The last rows, without gaps."""
-        return np.concatenate([self.pairs[:, : self.width], self.last[None]])[-REFRESH:]
+        """The last rows, each once, without gaps."""
+        if not len(self.pairs):
+            return self.last[None]
+        return np.concatenate([self.pairs[:1, self.width :], self.pairs[:, : self.width]])[-REFRESH:]
 
     def steps(self, scale: Row) -> Row:
         """Return how uncertain a single missing entry of each column is; `scale` where nothing is known."""

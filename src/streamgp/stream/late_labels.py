@@ -145,6 +145,7 @@ class LateLabels:
             As `predict` does.
         """
         self._check_order(times)
+        y = self.learner.settings.target_map.learnt(y)
         for at in range(0, len(X), _BLOCK):
             rows = slice(at, at + _BLOCK)
             numbers = self._append(X[rows], None if times is None else times[rows], y[rows], list(y[rows].copy()))
@@ -222,7 +223,7 @@ class LateLabels:
             self.check(number)
         if len(set(numbers)) < len(numbers):
             raise ValueError(f"token: expected each row once, got the rows {list(numbers)}")
-        for number, target in zip(numbers, y, strict=True):
+        for number, target in zip(numbers, self.learner.settings.target_map.learnt(y), strict=True):
             self._rows[number] = replace(self._rows[number], y=np.array(target, dtype=np.float64))
         labelled = [number for number in numbers if self._rows[number].is_labelled]
         self.never += len(numbers) - len(labelled)

@@ -22,6 +22,7 @@ from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 from streamgp.stream.warmup import Progress, known_rows, rebuild, rebuild_due, with_warmup_rows
 
+FIRST_LEVELS = 16  # rows, before which no level has a column: to learn anew with each would cost more than it tells
 Learnt = tuple[StreamState, Info]
 
 
@@ -222,7 +223,9 @@ def _with_due_model(settings: StreamSettings, state: StreamState, progress: Prog
         state = with_due_gains(settings, state)
         if not rebuild_due(settings, state):
             return state
-        categories = state.inputs.categories.after(known_rows(state).X)
+        ends = state.rows == settings.warmup
+        known = state.inputs.categories
+        categories = known.after(known_rows(state).X) if ends or state.rows >= FIRST_LEVELS else known
         if categories.levels != state.inputs.categories.levels:
             return _relearnt(settings, state, categories, progress)
         state = rebuild(settings, state, progress)

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamgp.checkpoint.encoding import decode, encode
 from streamgp.compilation import keep_compiled_programs
-from streamgp.core import Info
+from streamgp.core import Info, mapped
 from streamgp.likelihoods import AnyPredictive
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec
@@ -224,20 +224,23 @@ class StreamLearner:
 
     @property
     def target_scale(self) -> np.ndarray:
-        """The standard deviations by which the targets are standardised now."""
-        return np.asarray(self._state.targets.scale)
+        """The standard deviations of the targets by which they are standardised now; of transformed ones nearly."""
+        targets, target_map = self._state.targets, self.settings.target_map
+        scale = np.asarray(targets.scale)
+        return scale if target_map.transform is None else scale * target_map.slope_at(np.asarray(targets.mean))
 
     @property
     def constant_targets(self) -> list[float | None]:
         """For each target, its value where it had a single one in the rows that set its scale, else None."""
-        return self.settings.task.constant(self._state.targets)
+        single = self.settings.task.constant(self._state.targets)
+        return [None if z is None else float(self.settings.target_map.inverse(np.asarray(z))) for z in single]
 
     def predict(self, X: np.ndarray, times: np.ndarray | None = None) -> AnyPredictive:
         """Predict each row as if it were the next one, in the units of the targets; inputs may be missing (NaN).
 
         With a horizon h, forecast the target h rows after the last one learnt, were each row's inputs those of that.
         """
-        return predict_next(self.settings, self.state, X, times)
+        return mapped(predict_next(self.settings, self.state, X, times), self.settings.target_map)
 
     def paths(self, X: np.ndarray, times: np.ndarray | None, n: int) -> np.ndarray:
         """Draw the targets of the next h rows jointly, n times: (n, h, E); see `streamgp.stream.paths`.
@@ -257,21 +260,25 @@ class StreamLearner:
         The number of experts changes at the end of the warm-up, so a batch never crosses it. Nothing
         happens until the iterator is advanced, and a batch is learnt when it is given.
         """
-        rows = RawRows(X, y, times)
+        target_map = self.settings.target_map
+        rows = RawRows(X, target_map.learnt(y), times)
         while len(rows.X):
             self.state, info = learn_leading(self.settings, self.state, rows, self.progress)
             rows = rows.part(slice(len(info.outside), None))
-            yield info
+            yield info._replace(predictive=mapped(info.predictive, target_map))
 
     def predict_one(self, x: np.ndarray, time: float = np.nan) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation (E,) of one row after the warm-up; `learn_one` of it is then cheap."""
-        if not self._learns_singly or np.isnan(x).any():
+        if not self._learns_singly or np.isnan(x).any() or not self.settings.target_map.changes_nothing:
             return self._mean_and_std(x, time)
         return self._by_single_rows().predict(x, time)
 
     @in_float64
     def _mean_and_std(self, x: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
-        predictive = self.predict(x[None], self._stamp(time))
+        if self._learns_singly and not np.isnan(x).any():
+            predictive = mapped(self._by_single_rows().predictive(x, time), self.settings.target_map)
+        else:
+            predictive = self.predict(x[None], self._stamp(time))
         return np.asarray(predictive.mean[0]), np.asarray(predictive.std[0])
 
     def learn_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> None:
@@ -280,7 +287,7 @@ class StreamLearner:
             next(self.learn(x[None], y[None], self._stamp(time)))
             return
         single = self._by_single_rows()
-        single.learn(x, y, time)
+        single.learn(x, self.settings.target_map.learnt(y[None])[0], time)
         if single.rests_next:
             self.state = self.state  # where that is settled
         if single.measures_next:
@@ -301,7 +308,7 @@ class StreamLearner:
         single = self._by_single_rows()
         predictive, flagged = single.predictive(x, time), single.flagged_rows
         self.learn_one(x, y, time)
-        return predictive, single.flagged_rows > flagged
+        return mapped(predictive, self.settings.target_map), single.flagged_rows > flagged
 
     @property
     def steps_singly(self) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streamgp.core import Info
+from streamgp.core import Info, MappedPredictive, mapped
 from streamgp.likelihoods import AnyPredictive
 from streamgp.stream.learn_step import predict_after
 from streamgp.stream.rows import RawRows
@@ -58,12 +58,14 @@ class Outlook:
         # What is predicted of a row may be a lag of the next one, and the end of the warm-up may be near.
         n = 1 if self.has_lags or not self.state.is_warmed_up else len(X)
         rows = RawRows(X[:n], np.empty((n, 0)), None if times is None else times[:n])
-        return predict_after(self.settings, self.state, rows, self.unlearnt)
+        info = predict_after(self.settings, self.state, rows, self.unlearnt)
+        return info._replace(predictive=mapped(info.predictive, self.settings.target_map))
 
     def each(self, X: np.ndarray, times: np.ndarray | None) -> AnyPredictive:
         """Predict each row as if it were the next one."""
         rows = RawRows(X, np.empty((len(X), 0)), times)
-        return predict_after(self.settings, self.state, rows, self.unlearnt, following=False).predictive
+        info = predict_after(self.settings, self.state, rows, self.unlearnt, following=False)
+        return mapped(info.predictive, self.settings.target_map)
 
     @property
     def has_lags(self) -> bool:
@@ -71,9 +73,11 @@ class Outlook:
         return bool(self.state.inputs.lags.lags)
 
     def standing(self, info: Info) -> np.ndarray:
-        """Return what stands for the targets (n, E) of rows that were predicted."""
-        n = len(info.outside)
-        return np.asarray(info.predictive.mean) if self.has_lags else np.zeros((n, self.settings.num_outputs))
+        """Return what stands for the targets (n, E) of rows that were predicted, on the scale that is learnt."""
+        if not self.has_lags:
+            return np.zeros((len(info.outside), self.settings.num_outputs))
+        predictive = info.predictive
+        return np.asarray(predictive.base.mean if isinstance(predictive, MappedPredictive) else predictive.mean)
 
     def after(self, standing: np.ndarray) -> "Outlook":
         """Return what is known after rows that wait, of which `standing` stands for the targets."""

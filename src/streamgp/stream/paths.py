@@ -58,4 +58,4 @@ def draw_paths(
             y = paths.step(state.inputs.standardised(wide), gaps[step], float(extra[step]))
             found[:, step] = mean + scale * paths.recalibrated(y)
             past = np.concatenate([past[:, 1:], mean + scale * y[:, None]], axis=1)
-    return found
+    return settings.target_map.inverse(found)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from streamgp.core import TargetMap
 from streamgp.models.base import ModelFamily
 from streamgp.models.families import family_of
 from streamgp.models.spec import Spec
@@ -86,6 +87,11 @@ class StreamSettings:
     def task(self) -> Task:
         """What the targets are."""
         return task_of(self.spec)
+
+    @property
+    def target_map(self) -> TargetMap:
+        """What lies between the targets, as users have them, and the scale on which they are learnt."""
+        return TargetMap.of(self.spec.target_transform, self.spec.bounds)
 
     @property
     def family(self) -> ModelFamily:

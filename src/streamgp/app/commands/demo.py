@@ -22,8 +22,8 @@ def demo(
         from streamgp.app.settings import RunSettings
         from streamgp.data.demo import write_demo_csv
         from streamgp.data.fleet_demo import write_fleet_demo_csv
-        from streamgp.models.options import AUTO
         from streamgp.models.registry import make_spec
+        from streamgp.models.target_options import AUTO
 
         if fleet:
             table = out / "fleet-demo.csv"

@@ -6,7 +6,7 @@ import typer
 
 from streamgp.app.commands.finish import check_json, command_line, fail_if_stopped, write_metrics
 from streamgp.app.commands.model_options import parsed
-from streamgp.models.options import AUTO, NONE
+from streamgp.models.target_options import AUTO, NONE
 
 if TYPE_CHECKING:
     from streamgp.app.run_fleet import FleetRunSettings

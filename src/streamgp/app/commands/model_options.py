@@ -9,7 +9,8 @@ import typer
 
 from streamgp.app.console import names
 from streamgp.models.option_type import Option
-from streamgp.models.options import COMMAND, OPTIONS
+from streamgp.models.options import OPTIONS
+from streamgp.models.target_options import COMMAND
 
 Switch = Literal["on", "off"]
 DATA, MODEL, LEARNING, OUTPUT = "Data", "Model", "Learning", "Output"  # the groups of the help
@@ -97,8 +98,21 @@ def _parsed(option: Option, value: Any) -> Any:
             return names(value)
         case "wholes" if value not in option.choices:
             return _whole_numbers(option, value)
+        case "range":
+            return _range(option, value)
         case _:
             return value
+
+
+def _range(option: Option, text: str) -> list[float | None]:
+    try:
+        low, high = (float(end) if end.strip() else None for end in text.split(","))
+        return [low, high]
+    except ValueError:
+        raise ValueError(
+            f"{option.command_name}: expected two numbers with a comma, either of which may be left out, such as 0, "
+            f"or 0,1, got {text!r}"
+        ) from None
 
 
 def _whole_numbers(option: Option, text: str) -> list[int]:

@@ -10,18 +10,8 @@ from streamgp.app.commands.keyed import run_keyed
 from streamgp.app.commands.model_options import DATA, LEARNING, OUTPUT, declared, parsed, with_model_options
 from streamgp.app.console import names, sentences
 from streamgp.models.option_type import known
-from streamgp.models.options import (
-    AUTO,
-    CALENDAR,
-    COMMAND,
-    MISSING_VALUES,
-    MODEL,
-    NONE,
-    OPTIONS,
-    SEED,
-    WARMUP,
-    Missing,
-)
+from streamgp.models.options import CALENDAR, MISSING_VALUES, MODEL, OPTIONS, SEED, WARMUP, Missing
+from streamgp.models.target_options import AUTO, COMMAND, NONE
 
 if TYPE_CHECKING:
     from streamgp.app.settings import RunSettings

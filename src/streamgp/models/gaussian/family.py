@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from streamgp.core import TargetMap
 from streamgp.models.base import FittedModel, WarmupRows
 from streamgp.models.changes import KEEPS_NO_LOGS, check_switching, renewal_hindrance, with_options
 from streamgp.models.gaussian.paths import Paths
@@ -29,6 +30,7 @@ def spec(preset: Spec, **options: Any) -> Spec:
     """Return a preset with the user's changes, every one checked."""
     changed = with_options(preset, name, options)
     check_switching(changed)
+    TargetMap.of(changed.target_transform, changed.bounds)  # which checks that the two go together
     if changed.rest and changed.rule == KEEPS_NO_LOGS:
         if options.get("rest"):
             raise ValueError(f"rest: expected weights by a rule that lets experts rest, got {KEEPS_NO_LOGS!r}")

@@ -1,0 +1,156 @@
+"""Known facts of a target: bounds that it keeps within, and a scale on which its noise is alike everywhere."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from streamgp.numerics.arrays import AnyArray, namespace
+
+Bounds = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class TargetMap:
+    """An increasing map from the scale z on which a model learns to the target y, cut off at the bounds.
+
+    Parameters
+    ----------
+    transform
+        None: z is y. ``log``: z = log(y - low). ``log1p``: z = log(1 + y - low). ``logit``: the log odds of
+        (y - low) / (high - low). A low bound that is not given is 0 for the logarithms.
+    low, high
+        The bounds; infinite where there is none.
+
+    Raises
+    ------
+    ValueError
+        If the bounds do not go with each other or with the transform.
+    """
+
+    transform: str | None = None
+    low: float = -np.inf
+    high: float = np.inf
+
+    def __post_init__(self) -> None:
+        """Check that the parts go together."""
+        if not self.low < self.high:
+            raise ValueError(f"bounds: expected the lower one below the upper, got {self.low:g} and {self.high:g}")
+        if self.transform == "logit" and not np.isfinite(self.high - self.low):
+            raise ValueError(
+                f"target_transform: expected bounds on both sides with logit, got {self.interval}; give "
+                f"bounds=(low, high), such as (0, 1)"
+            )
+        if self.transform in ("log", "log1p") and np.isinf(self.low):
+            object.__setattr__(self, "low", 0.0)
+
+    @classmethod
+    def of(cls, transform: str | None, bounds: Bounds) -> "TargetMap":
+        """Return the map of a transform and of bounds, of which None is none."""
+        low, high = bounds
+        return cls(transform, -np.inf if low is None else low, np.inf if high is None else high)
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether targets are learnt as they are, and may be anything."""
+        return self == TargetMap()
+
+    @property
+    def interval(self) -> str:
+        """Return the interval of the targets, in words; ends that no target may meet are left open."""
+        opens = "(" if np.isinf(self.low) or self.transform in ("log", "logit") else "["
+        closes = ")" if np.isinf(self.high) or self.transform == "logit" else "]"
+        return f"{opens}{self.low:g}, {self.high:g}{closes}"
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Return where z meets the bounds: all beyond is cut off."""
+        if self.transform == "logit":
+            return -np.inf, np.inf
+        low = {None: self.low, "log": -np.inf, "log1p": 0.0}[self.transform]
+        return low, float(self.forward(np.array([self.high]))[0]) if np.isfinite(self.high) else np.inf
+
+    def faults(self, y: Float[np.ndarray, "n e"]) -> dict[int, str]:
+        """Return, for each row with a target that cannot be, what is wrong with it; NaN is no fault."""
+        outside = (y < self.low) | (y > self.high)
+        if self.transform in ("log", "logit"):
+            outside |= y == self.low
+        if self.transform == "logit":
+            outside |= y == self.high
+        because = "" if self.transform is None else f" for target_transform={self.transform!r}"
+        return {
+            int(row): f"expected a target in {self.interval}{because}, got {y[row][outside[row]][0]:g}"
+            for row in np.flatnonzero(outside.any(axis=1))
+        }
+
+    def check(self, y: Float[np.ndarray, "n e"], rows: Any = None) -> None:
+        """Raise ValueError if a target cannot be; `rows` are the numbers of the rows, for the message."""
+        faults = self.faults(y)
+        if faults:
+            first, fault = next(iter(faults.items()))
+            place = first if rows is None else rows[first]
+            raise ValueError(
+                f"y: {fault} at row {place}; correct or leave out such rows ({len(faults):,} of {len(y):,}), or give "
+                f"NaN, which is predicted and not learnt"
+            )
+
+    def learnt(self, y: Float[np.ndarray, "n e"]) -> Float[np.ndarray, "n e"]:
+        """Return targets as the model learns them, NaN where they are NaN.
+
+        Raises
+        ------
+        ValueError
+            As `check` does.
+        """
+        if self.changes_nothing:
+            return y
+        self.check(y)
+        return self.forward(y)
+
+    def slope_at(self, z: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
+        """Return dy/dz."""
+        return np.exp(-self.log_slope(self.inverse(z)))
+
+    def forward(self, y: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
+        """Return the z of targets within the bounds; infinite ones where the map has no end."""
+        xp = namespace(y)
+        with np.errstate(divide="ignore"):
+            match self.transform:
+                case "log":
+                    return xp.log(y - self.low)
+                case "log1p":
+                    return xp.log1p(y - self.low)
+                case "logit":
+                    return xp.log(y - self.low) - xp.log(self.high - y)
+                case _:
+                    return y
+
+    def inverse(self, z: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
+        """Return the targets, within the bounds, of any z."""
+        xp = namespace(z)
+        with np.errstate(over="ignore"):
+            match self.transform:
+                case "log":
+                    y = self.low + xp.exp(z)
+                case "log1p":
+                    y = self.low + xp.expm1(z)
+                case "logit":
+                    y = self.low + (self.high - self.low) / (1.0 + xp.exp(-z))
+                case _:
+                    y = z
+        return xp.clip(y, self.low, self.high)
+
+    def log_slope(self, y: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
+        """Return log dz/dy, the change of variables in a log density."""
+        xp = namespace(y)
+        with np.errstate(divide="ignore"):
+            match self.transform:
+                case "log":
+                    return -xp.log(y - self.low)
+                case "log1p":
+                    return -xp.log1p(y - self.low)
+                case "logit":
+                    return np.log(self.high - self.low) - xp.log(y - self.low) - xp.log(self.high - y)
+                case _:
+                    return xp.zeros_like(y)

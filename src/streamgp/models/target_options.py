@@ -1,0 +1,68 @@
+"""The options of what is predicted: past targets as inputs, how far ahead, and what is known of the target."""
+
+from functools import partial
+
+from streamgp.models.option_type import Option
+from streamgp.models.spec import TRANSFORMS
+
+NUMBERS = ("regression",)
+REGRESSOR = "StreamingGPRegressor"
+SPLITTING = "SplittingGPRegressor"
+COMMAND = "streamgp run"
+AUTO, NONE = "auto", "none"  # of lags
+for_gaussian = partial(Option, families=("gaussian",), tasks=NUMBERS, estimators=(REGRESSOR,))
+
+TARGET_OPTIONS = (
+    Option(
+        name="lags",
+        kind="wholes",
+        help="The target so many rows ago is an input too: 1,2,24. Each shorter than the warm-up. none: no lags. "
+        "auto: none, 1 to 3 and a season, chosen at the end of the warm-up by how well they would have predicted it.",
+        details="With auto, lag 1 is in use until then; see `streamgp.stream.lag_choice`. Lags count the rows that "
+        "were learnt. `predict` takes every row as the next one, so its lags are those of the last row learnt; given "
+        "several rows it warns, since of rows that follow each other this is wrong for all but the first: `evaluate` "
+        "them, predict and learn them one by one, or choose a `horizon`. In the first rows the mean target stands in "
+        "for what is missing. With lags, X may have no columns.",
+        own_defaults={COMMAND: AUTO},
+        choices=(AUTO, NONE),
+        families=("gaussian", "multikernel", "sparse"),
+        tasks=NUMBERS,
+        estimators=(REGRESSOR, SPLITTING),
+        low=1,
+        panel="Data",
+    ),
+    for_gaussian(
+        name="horizon",
+        kind="whole",
+        help="Forecast each target so many rows before it comes.",
+        details="`predict` then forecasts the target that comes so many rows after the last one learnt, and takes "
+        "each row of X as the inputs of that last row: after ``partial_fit(X, y)``, ``predict(X[-1:])``. Lag 1 is "
+        "the last target learnt. `evaluate` scores for each row the forecast that was made of it so many rows "
+        "before.",
+        unset="from the inputs of its own row",
+        low=1,
+        panel="Data",
+    ),
+    for_gaussian(
+        name="bounds",
+        kind="range",
+        help="Bounds that the target keeps within: 0, for none below 0; 0,1 for shares.",
+        details="In Python ``(0, None)`` or ``(0, 1)``. What is predicted beyond a bound counts as the bound, in "
+        "quantiles, bands, draws, mean and std. Densities stay as they are; see `streamgp.core.MappedPredictive`. A "
+        "target outside the bounds is refused.",
+        unset="none",
+        panel="Data",
+    ),
+    for_gaussian(
+        name="target_transform",
+        kind="name",
+        help="The scale on which the target is learnt, for noise that grows with it: log (of targets above 0), log1p "
+        "(from 0 on), logit (strictly within --bounds).",
+        details="With `bounds` logarithms count from the lower one. Predictions, densities and scores are in the "
+        "target's own units, exact but for mean and std: these are of the mixture by quadrature, either tail cut off "
+        "at one in a thousand.",
+        unset="that of the target itself",
+        choices=TRANSFORMS,
+        panel="Data",
+    ),
+)
