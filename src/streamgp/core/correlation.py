@@ -1,8 +1,8 @@
 """How the errors of several targets go together: a Gaussian copula, learnt from row to row.
 
-The error of a target is its normal score z = Phi^-1(F(y)), by its own predictive distribution F. Whatever the targets'
-distributions are, their scores are held to be jointly Gaussian with the correlation matrix R; then the joint density
-is the product of the targets' own densities and of
+The error of a target is its normal score z = Phi^-1(F(y)), by its own predictive distribution F. Whatever these
+distributions are, the scores are held to be jointly Gaussian with the correlation matrix R; then the joint density is
+the product of the targets' own densities and of
 
     c(z) = |R|^(-1/2) exp(-z' (R^-1 - I) z / 2)
 

@@ -150,8 +150,8 @@ class Predictive(eqx.Module):
         for at in range(0, len(levels), step):
             part = levels[at : at + step]
             part = part if p.recalibration is None else recalibration.level(p.recalibration, part)
-            wide = jax.tree.map(lambda a, times=len(part): np.concatenate([a] * times), m)
-            found.append(mixture_quantiles(wide, [part.ravel()])[0].reshape(part.shape))
+            wide = [None if a is None else np.concatenate([a] * len(part)) for a in m]
+            found.append(mixture_quantiles(mixtures.Mixtures(*wide), [part.ravel()])[0].reshape(part.shape))
         return np.concatenate(found).reshape(z.shape)
 
     def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
