@@ -113,10 +113,11 @@ class Predictive(eqx.Module):
 
     def joint_log_density(self, y: Float[np.ndarray, "n e"]) -> Float[np.ndarray, " n"]:
         """Return the joint log density of all outputs with their correlation, in NumPy."""
-        marginal = self.marginal_log_density(y).sum(1)
+        marginal = np.asarray(self.marginal_log_density(y).sum(1))
         if self.correlation is None:
             return marginal
-        return marginal + correlation.log_copula(self.correlation, correlation.scores_of(self.cdf(y)))
+        scores = correlation.scores_of(np.asarray(self.cdf(y)))
+        return marginal + correlation.log_copula(np.asarray(self.correlation), scores)
 
     def moment_log_density(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, " n"]:
         """Return the log density under one Gaussian with the mixture's mean and variance (Waxman and Djuric 2024)."""
@@ -150,8 +151,7 @@ class Predictive(eqx.Module):
         for at in range(0, len(levels), step):
             part = levels[at : at + step]
             part = part if p.recalibration is None else recalibration.level(p.recalibration, part)
-            wide = [None if a is None else np.concatenate([a] * len(part)) for a in m]
-            found.append(mixture_quantiles(mixtures.Mixtures(*wide), [part.ravel()])[0].reshape(part.shape))
+            found.append(mixture_quantiles(mixtures.repeated(m, len(part)), [part.ravel()])[0].reshape(part.shape))
         return np.concatenate(found).reshape(z.shape)
 
     def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:

@@ -21,7 +21,8 @@ def joint_log_density(
     """Return the joint log density from that of each target, and from the levels at which they came."""
     if predictive.correlation is None:
         return marginal.sum(1)
-    return marginal.sum(1) + correlation.log_copula(predictive.correlation, correlation.scores_of(pit))
+    copula = correlation.log_copula(np.asarray(predictive.correlation), correlation.scores_of(pit))
+    return marginal.sum(1) + copula
 
 
 def energy_of(predictive: Predictive, y: Float[np.ndarray, "n e"]) -> Float[np.ndarray, " n"]:
@@ -33,7 +34,7 @@ def energy_of(predictive: Predictive, y: Float[np.ndarray, "n e"]) -> Float[np.n
     n, _, e = predictive.loc.shape
     z: np.ndarray = np.broadcast_to(_points(e), (n, DRAWS, e))
     if predictive.correlation is not None:
-        z = z @ np.swapaxes(np.linalg.cholesky(predictive.correlation), 1, 2)
+        z = z @ np.swapaxes(np.linalg.cholesky(np.asarray(predictive.correlation)), 1, 2)
     values = np.moveaxis(predictive.at_scores(np.broadcast_to(_NODES[:, None, None], (len(_NODES), n, e))), 0, 1)
     right = np.clip(np.searchsorted(_NODES, z), 1, len(_NODES) - 1)
     low, high = (np.take_along_axis(values, at, axis=1) for at in (right - 1, right))
@@ -43,4 +44,4 @@ def energy_of(predictive: Predictive, y: Float[np.ndarray, "n e"]) -> Float[np.n
 
 @cache
 def _points(targets: int) -> Float[np.ndarray, "m e"]:
-    return scipy.special.ndtri(scipy.stats.qmc.Sobol(targets, seed=0).random(DRAWS))
+    return scipy.special.ndtri(scipy.stats.qmc.Sobol(targets, rng=0).random(DRAWS))

@@ -62,7 +62,7 @@ def _score(predictive: Predictive, y: np.ndarray, mean: np.ndarray, std: np.ndar
     if y.shape[1] > 1:
         own = mixtures.log_sum((predictive.log_weights[:, None] + densities).reshape(y.size, -1)).reshape(y.shape)
         own = own if predictive.recalibration is None else own + raised
-        joint, energy = joint_log_density(predictive, own, each[-2]), energy_of(predictive, y)
+        joint, energy = joint_log_density(predictive, np.asarray(own), np.asarray(each[-2])), energy_of(predictive, y)
     moment = student_t.log_density(y - mean, std * std, None).sum(1)
     return mean, std, *each, log_density, moment, joint, energy
 
@@ -85,8 +85,7 @@ def moments_and_quantiles(predictive: Predictive) -> dict[str, np.ndarray]:
     if predictive.recalibration is not None:
         v = np.asarray(predictive.recalibration).reshape(count, -1)
         levels = recalibration.level(np.tile(v, (several, 1)), levels)
-    wide = jax.tree.map(lambda a: np.concatenate([a] * several), m)
-    (found,) = mixture_quantiles(wide, [levels])
+    (found,) = mixture_quantiles(mixtures.repeated(m, several), [levels])
     ends = dict(zip(("q05", "q50", "q95"), found.reshape(several, *shape), strict=True))
     return {"mean": np.asarray(predictive.mean), "std": np.asarray(predictive.std)} | ends
 
