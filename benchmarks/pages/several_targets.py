@@ -1,4 +1,4 @@
-"""The tables about several targets, from ``results/several_targets.json``: ``python -m benchmarks.pages.several_targets``."""
+"""What several targets are worth, in tables: ``python -m benchmarks.pages.several_targets``."""
 
 import json
 from pathlib import Path
@@ -47,9 +47,8 @@ def table_all_seen(by_stream: dict[str, list[dict[str, Any]]]) -> str:
             median(run[key] for run in found) for key in ("joint", "product", "by_expert", "separate")
         )
         gained = median(run["joint"] - run["product"] for run in found)
-        lines.append(
-            f"| {name} | {len(runs)} | {joint:.3f} | {product:.3f} | {gained:+.4f} | {by_expert:.3f} | {separate:.3f} |"
-        )
+        cells = f"{joint:.3f} | {product:.3f} | {gained:+.4f} | {by_expert:.3f} | {separate:.3f}"
+        lines.append(f"| {name} | {len(runs)} | {cells} |")
     return "\n".join(lines)
 
 
