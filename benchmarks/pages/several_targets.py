@@ -25,13 +25,18 @@ def pages() -> dict[Path, str]:
 
 
 def table_every_tenth(by_stream: dict[str, list[dict[str, Any]]]) -> str:
-    """Render the log density of the scarce target as Markdown; gains are medians of those of the runs."""
-    lines = ["| stream | runs | given the others | a separate model | gained |", "|---|---|---|---|---|"]
+    """Render log densities as Markdown, medians over the runs; gains are medians of those of the runs."""
+    lines = [
+        "| stream | runs | given the others | a separate model | gained | the others, from whole rows | from all rows |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for name, runs in by_stream.items():
         found = [run["every_tenth"] for run in runs]
-        given, separate = (median(run[key] for run in found) for key in ("given", "separate"))
+        keys = ("given", "separate", "others", "others_separate")
+        given, separate, others, alone = (median(run[key] for run in found) for key in keys)
         gained = median(run["given"] - run["separate"] for run in found)
-        lines.append(f"| {name} | {len(runs)} | {given:.3f} | {separate:.3f} | {gained:+.3f} |")
+        cells = f"{given:.3f} | {separate:.3f} | {gained:+.3f} | {others:.3f} | {alone:.3f}"
+        lines.append(f"| {name} | {len(runs)} | {cells} |")
     return "\n".join(lines)
 
 
