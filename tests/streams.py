@@ -50,8 +50,8 @@ def mixture(predictive: Any) -> list[np.ndarray]:
     )
     mean = np.sum(weights * loc, axis=1)
     std = np.sqrt(np.sum(weights * (var + np.square(loc - mean[:, None])), axis=1))
-    shares = getattr(predictive, "recalibration", None)
-    return [mean, std, *([] if shares is None else [np.asarray(shares).reshape(len(mean), -1)])]
+    more = [getattr(predictive, name, None) for name in ("recalibration", "correlation")]
+    return [mean, std, *(np.asarray(part).reshape(len(mean), -1) for part in more if part is not None)]
 
 
 def learn(model: StreamLearner, *data: np.ndarray) -> list[np.ndarray]:

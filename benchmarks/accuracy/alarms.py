@@ -48,7 +48,7 @@ def scores(y: np.ndarray, mean: np.ndarray) -> RegressionScores:
     y, mean = y[:, None], mean[:, None]
     nan = np.full_like(y, np.nan)
     density = norm.logpdf(y - mean)[:, 0]
-    return RegressionScores(y, mean, nan, nan, nan, nan, ndtr(y - mean), nan, density, density)
+    return RegressionScores(y, mean, nan, nan, nan, nan, ndtr(y - mean), nan, density, density, density, density)
 
 
 # False alarms

@@ -1,5 +1,6 @@
 """The predictive distribution of a target that is learnt on another scale, or is known to keep within bounds."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -60,6 +61,11 @@ class MappedPredictive(eqx.Module):
         return self.base.loc
 
     @property
+    def correlation(self) -> Any:
+        """Return the correlation of the outputs' normal scores, which the map leaves as they are."""
+        return self.base.correlation
+
+    @property
     def mean(self) -> Rows:
         """Return the mean, see `moments`."""
         return self.moments[0]
@@ -93,13 +99,11 @@ class MappedPredictive(eqx.Module):
 
     def log_density(self, y: Rows) -> Float[np.ndarray, " n"]:
         """Return the joint log density of all outputs, in the units of y; -inf outside the bounds."""
-        inside = (y >= self.map.low) & (y <= self.map.high)
-        z = self.map.forward(np.where(inside, y, self._middle))
-        whole = inside & np.isfinite(z)
-        density = self.base.log_density(np.where(whole, z, 0.0)) + self.map.log_slope(
-            np.where(whole, y, self._middle)
-        ).sum(-1)
-        return np.where(whole.all(-1), density, -np.inf)
+        return self._density(y, self.base.log_density)
+
+    def joint_log_density(self, y: Rows) -> Float[np.ndarray, " n"]:
+        """Return the joint log density of all outputs with their correlation; -inf outside the bounds."""
+        return self._density(y, self.base.joint_log_density)
 
     def moment_log_density(self, y: Rows) -> Float[np.ndarray, " n"]:
         """Return the log density under one Gaussian with the same mean and variance (Waxman and Djuric 2024)."""
@@ -120,7 +124,11 @@ class MappedPredictive(eqx.Module):
 
     def quantile(self, probability: float | Rows) -> Rows:
         """Return the quantile of each output."""
-        return self.map.inverse(self.base.quantiles_at(np.broadcast_to(probability, self.loc.shape[::2])))
+        return self.map.inverse(self.base.quantile(np.broadcast_to(probability, self.loc.shape[::2])))
+
+    def at_scores(self, z: Float[np.ndarray, "... n e"]) -> Float[np.ndarray, "... n e"]:
+        """Return the targets whose normal scores are z."""
+        return self.map.inverse(self.base.at_scores(z))
 
     def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
         """Draw targets."""
@@ -141,6 +149,13 @@ class MappedPredictive(eqx.Module):
         some = MappedPredictive(jax.tree.map(lambda a: a[rows], self.base), self.map)
         crps[rows] = np.minimum(crps[rows], some._pinball(y[rows], low[rows], high[rows]))
         return crps
+
+    def _density(self, y: Rows, of_base: Callable[[Rows], Any]) -> Float[np.ndarray, " n"]:
+        inside = (y >= self.map.low) & (y <= self.map.high)
+        z = self.map.forward(np.where(inside, y, self._middle))
+        whole = inside & np.isfinite(z)
+        slope = self.map.log_slope(np.where(whole, y, self._middle)).sum(-1)
+        return np.where(whole.all(-1), of_base(np.where(whole, z, 0.0)) + slope, -np.inf)
 
     def _by_components(self) -> Predictive:
         """Return a mixture of as many components that have the means and variances of these, cut off and mapped."""
@@ -185,7 +200,7 @@ class MappedPredictive(eqx.Module):
         """Return mean and variance of each component of y, by quadrature between the ends."""
         base = replace(self.base, recalibration=None)  # which the mean is not
         scale, dof = _scales(base)
-        ends = [np.asarray(base.quantiles_at(np.full(base.loc.shape[::2], p)))[:, None, :] for p in (CUT, 1.0 - CUT)]
+        ends = [np.asarray(base.quantile(p))[:, None, :] for p in (CUT, 1.0 - CUT)]
         low, high = (np.clip(end, *self.map.ends) for end in ends)
         start, stop = (np.clip(base.loc + side * _SPAN * scale, low, high) for side in (-1.0, 1.0))
         half = 0.5 * (stop - start)

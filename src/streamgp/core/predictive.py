@@ -6,13 +6,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.special
 from jaxtyping import Array, Float, Key
 
-from streamgp.core import recalibration
+from streamgp.core import correlation, recalibration
 from streamgp.numerics import mixtures, student_t
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.crps import mixture_crps
 from streamgp.numerics.quantiles import mixture_quantiles
+
+_FURTHEST = 8.0  # score of a level that is held to be neither 0 nor 1
+_BATCH_ELEMENTS = 1 << 15  # of an array at a time: so many stay in a core's cache
 
 
 def trimmed(weights: Float[AnyArray, "*n k"], trim: float) -> Float[AnyArray, "*n k"]:
@@ -47,6 +51,9 @@ class Predictive(eqx.Module):
         For each row and output, the shares of the map by which the levels of the mixture are recalibrated, see
         `streamgp.core.recalibration`: distribution function, density, quantiles, variance and scores are of the
         recalibrated distribution, the mean is not. None: no map.
+    correlation
+        For each row, how the errors of its outputs go together, see `streamgp.core.correlation`: `joint_log_density`
+        and `sample` know of it. None: outputs are independent given the component.
     """
 
     log_weights: Float[AnyArray, "n k"]
@@ -55,6 +62,7 @@ class Predictive(eqx.Module):
     dof: Float[AnyArray, "n k"] | None = None
     trim: float = eqx.field(static=True, default=0.0)
     recalibration: Float[AnyArray, "n e j"] | None = None
+    correlation: Float[AnyArray, "n e e"] | None = None
 
     @property
     def weights(self) -> Float[AnyArray, "n k"]:
@@ -88,11 +96,28 @@ class Predictive(eqx.Module):
         return student_t.log_density(y[:, None, :] - self.loc, self.var, dof).sum(-1)
 
     def log_density(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, " n"]:
-        """Return the joint log density of all outputs."""
+        """Return the joint log density of all outputs, independent given the component."""
         mixture = mixtures.log_sum(self.log_weights + self.component_log_density(y))
         if self.recalibration is None:
             return mixture
         return mixture + recalibration.log_density(self.recalibration, self.levels(y)).sum(-1)
+
+    def marginal_log_density(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
+        """Return the log density of each output by itself."""
+        m = self.flat()
+        at_y = mixtures.evaluate(m, y.ravel())
+        density = mixtures.log_sum(namespace(m.weights).log(m.weights) + at_y.log_density).reshape(y.shape)
+        if self.recalibration is None:
+            return density
+        return density + recalibration.log_density(self.recalibration, mixtures.cdf(m, at_y).reshape(y.shape))
+
+    def joint_log_density(self, y: Float[np.ndarray, "n e"]) -> Float[np.ndarray, " n"]:
+        """Return the joint log density of all outputs with their correlation, in NumPy."""
+        marginal = np.asarray(self.marginal_log_density(y).sum(1))
+        if self.correlation is None:
+            return marginal
+        scores = correlation.scores_of(np.asarray(self.cdf(y)))
+        return marginal + correlation.log_copula(np.asarray(self.correlation), scores)
 
     def moment_log_density(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, " n"]:
         """Return the log density under one Gaussian with the mixture's mean and variance (Waxman and Djuric 2024)."""
@@ -108,18 +133,34 @@ class Predictive(eqx.Module):
         m = mixtures.flatten(self.log_weights, self.loc, self.var, self.dof)
         return mixtures.cdf(m, mixtures.evaluate(m, y.ravel())).reshape(y.shape)
 
-    def quantile(self, probability: float | Float[Array, ""]) -> Float[AnyArray, "n e"]:
-        """Return the quantile of each output, by Halley's method inside a bracket (to about 1e-9 of the scale)."""
+    def quantile(self, probability: float | Float[AnyArray, "*#n_e"]) -> Float[AnyArray, "n e"]:
+        """Return the quantile of each output, by Halley's method inside a bracket (to about 1e-9 of the scale).
+
+        The probability is one for all, or each output's own, (n, e).
+        """
         if namespace(*jax.tree.leaves(self)) is np and not isinstance(probability, jax.Array):
-            return _quantile_at(self, float(probability))
+            return _quantile_at(self, np.asarray(probability, float))
         return _quantile(self, jnp.asarray(probability, self.loc.dtype))
 
-    def quantiles_at(self, probability: Float[np.ndarray, "n e"]) -> Float[np.ndarray, "n e"]:
-        """Return the quantile of each output at a probability of its own: in NumPy."""
-        return np.asarray(_quantile_at(self, probability))
+    def at_scores(self, z: Float[np.ndarray, "... n e"]) -> Float[np.ndarray, "... n e"]:
+        """Return the targets whose normal scores are z: quantiles of Phi(z), of each output, in NumPy."""
+        p = jax.tree.map(np.asarray, self)
+        levels = scipy.special.ndtr(np.clip(z, -_FURTHEST, _FURTHEST)).reshape(-1, *z.shape[-2:])
+        m, found = p.flat(), []
+        step = max(1, _BATCH_ELEMENTS // p.loc.size)
+        for at in range(0, len(levels), step):
+            part = levels[at : at + step]
+            part = part if p.recalibration is None else recalibration.level(p.recalibration, part)
+            found.append(mixture_quantiles(mixtures.repeated(m, len(part)), [part.ravel()])[0].reshape(part.shape))
+        return np.concatenate(found).reshape(z.shape)
 
     def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
-        """Draw targets: a component for each row, then from it (a t is a Gaussian of random variance)."""
+        """Draw targets: a component for each row, then from it (a t is a Gaussian of random variance).
+
+        With a `correlation`, by correlated scores instead, of which the outputs are the quantiles.
+        """
+        if self.correlation is not None:
+            return self._sample_correlated(key, shape)
         pick, noise, scale = jax.random.split(key, 3)
         n, _, e = self.loc.shape
         component = jax.random.categorical(pick, self.log_weights, shape=(*shape, n))
@@ -132,6 +173,12 @@ class Predictive(eqx.Module):
             var = jnp.where(jnp.isinf(dof), var, student_t.squared_scale(var, dof) * half / gamma)
         z = jax.random.normal(noise, (*shape, n, e), self.loc.dtype)
         return self.loc[rows, component] + jnp.sqrt(var) * z
+
+    def _sample_correlated(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "... n e"]:
+        n, _, e = self.loc.shape
+        alone = np.asarray(jax.random.normal(key, (*shape, n, e), self.loc.dtype))
+        scores = (np.linalg.cholesky(np.asarray(self.correlation)) @ alone[..., None])[..., 0]
+        return jnp.asarray(self.at_scores(scores))
 
     def crps(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
         """Return the continuous ranked probability score, E|Y - y| - E|Y - Y'| / 2 (Grimit et al. 2006, Eq. 5).
@@ -155,7 +202,7 @@ class Predictive(eqx.Module):
             return self
         dof = None if self.dof is None else self.dof[:, kept]
         log_weights, loc, var = (a[:, kept] for a in (self.log_weights, self.loc, self.var))
-        return Predictive(log_weights, loc, var, dof, recalibration=self.recalibration)
+        return Predictive(log_weights, loc, var, dof, recalibration=self.recalibration, correlation=self.correlation)
 
     def flat(self) -> mixtures.Mixtures:
         """Return the mixture of every row and output, with what all scores need: see `streamgp.numerics.mixtures`."""
@@ -164,11 +211,9 @@ class Predictive(eqx.Module):
 
 def _quantile_at(p: Predictive, probability: Any) -> Float[AnyArray, "n e"]:
     (n, _, e), v = p.loc.shape, p.recalibration
-    if v is not None:
-        xp = namespace(v)
-        probability = recalibration.level(v, xp.broadcast_to(xp.asarray(probability), (n, e)))
-    if np.ndim(probability):
-        probability = probability.ravel()
+    xp = namespace(probability) if v is None else namespace(v)
+    probability = xp.broadcast_to(xp.asarray(probability), (n, e))
+    probability = (probability if v is None else recalibration.level(v, probability)).ravel()
     return mixture_quantiles(p.flat(), [probability])[0].reshape(n, e)
 
 

@@ -1,4 +1,4 @@
-"""Forecasts of the next rows as a frame."""
+"""Several rows ahead: forecasts of the next rows as a frame, and paths of them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,8 +7,11 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.data.frames import FrameLike
+from streamgp.estimators.access import alone
 from streamgp.estimators.time_column import split_times
 from streamgp.estimators.validation import check_inputs
+from streamgp.models.option_type import whole_number
+from streamgp.stream.learner import StreamLearner
 
 QUANTILES = {"q05": 0.05, "q50": 0.5, "q95": 0.95}
 
@@ -60,3 +63,84 @@ def forecast_frame(
         ends = np.quantile(drawn, [0.5 - each / 200.0, 0.5 + each / 200.0], axis=0)
         values |= {f"mean-lo-{each:g}": ends[0], f"mean-hi-{each:g}": ends[1]}
     return FrameLike.of(like).make(values)
+
+
+class Forecasting:
+    """What estimators of numbers tell of several rows ahead."""
+
+    _learner: StreamLearner
+    _single: bool
+    _access: Any
+    _check_fitted: Any
+    _warn_if_early: Any
+
+    @alone
+    def forecast(
+        self,
+        h: int,
+        X_future: Any = None,
+        level: float | Sequence[float] = (80, 95),
+        times: Any = None,
+        n: int = 1_000,
+    ) -> Any:
+        """Forecast the targets of the next h rows, each with what is not known of those before it.
+
+        Parameters
+        ----------
+        h
+            How many rows.
+        X_future
+            Their inputs (h, D), which may be NaN under ``missing="impute"``; None for a model of lags alone.
+        level
+            Shares in percent (80, not 0.8) that bands are to hold: columns ``mean-lo-80``, ``mean-hi-80`` and so on.
+        times
+            Their time stamps, on a stream that has them; without, they come at the warm-up's median gap.
+        n
+            How many paths are drawn (see `sample_paths`), at least 2: the mean is known to ``std / sqrt(n)``.
+
+        Returns
+        -------
+        frame
+            A row for each step (of several targets, for each step and target): step, time, target, mean, std, q05,
+            q50, q95 and the bands. Of the make of `X_future`, or of polars if that is no frame.
+
+        Raises
+        ------
+        ValueError
+            If the model has a horizon, or is no ensemble, or inputs or times are not those of h rows to come.
+        """
+        levels = check_levels(level)
+        if whole_number("n", n) < 2:
+            raise ValueError(f"n: expected at least 2 paths, got {n}")
+        return forecast_frame(self._paths(h, n, X_future, times), levels, times, self._single, X_future)
+
+    @alone
+    def sample_paths(self, h: int, n: int = 1_000, X_future: Any = None, times: Any = None) -> np.ndarray:
+        """Draw the targets of the next h rows jointly, shape (n, h), or (n, h, E) with several targets.
+
+        A path follows one expert, chosen by the weights, with regression weights and a noise level drawn from its
+        beliefs; its own targets are the lags of its later rows, within the bounds of the inputs. Which expert is
+        right is not learnt on the way. The draws depend on `random_state` and on how many rows have been learnt.
+
+        Parameters
+        ----------
+        h, X_future, times
+            As those of `forecast`.
+        n
+            How many paths.
+
+        Raises
+        ------
+        ValueError
+            As `forecast` does.
+        """
+        paths = self._paths(h, n, X_future, times)
+        return paths[..., 0] if self._single else paths
+
+    def _paths(self, h: int, n: int, X_future: Any, times: Any) -> np.ndarray:
+        """Return paths (n, h, E)."""
+        self._check_fitted()
+        h, n = whole_number("h", h), whole_number("n", n)
+        X, stamps = future_rows(self, h, X_future, times)
+        self._warn_if_early(0)
+        return self._learner.paths(X, None if times is None else stamps, n)

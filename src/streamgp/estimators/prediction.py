@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from streamgp.core import MappedPredictive, Predictive
+from streamgp.core.conditional import Conditional
 from streamgp.evaluation.regression import apply_in_batches
 from streamgp.likelihoods import AnyPredictive
 from streamgp.models.option_type import whole_number
@@ -87,7 +88,10 @@ class Prediction:
         return ends[..., 0], ends[..., 1]
 
     def sample(self, n: int = 1) -> np.ndarray:
-        """Draw n targets for each row, shape (rows, n), or (rows, E, n); the same draws each time."""
+        """Draw n targets for each row, shape (rows, n), or (rows, E, n); the same draws each time.
+
+        Several targets are drawn with the correlation of their errors.
+        """
         n = whole_number("n", n)
         seed, rows = self._draws
         with float64():
@@ -96,7 +100,11 @@ class Prediction:
         return np.stack([self._shape(d) for d in draws], axis=-1)
 
     def log_density(self, y: Any) -> np.ndarray:
-        """Return the log density of targets (of counts, the log probability), (n,); joint over several targets."""
+        """Return the log density of targets (of counts, the log probability), (n,).
+
+        Of several targets it is the joint one, each expert taking them for independent; where some were given, that
+        of the others, which counts the correlation of their errors.
+        """
         return self._apply(lambda p, y: (p.log_density(y),), self._targets(y))[0]
 
     def cdf(self, y: Any) -> np.ndarray:
@@ -120,7 +128,7 @@ class Prediction:
         return [self._shape(found) for found in self._apply(function, *arrays)]
 
     def _apply(self, function: Callable[..., tuple], *arrays: np.ndarray) -> list[np.ndarray]:
-        if isinstance(self._predictive, Predictive | MappedPredictive):
+        if isinstance(self._predictive, Predictive | MappedPredictive | Conditional):
             return apply_in_batches(function, self._predictive, *arrays)
         with float64():
             return [np.asarray(found) for found in function(self._predictive, *arrays)]

@@ -8,21 +8,22 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from streamgp.bases.learners import check_same, remember
+from streamgp.core import MappedPredictive
+from streamgp.core.conditional import Conditional
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.explanations import Explained
-from streamgp.estimators.forecasts import check_levels, forecast_frame, future_rows
+from streamgp.estimators.forecasts import Forecasting
 from streamgp.estimators.prediction import Prediction
 from streamgp.estimators.single_rows import SingleRowEstimator
-from streamgp.estimators.validation import Rows, check_same_targets, check_within
+from streamgp.estimators.validation import Rows, check_given, check_same_targets, check_within
 from streamgp.evaluation.regression import RegressionMetrics
-from streamgp.models.option_type import whole_number
 from streamgp.models.spec import Spec
 
 
 @with_options
-class StreamingGPRegressor(RegressorMixin, Explained, SingleRowEstimator, StreamEstimator):
+class StreamingGPRegressor(RegressorMixin, Explained, Forecasting, SingleRowEstimator, StreamEstimator):
     """Regression on a stream: predicts with error bars, learns row by row, in constant memory.
 
     An online ensemble of Gaussian processes and other basis expansions (Lu et al. 2022; Waxman and Djuric 2024).
@@ -43,6 +44,8 @@ class StreamingGPRegressor(RegressorMixin, Explained, SingleRowEstimator, Stream
     rows_ : int
         Rows learnt. `skipped_rows_` were passed over, `outside_rows_` lay outside some basis' box, and
         `imputed_values_` inputs were filled.
+    error_correlation_ : ndarray of shape (E, E)
+        How the errors of several targets go together.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -158,22 +161,40 @@ class StreamingGPRegressor(RegressorMixin, Explained, SingleRowEstimator, Stream
     # Predicting
 
     @alone
-    def predict(self, X: Any, return_std: bool = False, times: Any = None) -> Any:
+    def predict(self, X: Any, return_std: bool = False, times: Any = None, given: Any = None) -> Any:
         """Return the mean of the next target for each row, and its standard deviation (noise included) if asked.
 
         With a horizon: of the target so many rows after the last one learnt (see `horizon` above).
+
+        Parameters
+        ----------
+        given
+            Of several targets those that are known already, shape (n, E) with NaN for the others, which are predicted
+            given them: see `predict_dist`.
         """
-        mean, std = self._prediction(self._predict(X, times)).moments
+        mean, std = self._prediction(self._conditional(X, times, given)).moments
         return (mean, std) if return_std else mean
 
     @alone
-    def predict_dist(self, X: Any, times: Any = None) -> Prediction:
+    def predict_dist(self, X: Any, times: Any = None, given: Any = None) -> Prediction:
         """Return the predictive distribution of the next target for each row.
 
         It has ``mean``, ``std``, ``quantile(q)``, ``interval(coverage)``, ``sample(n)``, ``log_density(y)`` and
         ``cdf(y)``, and stays as it is when the model learns on.
+
+        Parameters
+        ----------
+        given
+            Of several targets those that are known already, shape (n, E) with NaN for the others. The distribution is
+            then that of the others given them, by `error_correlation_` (a Gaussian copula), its log density theirs
+            alone; what is known has its value, and no spread.
+
+        Raises
+        ------
+        ValueError
+            If `given` has another shape, or infinite numbers, or the model has one target.
         """
-        return self._prediction(self._predict(X, times))
+        return self._prediction(self._conditional(X, times, given))
 
     @alone
     def predict_interval(self, X: Any, coverage: float = 0.9, times: Any = None) -> tuple[np.ndarray, np.ndarray]:
@@ -198,78 +219,30 @@ class StreamingGPRegressor(RegressorMixin, Explained, SingleRowEstimator, Stream
         """
         return self._prediction(self._predict(X, times)).sample(n)
 
-    # Several rows ahead
+    # Several targets
 
+    @property
     @alone
-    def forecast(
-        self,
-        h: int,
-        X_future: Any = None,
-        level: float | Sequence[float] = (80, 95),
-        times: Any = None,
-        n: int = 1_000,
-    ) -> Any:
-        """Forecast the targets of the next h rows, each with what is not known of those before it.
+    def error_correlation_(self) -> np.ndarray:
+        """Return how the errors of the targets go together in the next row, a correlation matrix (E, E).
 
-        Parameters
-        ----------
-        h
-            How many rows.
-        X_future
-            Their inputs (h, D), which may be NaN under ``missing="impute"``; None for a model of lags alone.
-        level
-            Shares in percent (80, not 0.8) that bands are to hold: columns ``mean-lo-80``, ``mean-hi-80`` and so on.
-        times
-            Their time stamps, on a stream that has them; without, they come at the warm-up's median gap.
-        n
-            How many paths are drawn (see `sample_paths`), at least 2: the mean is known to ``std / sqrt(n)``.
-
-        Returns
-        -------
-        frame
-            A row for each step (of several targets, for each step and target): step, time, target, mean, std, q05,
-            q50, q95 and the bands. Of the make of `X_future`, or of polars if that is no frame.
-
-        Raises
-        ------
-        ValueError
-            If the model has a horizon, or is no ensemble, or inputs or times are not those of h rows to come.
+        Errors are measured as normal scores, each by its own predictive distribution; the last 500 rows or so count,
+        and for each pair those in which both targets were there.
         """
-        levels = check_levels(level)
-        if whole_number("n", n) < 2:
-            raise ValueError(f"n: expected at least 2 paths, got {n}")
-        return forecast_frame(self._paths(h, n, X_future, times), levels, times, self._single, X_future)
-
-    @alone
-    def sample_paths(self, h: int, n: int = 1_000, X_future: Any = None, times: Any = None) -> np.ndarray:
-        """Draw the targets of the next h rows jointly, shape (n, h), or (n, h, E) with several targets.
-
-        A path follows one expert, chosen by the weights, with regression weights and a noise level drawn from its
-        beliefs; its own targets are the lags of its later rows, within the bounds of the inputs. Which expert is
-        right is not learnt on the way. The draws depend on `random_state` and on how many rows have been learnt.
-
-        Parameters
-        ----------
-        h, X_future, times
-            As those of `forecast`.
-        n
-            How many paths.
-
-        Raises
-        ------
-        ValueError
-            As `forecast` does.
-        """
-        paths = self._paths(h, n, X_future, times)
-        return paths[..., 0] if self._single else paths
-
-    def _paths(self, h: int, n: int, X_future: Any, times: Any) -> np.ndarray:
-        """Return paths (n, h, E)."""
         self._check_fitted()
-        h, n = whole_number("h", h), whole_number("n", n)
-        X, stamps = future_rows(self, h, X_future, times)
-        self._warn_if_early(0)
-        return self._learner.paths(X, None if times is None else stamps, n)
+        return self._learner.error_correlation
+
+    def _conditional(self, X: Any, times: Any, given: Any) -> Any:
+        """Return the prediction of rows, given some of their targets if there are any."""
+        predictive = self._predict(X, times)
+        if given is None:
+            return predictive
+        if isinstance(predictive, MappedPredictive):
+            raise ValueError(
+                "given: expected a model that learns its targets as they are, but this one has bounds or a "
+                "target_transform; leave given out, or transform the targets yourself"
+            )
+        return Conditional(predictive, check_given(given, len(predictive.loc), self._learner.num_outputs))
 
     # Inner works
 

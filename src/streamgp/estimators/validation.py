@@ -241,6 +241,26 @@ def check_target(y: Any, shape: tuple[int, ...], missing: str) -> np.ndarray:
     return np.where(usable, y, np.nan).reshape(-1)
 
 
+def check_given(given: Any, rows: int, outputs: int) -> np.ndarray:
+    """Check the targets that are known before others are predicted, (n, E) with NaN for these."""
+    values = np.asarray(given, dtype=np.float64)
+    if outputs == 1:
+        raise ValueError("given: expected a model of several targets, but it has one; leave it out")
+    if values.shape != (rows, outputs):
+        raise ValueError(
+            f"given: expected shape ({rows}, {outputs}), the targets of each row of X with NaN for those not known, "
+            f"got shape {values.shape}"
+        )
+    bad = np.argwhere(~_usable(values) & ~np.isnan(values))
+    if len(bad):
+        row, column = bad[0]
+        raise ValueError(
+            f"given: expected {_expected(values[[row]])} or NaN, got {values[row, column]} at row {row}, column "
+            f"{column}; pass NaN for a target that is not known"
+        )
+    return values
+
+
 def as_times(times: Any, rows: int, learner: StreamLearner | None) -> np.ndarray | None:
     """Return numbers as they are, dates as seconds since 1970, and NaN where there is no telling."""
     if learner is not None and learner.timed != (times is not None):

@@ -127,6 +127,7 @@ def _score_batch(
 
 # The fields of scores that depend on the target.
 _OF_TARGETS = ("pit", "pit_below", "crps", "log_density", "moment_log_density", "brier", "rps")
+_OF_TARGETS += ("joint_log_density", "energy")
 
 
 def _drop_target_scores(scores: Any, y: np.ndarray) -> Scores:
@@ -142,6 +143,6 @@ def results(metrics: Metrics, learner: StreamLearner) -> dict[str, Any]:
     if not isinstance(metrics, RegressionMetrics):
         return scores
     unit = float(np.sum(np.log(learner.target_scale)))
-    for name in ("pll", "pll_moment"):
+    for name in ("pll", "pll_moment", *(("joint_pll",) if "joint_pll" in scores else ())):
         scores[f"{name}_standardised"] = None if scores[name] is None else scores[name] + unit
     return scores

@@ -8,6 +8,8 @@ import jax
 import numpy as np
 
 from streamgp.core import MappedPredictive, Predictive, recalibration
+from streamgp.core.conditional import Conditional
+from streamgp.evaluation.joint import energy_of, joint_log_density
 from streamgp.numerics import mixtures, student_t
 from streamgp.numerics.crps import mixture_crps
 from streamgp.numerics.quantiles import mixture_quantiles
@@ -18,7 +20,11 @@ _BATCH_ELEMENTS = 1 << 15  # of an array at a time: so many stay in a core's cac
 
 
 class RegressionScores(NamedTuple):
-    """The scores of every row; arrays (n, E), but (n,) for the two joint log densities."""
+    """The scores of every row; arrays (n, E), but (n,) for the log densities and the energy score.
+
+    Of these `log_density` takes targets for independent given the expert, `joint_log_density` and `energy` count the
+    correlation of their errors. Of one target they are `log_density` and `crps`.
+    """
 
     y: np.ndarray
     mean: np.ndarray
@@ -30,13 +36,15 @@ class RegressionScores(NamedTuple):
     crps: np.ndarray
     log_density: np.ndarray
     moment_log_density: np.ndarray
+    joint_log_density: np.ndarray
+    energy: np.ndarray
 
 
 def _score(predictive: Predictive, y: np.ndarray, mean: np.ndarray, std: np.ndarray, components: int) -> tuple:
     m = predictive.flat()
     at_y = mixtures.evaluate(m, y.ravel())
-    densities = at_y.log_density.reshape(*y.shape, -1).sum(1)
-    log_density = mixtures.log_sum(predictive.log_weights + densities)
+    densities = at_y.log_density.reshape(*y.shape, -1)
+    log_density = mixtures.log_sum(predictive.log_weights + densities.sum(1))
     pit, crps = mixtures.cdf(m, at_y), mixture_crps(m, y.ravel(), at_y, components)
     if predictive.recalibration is None:
         quantiles = mixture_quantiles(m, QUANTILES)
@@ -45,18 +53,29 @@ def _score(predictive: Predictive, y: np.ndarray, mean: np.ndarray, std: np.ndar
         inner = recalibration.level(np.tile(v, (len(QUANTILES), 1)), np.repeat(QUANTILES, y.size))
         levels = [*inner.reshape(-1, y.size)]
         quantiles = mixture_quantiles(m, levels)
-        log_density = log_density + recalibration.log_density(v, pit).reshape(y.shape).sum(1)
+        raised = recalibration.log_density(v, pit).reshape(y.shape)
+        log_density = log_density + raised.sum(1)
         crps = crps + recalibration.crps_change(v, levels, quantiles, y.ravel(), pit)
         pit = recalibration.below(v, pit)
-    marginal = (mean, std, *(a.reshape(y.shape) for a in (*quantiles, pit, crps)))
-    return *marginal, log_density, student_t.log_density(y - mean, std * std, None).sum(1)
+    each = [a.reshape(y.shape) for a in (*quantiles, pit, crps)]
+    joint, energy = log_density, each[-1][:, 0]
+    if y.shape[1] > 1:
+        own = mixtures.log_sum((predictive.log_weights[:, None] + densities).reshape(y.size, -1)).reshape(y.shape)
+        own = own if predictive.recalibration is None else own + raised
+        joint, energy = joint_log_density(predictive, np.asarray(own), np.asarray(each[-2])), energy_of(predictive, y)
+    moment = student_t.log_density(y - mean, std * std, None).sum(1)
+    return mean, std, *each, log_density, moment, joint, energy
 
 
 def _score_mapped(predictive: MappedPredictive, y: np.ndarray) -> tuple:
     mean, variance = predictive.moments
-    marginal = (*(predictive.quantile(level) for level in QUANTILES), predictive.pit(y), predictive.crps(y))
-    densities = predictive.log_density(y), student_t.log_density(y - mean, variance, None).sum(1)
-    return mean, np.sqrt(variance), *marginal, *densities
+    crps, log_density = predictive.crps(y), predictive.log_density(y)
+    each = (*(predictive.quantile(level) for level in QUANTILES), predictive.pit(y), crps)
+    joint, energy = log_density, crps[:, 0]
+    if y.shape[1] > 1:
+        joint, energy = predictive.joint_log_density(y), energy_of(predictive, y)
+    moment = student_t.log_density(y - mean, variance, None).sum(1)
+    return mean, np.sqrt(variance), *each, log_density, moment, joint, energy
 
 
 def score_regression(predictive: Predictive | MappedPredictive, y: np.ndarray) -> RegressionScores:
@@ -79,14 +98,13 @@ def moments_and_quantiles(predictive: Predictive) -> dict[str, np.ndarray]:
     if predictive.recalibration is not None:
         v = np.asarray(predictive.recalibration).reshape(count, -1)
         levels = recalibration.level(np.tile(v, (several, 1)), levels)
-    wide = jax.tree.map(lambda a: np.concatenate([a] * several), m)
-    (found,) = mixture_quantiles(wide, [levels])
+    (found,) = mixture_quantiles(mixtures.repeated(m, several), [levels])
     ends = dict(zip(("q05", "q50", "q95"), found.reshape(several, *shape), strict=True))
     return {"mean": np.asarray(predictive.mean), "std": np.asarray(predictive.std)} | ends
 
 
 def apply_in_batches(
-    function: Callable[..., tuple], predictive: Predictive | MappedPredictive, *arrays: np.ndarray
+    function: Callable[..., tuple], predictive: Predictive | MappedPredictive | Conditional, *arrays: np.ndarray
 ) -> list[np.ndarray]:
     """Apply a function to a prediction, and to arrays with its rows, in batches that fit in a cache."""
     whole = jax.tree.map(np.asarray, (predictive, *arrays))
@@ -145,7 +163,7 @@ class PointErrors:
 
 
 # The fields of `RegressionMetrics`, by how they are stored; arrays by their keys in a checkpoint.
-_PLAIN = ("warmup", "rows", "unlabelled_rows", "_flagged", "_pll", "_pll_moment")
+_PLAIN = ("warmup", "rows", "unlabelled_rows", "_flagged", "_pll", "_pll_moment", "_joint_rows", "_joint", "_energy")
 _ARRAYS = {"_rivals": "_baselines", "_crps": "_crps", "_covered": "_covered"}
 _MOMENTS = ("_seen", "_scored", "_unflagged")
 _ERRORS = (
@@ -185,6 +203,9 @@ class RegressionMetrics:
         self._covered = np.zeros((len(targets), len(COVERAGE_LEVELS)))
         self._pll = 0.0
         self._pll_moment = 0.0
+        self._joint_rows = 0  # scored rows, in a run that an earlier version began those since
+        self._joint = 0.0
+        self._energy = 0.0
 
     @property
     def labelled_rows(self) -> int:
@@ -233,6 +254,9 @@ class RegressionMetrics:
             self._crps[e] += np.sum(scores.crps[score, e])
         self._pll += float(np.sum(scores.log_density[score]))
         self._pll_moment += float(np.sum(scores.moment_log_density[score]))
+        self._joint_rows += len(usual)
+        self._joint += float(np.sum(scores.joint_log_density[score]))
+        self._energy += float(np.sum(scores.energy[score]))
         return persistence, running
 
     def add_unlabelled(self, scores: RegressionScores) -> tuple[np.ndarray, np.ndarray]:
@@ -254,6 +278,9 @@ class RegressionMetrics:
         result = {"rows": self.rows, "warmup": self.warmup, "scored_rows": n, "unlabelled_rows": self.unlabelled_rows}
         result |= each[0] | joint
         if len(self.targets) > 1:
+            scored = self._joint_rows
+            result["joint_pll"] = self._joint / scored if scored else None
+            result["energy"] = self._energy / scored if scored else None
             result["per_target"] = dict(zip(self.targets, each, strict=True))
         return result
 

@@ -6,6 +6,8 @@
 from math import log, pi
 from typing import NamedTuple
 
+import jax
+import numpy as np
 from jaxtyping import Float
 
 from streamgp.numerics import student_t
@@ -70,6 +72,11 @@ def evaluate(m: Mixtures, x: Float[AnyArray, " c"]) -> Values:
     kernel = xp.log1p(t * t / m.dof)
     below = student_t.ndtr(xp.copysign(student_t.hill(kernel, m.dof), t))
     return Values(t, m.log_norm - (0.5 * m.dof + 0.5) * kernel, below)
+
+
+def repeated(m: Mixtures, times: int) -> Mixtures:
+    """Return the mixtures, all of them so many times one after the other, in NumPy."""
+    return jax.tree.map(lambda a: np.concatenate([a] * times), m)
 
 
 def log_sum(a: Float[AnyArray, "n k"]) -> Float[AnyArray, " n"]:

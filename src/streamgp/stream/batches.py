@@ -41,7 +41,8 @@ def predict_rows(
             predictive = state.model.predict(state.model_state, inputs, stamps, **_more(state, extra, rows, size))
             n = rows.stop - rows.start
             parts.append(settings.task.in_units(predictive, n, state.targets, state.num_classes))
-    return concatenate(parts)
+    whole = concatenate(parts)
+    return whole if state.correlation is None else state.correlation.of(whole)
 
 
 def update_rows(

@@ -13,6 +13,7 @@ from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
 from streamgp.stream.batches import predict_rows, update_rows
 from streamgp.stream.categories import Categories
+from streamgp.stream.correlation import learn_forecast
 from streamgp.stream.forecast_queue import Forecasts
 from streamgp.stream.gains import MEASURED_EVERY, fill_next, with_due_gains, with_measured_gains
 from streamgp.stream.lag_outliers import OutlierMemory
@@ -107,14 +108,22 @@ def learn_leading(settings: StreamSettings, state: StreamState, rows: RawRows, p
 
 
 def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows) -> Learnt:
-    """Predict rows without a target, each as if it were the next one; they teach nothing."""
+    """Predict rows with a target missing, each as if it were the next one.
+
+    Of several targets those that are there teach how their errors go together, and no row teaches anything else.
+    """
     if settings.horizon:  # the forecast that the next target is to meet
         forecast = jax.tree.map(lambda a: np.repeat(a[:1], len(rows.X), axis=0), state.forecasts.parts[0])
         info = _described(state, forecast[0])._replace(rules=forecast[1])
     else:
         info = _described(state, predict_next(settings, state, rows.X, rows.times))
     counted = replace(state, imputed_values=state.imputed_values + int(np.isnan(rows.X).sum()))
-    return counted, info
+    if state.correlation is None or np.isnan(rows.y).all():
+        return counted, info
+    correlation, matrices = state.correlation.learn(info.predictive, rows.y)
+    if not settings.horizon:
+        info = info._replace(predictive=replace(info.predictive, correlation=matrices[:-1]))
+    return replace(counted, correlation=correlation), info
 
 
 def _learn_new_class(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
@@ -205,13 +214,17 @@ def _advance(
             if state.reservoir is not None:
                 learnt = RawRows(pairs, new.y, new.times)
                 state = with_rows(settings, state, learnt, info.predictive.mean, info.flagged)
-        (predictive, rules), forecasts = state.forecasts.exchange([(info.predictive, info.rules)])
+        made, correlation = (info.predictive, info.rules), state.correlation
+        if correlation is not None:
+            correlation, made = learn_forecast(correlation, state.forecasts, made, new.y)
+        (predictive, rules), forecasts = state.forecasts.exchange([made])
         state = replace(
             state,
             inputs=replace(state.inputs, lags=state.inputs.lags.learn(past, outliers)),
             rows=first.rows + len(X),
             imputed_values=first.imputed_values + missing,
             forecasts=forecasts,
+            correlation=correlation,
         )
         jax.block_until_ready(state.model_state)
     return state, info._replace(predictive=predictive, rules=rules)

@@ -230,6 +230,12 @@ class StreamLearner:
         return scale if target_map.transform is None else scale * target_map.slope_at(np.asarray(targets.mean))
 
     @property
+    def error_correlation(self) -> np.ndarray:
+        """How the errors of the targets go together in the next row: a correlation matrix (E, E)."""
+        correlation = self.state.correlation
+        return np.eye(self.num_outputs) if correlation is None else correlation.matrix
+
+    @property
     def constant_targets(self) -> list[float | None]:
         """For each target, its value where it had a single one in the rows that set its scale, else None."""
         single = self.settings.task.constant(self._state.targets)

@@ -94,6 +94,11 @@ class StreamSettings:
         return TargetMap.of(self.spec.target_transform, self.spec.bounds)
 
     @property
+    def correlates(self) -> bool:
+        """Whether there are several targets, of whose errors it is learnt how they go together."""
+        return self.num_outputs > 1 and self.task.correlates
+
+    @property
     def family(self) -> ModelFamily:
         """The family that fits the model."""
         return family_of(self.spec)

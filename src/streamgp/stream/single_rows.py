@@ -7,6 +7,7 @@ import numpy as np
 from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics.batching import BATCH_SIZES
 from streamgp.precision import in_float64
+from streamgp.stream.correlation import learn_singly
 from streamgp.stream.gains import MEASURED_EVERY
 from streamgp.stream.renewal import next_renewal, with_rows
 from streamgp.stream.rows import RawRows
@@ -43,6 +44,8 @@ class SingleRows:
         self._unread: list[np.ndarray] = []  # rows that the imputer has yet to learn
         # Rows that the reservoir has yet to take in, with their predictions, and whether they were outliers.
         self._learnt: list[tuple[np.ndarray, np.ndarray, float, np.ndarray, bool]] = []
+        # Predictions and targets from which the correlation of their errors has yet to be learnt.
+        self._unrelated: list[tuple[AnyPredictive, np.ndarray]] = []
         self._inputs = state.inputs
         self._renews_at = next_renewal(self._settings, state)
         self.rows, self._outside, self._flagged = state.rows, 0, 0
@@ -73,7 +76,11 @@ class SingleRows:
     def predictive(self, x: np.ndarray, time: float) -> AnyPredictive:
         """Return the whole distribution of a row without gaps."""
         wide = self._wide(x)
-        return self._model.predictive(self._inputs.bounds.clip(wide)[0][0], time)
+        predictive = self._model.predictive(self._inputs.bounds.clip(wide)[0][0], time)
+        if self._state.correlation is None:
+            return predictive
+        self._relate()
+        return self._state.correlation.of(predictive)
 
     def _wide(self, x: np.ndarray) -> np.ndarray:
         """Return the inputs (1, W) of a row without gaps, lags included."""
@@ -91,7 +98,10 @@ class SingleRows:
         rows, beyond, inputs = self._inputs.bounded(wide)
         renews = self._state.reservoir is not None
         predicted = self._model.predict(rows[0], time)[0] if lags.lags or renews else y
+        related = None if self._state.correlation is None else self._model.predictive(rows[0], time)
         outside, flagged = self._model.learn(rows[0], y, time)  # fails, as a user's basis may, before it changes
+        if related is not None:
+            self._unrelated.append((related, y.copy()))
         self._unread.append(x.copy())
         self._outside += outside or bool(beyond[0])
         self._flagged += flagged
@@ -108,7 +118,8 @@ class SingleRows:
             self._read()
 
     def _read(self) -> None:
-        """Let the imputer and the reservoir take in the rows that they have not yet."""
+        """Let the imputer, the reservoir and the correlation take in the rows that they have not yet."""
+        self._relate()
         if self._unread:
             self._inputs = self._inputs.fill_and_learn(np.stack(self._unread))[2]
             self._unread = []
@@ -118,6 +129,12 @@ class SingleRows:
             before = replace(self._state, rows=self.rows - len(X))
             self._state, self._learnt = with_rows(self._settings, before, rows, predicted, flagged), []
         self._renews_at = next_renewal(self._settings, replace(self._state, rows=self.rows))
+
+    def _relate(self) -> None:
+        """Learn the correlation of the errors of rows from which it is not learnt yet."""
+        if self._unrelated and self._state.correlation is not None:
+            correlation = learn_singly(self._state.correlation, *zip(*self._unrelated, strict=True))
+            self._state, self._unrelated = replace(self._state, correlation=correlation), []
 
     @in_float64
     def flush(self) -> StreamState:

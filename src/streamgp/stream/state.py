@@ -13,6 +13,7 @@ from streamgp.numerics.batching import concatenate
 from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.bounds import InputBounds
 from streamgp.stream.categories import Categories
+from streamgp.stream.correlation import ErrorCorrelation
 from streamgp.stream.error_watch import ErrorWatch
 from streamgp.stream.forecast_queue import Forecasts, Origins
 from streamgp.stream.imputation import Imputer
@@ -52,6 +53,8 @@ class StreamState:
         The rows that new experts are fitted to, as the model takes them; None where none ever are.
     errors
         Whether predictions have become worse, where there is a reservoir.
+    correlation
+        How the errors of several targets go together; None of one target.
     """
 
     inputs: StreamInputs
@@ -70,6 +73,7 @@ class StreamState:
     forecasts: Forecasts = field(default_factory=Forecasts)
     reservoir: Reservoir | None = None
     errors: ErrorWatch = field(default_factory=ErrorWatch)
+    correlation: ErrorCorrelation | None = None
 
     @classmethod
     def start(cls, settings: StreamSettings, num_classes: int, categories: Categories) -> "StreamState":
@@ -87,6 +91,7 @@ class StreamState:
             model,
             model.init(jax.random.key(settings.seed), settings.horizon),
             num_classes=num_classes,
+            correlation=ErrorCorrelation.none(settings.num_outputs) if settings.correlates else None,
             warmup_rows=(RawRows(np.zeros((0, settings.num_inputs)), nothing[1], np.zeros(0)),),
         )
 
@@ -147,6 +152,7 @@ class StreamState:
             "state": self.model_state,
             "reservoir": self.reservoir,
             "errors": self.errors,
+            "correlation": self.correlation,
         }
 
     @classmethod
@@ -169,6 +175,10 @@ class StreamState:
             tree["inputs"],
             categories,
         )
+        correlation, forecasts = tree.get("correlation"), tree["forecasts"]
+        if correlation is None and settings.correlates:  # younger, too
+            correlation = ErrorCorrelation.none(settings.num_outputs)
+            forecasts = Forecasts(tuple((correlation.of(made), rules) for made, rules in forecasts.parts))
         return settings, cls(
             inputs,
             tree["targets"],
@@ -183,9 +193,10 @@ class StreamState:
             restarted=frozenset(tree.get("restarted", ())),
             experts=tuple(FittedExpert(**expert) for expert in tree["experts"]),
             warmup_rows=None if tree["kept"] is None else (RawRows(*tree["kept"]),),
-            forecasts=tree["forecasts"],
+            forecasts=forecasts,
             reservoir=tree.get("reservoir"),
             errors=tree.get("errors") or ErrorWatch(),
+            correlation=correlation,
         )
 
     def counted(self, outside: Any, flagged: Any, non_finite: Any) -> "StreamState":

@@ -31,6 +31,11 @@ class Task(Protocol):
         """Whether targets may be outliers, which are hardly learnt."""
         ...
 
+    @property
+    def correlates(self) -> bool:
+        """Whether it is learnt how the errors of several targets go together."""
+        ...
+
     def usual(self, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         """Return the targets of the warm-up without glitches, which set no scale and are not fitted."""
         ...
@@ -76,6 +81,11 @@ class Regression:
     def flags_outliers(self) -> bool:
         """Whether the model is robust."""
         return self.spec.robust
+
+    @property
+    def correlates(self) -> bool:
+        """Always."""
+        return True
 
     def usual(self, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         """Return the targets, screened where the model is robust."""
@@ -133,6 +143,11 @@ class Counts:
     @property
     def flags_outliers(self) -> bool:
         """Never: robust likelihoods bound what a row teaches, and mark none."""
+        return False
+
+    @property
+    def correlates(self) -> bool:
+        """Never: there is one target."""
         return False
 
     def usual(self, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:

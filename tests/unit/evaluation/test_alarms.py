@@ -20,7 +20,7 @@ def scored(y: np.ndarray, mean: np.ndarray | float = 0.0, deviation: float = 1.0
     z = (y - np.reshape(mean, (-1, 1))) / deviation
     nan = np.full_like(y, np.nan)
     joint = (norm.logpdf(z) - np.log(deviation)).sum(1)
-    return RegressionScores(y, nan, nan, nan, nan, nan, ndtr(z), nan, joint, nan[:, 0])
+    return RegressionScores(y, nan, nan, nan, nan, nan, ndtr(z), nan, joint, nan[:, 0], nan[:, 0], nan[:, 0])
 
 
 def alarms_of(y: np.ndarray, **more) -> list:
