@@ -223,7 +223,7 @@ class Knowledge:
         return self.model.alarm_count - len(self._acknowledged)
 
     def scores(self) -> dict[str, Any]:
-        """Return the scores over all rows, and over the latest; those of the warm-up only while there are no others."""
+        """Return the scores over all rows, and the latest; those of the warm-up only while there are no others."""
         columns = self.history.latest(scores.RECENT)
         after = np.flatnonzero(~np.asarray(columns.get("warmup", []), dtype=bool))
         latest = scores.recent(take(columns, after) if len(after) else columns)

@@ -57,6 +57,8 @@ def test_pages_of_other_sites_may_not_ask(origin: str):
         ("POST", "/v1/streams/a/learn", "learn"),
         ("POST", "/v1/streams/a/step", "learn"),
         ("POST", "/v1/streams/a/checkpoint", "admin"),
+        ("GET", "/v1/streams/a/checkpoints", "read"),
+        ("POST", "/v1/streams/a/restore", "admin"),
         ("POST", "/v1/streams/a/alarms/1/acknowledge", "admin"),
         ("DELETE", "/v1/streams/a", "admin"),
         ("POST", "/livez/../v1/streams", "admin"),
