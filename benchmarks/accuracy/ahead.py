@@ -56,13 +56,13 @@ def stream(name: str, data: Path | None, rows: int) -> tuple[Float[np.ndarray, "
 def ours(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], season: int) -> Origin:
     """Return the default model with a season among its lags."""
     model = StreamingGPRegressor("default", lags=(1, 2, 3, season), warmup=WARMUP, random_state=0)
-    learnt = 0
+    learnt, unknown = 0, np.full((STEPS, X.shape[1]), np.nan)
 
     def paths(at: int) -> Paths:
         nonlocal learnt
         model.partial_fit(X[learnt:at], y[learnt:at])
         learnt = at
-        return np.asarray(model.sample_paths(STEPS, PATHS)).reshape(PATHS, STEPS)
+        return np.asarray(model.sample_paths(STEPS, PATHS, X_future=unknown)).reshape(PATHS, STEPS)
 
     return paths
 
