@@ -1,12 +1,12 @@
 """Forecasts of the next 24 rows beside statsforecast's automatic models and a seasonal naive one: `forecast` at work.
 
-``python -m benchmarks.accuracy.ahead --data DIR`` needs the package statsforecast (extra ``benchmarks``) and writes
-``results/ahead.json``. After the first 1,000 rows of a set every model forecasts 24 rows, learns them, forecasts the
-next 24, and so on; none is given the inputs of rows to come, and statsforecast's get none at all. Each draws 300 paths
-of all 24 steps, by which all are scored: coverage of the central 80 and 95%, CRPS of every step, energy score of the
-path. AutoARIMA and AutoETS are chosen and fitted anew at every origin, to the last `WINDOW` rows, AutoARIMA with its
-``approximation``: a fit without takes up to a minute. The naive model repeats the last season; its paths are that and
-the errors that it has made so far.
+``python -m benchmarks.accuracy.ahead --data DIR`` needs the package statsforecast (extra ``benchmarks``) and
+writes ``results/ahead.json``. After the first 1,000 rows of a set every model forecasts 24 rows, learns them,
+forecasts the next 24, and so on; none is given the inputs of rows to come, and statsforecast's get none at all. Each
+draws 300 paths of all 24 steps, by which all are scored: coverage of the central 80 and 95%, CRPS of every step,
+energy score of the path. AutoARIMA and AutoETS are chosen and fitted anew at every origin, to the last `WINDOW` rows,
+AutoARIMA with its ``approximation``: a fit without takes up to a minute. The naive model repeats the last season; its
+paths are that and the errors that it has made so far.
 """
 
 import json

@@ -1,11 +1,11 @@
 """Fleets beside statsforecast's AutoETS on keyed streams, on the same rows: accuracy by key, and rows a second.
 
-``python -m benchmarks.accuracy.fleet_autoets --data DIR`` needs the package statsforecast (extra ``benchmarks``) and
-writes ``results/fleet_autoets.json``. AutoETS is chosen and fitted anew every 24 rows of a key, to its last 200, and
-goes on with the new rows in between; it has no inputs, and takes the rows of a key as equally spaced. Its forecasts are
-Gaussians, of which log density and CRPS are exact. Scored are the rows after the fleet's warm-up of the first `--rows`
-of every key, from the 50th on, and of so many `--keys` alone, since AutoETS takes its time; the fleet learns all keys.
-The other models are those of ``benchmarks.accuracy.fleet``.
+``python -m benchmarks.accuracy.fleet_autoets --data DIR`` needs the package statsforecast (extra ``benchmarks``)
+and writes ``results/fleet_autoets.json``. AutoETS is chosen and fitted anew every 24 rows of a key, to its last 200,
+and goes on with the new rows in between; it has no inputs, and takes the rows of a key as equally spaced. Its
+forecasts are Gaussians, of which log density and CRPS are exact. Scored are the rows after the fleet's warm-up of the
+first `--rows` of every key, from the 50th on, and of so many `--keys` alone, since AutoETS takes its time; the fleet
+learns all keys. The other models are those of ``benchmarks.accuracy.fleet``.
 """
 
 import json
