@@ -1,9 +1,9 @@
-"""What a fleet's bands hold on smooth and on rough keyed streams: the demo's countries, carbon dioxide, weather, shares.
+"""What a fleet's bands hold on smooth and on rough keyed streams: countries, carbon dioxide, weather, shares.
 
 ``python -m benchmarks.accuracy.fleet_bands --data DIR [--label NAME]`` adds its figures to
 ``results/fleet_bands.json`` under a label, so that those of an earlier version may stand beside them. The demo's data
-need the package bokeh_sampledata, carbon dioxide at Mauna Loa statsmodels: its weeks, as one key, and as a key for each
-month of the year.
+need the package bokeh_sampledata, carbon dioxide at Mauna Loa statsmodels: its weeks, as one key, and as a key for
+each month of the year.
 """
 
 import json

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import brentq
+from scipy.optimize import root_scalar
 from scipy.special import digamma, gammaln
 
 from streamgp.checkpoint.encoding import register
@@ -100,7 +100,7 @@ def _start(mean: float) -> float:
 
     if excess(MIN_START) <= 0.0:  # falls with a
         return MIN_START
-    return MAX_START if excess(MAX_START) >= 0.0 else float(brentq(excess, MIN_START, MAX_START))
+    return MAX_START if excess(MAX_START) >= 0.0 else float(root_scalar(excess, bracket=(MIN_START, MAX_START)).root)
 
 
 def pooled(
