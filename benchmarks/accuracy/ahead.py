@@ -1,12 +1,12 @@
 """Forecasts of the next 24 rows beside statsforecast's automatic models and a seasonal naive one: `forecast` at work.
 
-``python -m benchmarks.accuracy.ahead --data DIR`` needs the package statsforecast (extra ``benchmarks``) and writes
-``results/ahead.json``. After the first 1,000 rows of a set every model forecasts 24 rows, learns them, forecasts the
-next 24, and so on; none is given the inputs of rows to come, and statsforecast's get none at all. Each draws 300 paths
-of all 24 steps, by which all are scored: coverage of the central 80 and 95%, CRPS of every step, energy score of the
-path. AutoARIMA and AutoETS are chosen and fitted anew at every origin, to the last `WINDOW` rows, AutoARIMA with its
-``approximation``: a fit without takes up to a minute. The naive model repeats the last season; its paths are that and
-the errors that it has made so far.
+``python -m benchmarks.accuracy.ahead --data DIR`` needs the package statsforecast (extra ``benchmarks``) and
+writes ``results/ahead.json``. After the first 1,000 rows of a set every model forecasts 24 rows, learns them,
+forecasts the next 24, and so on; none is given the inputs of rows to come, and statsforecast's get none at all. Each
+draws 300 paths of all 24 steps, by which all are scored: coverage of the central 80 and 95%, CRPS of every step,
+energy score of the path. AutoARIMA and AutoETS are chosen and fitted anew at every origin, to the last `WINDOW` rows,
+AutoARIMA with its ``approximation``: a fit without takes up to a minute. The naive model repeats the last season; its
+paths are that and the errors that it has made so far.
 """
 
 import json
@@ -56,13 +56,13 @@ def stream(name: str, data: Path | None, rows: int) -> tuple[Float[np.ndarray, "
 def ours(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], season: int) -> Origin:
     """Return the default model with a season among its lags."""
     model = StreamingGPRegressor("default", lags=(1, 2, 3, season), warmup=WARMUP, random_state=0)
-    learnt = 0
+    learnt, unknown = 0, np.full((STEPS, X.shape[1]), np.nan)
 
     def paths(at: int) -> Paths:
         nonlocal learnt
         model.partial_fit(X[learnt:at], y[learnt:at])
         learnt = at
-        return np.asarray(model.sample_paths(STEPS, PATHS)).reshape(PATHS, STEPS)
+        return np.asarray(model.sample_paths(STEPS, PATHS, X_future=unknown)).reshape(PATHS, STEPS)
 
     return paths
 

@@ -1,4 +1,4 @@
-"""statsforecast's automatic models one series at a time, refitted every `REFIT` rows: Gaussians of what comes next."""
+"""statsforecast's automatic models, one series at a time, refitted every `REFIT` rows: Gaussians of the next row."""
 
 import warnings
 from typing import Any

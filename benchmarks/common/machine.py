@@ -13,7 +13,18 @@ from threadpoolctl import threadpool_info
 
 from streamgp import __version__
 
-PACKAGES = ("numpy", "scipy", "jax", "jaxlib", "polars", "river", "statsforecast", "bayesianbandits", "gpytorch", "torch")
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "jax",
+    "jaxlib",
+    "polars",
+    "river",
+    "statsforecast",
+    "bayesianbandits",
+    "gpytorch",
+    "torch",
+)
 
 
 def machine() -> dict[str, Any]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.accuracy import fleet as accuracy
+from benchmarks.accuracy import fleet_autoets, fleet_bands
 from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS, RESULTS_DIR
 from benchmarks.speed import fleet as speed
@@ -23,6 +24,8 @@ def pages() -> dict[Path, str]:
         "ray": ray_table(json.loads(fleet_ray.RESULTS.read_text())),
         "accuracy": accuracy_table(scored["data"]),
         "new keys": new(scored["data"]),
+        "bands": bands_table(json.loads(fleet_bands.RESULTS.read_text())["versions"]),
+        "autoets": autoets_table(json.loads(fleet_autoets.RESULTS.read_text())),
     }
     return {PAGE: markdown.with_tables(PAGE, tables)}
 
@@ -104,6 +107,30 @@ def accuracy_table(found: dict[str, Any]) -> str:
             )
             lines.append(f"| {name} | {label} | {each['log_density']:.3f} | {each['crps']:.4f} | {better} |")
     return "\n".join(lines)
+
+
+def bands_table(found: dict[str, Any]) -> str:
+    """Return a row for each data set, with every version's figures before those of the last one."""
+    columns = ("data", "rows", "bands of 50, 90, 95% hold", "log density", "CRPS", "root mean squared error")
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    *_, last = found.values()
+    for name in last:
+        each = [version[name] for version in found.values()]
+        held = "; ".join(", ".join(f"{100 * share:.1f}" for share in of["coverage"].values()) for of in each)
+        scores = (", ".join(f"{of[what]:.4g}" for of in each) for what in ("pll", "crps", "rmse"))
+        lines.append(f"| {name} | {last[name]['scored_rows']:,} | {held} | {' | '.join(scores)} |")
+    return "\n".join(lines)
+
+
+def autoets_table(found: dict[str, Any]) -> str:
+    """Return the scores on the same rows, then rows a processor second of both."""
+    lines = ["| keys | rows a processor second: fleet | AutoETS | ratio |", "|---|---|---|---|"]
+    lines += [
+        f"| {size['keys']:,} | {size['fleet_rows_per_processor_second']:,.0f} | "
+        f"{size['autoets_rows_per_processor_second']:,.0f} | {size['ratio']:.0f} |"
+        for size in found["speed"]
+    ]
+    return accuracy_table(found["data"]) + "\n\n" + "\n".join(lines)
 
 
 def new(found: dict[str, Any]) -> str:

@@ -2,9 +2,10 @@
 
 Every key k is a linear model of its own with a level of noise of its own, l_k: 1 / l_k ~ Gamma(a, a), theta_k ~
 N(m, l_k S), and the noise of its rows has the variance l_k s2. Smooth keys among rough ones are none the rougher for
-it. Empirical Bayes by expectation and maximisation (Dempster, Laird and Rubin 1977): m and S are the mean of the keys'
-beliefs and their covariance, within the keys and between them, where a key counts by E[1 / l_k]; a is the larger the
-more the levels are alike. An inverse Wishart prior, worth `PRIOR_KEYS` keys, keeps S regular when the keys are few.
+it. Empirical Bayes by expectation and maximisation (Dempster, Laird and Rubin 1977): m and S are the mean of the
+keys' beliefs and their covariance, within the keys and between them, where a key counts by E[1 / l_k]; a is the
+larger the more the levels are alike. An inverse Wishart prior, worth `PRIOR_KEYS` keys, keeps S regular when the keys
+are few.
 
 KeyBeliefs are kept as theta = m + L w with S = L L': w starts from N(0, I), whatever the prior. So covariances stay
 below one, and what the identity still holds of them is what the key still borrows from the fleet.
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import brentq
+from scipy.optimize import root_scalar
 from scipy.special import digamma, gammaln
 
 from streamgp.checkpoint.encoding import register
@@ -99,7 +100,7 @@ def _start(mean: float) -> float:
 
     if excess(MIN_START) <= 0.0:  # falls with a
         return MIN_START
-    return MAX_START if excess(MAX_START) >= 0.0 else float(brentq(excess, MIN_START, MAX_START))
+    return MAX_START if excess(MAX_START) >= 0.0 else float(root_scalar(excess, bracket=(MIN_START, MAX_START)).root)
 
 
 def pooled(

@@ -117,6 +117,8 @@ def find_season(targets: list[np.ndarray]) -> int | None:
         if scale > 0.0:
             d = np.clip(d, -REACH * scale, REACH * scale)
             d = d - d.mean()
+            if not d @ d > 0.0:  # a straight line
+                continue
             most = min(MAX_SEASON + 1, len(d) // MIN_SEASONS)
             total[: most + 1] += [
                 d[lag:] @ d[: len(d) - lag] / (d @ d) * len(d) / (len(d) - lag) for lag in range(most + 1)

@@ -195,6 +195,7 @@ def test_the_season_is_found_and_none_where_there_is_none(season):
     shape = rng.normal(size=season)
     seasonal = [shape[i % season] + 0.4 * rng.normal(size=len(i)) for _ in range(20)]
     assert find_season(seasonal) == season
+    assert find_season([*seasonal, np.arange(100.0)]) == season
     assert find_season([np.cumsum(rng.normal(size=120)) for _ in range(20)]) is None
     assert find_season([rng.normal(size=5)]) is None
     assert find_season([np.ones(100)]) is None
