@@ -1,7 +1,7 @@
 """The notebooks of the gallery, run from their pages: ``python -m benchmarks.pages.gallery`` (a minute).
 
-Each page of docs/tutorials/gallery becomes a notebook beside it, with what its blocks print and draw; the last picture
-goes to docs/images as well.
+Each page of docs/tutorials/gallery becomes a notebook beside it, with what its blocks print and draw; the last
+picture goes to docs/images as well.
 """
 
 import base64

@@ -18,7 +18,7 @@ def pages() -> dict[Path, str]:
 
 def table() -> str:
     """Return the table, a row for each option."""
-    rows = ["| in Python | command | type | what it does | models | targets |", "|---|---|---|---|---|---|"]
+    rows = ["| in Python, command | type | what it does | models | targets |", "|---|---|---|---|---|"]
     return "\n".join(rows + [_row(option) for option in ALL])
 
 
@@ -26,9 +26,9 @@ def _row(option: Option) -> str:
     text = " ".join(part for part in (option.help, option.range, option.default_text()) if part)
     models = "all" if option.families == FAMILIES else ", ".join(option.families)
     targets = "all" if option.tasks == TASKS else ", ".join(option.tasks)
-    python = f"`{option.name}`" if option.estimators else ""
-    command = f"`{option.command_name}`" if option.command else ""
-    return f"| {python} | {command} | {option.python_type} | {text} | {models} | {targets} |"
+    python = [f"`{option.name}`"] if option.estimators else []
+    command = [f"`{option.command_name}`"] if option.command else []
+    return f"| {' '.join(python + command)} | {option.python_type} | {text} | {models} | {targets} |"
 
 
 if __name__ == "__main__":

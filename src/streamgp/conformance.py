@@ -16,9 +16,11 @@ from jaxtyping import Array, Float, Key
 from streamgp.checkpoint import load, save
 from streamgp.checkpoint.encoding import encode
 from streamgp.core import Info, OnlineModel, Predictive, StreamModel
-from streamgp.likelihoods import AnyPredictive
+from streamgp.likelihoods import LatentPredictive
 
 MIN_ROWS = 6
+
+ModelPredictive = Predictive | LatentPredictive
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Subject:
         """Update with `rows`, or with other targets in place of theirs."""
         return self.model.update(state, self.X[rows], (self.y if y is None else y)[rows], None, self._clock(rows))
 
-    def predict(self, state: Any, rows: slice) -> AnyPredictive:
+    def predict(self, state: Any, rows: slice) -> ModelPredictive:
         """Predict `rows`."""
         return self.model.predict(state, self.X[rows], self._clock(rows))
 
@@ -300,11 +302,11 @@ CHECKS = (
 """The promises of an online model, in the order in which they are checked."""
 
 
-def _rows(predictive: AnyPredictive, rows: Any) -> AnyPredictive:
+def _rows(predictive: ModelPredictive, rows: Any) -> ModelPredictive:
     return jax.tree.map(lambda a: a[rows], predictive)
 
 
-def _quantities(p: AnyPredictive) -> dict[str, np.ndarray]:
+def _quantities(p: ModelPredictive) -> dict[str, np.ndarray]:
     """Return what a user can see: a component that is switched off may predict anything."""
     if isinstance(p, Predictive):
         return {"weights": np.asarray(p.weights), "mean": np.asarray(p.mean), "variance": np.asarray(p.variance)}
@@ -312,7 +314,7 @@ def _quantities(p: AnyPredictive) -> dict[str, np.ndarray]:
     return {"weights": np.asarray(p.weights), "mean": np.asarray(p.loc)[live], "variance": np.asarray(p.cov)[live]}
 
 
-def _expect_close(got: AnyPredictive, want: AnyPredictive, rtol: float, message: str) -> None:
+def _expect_close(got: ModelPredictive, want: ModelPredictive, rtol: float, message: str) -> None:
     expected = _quantities(want)
     for name, value in _quantities(got).items():
         scale = np.abs(expected[name]).max()
@@ -320,7 +322,7 @@ def _expect_close(got: AnyPredictive, want: AnyPredictive, rtol: float, message:
         assert error <= rtol * scale, f"{message} ({name}: off by {error:.3g} at a scale of {scale:.3g})"
 
 
-def _expect_equal(got: AnyPredictive, want: AnyPredictive, message: str) -> None:
+def _expect_equal(got: ModelPredictive, want: ModelPredictive, message: str) -> None:
     expected = _quantities(want)
     assert all(np.array_equal(value, expected[name]) for name, value in _quantities(got).items()), message
 

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from typer.testing import CliRunner
 
 from small_runs import predictions
@@ -83,16 +84,16 @@ def test_evaluation_scores_in_the_units_of_the_target(kind: str):
 
 def test_bounds_leave_what_is_learnt_as_it_is():
     X, y = stream()
-    r, plain = (evaluate(m, X, y, progress=False) for m in (model(), model().set_params(bounds=None)))
+    bounded = model().set_params(recalibrate=False)  # with which the CRPS is an approximation
+    r, plain = (evaluate(m, X, y, progress=False) for m in (bounded, clone(bounded).set_params(bounds=None)))
     assert_allclose(r.log_density, plain.log_density, rtol=1e-12)
     assert_allclose(r.mean, np.maximum(plain.mean, 0.0), rtol=1e-12)
     assert_allclose(r.q05, np.maximum(plain.q05, 0.0), rtol=1e-9)
-    assert (r.crps <= 1.01 * plain.crps).all()  # to which either is exact
+    assert (r.crps <= plain.crps + 1e-6).all()
     assert plain.q05.min() < 0.0
 
 
-@pytest.mark.parametrize("kind", ["bounds", "log"])
-@pytest.mark.parametrize("more", [{"lags": [1, 2]}, {"horizon": 2}], ids=str)
+@pytest.mark.parametrize(("kind", "more"), [("bounds", {"lags": [1, 2]}), ("log", {"horizon": 2})], ids=str)
 def test_lags_and_horizons_work_on_the_same_scale(kind: str, more: dict[str, Any]):
     X, y = stream()
     y[120] = 39.0  # a glitch

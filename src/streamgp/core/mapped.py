@@ -108,7 +108,7 @@ class MappedPredictive(eqx.Module):
     def moment_log_density(self, y: Rows) -> Float[np.ndarray, " n"]:
         """Return the log density under one Gaussian with the same mean and variance (Waxman and Djuric 2024)."""
         mean, variance = self.moments
-        return student_t.log_density(y - mean, variance, None).sum(-1)
+        return np.asarray(student_t.log_density(y - mean, variance, None)).sum(-1)
 
     def cdf(self, y: Rows) -> Rows:
         """Return the distribution function of each output at `y`."""
@@ -225,14 +225,16 @@ class MappedPredictive(eqx.Module):
 
 def _scales(p: Predictive) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the scale of each component, and its degrees of freedom with an axis of outputs."""
-    dof = None if p.dof is None else p.dof[:, :, None]
-    return np.sqrt(p.var if dof is None else student_t.squared_scale(p.var, dof)), dof
+    if p.dof is None:
+        return np.sqrt(p.var), None
+    dof = np.asarray(p.dof)[:, :, None]
+    return np.sqrt(student_t.squared_scale(p.var, dof)), dof
 
 
 def _below(p: Predictive, z: np.ndarray | float, scale: np.ndarray, dof: np.ndarray | None) -> np.ndarray:
     """Return the distribution function of each component."""
     t = (z - p.loc) / scale
-    return student_t.ndtr(t) if dof is None else student_t.cdf(t, np.broadcast_to(dof, t.shape))
+    return np.asarray(student_t.ndtr(t) if dof is None else student_t.cdf(t, np.broadcast_to(dof, t.shape)))
 
 
 def _clipped_moments(p: Predictive, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
@@ -257,7 +259,7 @@ def _clipped_moments(p: Predictive, low: float, high: float) -> tuple[np.ndarray
         beyond = (1.0 - below, -up_to[0], 1.0 / (1.0 - 2.0 * inverse) - up_to[1]) if upper else (below, *up_to)
         first = first + x * beyond[0] - beyond[1]
         second = second + x * x * beyond[0] - beyond[2]
-    return p.loc + scale * first, scale**2 * np.maximum(second - first * first, 0.0)
+    return np.asarray(p.loc) + scale * first, scale**2 * np.maximum(second - first * first, 0.0)
 
 
 def mapped(predictive: Any, target: TargetMap) -> Any:

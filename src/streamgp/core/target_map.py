@@ -112,7 +112,7 @@ class TargetMap:
         """Return dy/dz."""
         return np.exp(-self.log_slope(self.inverse(z)))
 
-    def forward(self, y: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
+    def forward(self, y: Float[AnyArray, "*n"]) -> Any:
         """Return the z of targets within the bounds; infinite ones where the map has no end."""
         xp = namespace(y)
         with np.errstate(divide="ignore"):
@@ -126,7 +126,7 @@ class TargetMap:
                 case _:
                     return y
 
-    def inverse(self, z: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
+    def inverse(self, z: Float[AnyArray, "*n"]) -> Any:
         """Return the targets, within the bounds, of any z."""
         xp = namespace(z)
         with np.errstate(over="ignore"):
@@ -141,7 +141,7 @@ class TargetMap:
                     y = z
         return xp.clip(y, self.low, self.high)
 
-    def log_slope(self, y: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
+    def log_slope(self, y: Float[AnyArray, "*n"]) -> Any:
         """Return log dz/dy, the change of variables in a log density."""
         xp = namespace(y)
         with np.errstate(divide="ignore"):

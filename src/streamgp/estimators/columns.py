@@ -232,7 +232,8 @@ def _kind(column: nw.Series) -> Kind:
     each = [cell for cell in column.head(_DECIDING).to_list() if not _is_missing(cell)]
     if not any(isinstance(cell, str | date) for cell in each):
         return "number"
-    return Counter(map(_kind_of_cell, each)).most_common(1)[0][0]
+    kinds: list[Kind] = [_kind_of_cell(cell) for cell in each]
+    return Counter(kinds).most_common(1)[0][0]
 
 
 def _kind_of_cell(cell: Any) -> Kind:

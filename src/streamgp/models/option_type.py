@@ -8,7 +8,17 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 Kind = Literal[
-    *("flag", "switch", "whole", "wholes", "number", "probability", "range", "name", "names", "terms", "weights"),
+    "flag",
+    "switch",
+    "whole",
+    "wholes",
+    "number",
+    "probability",
+    "range",
+    "name",
+    "names",
+    "terms",
+    "weights",
     "regressors",
 ]
 

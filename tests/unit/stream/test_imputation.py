@@ -196,3 +196,11 @@ class TestImputer:
         assert len(moved) == len(base) * imputer.width <= 1024
         assert (np.count_nonzero((moved.reshape(imputer.width, len(base), -1) - base).any(axis=1), axis=1) == 1).all()
         assert (steps > 0.0).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 70, 200])
+@pytest.mark.parametrize("chunk", [1, 64])
+def test_the_recent_rows_are_the_last_ones_each_once(n: int, chunk: int):
+    X = rows(n)
+    (group,) = learnt(X, chunk)[1].groups
+    np.testing.assert_array_equal(group.recent, X[-REFRESH:])

@@ -1,0 +1,41 @@
+"""What a column of text is: what most of the first cells are that are not missing."""
+
+from contextlib import nullcontext
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from streamgp.estimators.columns import Columns
+from streamgp.models.registry import make_spec
+from streamgp.stream.learn_step import FIRST_LEVELS
+from streamgp.stream.learner import StreamLearner
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame], ids=["polars", "pandas"])
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        ([None, "north", "south"], "category"),
+        (["12", "north", "south"], "category"),
+        (["unknown", "1.5", "2.5", "3"], "number"),
+        ([None, "1.5"], "number"),
+        ([None, None], "number"),
+        (["none so far", "2026-01-01", "2026-01-02"], "date"),
+    ],
+)
+def test_a_column_is_what_most_of_its_first_cells_are(make: type, cells: list, kind: str):
+    with pytest.warns(UserWarning) if kind == "date" else nullcontext():
+        assert Columns.of_first(make({"x": cells}), None, ()).kinds == (kind,)
+
+
+def test_levels_have_columns_from_the_first_sixteen_rows_on():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=18), np.arange(18) % 3])
+    learner = StreamLearner(make_spec("linear"), num_inputs=2, warmup=60, categories=(1,))
+    widths = []
+    for i in range(18):
+        next(learner.learn(X[i : i + 1], X[i : i + 1, :1]))
+        widths.append(learner.levels[0])
+    assert widths == [1] * (FIRST_LEVELS - 1) + [3] * 3
