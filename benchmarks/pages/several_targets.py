@@ -27,7 +27,7 @@ def pages() -> dict[Path, str]:
 def table_every_tenth(by_stream: dict[str, list[dict[str, Any]]]) -> str:
     """Render log densities as Markdown, medians over the runs; gains are medians of those of the runs."""
     lines = [
-        "| stream | runs | given the others | separate model | gained | the others, from whole rows | from all rows |",
+        "| stream | runs | given the others | separate model | gained | others, from whole rows | from all rows |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, runs in by_stream.items():
