@@ -19,10 +19,10 @@ import typer
 
 from benchmarks.accuracy import fleet as naive
 from benchmarks.common import autoets
+from benchmarks.common.keyed_ticks import Ticks
 from benchmarks.common.machine import machine
 from benchmarks.common.measure import installed
 from benchmarks.common.paths import RESULTS_DIR
-from benchmarks.speed.fleet import Ticks
 from streamgp import StreamingGPFleet
 
 RESULTS = RESULTS_DIR / "fleet_autoets.json"

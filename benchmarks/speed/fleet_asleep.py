@@ -14,10 +14,10 @@ import numpy as np
 import polars as pl
 import typer
 
+from benchmarks.common.keyed_ticks import Ticks
 from benchmarks.common.machine import machine
 from benchmarks.common.measure import in_fresh_process, memory_mb, spread
 from benchmarks.common.paths import RESULTS_DIR
-from benchmarks.speed.fleet import Ticks
 
 RESULTS = RESULTS_DIR / "fleet_asleep.json"
 TICKS = 10

@@ -16,10 +16,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from benchmarks.common.keyed_ticks import Ticks
 from benchmarks.common.machine import machine
 from benchmarks.common.measure import in_fresh_process, memory_mb, spread
 from benchmarks.common.paths import RESULTS_DIR
-from benchmarks.speed.fleet import Ticks
 
 RESULTS = RESULTS_DIR / "fleet_ray.json"
 WORKERS = (1, 2)
