@@ -177,6 +177,24 @@ def test_missing_inputs_widen_a_forecast():
     np.testing.assert_allclose(std[1], expected[0], rtol=0.05)
 
 
+def test_bands_hold_what_they_say_while_inputs_are_not_known():
+    """The further ahead, the less is known of inputs that wander."""
+    rng, n, h = np.random.default_rng(0), 1_200, 24
+    x = np.zeros(n)
+    for i in range(1, n):
+        x[i] = 0.97 * x[i - 1] + 0.25 * rng.normal()
+    y = 2.0 * x + 0.1 * rng.normal(size=n)
+    model, inside, at = StreamingGPRegressor("linear", warmup=200), [], 0
+    unknown = np.full((h, 1), np.nan)
+    for origin in range(400, n - h, h):
+        model.partial_fit(x[at:origin, None], y[at:origin])
+        low, high = np.quantile(model.sample_paths(h, 300, unknown), [0.1, 0.9], axis=0)
+        inside.append((low <= y[origin : origin + h]) & (y[origin : origin + h] <= high))
+        at = origin
+    assert 0.65 < np.mean(inside) < 0.95
+    assert 0.55 < np.mean(np.array(inside)[:, -8:]) < 0.98
+
+
 def test_dates_stay_dates():
     rng = np.random.default_rng(0)
     days = np.datetime64("2024-01-01") + np.arange(203)

@@ -133,9 +133,7 @@ class RenewingFamily(ModelFamily, Protocol):
 class Paths(Protocol):
     """Joint draws of the targets of rows to come, many at a time, in standardised units."""
 
-    def step(
-        self, X: Float[np.ndarray, "n d"], gap: float | None = None, extra: float = 0.0
-    ) -> Float[np.ndarray, "n e"]:
+    def step(self, X: Float[np.ndarray, "n d"], gap: float | None = None) -> Float[np.ndarray, "n e"]:
         """Draw the next row of every path, of which these are the inputs; `gap` is the time since the row before."""
         ...
 

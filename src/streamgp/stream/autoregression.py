@@ -178,6 +178,21 @@ def step(moments: RowMoments, last: Belief, x: Row) -> Step:
     return Step(Belief(filled, cov), before, np.r_[m, width + b], joint)
 
 
+def draw(moments: RowMoments, last: Rows, x: Row, rng: np.random.Generator) -> Rows:
+    """Draw what is missing of the row `x`, in units of the data, given its own entries and each of some last rows."""
+    model, scale, middle, reach = moments.model, moments.scale, moments.mean, moments.reach
+    m, drawn = np.flatnonzero(np.isnan(x)), np.tile(x, (len(last), 1))
+    ahead = model.start + (middle + _draw_in(moments.scaled(last) - middle, reach)) @ model.lag.T
+    off = middle + _draw_in(moments.scaled(x) - middle, reach) - ahead
+    off[:, m] = 0.0
+    precision = model.precision[np.ix_(m, m)]
+    moved = np.linalg.solve(precision, model.precision[m] @ off.T).T
+    spread = np.linalg.solve(np.linalg.cholesky(precision).T, rng.normal(size=(len(m), len(last)))).T
+    new = np.clip(ahead[:, m] - moved + spread, (middle - reach)[m], (middle + reach)[m])
+    drawn[:, m] = moments.center[m] + scale[m] * new
+    return drawn
+
+
 def filter_rows(moments: RowMoments, last: Belief, X: Rows) -> Iterator[tuple[int, Step]]:
     """Yield the steps of those rows with a gap, or after one, in order."""
     gaps = np.asarray(np.isnan(X).any(axis=1))

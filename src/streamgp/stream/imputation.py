@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.checkpoint.encoding import formerly, register
-from streamgp.stream.autoregression import Belief, Row, RowMoments, Rows, filter_rows, step
+from streamgp.stream.autoregression import Belief, Row, RowMoments, Rows, draw, filter_rows, step
 
 REFRESH = 64  # coefficients change at row counts that are multiples of it, however rows are cut
 EARLY = (8, 16, 32)  # and at these
@@ -102,6 +102,25 @@ class ColumnsImputer:
         for i, found in filter_rows(moments, Belief(start, np.diag(np.square(moments.scale * moments.std))), X):
             filled[i], var[i] = found.now.mean, np.diag(found.now.cov)
         return Filled(filled, var)
+
+    def paths(self, X: Rows, center: Row, scale: Row, n: int, rng: np.random.Generator) -> Iterator[Rows]:
+        """Yield the next rows in order, each drawn n times, after what was drawn of the row before; see `fill`.
+
+        What is missing is drawn given the rest of its row, and not what is known of later ones.
+        """
+        now = np.tile(np.where(np.isnan(self.last), center, self.last), (n, 1))
+        spread = np.flatnonzero(np.diag(self.uncertain) > 0.0)
+        if len(spread):
+            root = np.linalg.cholesky(self.uncertain[np.ix_(spread, spread)])
+            now[:, spread] += rng.normal(size=(n, len(spread))) @ root.T
+        for x in X:
+            if not np.isnan(x).any():
+                now = np.tile(x, (n, 1))
+            elif self.moments is None:
+                now = np.where(np.isnan(x), now + scale * rng.normal(size=now.shape), x)
+            else:
+                now = draw(self.moments, now, x, rng)
+            yield now
 
     @property
     def recent(self) -> Rows:
@@ -205,6 +224,12 @@ class Imputer:
     def refill(self, X: Rows) -> Filled:
         """Fill all rows of a stream from its beginning by what is known now, after them."""
         return _beside([group.refill(X[:, at]) for group, at in self._places()], X)
+
+    def paths(self, X: Rows, center: Row, scale: Row, n: int, rng: np.random.Generator) -> Iterator[Rows]:
+        """Yield the next rows in order, each drawn n times; see `ColumnsImputer.paths`."""
+        parts = [group.paths(X[:, at], center[at], scale[at], n, rng) for group, at in self._places()]
+        for _ in X:
+            yield np.concatenate([np.zeros((n, 0)), *(next(part) for part in parts)], axis=1)
 
     def probes(
         self, most: int, scale: Row

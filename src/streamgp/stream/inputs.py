@@ -1,5 +1,6 @@
 """From the rows of X, gaps included, to the inputs that a model is given."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -74,6 +75,14 @@ class StreamInputs:
         if not np.isnan(X).any():
             return X, None
         return self._with_rest(X, self.imputer.fill(X[:, : self.imputer.width], *self._center_and_scale()))
+
+    def paths(self, X: np.ndarray, n: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        """Yield the next rows in order, each n times: with what is missing drawn, so that gaps add no variance."""
+        X = self.categories(X)
+        width = self.imputer.width
+        drawn = self.imputer.paths(X[:, :width], *self._center_and_scale(), n, rng)
+        for row, own in zip(X, drawn, strict=True):
+            yield np.concatenate([own, np.tile(row[width:], (n, 1))], axis=1)
 
     def fill_and_learn(self, X: np.ndarray) -> tuple[np.ndarray, Extra, "StreamInputs"]:
         """Fill the rows in order, each from those before; the imputer learns them."""

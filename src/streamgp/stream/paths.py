@@ -7,7 +7,6 @@ from streamgp.core import trimmed
 from streamgp.models.base import PathFamily
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
-from streamgp.stream.gains import fill_next
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 from streamgp.stream.tasks import TRIM
@@ -27,7 +26,7 @@ def draw_paths(
     Parameters
     ----------
     X
-        Inputs of these rows, which may be missing (NaN).
+        Inputs of these rows. What is missing (NaN) is drawn as well, each row given the one before.
     times
         Their time stamps; None: they come at the usual gaps.
 
@@ -42,8 +41,6 @@ def draw_paths(
             f"forecast: expected an ensemble for numbers, and no horizon, got the model {settings.spec.model!r}"
             + (f" with the horizon {settings.horizon}" if settings.horizon else "")
         )
-    X, extra = fill_next(settings, state, X)
-    extra = np.zeros(len(X)) if extra is None else extra
     gaps: list[float | None] = [None] * len(X)
     if times is not None and state.last_time is not None:
         gaps = np.diff(times, prepend=state.last_time).tolist()
@@ -53,9 +50,9 @@ def draw_paths(
     with one_blas_thread():
         weights = np.asarray(trimmed(state.weights, TRIM if settings.spec.robust else 0.0))
         paths = family.paths(state.model, state.model_state, weights, n, rng)
-        for step, row in enumerate(X):
-            wide = np.concatenate([np.tile(row, (n, 1)), *(past[:, -lag] for lag in lags.lags)], axis=1)
-            y = paths.step(state.inputs.standardised(wide), gaps[step], float(extra[step]))
+        for step, rows in enumerate(state.inputs.paths(X, n, rng)):
+            wide = np.concatenate([rows, *(past[:, -lag] for lag in lags.lags)], axis=1)
+            y = paths.step(state.inputs.standardised(wide), gaps[step])
             found[:, step] = mean + scale * paths.recalibrated(y)
             past = np.concatenate([past[:, 1:], mean + scale * y[:, None]], axis=1)
     return settings.target_map.inverse(found)

@@ -204,3 +204,50 @@ def test_the_recent_rows_are_the_last_ones_each_once(n: int, chunk: int):
     X = rows(n)
     (group,) = learnt(X, chunk)[1].groups
     np.testing.assert_array_equal(group.recent, X[-REFRESH:])
+
+
+DRAWS, DEVIATIONS = 40_000, 5.0  # standard errors
+
+
+def drawn(imputer: Imputer, X: np.ndarray) -> list[np.ndarray]:
+    return list(imputer.paths(X, np.zeros(4), np.ones(4), DRAWS, np.random.default_rng(0)))
+
+
+def agree(found: np.ndarray, mean: np.ndarray, cov: np.ndarray) -> None:
+    std = np.sqrt(np.diag(cov))
+    assert (np.abs(found.mean(axis=0) - mean) < DEVIATIONS * std / np.sqrt(DRAWS)).all()
+    np.testing.assert_allclose(np.cov(found.T) / np.outer(std, std), cov / np.outer(std, std), atol=0.05)
+
+
+def test_paths_are_draws_of_the_rows_to_come():
+    """Beside the means and covariances of the filter, of rows of which nothing is known."""
+    imputer = learnt(rows())[1]
+    group = imputer.groups[0]
+    assert group.moments is not None
+    belief = Belief(group.last, group.uncertain)
+    for found in drawn(imputer, np.full((6, 4), NAN)):
+        belief = step(group.moments, belief, np.full(4, NAN)).now
+        agree(found, *belief)
+
+
+def test_paths_know_what_is_known_of_a_row():
+    X = rows(601)
+    imputer = learnt(np.r_[X[:599], [[*X[599, :3], NAN]]])[1]  # the last row has a gap itself
+    group = imputer.groups[0]
+    assert group.moments is not None
+    x = np.array([NAN, X[600, 1], NAN, X[600, 3]])
+    (found, known) = drawn(imputer, np.array([x, X[600]]))
+    np.testing.assert_array_equal(found[:, [1, 3]], np.tile(x[[1, 3]], (DRAWS, 1)))
+    np.testing.assert_array_equal(known, np.tile(X[600], (DRAWS, 1)))
+    now = step(group.moments, Belief(group.last, np.zeros((4, 4))), x).now
+    gaps = np.ix_([0, 2], [0, 2])
+    agree(found[:, [0, 2]], now.mean[[0, 2]], now.cov[gaps])
+
+
+def test_paths_before_anything_is_known_are_around_the_centre():
+    found = list(
+        Imputer.empty(2).paths(np.full((2, 2), NAN), np.ones(2), np.full(2, 3.0), 10_000, np.random.default_rng(0))
+    )
+    for rows_, std in zip(found, (3.0, 3.0 * np.sqrt(2.0)), strict=True):
+        np.testing.assert_allclose(rows_.mean(axis=0), 1.0, atol=0.25)
+        np.testing.assert_allclose(rows_.std(axis=0), std, rtol=0.05)

@@ -94,9 +94,7 @@ class Paths:
                 )
             )
 
-    def step(
-        self, X: Float[np.ndarray, "n d"], gap: float | None = None, extra: float = 0.0
-    ) -> Float[np.ndarray, "n e"]:
+    def step(self, X: Float[np.ndarray, "n d"], gap: float | None = None) -> Float[np.ndarray, "n e"]:
         """Draw the next row of every path.
 
         Parameters
@@ -105,8 +103,6 @@ class Paths:
             The inputs of that row, one for each path.
         gap
             The time since the row before; None: the usual one.
-        extra
-            Variance that the row's noise has in addition.
         """
         y, tau = np.empty((self._n, self._outputs)), 1.0 if gap is None else max(gap / self._time_unit, 0.0)
         for part in self._parts:
@@ -119,7 +115,7 @@ class Paths:
             Phi = np.asarray(part.basis(X[part.paths]))
             mean = np.matmul(Phi[:, None], part.weights)[:, 0]
             carried = (part.correlation**tau * (part.correlation > 0.0))[:, None] * part.error
-            spread = np.sqrt((part.noise_var + extra) * part.unit)
+            spread = np.sqrt(part.noise_var * part.unit)
             part.error = carried + spread * self._rng.normal(size=part.error.shape)
             y[part.paths] = mean + part.error
         return y
