@@ -136,7 +136,11 @@ def main(
     for name in sets.split(","):
         X, y = stream(name, data, WARMUP + origins * STEPS)
         season = SEASONS[name]
-        models = {"streamgp": ours(X, y, season), "seasonal naive": seasonal_naive(y, season)}
+        models = {
+            "streamgp": ours(X, y, season),
+            "streamgp, lags alone": ours(np.zeros((len(X), 1)), y, season),
+            "seasonal naive": seasonal_naive(y, season),
+        }
         models |= {label: automatic(label, y, season) for label in ("AutoETS", "AutoARIMA")}
         found["data"][name] = {"season": season, "models": {}}
         for label, paths in models.items():

@@ -65,7 +65,7 @@ def one_run(name: str, options: tuple[str, ...], seed: int, data: Path | None) -
             [sys.executable, "-m", "streamgp.app.cli", *command, "--json", "-"],
             stdout=subprocess.PIPE,
             # Where time is reported, compilation counts every time.
-            env=os.environ | ({} if options else {"XDG_CACHE_HOME": str(Path(folder) / "cold")}),
+            env=os.environ | ({} if options else {"STREAMGP_CACHE": "off"}),
             check=True,
             text=True,
         )

@@ -109,13 +109,13 @@ def _die(module: str, name: str, when: str, call: int) -> None:
 
 def serve(words: list[str], cache: str, log: str, changes: Changes) -> None:
     """Run ``streamgp serve`` in this process."""
-    os.environ["XDG_CACHE_HOME"] = cache
+    os.environ["STREAMGP_CACHE"] = cache
     sys.stdout = sys.stderr = open(log, "a")  # noqa: SIM115
 
     import jax
 
     from streamgp.app import cli
-    from streamgp.compilation import keep_compiled_programs
+    from streamgp.numerics.compilation import keep_compiled_programs
 
     if changes.quick:
         keep_compiled_programs()

@@ -76,21 +76,17 @@ def write_data(path: Path, flawed: bool) -> None:
 
 def command(words: list[str], cache: str, seconds: float, rows: int) -> None:
     """Run the command in this process, with checkpoints after so many seconds, and parts of so many rows."""
-    os.environ["XDG_CACHE_HOME"] = cache
+    os.environ["STREAMGP_CACHE"] = cache
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
     import jax
 
-    from streamgp.app import cli, compilation, live_run, outputs, report
+    from streamgp.app import cli, live_run, outputs, report
+    from streamgp.numerics.compilation import keep_compiled_programs
 
-    keep = compilation.keep_compiled_programs
-
-    def keep_all() -> None:
-        keep()
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-        jax.config.update("jax_disable_most_optimizations", True)
-
-    compilation.keep_compiled_programs = keep_all
+    keep_compiled_programs()
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_disable_most_optimizations", True)
     report.write_report = lambda out: out  # it takes longer than the run, and comes after it
     live_run.CHECKPOINT_SECONDS, outputs.PART_ROWS = seconds, rows
     cli.app(words)

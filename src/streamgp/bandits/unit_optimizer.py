@@ -19,7 +19,7 @@ from streamgp.bandits.regression import KERNELS
 from streamgp.bandits.settings import Settings
 from streamgp.bandits.space import Box, Candidates
 from streamgp.bandits.surrogate import Predictor, Surrogate
-from streamgp.compilation import keep_compiled_programs
+from streamgp.numerics.compilation import keep_compiled_programs
 from streamgp.numerics.threads import one_blas_thread
 
 _DRAW, _QUERY = 0, 1  # purposes of random numbers

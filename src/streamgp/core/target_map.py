@@ -108,9 +108,9 @@ class TargetMap:
         self.check(y)
         return self.forward(y)
 
-    def slope_at(self, z: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
-        """Return dy/dz."""
-        return np.exp(-self.log_slope(self.inverse(z)))
+    def scale_at(self, z: Float[np.ndarray, "*n"], scale: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
+        """Return a scale of z around `z` as one of y, to first order."""
+        return scale if self.transform is None else scale * np.exp(-self.log_slope(self.inverse(z)))
 
     def forward(self, y: Float[AnyArray, "*n"]) -> Any:
         """Return the z of targets within the bounds; infinite ones where the map has no end."""

@@ -302,7 +302,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
 
     def _prediction(self, predictive: Any) -> Prediction:
         """Return what users ask about."""
-        return Prediction(predictive, self._single, (self._learner.seed, self._learner.rows))
+        return Prediction(predictive, self._single, (self._learner.settings.seed, self._learner.rows))
 
 
 def _checked_warmup(warmup: Any, least: int) -> int:

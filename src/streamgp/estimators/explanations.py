@@ -79,7 +79,9 @@ def importance(learner: StreamLearner, groups: dict[str, list[int]], single: boo
 
 def explanation(learner: StreamLearner, x: np.ndarray, groups: dict[str, list[int]], single: bool) -> Explanation:
     """Explain the prediction of a row (D,)."""
-    start, change = contributions(learner.settings, learner.state, x[None], list(groups.values()), learner.seed)
+    start, change = contributions(
+        learner.settings, learner.state, x[None], list(groups.values()), learner.settings.seed
+    )
     mean, error = change.mean(axis=0), change.std(axis=0, ddof=1) / np.sqrt(len(change))
 
     def each(values: np.ndarray) -> Any:

@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.checkpoint.encoding import decode, encode
-from streamgp.compilation import keep_compiled_programs
 from streamgp.latent import glitches
 from streamgp.latent.initial_fit import fit_ensemble
 from streamgp.latent.model import LatentEnsemble, LatentState
@@ -16,6 +15,7 @@ from streamgp.latent.neighbours import EmbeddedNeighbours
 from streamgp.latent.posterior import EmbeddedRows, LatentPosterior
 from streamgp.latent.spec import LatentSpec
 from streamgp.numerics.batching import concatenate
+from streamgp.numerics.compilation import keep_compiled_programs
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
 

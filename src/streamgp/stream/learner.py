@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from streamgp.checkpoint.encoding import decode, encode
-from streamgp.compilation import keep_compiled_programs
 from streamgp.core import Info, mapped
 from streamgp.likelihoods import AnyPredictive
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec
+from streamgp.numerics.compilation import keep_compiled_programs
 from streamgp.precision import in_float64
 from streamgp.stream.categories import Categories
 from streamgp.stream.gains import with_measured_gains
@@ -128,11 +128,6 @@ class StreamLearner:
         return self.settings.warmup
 
     @property
-    def seed(self) -> int:
-        """Seed of everything random."""
-        return self.settings.seed
-
-    @property
     def timed(self) -> bool:
         """Whether every row comes with a time stamp."""
         return self.settings.timed
@@ -195,8 +190,7 @@ class StreamLearner:
     @property
     def share_working(self) -> float:
         """Which share of the model's filters has worked since the warm-up, in the mean over the rows."""
-        state = self.state
-        return state.model.share_working(state.model_state)
+        return self.state.share_working
 
     @property
     def last_time(self) -> float | None:
@@ -219,21 +213,18 @@ class StreamLearner:
     @in_float64
     def local_models(self) -> list[dict[str, Any]]:
         """When each local Gaussian process was born, where it is and what it believes, in the units of the data."""
-        state = self.state
-        return state.model.describe_parts(state.model_state, state.inputs.scaling, state.targets)
+        return self.state.local_models
 
     @property
     def target_scale(self) -> np.ndarray:
         """The standard deviations of the targets by which they are standardised now; of transformed ones nearly."""
-        targets, target_map = self._state.targets, self.settings.target_map
-        scale = np.asarray(targets.scale)
-        return scale if target_map.transform is None else scale * target_map.slope_at(np.asarray(targets.mean))
+        targets = self._state.targets
+        return self.settings.target_map.scale_at(np.asarray(targets.mean), np.asarray(targets.scale))
 
     @property
     def error_correlation(self) -> np.ndarray:
         """How the errors of the targets go together in the next row: a correlation matrix (E, E)."""
-        correlation = self.state.correlation
-        return np.eye(self.num_outputs) if correlation is None else correlation.matrix
+        return self.state.error_correlation
 
     @property
     def constant_targets(self) -> list[float | None]:
@@ -253,9 +244,8 @@ class StreamLearner:
 
         The draws depend on the seed and on the rows learnt.
         """
-        return draw_paths(
-            self.settings, self.state, X, times, n, np.random.default_rng([self.seed % 2**64, self.rows])
-        )
+        rng = np.random.default_rng([self.settings.seed % 2**64, self.rows])
+        return draw_paths(self.settings, self.state, X, times, n, rng)
 
     def learn(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None = None) -> Iterator[Info]:
         """Learn from the rows in order; yield, for consecutive batches, what was predicted one step ahead.

@@ -112,6 +112,21 @@ class StreamState:
         return self.model.rule_weights(self.model_state) if self.experts else {}
 
     @property
+    def share_working(self) -> float:
+        """Which share of the model's filters has worked since the warm-up, in the mean over the rows."""
+        return self.model.share_working(self.model_state)
+
+    @property
+    def local_models(self) -> list[dict[str, Any]]:
+        """When each local Gaussian process was born, where it is and what it believes, in the units of the data."""
+        return self.model.describe_parts(self.model_state, self.inputs.scaling, self.targets)
+
+    @property
+    def error_correlation(self) -> np.ndarray:
+        """How the errors of the targets go together in the next row: a correlation matrix (E, E)."""
+        return np.eye(len(self.targets.scale)) if self.correlation is None else self.correlation.matrix
+
+    @property
     def is_warmed_up(self) -> bool:
         """Whether the warm-up is over and the fitted model at work."""
         return self.warmup_rows is None

@@ -66,8 +66,8 @@ def embed(
         from streamgp.app.outputs import RunError
         from streamgp.app.run_embed import EmbedSettings, run_embed
         from streamgp.app.summary import print_embedding
-        from streamgp.compilation import keep_compiled_programs
         from streamgp.latent import LatentSpec
+        from streamgp.numerics.compilation import keep_compiled_programs
 
         try:
             spec = LatentSpec(
