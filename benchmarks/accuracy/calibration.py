@@ -1,4 +1,4 @@
-"""Calibration of the default on clean streams: what its bands hold, what its standard deviation means, and accuracy.
+"""Calibration of the default on clean streams: interval coverage, what the standard deviation means, accuracy.
 
 ``python -m benchmarks.accuracy.calibration --data DIR`` runs the default on the sixteen sets of
 docs/research/default.md, writes ``results/calibration.json`` after every run and goes on where it stopped. Beside
@@ -83,7 +83,8 @@ def print_table(runs: dict) -> None:
     """Print medians over the seeds."""
     before = json.loads(BEFORE.read_text())["runs"]
     print(
-        "| data | seeds | nMSE (before) | PLL (before) | 50 / 90 / 95% bands hold | in the warm-up | (error/std)^2 |"
+        "| data | seeds | nMSE (before) | PLL (before) | coverage of 50 / 90 / 95% intervals | in the warm-up "
+        "| (error/std)^2 |"
     )
     print("|---|---|---|---|---|---|---|")
     for name, seeds in runs.items():

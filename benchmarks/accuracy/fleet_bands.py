@@ -1,4 +1,4 @@
-"""What a fleet's bands hold on smooth and on rough keyed streams: countries, carbon dioxide, weather, shares.
+"""A fleet's interval coverage on smooth and on rough keyed streams: countries, carbon dioxide, weather, shares.
 
 ``python -m benchmarks.accuracy.fleet_bands --data DIR [--label NAME]`` adds its figures to
 ``results/fleet_bands.json`` under a label, so that those of an earlier version may stand beside them. The demo's data

@@ -39,7 +39,7 @@ def _parts(stored: dict[str, Any]) -> str:
     runs = stored["runs"]
     lines = [
         "| candidate | filters | experts | nMSE, choosing | PLL, choosing | nMSE, apart | PLL, apart "
-        "| 95% bands hold | fit, s | stream, us a row |",
+        "| coverage of 95% intervals | fit, s | stream, us a row |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     halves = [[name for name in half if runs.get(name)] for half in (CHOOSING, APART)]
@@ -94,7 +94,8 @@ def _sets(runs: dict[str, Any]) -> str:
     """Show the default on every set: medians over seeds, in brackets the range; baselines where they were run."""
     baselines = json.loads(BASELINES.read_text())["summary"]
     lines = [
-        "| data | half | seeds | nMSE | PLL | 95% bands hold | nMSE: last value again | nMSE: HistGradientBoosting |",
+        "| data | half | seeds | nMSE | PLL | coverage of 95% intervals | nMSE: last value again "
+        "| nMSE: HistGradientBoosting |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name in (*CHOOSING, *APART):

@@ -111,7 +111,7 @@ def accuracy_table(found: dict[str, Any]) -> str:
 
 def bands_table(found: dict[str, Any]) -> str:
     """Return a row for each data set, with every version's figures before those of the last one."""
-    columns = ("data", "rows", "bands of 50, 90, 95% hold", "log density", "CRPS", "root mean squared error")
+    columns = ("data", "rows", "coverage of 50, 90, 95% intervals", "log density", "CRPS", "root mean squared error")
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     *_, last = found.values()
     for name in last:

@@ -37,6 +37,7 @@ def run(page: Path) -> tuple[dict[str, Any], bytes]:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    plt.close("all")  # what others have drawn is not the page's
     names: dict[str, Any] = {"__name__": "__main__"}
     cells, picture = [], b""
     for number, (kind, text) in enumerate(cells_of(page.read_text(encoding="utf-8"))):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from streamgp.evaluation import Comparison, Evaluation
     from streamgp.fleet import StreamingGPFleet
+    from streamgp.numerics.compilation import keep_compiled_programs
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ __all__ = [
     "WarmupWarning",
     "compare",
     "evaluate",
+    "keep_compiled_programs",
     "load",
 ]
 
@@ -62,6 +64,7 @@ _HOMES = {
     "WarmupWarning": "streamgp.estimators",
     "compare": "streamgp.estimators",
     "evaluate": "streamgp.estimators",
+    "keep_compiled_programs": "streamgp.numerics.compilation",
     "load": "streamgp.estimators",
 }
 

@@ -1,4 +1,4 @@
-"""What a process has compiled serves the next one, in the library as in the command, and hurts nobody who says no."""
+"""What a process has compiled serves the next one where the user asks for it, and nothing is set where not."""
 
 import json
 import os
@@ -18,11 +18,13 @@ CODE = """
 import json, os, sys
 import jax, numpy as np
 from jax._src import monitoring
-from streamgp import StreamingGPRegressor
+from streamgp import StreamingGPRegressor, keep_compiled_programs
 
 if sys.argv[1]:
     jax.config.update("jax_compilation_cache_dir", sys.argv[1])
 jax.jit(lambda x: x + 1)(1.0)
+if sys.argv[2]:
+    keep_compiled_programs()
 hits = []
 monitoring.register_event_listener(lambda name, **_: hits.append(name) if name.endswith("cache_hits") else None)
 X = np.random.default_rng(0).normal(size=(60, 2))
@@ -35,14 +37,14 @@ print(json.dumps({
 """
 
 
-def learn(setting: object, own: object = "") -> dict[str, Any]:
+def learn(setting: object, own: object = "", ask: bool = True) -> dict[str, Any]:
     """Learn a stream in a process of its own, with this STREAMGP_CACHE."""
     environment = os.environ | {
         "PYTHONPATH": str(Path(streamgp.__file__).parents[1]),
         "PYTHONWARNINGS": "error",
         "STREAMGP_CACHE": str(setting),
     }
-    command = [sys.executable, "-c", CODE, str(own)]
+    command = [sys.executable, "-c", CODE, str(own), "ask" if ask else ""]
     ended = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=120, check=True)
     assert not ended.stderr
     return json.loads(ended.stdout)
@@ -53,6 +55,11 @@ def test_the_next_process_finds_what_this_one_has_compiled(tmp_path: Path):
     assert first["directory"] == str(tmp_path / "kept")
     assert second["hits"] > first["hits"] + 5
     assert second["mean"] == first["mean"]
+
+
+def test_a_learner_never_sets_up_a_cache_by_itself(tmp_path: Path):
+    assert learn(tmp_path / "kept", ask=False)["directory"] is None
+    assert not (tmp_path / "kept").exists()
 
 
 def test_a_user_says_no(tmp_path: Path):

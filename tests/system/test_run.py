@@ -238,7 +238,7 @@ def test_the_warmup_is_a_fifth_of_a_short_file(data: Path):
         ("1,2", "data row 251 (line 252): expected 6 cells, got 7"),
     ],
 )
-def test_a_bad_row_ends_the_run_and_is_resumed_from_once_mended(
+def test_a_bad_row_ends_the_run_and_is_resumed_from_once_fixed(
     data: Path, plain: Path, tmp_path: Path, cell: str, message: str
 ):
     good = data.read_text()

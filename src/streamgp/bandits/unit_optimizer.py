@@ -19,7 +19,6 @@ from streamgp.bandits.regression import KERNELS
 from streamgp.bandits.settings import Settings
 from streamgp.bandits.space import Box, Candidates
 from streamgp.bandits.surrogate import Predictor, Surrogate
-from streamgp.numerics.compilation import keep_compiled_programs
 from streamgp.numerics.threads import one_blas_thread
 
 _DRAW, _QUERY = 0, 1  # purposes of random numbers
@@ -43,7 +42,6 @@ class UnitOptimizer:
     """
 
     def __init__(self, space: Box | Candidates, settings: Settings) -> None:
-        keep_compiled_programs()
         width = len(space.groups)
         self.space, self.settings = space, settings
         self.surrogate: Surrogate

@@ -1,4 +1,4 @@
-"""Rows as users pass them, checked and turned into arrays; every error says what came, where, and what to do."""
+"""Rows as users pass them, checked and turned into arrays; every error says what was given, where, and what to do."""
 
 from typing import Any, NamedTuple
 

@@ -15,7 +15,6 @@ from streamgp.latent.neighbours import EmbeddedNeighbours
 from streamgp.latent.posterior import EmbeddedRows, LatentPosterior
 from streamgp.latent.spec import LatentSpec
 from streamgp.numerics.batching import concatenate
-from streamgp.numerics.compilation import keep_compiled_programs
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
 
@@ -36,7 +35,6 @@ class LatentLearner:
     """
 
     def __init__(self, spec: LatentSpec, num_columns: int) -> None:
-        keep_compiled_programs()
         self.spec = spec
         self.num_columns = num_columns
         self.model: LatentEnsemble | None = None

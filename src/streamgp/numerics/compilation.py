@@ -29,9 +29,19 @@ def cache_directory() -> Path | None:
 
 @cache
 def keep_compiled_programs() -> None:
-    """Turn on JAX's cache of compiled programs for this process, unless the user has set one up.
+    """Keep what JAX compiles in this process for the next one, unless the user has set up a cache of JAX's own.
 
-    Where it cannot be read or written, programs are compiled anew, and that is all.
+    A model's first rows compile programs, for seconds; with this the next process reads them. The command and the
+    service call it by themselves. In Python it is the user's to call, once, before the first rows: it writes JAX's
+    settings, for programs of others in the process too, which nothing else here does. The environment's
+    ``STREAMGP_CACHE`` names the folder, or says ``off``; else it is ``streamgp/compiled`` under ``$XDG_CACHE_HOME``
+    or ``~/.cache``. Only its owner should be able to write there, since JAX runs what it finds. Where the folder
+    cannot be read or written, programs are compiled anew, and that is all.
+
+    Examples
+    --------
+    >>> import streamgp
+    >>> streamgp.keep_compiled_programs()
     """
     directory = cache_directory()
     if directory is None or jax.config.values["jax_compilation_cache_dir"] is not None:

@@ -76,7 +76,7 @@ def headline(metrics: dict[str, Any], keys: int) -> str:
         return f"Nothing to score yet: {wording.plural(metrics['rows'], 'row')} of {wording.plural(keys, 'key')}."
     return (
         f"On {wording.plural(metrics['scored_rows'], 'row')} of {wording.plural(keys, 'key')}, each predicted before "
-        f"its target was seen, the 90% bands held {wording.share(metrics['coverage']['90'])} of the targets."
+        f"its target was seen, the 90% intervals covered {wording.share(metrics['coverage']['90'])} of the targets."
     )
 
 

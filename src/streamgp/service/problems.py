@@ -11,7 +11,7 @@ class Problem(Exception):
     status
         Of HTTP.
     detail
-        What was expected, what came, where, and what to do.
+        What was expected, what was given, where, and what to do.
     retry_after
         Seconds after which it may go well.
     more

@@ -14,7 +14,6 @@ from streamgp.core import Info, mapped
 from streamgp.likelihoods import AnyPredictive
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec
-from streamgp.numerics.compilation import keep_compiled_programs
 from streamgp.precision import in_float64
 from streamgp.stream.categories import Categories
 from streamgp.stream.gains import with_measured_gains
@@ -89,7 +88,6 @@ class StreamLearner:
     def _set_up(
         self, settings: StreamSettings, state: StreamState, progress: Callable[[int, int], None] | None = None
     ) -> None:
-        keep_compiled_programs()
         self.settings = settings
         self.progress = progress
         self._state = state

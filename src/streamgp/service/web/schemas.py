@@ -124,7 +124,7 @@ PROBLEM = _object(
         "type": {"type": "string"},
         "title": {"type": "string"},
         "status": {"type": "integer"},
-        "detail": {"type": "string", "description": "What was expected, what came, where, and what to do."},
+        "detail": {"type": "string", "description": "What was expected, what was given, where, and what to do."},
     },
     ("type", "title", "status", "detail"),
 )
