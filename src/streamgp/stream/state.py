@@ -134,7 +134,11 @@ class StreamState:
     @property
     def batch_sizes(self) -> tuple[int, ...]:
         """Rows of the batches that reach the model."""
-        return self.model.batch_sizes if self.is_warmed_up else self.model.warmup_batch_sizes
+        if self.is_warmed_up:
+            return self.model.batch_sizes
+        # The model is rebuilt after rows 1, 2, 4 and 8: what is between them is no reason for a program of single rows.
+        sizes = self.model.warmup_batch_sizes
+        return sizes[:1] if self.rows < 8 else sizes
 
     def to_tree(self, settings: StreamSettings) -> dict[str, Any]:
         """Return everything that a checkpoint needs, as nested dictionaries of plain values, arrays and modules."""

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,11 +14,16 @@ from streamgp.weights.base import WeightRule, present
 from streamgp.weights.mixture import Mixture, MixtureState
 
 
+@eqx.filter_jit
+def _log_weights(rule: WeightRule, weights: Any, absent: Bool[AnyArray, " k"] | None) -> Float[Array, " k"]:
+    return present(rule.predict(weights), absent)
+
+
 def expert_weights(
     rule: WeightRule, weights: Any, absent: Bool[AnyArray, " k"] | None = None
 ) -> Float[np.ndarray, " k"]:
     """Return the weight of each expert in the next row, from the state of the rule; zero of those `absent`."""
-    return np.exp(np.asarray(present(rule.predict(weights), absent)))
+    return np.exp(np.asarray(_log_weights(rule, weights, absent)))
 
 
 def rule_weights(rule: WeightRule, weights: Any) -> dict[str, float]:
@@ -25,6 +31,7 @@ def rule_weights(rule: WeightRule, weights: Any) -> dict[str, float]:
     return rule.rule_weights(weights) if isinstance(rule, Mixture) else {}
 
 
+@eqx.filter_jit
 def prior_weights(rule: WeightRule, log_prior: Float[Array, " k"], more: Float[AnyArray, " k"] | None = None) -> Any:
     """Return the state of the rule at the prior, to whose logarithm `more` is added."""
     return rule.init(log_prior if more is None else jax.nn.log_softmax(log_prior + more))

@@ -7,7 +7,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Float
 
 from streamgp.bases.base import Basis
 from streamgp.checkpoint.encoding import register
@@ -94,7 +95,13 @@ def member(tree: Any, index: Any) -> Any:
 
 def stack(trees: Sequence[Any]) -> Any:
     """Stack modules of equal shape as one, with a leading axis."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+    def joined(*leaves: AnyArray) -> Array:
+        if any(isinstance(a, Tracer) for a in leaves):
+            return jnp.stack(leaves)
+        return jax.device_put(np.stack(leaves))  # nothing is compiled
+
+    return jax.tree.map(joined, *trees)
 
 
 def group_by_shape(bases: Sequence[Basis]) -> list[list[list[int]]]:
@@ -125,7 +132,7 @@ def split_by_group(per_expert: Any, order: Sequence[int], shapes: Sequence[tuple
 
 def num_features(group: Group) -> int:
     """Return F, of every basis of a group."""
-    one_row = jax.eval_shape(lambda b: b(jnp.zeros((1, b.num_inputs))), member(group.basis, 0))
+    one_row = jax.eval_shape(lambda bases: member(bases, 0)(jnp.zeros((1, bases.num_inputs))), group.basis)
     return one_row.shape[1]
 
 

@@ -17,7 +17,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.checkpoint.encoding import register
-from streamgp.core import AnyArray, Info, Predictive, StreamModel, recalibration
+from streamgp.core import AnyArray, Info, Predictive, StreamModel, namespace, recalibration
 from streamgp.filters.engine import cpu, sharding, xla
 from streamgp.filters.engine.blocks import Group, group_by_shape, in_blocks, num_features, split_by_group, stack
 from streamgp.filters.engine.clock import advance, elapsed
@@ -35,6 +35,7 @@ from streamgp.models.gaussian.delayed_feedback import (
 from streamgp.models.gaussian.mixing import collect, learn_weights
 from streamgp.models.gaussian.resting import Resting
 from streamgp.models.gaussian.state import EnsembleState
+from streamgp.numerics.batching import COMPILED_BATCH_SIZES
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import WeightRule
 from streamgp.weights.experts import expert_weights, prior_weights, rule_weights
@@ -50,6 +51,7 @@ class Ensemble(StreamModel):
 
     takes_extra_variance: ClassVar[bool] = True
     has_single_row: ClassVar[bool] = True
+    warmup_batch_sizes: ClassVar[tuple[int, ...]] = COMPILED_BATCH_SIZES
 
     groups: tuple[Group, ...]
     rule: Any
@@ -93,7 +95,8 @@ class Ensemble(StreamModel):
         pending = PendingForecasts.empty(horizon, len(self.order), self.num_outputs, noise) if horizon else None
         levels = recalibration.start(self.num_outputs) if self.recalibrated else None
         who = Resting.start(len(self.order)) if self.rests and not horizon else None
-        state = EnsembleState(tuple(filters), self.rule.init(self.log_prior), no_time, noise, pending, levels, who)
+        weights = prior_weights(self.rule, self.log_prior)
+        state = EnsembleState(tuple(filters), weights, no_time, noise, pending, levels, who)
         return replace(state, filters=self._engine(state)[1])
 
     def expert_weights(self, state: EnsembleState) -> Float[np.ndarray, " k"]:
@@ -218,7 +221,8 @@ class Ensemble(StreamModel):
         scoring, info = learn_weights(
             self.rule, self.noise, self.order, state.scoring, parts, outside, y, seen, clock, state.asleep
         )
-        who = self._resting(state, info, seen, clock)
+        log_weights = np.asarray(info.predictive.log_weights)  # in NumPy nothing is compiled
+        who = self._resting(state, log_weights, seen, clock)
         return EnsembleState.of(filters, scoring, np.asarray(last_time), who), info
 
     @eqx.filter_jit
@@ -246,13 +250,17 @@ class Ensemble(StreamModel):
         scoring, info = learn_weights(
             self.rule, self.noise, self.order, state.scoring, list(parts), anywhere, y, mask, clock, state.asleep
         )
-        return EnsembleState.of(filters, scoring, last_time, self._resting(state, info, mask, clock)), info
+        who = self._resting(state, info.predictive.log_weights, mask, clock)
+        return EnsembleState.of(filters, scoring, last_time, who), info
 
-    def _resting(self, state: EnsembleState, info: Info, seen: AnyArray, clock: AnyArray) -> Resting | None:
+    def _resting(
+        self, state: EnsembleState, log_weights: Float[AnyArray, "n k"], seen: AnyArray, clock: AnyArray
+    ) -> Resting | None:
         """Return who rests, and how the others did, after some rows."""
         if state.resting is None:
             return None
-        weights = jnp.where(seen[:, None], jnp.exp(info.predictive.log_weights), 0.0).sum(0)
+        xp = namespace(log_weights, seen)
+        weights = xp.where(seen[:, None], xp.exp(log_weights), 0.0).sum(0)
         return state.resting.after(weights, seen.sum(), clock[-1])
 
     def _live(self, state: EnsembleState) -> Bool[AnyArray, " filters"]:

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from streamgp.bases import ActiveDims, Basis, Boosted, Learner, TrainedFourier
 from streamgp.bases.learners import LearnerError
 from streamgp.filters.engine.blocks import member, stack
+from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.kalman import ExpertVariances
 from streamgp.fitting.gaussian_evidence import Fit, fit_basis
 from streamgp.models.base import FittedModel, WarmupRows
@@ -165,7 +166,8 @@ def _conditioned(
 ) -> EnsembleState:
     """Return the state in which the filters of a slot have learnt some of the rows, and nothing else."""
     group = model.groups[slot.group]
-    basis, noise, dynamics = (member(part, slot.number) for part in (group.basis, group.noise, group.dynamics))
+    parts = as_numpy((group.basis, group.noise, group.dynamics))  # nothing is compiled
+    basis, noise, dynamics = (member(part, slot.number) for part in parts)
     members = range(group.noise.prior_var.shape[1])
     experts = [Expert(basis, noise.prior_var[r], noise.noise_var[r], member(dynamics, r)) for r in members]
     alone = ensemble(
@@ -177,7 +179,7 @@ def _conditioned(
         guarded=model.guarded,
     )
     own = alone.init(jax.random.key(0))
-    size = BATCH_SIZES[0]
+    size = alone.warmup_batch_sizes[0]
     for at in range(0, len(learnt), size):
         which = learnt[at : at + size]
         n = len(which)

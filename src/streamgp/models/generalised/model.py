@@ -56,7 +56,7 @@ class GeneralisedGroup(eqx.Module):
     def num_features(self) -> int:
         """Return F, the number of features of every basis of the group."""
         rows = jnp.zeros((1, self.basis.num_inputs))
-        return jax.eval_shape(lambda b: b(rows), member(self.basis, 0)).shape[1]
+        return jax.eval_shape(lambda bases: member(bases, 0)(rows), self.basis).shape[1]
 
 
 @register
