@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +18,7 @@ from jaxtyping import Array, Float
 from streamgp.bases.base import Basis
 from streamgp.filters.engine.cpu import as_numpy
 from streamgp.fitting import hyperparameters
+from streamgp.numerics.compilation import LIGHT, compiled
 from streamgp.numerics.linalg import add_diagonal, cholesky, cholesky_solve, log_det
 
 
@@ -147,7 +147,7 @@ def loss(
     return -log_evidence(Phi, y, v, s2) / y.size + _STIFFNESS * jnp.square(jnp.maximum(beyond, 0.0))
 
 
-_loss_and_gradient = eqx.filter_jit(jax.value_and_grad(loss))
+_loss_and_gradient = compiled(jax.value_and_grad(loss), LIGHT)
 
 
 def fixed_loss(

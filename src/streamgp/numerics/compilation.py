@@ -1,14 +1,54 @@
-"""Keeps compiled programs on disk, so that the next process starts at once."""
+"""How programs are compiled: with less care where it does not pay, and kept on disk for the next process."""
 
 import os
 import warnings
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
+import equinox as eqx
 import jax
 from jax.experimental.compilation_cache import compilation_cache
 
 SETTING = "STREAMGP_CACHE"  # a folder, or "off"
+# Options of XLA. Light programs take a third of the processor's time to compile, and where most of their work is that
+# of matrix products they run as fast; those that are not optimised take a sixth, and run two to four times slower.
+LIGHT = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
+UNOPTIMISED = LIGHT | {"xla_backend_optimization_level": 0}
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def compiled(
+    function: Callable[_Arguments, _Result], options: Mapping[str, bool | int]
+) -> Callable[_Arguments, _Result]:
+    """Compile a function as `equinox.filter_jit` does, with options of XLA; without them where it does not know one.
+
+    It cannot be called inside another function that is compiled.
+    """
+
+    @cache
+    def made() -> Callable[_Arguments, _Result]:
+        passed_on = {"compiler_options": _known(tuple(options.items()))}
+        return eqx.filter_jit(function, **passed_on)  # type: ignore[call-arg]  # to `jax.jit`; its types do not say so
+
+    @wraps(function)
+    def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        return made()(*args, **kwargs)
+
+    return call
+
+
+@cache
+def _known(options: tuple[tuple[str, bool | int], ...]) -> dict[str, bool | int] | None:
+    """Return the options if this version of XLA has them all, by a program that does nothing."""
+    try:
+        jax.jit(lambda: 0, compiler_options=dict(options)).lower().compile()
+    except Exception:  # which one depends on the version
+        return None
+    return dict(options)
 
 
 def cache_directory() -> Path | None:

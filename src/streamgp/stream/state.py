@@ -136,7 +136,7 @@ class StreamState:
         """Rows of the batches that reach the model."""
         if self.is_warmed_up:
             return self.model.batch_sizes
-        # The model is rebuilt after rows 1, 2, 4 and 8: what is between them is no reason for a program of single rows.
+        # The model is rebuilt after rows 1, 2, 4 and 8: the few between are no reason for a program of single rows.
         sizes = self.model.warmup_batch_sizes
         return sizes[:1] if self.rows < 8 else sizes
 

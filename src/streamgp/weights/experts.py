@@ -15,7 +15,7 @@ from streamgp.weights.mixture import Mixture, MixtureState
 
 
 @eqx.filter_jit
-def _log_weights(rule: WeightRule, weights: Any, absent: Bool[AnyArray, " k"] | None) -> Float[Array, " k"]:
+def _log_weights(rule: WeightRule, weights: Any, absent: Bool[AnyArray, " k"] | None) -> Float[AnyArray, " k"]:
     return present(rule.predict(weights), absent)
 
 

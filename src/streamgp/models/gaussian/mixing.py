@@ -10,10 +10,10 @@ from streamgp.core import AnyArray, Info
 from streamgp.filters.kalman import Predicted
 from streamgp.filters.noise import NoiseKinds
 from streamgp.models.gaussian.delayed_feedback import ScoringState, learn_from_targets
+from streamgp.numerics.compilation import UNOPTIMISED, compiled
 from streamgp.weights import WeightRule
 
 
-@eqx.filter_jit
 def learn_weights(
     rule: WeightRule,
     noise: NoiseKinds,
@@ -28,7 +28,7 @@ def learn_weights(
 ) -> tuple[ScoringState, Info]:
     """Weigh every row's predictions by the rows before it, and learn from its target.
 
-    It takes no bases, so that ensembles that differ in these alone share what is compiled.
+    Compiled on its own it takes no bases, so that ensembles that differ in these alone share what is compiled.
     """
     n = y.shape[0]
     loc, var, is_outlier = collect(order, [_join(part, n) for part in parts])
@@ -40,6 +40,13 @@ def learn_weights(
         non_finite &= ~jnp.asarray(asleep)[None]
     flagged = None if flagged is None else flagged & mask
     return scoring, Info(predictive, jnp.asarray(outside[:n] & mask), rules, None, flagged, non_finite, scores)
+
+
+learn_weights_fast = eqx.filter_jit(learn_weights)
+"""For what goes on as long as the stream."""
+
+learn_weights_briefly = compiled(learn_weights, UNOPTIMISED)
+"""For a few hundred rows: compiling it well would take longer than they do."""
 
 
 def collect(

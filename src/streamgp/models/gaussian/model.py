@@ -32,7 +32,7 @@ from streamgp.models.gaussian.delayed_feedback import (
     add_noise,
     drop_non_finite,
 )
-from streamgp.models.gaussian.mixing import collect, learn_weights
+from streamgp.models.gaussian.mixing import collect, learn_weights, learn_weights_briefly, learn_weights_fast
 from streamgp.models.gaussian.resting import Resting
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics.batching import COMPILED_BATCH_SIZES
@@ -65,6 +65,7 @@ class Ensemble(StreamModel):
     guarded: bool = eqx.field(static=True, default=False)
     recalibrated: bool = eqx.field(static=True, default=False)
     rests: bool = eqx.field(static=True, default=False)
+    brief: bool = eqx.field(static=True, default=False)
 
     @property
     def num_experts(self) -> int:
@@ -218,7 +219,8 @@ class Ensemble(StreamModel):
         blocks = in_blocks(X, y, seen, clock, later, state.horizon, extra)
         alive = split_by_group(np.asarray(self._live(state)), self.order, self._shapes)
         filters, parts, outside = engine.update_groups(self.groups, filters, blocks, alive)
-        scoring, info = learn_weights(
+        learn = learn_weights_briefly if self.brief else learn_weights_fast
+        scoring, info = learn(
             self.rule, self.noise, self.order, state.scoring, parts, outside, y, seen, clock, state.asleep
         )
         log_weights = np.asarray(info.predictive.log_weights)  # in NumPy nothing is compiled
@@ -304,6 +306,7 @@ def ensemble(
     guarded: bool = False,
     recalibrated: bool = False,
     rests: bool = False,
+    brief: bool = False,
 ) -> Ensemble:
     """Group experts by shape into one model.
 
@@ -328,6 +331,8 @@ def ensemble(
         Whether the mixture's levels are recalibrated as the stream goes on (see `streamgp.core.recalibration`).
     rests
         Whether filters of next to no weight rest (see `streamgp.models.gaussian.resting`).
+    brief
+        Whether it serves for some hundred rows, so that what it needs is compiled quickly rather than to be quick.
     """
     if not experts:
         raise ValueError("ensemble: expected at least one expert, got none")
@@ -353,4 +358,5 @@ def ensemble(
         guarded=guarded,
         recalibrated=recalibrated,
         rests=rests,
+        brief=brief,
     )

@@ -37,7 +37,15 @@ def provisional_ensemble(
     # One expert at a time, or a blend: where the noise depends on the inputs, several levels together are what fits.
     k = len(experts) * len(kinds.discounts)
     rule = mixture({"fixed share": fixed_share(k, PROVISIONAL_SWITCH), "Soft-Bayes": SoftBayes()})
-    return ensemble(experts, rule, num_outputs=num_outputs, kinds=kinds, guarded=guarded, recalibrated=recalibrated)
+    return ensemble(
+        experts,
+        rule,
+        num_outputs=num_outputs,
+        kinds=kinds,
+        guarded=guarded,
+        recalibrated=recalibrated,
+        brief=True,
+    )
 
 
 def provisional_experts(num_inputs: int, seed: int) -> list[Expert]:

@@ -169,7 +169,8 @@ def _conditioned(
     parts = as_numpy((group.basis, group.noise, group.dynamics))  # nothing is compiled
     basis, noise, dynamics = (member(part, slot.number) for part in parts)
     members = range(group.noise.prior_var.shape[1])
-    experts = [Expert(basis, noise.prior_var[r], noise.noise_var[r], member(dynamics, r)) for r in members]
+    variances = [jax.device_put((noise.prior_var[r], noise.noise_var[r])) for r in members]
+    experts = [Expert(basis, *variances[r], member(dynamics, r)) for r in members]
     alone = ensemble(
         experts,
         BMA(),
@@ -177,6 +178,7 @@ def _conditioned(
         time_unit=float(model.time_unit),
         kinds=model.noise,
         guarded=model.guarded,
+        brief=True,
     )
     own = alone.init(jax.random.key(0))
     size = alone.warmup_batch_sizes[0]

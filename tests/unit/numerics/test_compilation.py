@@ -1,0 +1,30 @@
+"""Options of XLA change how fast a function is compiled, and nothing that a caller sees."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from streamgp.numerics import compilation
+from streamgp.numerics.compilation import LIGHT, UNOPTIMISED, compiled
+
+
+def squares(a: object, power: int) -> object:
+    """Sum powers."""
+    return (jnp.asarray(a) ** power).sum()
+
+
+@pytest.mark.parametrize("options", [LIGHT, UNOPTIMISED, {"no_such_option_of_xla": 1}])
+def test_what_is_compiled_with_options_gives_the_same(options: dict):
+    made = compiled(squares, options)
+    assert made.__name__ == "squares"
+    np.testing.assert_allclose(made(np.arange(4.0), 2), 14.0, rtol=1e-6)
+    np.testing.assert_allclose(made(np.arange(4.0), power=3), 36.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("options", [LIGHT, UNOPTIMISED])
+def test_this_version_of_xla_knows_the_options(options: dict):
+    assert compilation._known(tuple(options.items())) == options  # else the warm-up is slow, and nothing else says so
+
+
+def test_options_that_are_not_known_are_left_out():
+    assert compilation._known((("no_such_option_of_xla", 1), *LIGHT.items())) is None
