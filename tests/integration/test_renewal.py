@@ -166,7 +166,8 @@ def test_a_renewal_with_as_many_rows_compiles_nothing(long: StreamLearner):
             compiled.append(event)
 
     model.predict(X[:1])
-    learn(model, X[DUE[6] : DUE[7] - 1], y[DUE[6] : DUE[7] - 1])
+    learn(model, X[DUE[6] : DUE[7] - 2], y[DUE[6] : DUE[7] - 2])
+    learn(model, X[DUE[7] - 2 : DUE[7] - 1], y[DUE[7] - 2 : DUE[7] - 1])  # a row by itself
     jax.monitoring.register_event_duration_secs_listener(listen)
     learn(model, X[DUE[7] - 1 :], y[DUE[7] - 1 :])
     assert DUE[7] in {expert.since for expert in model.experts}

@@ -96,7 +96,7 @@ def member(tree: Any, index: Any) -> Any:
 def stack(trees: Sequence[Any]) -> Any:
     """Stack modules of equal shape as one, with a leading axis."""
 
-    def joined(*leaves: AnyArray) -> Array:
+    def joined(*leaves: Any) -> Array:
         if any(isinstance(a, Tracer) for a in leaves):
             return jnp.stack(leaves)
         return jax.device_put(np.stack(leaves))  # nothing is compiled

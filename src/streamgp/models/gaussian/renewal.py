@@ -169,8 +169,8 @@ def _conditioned(
     parts = as_numpy((group.basis, group.noise, group.dynamics))  # nothing is compiled
     basis, noise, dynamics = (member(part, slot.number) for part in parts)
     members = range(group.noise.prior_var.shape[1])
-    variances = [jax.device_put((noise.prior_var[r], noise.noise_var[r])) for r in members]
-    experts = [Expert(basis, *variances[r], member(dynamics, r)) for r in members]
+    prior_vars, noise_vars = ([jax.device_put(a[r]) for r in members] for a in (noise.prior_var, noise.noise_var))
+    experts = [Expert(basis, prior_vars[r], noise_vars[r], member(dynamics, r)) for r in members]
     alone = ensemble(
         experts,
         BMA(),
