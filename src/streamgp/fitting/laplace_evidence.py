@@ -10,6 +10,7 @@ counts as zero: the determinant never falls below the prior's. Likelihoods of se
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -21,8 +22,10 @@ from jaxtyping import Array, Float
 
 from streamgp.bases.base import Basis
 from streamgp.core import AnyArray
+from streamgp.filters.engine.cpu import as_numpy
 from streamgp.fitting.hyperparameters import PRIOR_BOUNDS, constrain, limits, search, unconstrain
 from streamgp.likelihoods.base import Likelihood, derivatives, halved
+from streamgp.numerics.compilation import LIGHT, compiled
 from streamgp.numerics.linalg import add_diagonal, cholesky, cholesky_solve, log_det
 
 MAX_NEWTON = 50
@@ -216,7 +219,7 @@ def fit_likelihood(
     """
     shift = jnp.zeros(len(y), X.dtype) if offset is None else offset
     trainable = tuple(basis.trainable) if trainable is None else trainable
-    size = float(jnp.mean(jnp.sum(basis(X) ** 2, axis=1)))
+    size = float(np.mean(np.sum(np.square(as_numpy(basis)(np.asarray(X))), axis=1)))  # in NumPy nothing is compiled
     hyper = _hyperparameters(basis, likelihood, trainable, -np.log(max(size, 1e-8)))
     flat, unravel = ravel_pytree(hyper)
     mode = jnp.zeros((likelihood.num_latents, basis.num_features), flat.dtype)
@@ -287,7 +290,7 @@ def _log_prior(hyper: dict[str, Any], likelihood: Likelihood) -> Array:
     return -0.5 * sum(squares, jnp.asarray(0.0)) / PRIOR_STD**2
 
 
-@eqx.filter_jit
+@partial(compiled, options=LIGHT)
 @eqx.filter_value_and_grad(has_aux=True)
 def _loss(
     flat: Float[Array, " p"],
@@ -306,7 +309,7 @@ def _loss(
     return -(value + _log_prior(hyper["likelihood"], likelihood)) / len(y), (value, mode)
 
 
-@eqx.filter_jit
+@partial(compiled, options=LIGHT)
 @eqx.filter_value_and_grad(has_aux=True)
 def _null_loss(
     flat: Float[Array, " p"], likelihood: Likelihood, y: Float[Array, " n"], offset: Float[Array, " n"]

@@ -9,13 +9,16 @@ from typing import ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
+from jax.core import Tracer
 from jax.experimental.compilation_cache import compilation_cache
 
 SETTING = "STREAMGP_CACHE"  # a folder, or "off"
-# Options of XLA. Light programs take a third of the processor's time to compile, and where most of their work is that
-# of matrix products they run as fast; those that are not optimised take a sixth, and run two to four times slower.
-LIGHT = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
-UNOPTIMISED = LIGHT | {"xla_backend_optimization_level": 0}
+# Options of XLA. Light programs take less than half of the processor's time to compile, and where most of their work
+# is that of matrix products they run as fast; those that are not optimised take a sixth, and run two to four times
+# slower.
+_PLAIN = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
+LIGHT = _PLAIN | {"xla_backend_optimization_level": 1}
+UNOPTIMISED = _PLAIN | {"xla_backend_optimization_level": 0}
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -26,7 +29,7 @@ def compiled(
 ) -> Callable[_Arguments, _Result]:
     """Compile a function as `equinox.filter_jit` does, with options of XLA; without them where it does not know one.
 
-    It cannot be called inside another function that is compiled.
+    Inside another function that is compiled it is part of that, and has its options.
     """
 
     @cache
@@ -36,6 +39,8 @@ def compiled(
 
     @wraps(function)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        if any(isinstance(a, Tracer) for a in jax.tree.leaves((args, kwargs))):
+            return function(*args, **kwargs)
         return made()(*args, **kwargs)
 
     return call

@@ -6,12 +6,14 @@ what was observed (Lu et al. 2022, 3.2; Waxman and Djuric 2024, 3.4).
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.bases.base import Basis
@@ -20,11 +22,13 @@ from streamgp.core import AnyArray, Info, StreamModel
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blocks import features, group_by_shape, in_blocks, member, split_by_group, stack
 from streamgp.filters.engine.clock import advance, elapsed
+from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.kalman import FilterState
 from streamgp.filters.laplace import predict_rows, prior_state, update_blocks
 from streamgp.likelihoods import Categorical, LatentPredictive, Likelihood, ceiling
 from streamgp.likelihoods.ceiling import Ceiling
 from streamgp.numerics.batching import COMPILED_BATCH_SIZES
+from streamgp.numerics.compilation import LIGHT, compiled
 from streamgp.weights import Mixture, WeightRule, scan_rule
 from streamgp.weights.experts import expert_weights, prior_weights, rule_weights
 
@@ -121,14 +125,18 @@ class GeneralisedEnsemble(StreamModel):
         """Return the prior state; `key` is not used."""
         if horizon:
             raise ValueError(f"horizon: expected 0, since labels and counts are not forecast ahead, got {horizon}")
+        prior_vars = [group.prior_var for group in self.groups]
+        if not any(isinstance(a, Tracer) for a in jax.tree.leaves(self)):
+            prior_vars = as_numpy(prior_vars)  # in NumPy nothing is compiled
         filters = tuple(
-            prior_state(group.num_features, group.likelihood.num_latents, group.prior_var) for group in self.groups
+            prior_state(group.num_features, group.likelihood.num_latents, prior_var)
+            for group, prior_var in zip(self.groups, prior_vars, strict=True)
         )
         last_time = jnp.asarray(jnp.nan, self.time_unit.dtype)
         start = None if self.highest is None else ceiling.starting_at(self.highest)
-        return GeneralisedState(filters, self.rule.init(self.log_prior), last_time, start)
+        return GeneralisedState(filters, prior_weights(self.rule, self.log_prior), last_time, start)
 
-    @eqx.filter_jit
+    @partial(compiled, options=LIGHT)
     def predict(
         self, state: GeneralisedState, X: Float[AnyArray, "n d"], times: Float[AnyArray, " n"] | None = None
     ) -> LatentPredictive:
@@ -155,7 +163,7 @@ class GeneralisedEnsemble(StreamModel):
             return predictive
         return ceiling.bounded(predictive, ceiling.limit(state.ceiling.rate, offset))
 
-    @eqx.filter_jit
+    @partial(compiled, options=LIGHT)
     def update(
         self,
         state: GeneralisedState,
