@@ -1,6 +1,7 @@
 """How far out inputs are believed: what was seen, and as much again on either side."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -54,16 +55,29 @@ class InputBounds:
     def _at(cls, edge: np.ndarray) -> "InputBounds":
         return cls(edge, np.zeros(len(edge), np.int64), np.full(len(edge), np.inf))
 
-    @property
+    @cached_property
     def limits(self) -> Float[np.ndarray, " sides"]:
         """The bounds of ``X`` and of ``-X``: values of either stay below."""
         edge = np.asarray(self.edge)
-        return edge + MARGIN * np.tile(np.add(*np.split(edge, 2)), 2)
+        columns = len(edge) // 2
+        margin = MARGIN * (edge[:columns] + edge[columns:])
+        return edge + np.concatenate([margin, margin])
+
+    @cached_property
+    def _ends(self) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
+        """The least and the greatest value of every column."""
+        columns = len(self.limits) // 2
+        return -self.limits[columns:], self.limits[:columns]
+
+    @cached_property
+    def _counts(self) -> bool:
+        """Whether rows beyond are counted."""
+        return bool(np.any(self.count))
 
     def clip(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n d"], Bool[np.ndarray, " n"]]:
         """Return each row, as if the next, moved to the bounds where it lies beyond; and whether it does."""
-        above, below = np.split(self.limits, 2)
-        clipped = np.minimum(np.maximum(X, -below), above)
+        least, greatest = self._ends
+        clipped = np.minimum(np.maximum(X, least), greatest)
         return clipped, ((clipped != X) & ~np.isnan(X)).any(axis=1)
 
     def learn(
@@ -73,15 +87,18 @@ class InputBounds:
 
         However rows are cut into calls, the outcome is the same.
         """
+        clipped, beyond = self.clip(X)
+        if not (self._counts or beyond.any()):
+            return self, clipped, beyond
         bounds, parts = self, []
         while len(X):
             after, n = bounds._until_wider(X)
             parts.append(bounds.clip(X[:n]))
             bounds, X = after, X[n:]
         if not parts:
-            parts.append(bounds.clip(X))
-        clipped, beyond = zip(*parts, strict=True)
-        return bounds, np.concatenate(clipped), np.concatenate(beyond)
+            return self, clipped, beyond
+        rows, which = zip(*parts, strict=True)
+        return bounds, np.concatenate(rows), np.concatenate(which)
 
     def _until_wider(self, X: Float[np.ndarray, "n d"]) -> tuple["InputBounds", int]:
         """Return the bounds after the rows up to the first that widens them, or all; and how many rows that is."""
