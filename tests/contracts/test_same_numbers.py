@@ -9,8 +9,10 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from oracles.latent_targets import Gaussian
+from streamgp import StreamingGPRegressor
 from streamgp.bases import Nystrom
 from streamgp.bases.centres import k_means
+from streamgp.filters.engine import rowfilter
 from streamgp.fitting.gaussian_evidence import fit_basis
 from streamgp.fitting.laplace_evidence import fit_likelihood
 from streamgp.models.gaussian.fit_tasks import map_in_threads
@@ -59,6 +61,24 @@ def test_models_fitted_in_two_threads_leave_blas_its_threads():
     for thread in threads:
         thread.join()
     assert blas_threads() == before
+
+
+def test_products_of_single_rows_keep_to_one_thread(monkeypatch: pytest.MonkeyPatch):
+    fold, seen = rowfilter.np.swapaxes, []
+
+    def watched(a: np.ndarray, *axes: int) -> np.ndarray:
+        seen.append((a.shape[-2], blas_threads()))
+        return fold(a, *axes)
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(100, 2)), rng.normal(size=100)
+    model = StreamingGPRegressor("linear", warmup=20, random_state=0).partial_fit(X[:30], y[:30])
+    monkeypatch.setattr(rowfilter.np, "swapaxes", watched)
+    with threadpool_limits(2):
+        for x, target in zip(X[30:], y[30:], strict=True):
+            model.learn_one(x, target)
+    folded = [threads for waiting, threads in seen if waiting == rowfilter.PENDING]
+    assert folded and all(threads == {1} for threads in folded)
 
 
 def test_an_error_inside_gives_blas_its_threads_back():

@@ -14,6 +14,7 @@ from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blockfilter import TOLERATED, repair_covariance
 from streamgp.filters.guard import Guard, bounded, learn
 from streamgp.filters.kalman import ExpertVariances, FilterState
+from streamgp.numerics.threads import one_blas_thread
 
 PENDING = 32  # rows in the buffer at most; a row costs O(F^2 + PENDING F)
 MIN_DECAY = 1e-3  # of weights since the buffer was empty, before it is folded in
@@ -125,7 +126,8 @@ class RowFilter:
     def _fold(self) -> None:
         """Empty the buffer into the covariances."""
         waiting = self.pending[:, :, : self.count]
-        self.cov -= np.swapaxes(waiting, -1, -2) @ waiting
+        with one_blas_thread():  # two would wait for each other: a hundred times as long on a machine that is busy
+            self.cov -= np.swapaxes(waiting, -1, -2) @ waiting
         self.cov *= (self.decay * self.decay)[..., None, None]
         diagonal = self.cov.reshape(*self.cov.shape[:2], -1)[:, :, :: self.cov.shape[-1] + 1]
         diagonal += self.process_variance[..., None]
