@@ -7,6 +7,7 @@ from streamgp.evaluation.comparison import Comparison
 from streamgp.evaluation.conformal import AdaptiveThreshold, Conformal
 from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.counts import CountMetrics, CountScores, score_counts
+from streamgp.evaluation.fleet_alarms import fleet_alarms
 from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores, score_ordinal
 from streamgp.evaluation.prequential import ScoredRows, prequential, results
 from streamgp.evaluation.regression import RegressionMetrics, RegressionScores, score_regression
@@ -51,6 +52,7 @@ __all__ = [
     "best_functions",
     "best_sequence",
     "e_bh",
+    "fleet_alarms",
     "hindsight_basis",
     "hindsight_kernel",
     "optimal_stay",

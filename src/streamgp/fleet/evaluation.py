@@ -1,20 +1,44 @@
 """Test, then train: what a fleet predicted of rows before it learnt them, and how good that was."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
+from jaxtyping import Bool, Float
 
 from streamgp.data.files import write_aside
 from streamgp.fleet import outputs
-from streamgp.fleet.frames import with_columns
+from streamgp.fleet.frames import FleetColumns, Key, with_columns
 from streamgp.fleet.settings import FleetSettings
 from streamgp.reports.fleet_page import render_fleet
 
 if TYPE_CHECKING:
     from streamgp.fleet.fleet import StreamingGPFleet
+
+
+class TestedRows(NamedTuple):
+    """What the tests need of rows that were predicted before they were learnt.
+
+    Attributes
+    ----------
+    keys, times, y
+        Of each row; times are None without a time column.
+    pit
+        The level of the predictive distribution at which the target came; NaN where there is none.
+    log_density
+        Of the target.
+    fitted
+        Whether the fitted fleet predicted the row. Those of the warm-up only teach what is usual.
+    """
+
+    keys: list[Key]
+    times: Float[np.ndarray, " n"] | None
+    y: Float[np.ndarray, " n"]
+    pit: Float[np.ndarray, " n"]
+    log_density: Float[np.ndarray, " n"]
+    fitted: Bool[np.ndarray, " n"]
 
 
 @dataclass(frozen=True)
@@ -32,12 +56,16 @@ class FleetEvaluation:
         By key, as `StreamingGPFleet.scores` returns them.
     settings
         Of the fleet, with the names of the columns.
+    rows, columns
+        What `streamgp.evaluation.fleet_alarms` needs.
     """
 
     frame: Any
     metrics: dict[str, Any]
     scores: Any
     settings: FleetSettings
+    rows: TestedRows = field(repr=False)
+    columns: FleetColumns = field(repr=False)
 
     def report(self, path: str | Path = "report.html") -> Path:
         """Write a page about all keys: coverage and log density beside naive baselines, the worst keys, new ones.
@@ -57,12 +85,12 @@ class FleetEvaluation:
         return Path(path)
 
 
-def tested(fleet: "StreamingGPFleet", frame: Any) -> tuple[Any, dict[str, Any]]:
+def tested(fleet: "StreamingGPFleet", frame: Any) -> tuple[Any, dict[str, Any], TestedRows, FleetColumns]:
     """Predict every row before its target is seen, score it, then learn it.
 
     Returns
     -------
-    frame, metrics
+    frame, metrics, rows, columns
         As those of a `FleetEvaluation`.
     """
     was_provisional = 0 if fleet._engine is None else fleet._engine.rows
@@ -75,7 +103,15 @@ def tested(fleet: "StreamingGPFleet", frame: Any) -> tuple[Any, dict[str, Any]]:
     found = outputs.metrics(values, table.y[good], level, scored)
     found["warmup"] = int((~scored).sum())
     wide = {fleet.settings.target_col: table.y} | outputs.spread(values, good, len(table.keys))
-    return with_columns(table, fleet.settings, wide), found
+    rows = TestedRows(
+        [key for i in good if (key := table.keys[i]) is not None],
+        None if table.times is None else table.times[good],
+        table.y[good],
+        level,
+        outcome.log_density,
+        scored,
+    )
+    return with_columns(table, fleet.settings, wide), found, rows, table.columns
 
 
 def warmup_rows(fleet: "StreamingGPFleet") -> int:

@@ -151,7 +151,8 @@ class StreamingGPFleet:
 
         Rows that ``on_bad_row="skip"`` leaves out are NaN in the result.
         """
-        return FleetEvaluation(*tested(self, frame), self.scores(), self.settings)
+        found, metrics, rows, columns = tested(self, frame)
+        return FleetEvaluation(found, metrics, self.scores(), self.settings, rows, columns)
 
     def step(self, seq: int, frame: Any) -> Any:
         """Predict rows, then learn them, unless a step of this number or a later one was learnt before.
