@@ -1,15 +1,16 @@
 """Models that a user would run instead of streamgp, all tested, then trained: row i is predicted from rows before i.
 
-Inputs and target are standardised by the first 1,000 rows, from which every model learns too. River's models need
-`river`, LightGBM `lightgbm`, besides what streamgp itself needs.
+Inputs and target are standardised by the first 1,000 rows, from which every model learns too; those that are timed
+call `warmed` once they have. River's models need `river`, LightGBM `lightgbm`, that of bayesianbandits
+`bayesianbandits`, besides what streamgp itself needs.
 """
+# pyright: reportMissingImports=false
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from river import forest, linear_model, preprocessing
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from streamgp.fitting.screening import screen
@@ -22,6 +23,11 @@ REFIT_EVERY = 500
 Rows = Float[np.ndarray, "n d"]
 Column = Float[np.ndarray, " n"]
 Prediction = tuple[Column, Column | None]  # mean and, where the model has one, variance of every row
+Warmed = Callable[[], object]
+
+
+def nothing() -> None:
+    """Do nothing."""
 
 
 def persistence(X: Rows, y: Column, seed: int) -> Prediction:
@@ -34,25 +40,65 @@ def running_mean(X: Rows, y: Column, seed: int) -> Prediction:
     return np.concatenate([[0.0], np.cumsum(y[:-1]) / np.arange(1, len(y))]), None
 
 
-def river_bayesian_linear(X: Rows, y: Column, seed: int) -> Prediction:
+def river_bayesian_linear(X: Rows, y: Column, seed: int, warmed: Warmed = nothing) -> Prediction:
     """Predict by river's BayesianLinearRegression as it comes: unit prior and noise variance, no intercept."""
+    from river import linear_model
+
     model = linear_model.BayesianLinearRegression()
     mean, var = np.empty(len(y)), np.empty(len(y))
-    for i, (row, target) in enumerate(_rows(X, y)):
+    for i, (row, target) in enumerate(_rows(X, y, warmed)):
         p: Any = model.predict_one(row, with_dist=True)
         mean[i], var[i] = p.mu, p.sigma**2
         model.learn_one(row, target)
     return mean, var
 
 
-def river_linear(X: Rows, y: Column, seed: int) -> Prediction:
+def river_linear(X: Rows, y: Column, seed: int, warmed: Warmed = nothing) -> Prediction:
     """Predict by river's LinearRegression (stochastic gradient, defaults) behind its StandardScaler."""
-    return _river(preprocessing.StandardScaler() | linear_model.LinearRegression(), X, y)
+    from river import linear_model, preprocessing
+
+    return _river(preprocessing.StandardScaler() | linear_model.LinearRegression(), X, y, warmed)
 
 
-def river_arf(X: Rows, y: Column, seed: int) -> Prediction:
+def river_hoeffding_tree(X: Rows, y: Column, seed: int, warmed: Warmed = nothing) -> Prediction:
+    """Predict by river's Hoeffding tree, its defaults."""
+    from river import tree
+
+    return _river(tree.HoeffdingTreeRegressor(), X, y, warmed)
+
+
+def river_adaptive_tree(X: Rows, y: Column, seed: int, warmed: Warmed = nothing) -> Prediction:
+    """Predict by river's Hoeffding tree that replaces branches after a change, its defaults."""
+    from river import tree
+
+    return _river(tree.HoeffdingAdaptiveTreeRegressor(seed=seed), X, y, warmed)
+
+
+def river_arf(X: Rows, y: Column, seed: int, warmed: Warmed = nothing) -> Prediction:
     """Predict by river's adaptive random forest, 10 trees (Gomes et al. 2018)."""
-    return _river(forest.ARFRegressor(n_models=10, seed=seed), X, y)
+    from river import forest
+
+    return _river(forest.ARFRegressor(n_models=10, seed=seed), X, y, warmed)
+
+
+def bayesianbandits_linear(X: Rows, y: Column, seed: int, warmed: Warmed = nothing) -> Prediction:
+    """Predict by bayesianbandits' linear regression of unknown noise as it comes: no intercept, nothing forgotten.
+
+    No call of it gives a row's variance, which is that of Student's t here, worked out from what it has learnt. The
+    rows of the warm-up, which it learns in one go, get no prediction.
+    """
+    from bayesianbandits import NormalInverseGammaRegressor
+
+    model = NormalInverseGammaRegressor(random_state=seed).fit(X[:WARMUP], y[:WARMUP])
+    mean, var = np.full(len(y), np.nan), np.full(len(y), np.nan)
+    warmed()
+    for i in range(WARMUP, len(y)):
+        row = X[i : i + 1]
+        mean[i] = model.predict(row)[0]
+        scale = model.b_ / model.a_ + row[0] @ model.shape_.solve(row[0])
+        var[i] = scale * model.a_ / (model.a_ - 1.0)  # of Student's t with 2a degrees of freedom
+        model.partial_fit(row, y[i : i + 1])
+    return mean, var
 
 
 def boosting_refitted(X: Rows, y: Column, seed: int) -> Prediction:
@@ -67,13 +113,15 @@ def boosting_refitted(X: Rows, y: Column, seed: int) -> Prediction:
     return mean, None
 
 
-def lightgbm_refitted(X: Rows, y: Column, seed: int) -> Prediction:
+def lightgbm_refitted(X: Rows, y: Column, seed: int, warmed: Warmed = nothing) -> Prediction:
     """Predict by LightGBM as it comes, refitted on everything seen so far every 500 rows."""
     import lightgbm
 
     mean = np.full(len(y), np.nan)
     for at in range(WARMUP, len(y), REFIT_EVERY):
         model = lightgbm.LGBMRegressor(random_state=seed, n_jobs=1, verbose=-1).fit(X[:at], y[:at])
+        if at == WARMUP:
+            warmed()
         mean[at : at + REFIT_EVERY] = np.asarray(model.predict(X[at : at + REFIT_EVERY]))
     return mean, None
 
@@ -85,14 +133,16 @@ def with_chosen_lags(X: Rows, y: Column) -> tuple[Rows, tuple[int, ...]]:
     return LaggedTargets.empty(lags, 1).widen(X, y[:, None], y[:WARMUP].mean()), lags
 
 
-def _rows(X: Rows, y: Column) -> Iterator[tuple[dict, float]]:
-    for row, target in zip(X, y, strict=True):
+def _rows(X: Rows, y: Column, warmed: Warmed) -> Iterator[tuple[dict, float]]:
+    for i, (row, target) in enumerate(zip(X, y, strict=True)):
+        if i == WARMUP:
+            warmed()
         yield dict(enumerate(row.tolist())), float(target)
 
 
-def _river(model, X: Rows, y: Column) -> Prediction:
+def _river(model, X: Rows, y: Column, warmed: Warmed) -> Prediction:
     mean = np.empty(len(y))
-    for i, (row, target) in enumerate(_rows(X, y)):
+    for i, (row, target) in enumerate(_rows(X, y, warmed)):
         mean[i] = model.predict_one(row)
         model.learn_one(row, target)
     return mean, None

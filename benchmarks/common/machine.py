@@ -21,6 +21,7 @@ PACKAGES = (
     "polars",
     "river",
     "statsforecast",
+    "lightgbm",
     "bayesianbandits",
     "gpytorch",
     "torch",

@@ -27,24 +27,28 @@ SWEPT = 4_096
 
 
 def per_row(cubic: bool) -> Callable[..., Any]:
-    """Return the textbook filter of one expert over precomputed features, one row after another."""
+    """Return the textbook filter of one expert over precomputed features, one row after another.
+
+    It begins from the prior, or from the mean and covariance that it is given.
+    """
 
     def step(state: tuple, row: tuple) -> tuple:
-        mean, cov, q = state
+        mean, cov, q, noise_var = state
         phi, y = row
         F = len(phi)
         ahead = cov + q * jnp.eye(F)
         gain = ahead @ phi
-        r = phi @ gain + NOISE_VAR
+        r = phi @ gain + noise_var
         loc = phi @ mean
         mean = mean + gain * (y - loc) / r
         # The public scripts write the update as a product of two matrices; the other form costs O(F^2).
         cov = (jnp.eye(F) - jnp.outer(gain / r, phi)) @ ahead if cubic else ahead - jnp.outer(gain, gain) / r
-        return (mean, cov, q), (loc, r)
+        return (mean, cov, q, noise_var), (loc, r)
 
-    def run(Phi: jax.Array, y: jax.Array, q: jax.Array) -> tuple:
+    def run(Phi: jax.Array, y: jax.Array, q: jax.Array, noise_var: Any = NOISE_VAR, belief: Any = None) -> tuple:
         F = Phi.shape[1]
-        return jax.lax.scan(step, (jnp.zeros(F), PRIOR_VAR * jnp.eye(F), q), (Phi, y))[1]
+        mean, cov = (jnp.zeros(F), PRIOR_VAR * jnp.eye(F)) if belief is None else belief
+        return jax.lax.scan(step, (mean, cov, q, noise_var), (Phi, y))[1]
 
     return run
 
