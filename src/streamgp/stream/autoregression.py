@@ -197,6 +197,8 @@ def filter_rows(moments: RowMoments, last: Belief, X: Rows) -> Iterator[tuple[in
     """Yield the steps of those rows with a gap, or after one, in order."""
     gaps = np.asarray(np.isnan(X).any(axis=1))
     open_ended = bool(last.cov.any())
+    if not open_ended and not gaps.any():
+        return
     for i in range(len(X)):
         if i > 0 and not open_ended:
             last = Belief(X[i - 1], np.zeros_like(last.cov))
