@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
+import narwhals as nw
 import numpy as np
 import typer
 
@@ -50,6 +51,11 @@ def models() -> dict[str, Any]:
     }
 
 
+def columns(frame: Any) -> dict[str, list[Any]]:
+    """Return a frame as lists by their names."""
+    return nw.from_native(frame).to_dict(as_series=False)
+
+
 def main(
     data: Annotated[Path | None, typer.Option(help="Directory of the Parquet files.")] = None,
     rows: Annotated[int, typer.Option(min=2 * WARMUP, help="Rows of each data set, at most.")] = 5_000,
@@ -66,8 +72,8 @@ def main(
         found["sets"][name] = {
             "rows": len(X),
             "scored": int(np.sum(compared.scored)),
-            "scores": compared.to_frame().to_dict("list"),
-            "differences": compared.differences().to_dict("list"),
+            "scores": columns(compared.to_frame()),
+            "differences": columns(compared.differences()),
         }
         found["machine"] = machine()
         RESULTS.write_text(json.dumps(found, indent=1) + "\n")
