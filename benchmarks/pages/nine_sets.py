@@ -8,7 +8,7 @@ from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS, RESULTS_DIR
 
 RESULTS = RESULTS_DIR / "nine_sets.json"
-PAGE = DOCS / "how-to" / "baselines.md"
+PAGE = DOCS / "explanation" / "other-libraries.md"
 
 
 def pages() -> dict[Path, str]:
