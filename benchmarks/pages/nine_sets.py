@@ -28,7 +28,7 @@ def table(sets: dict[str, Any]) -> str:
             if score == "nmse"
         }
         cells = " | ".join(above[model] for model in others)
-        lines.append(f"| {name} | {found['scored']:,} | {found['scores']['nmse'][0]:.3f} | {cells} |")
+        lines.append(f"| {name} | {found['scored']:,} | {found['scores']['nmse'][0]:.3g} | {cells} |")
     return "\n".join(lines)
 
 
