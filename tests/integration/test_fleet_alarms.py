@@ -57,6 +57,27 @@ def test_where_nothing_changes_nothing_is_said(found: tuple):
     assert not len(alarms)
 
 
+def test_columns_have_their_types_where_nothing_is_said():
+    fleet = StreamingGPFleet(id_col="kind", time_col="row", warmup=1_000, on_bad_row="skip")
+    frame = rows(False).rename({"name": "kind", "day": "row"})
+    quiet = fleet_alarms(fleet.evaluate(frame))
+    assert quiet.schema == {
+        "kind": pl.String, "row": pl.Int64, "alarm_kind": pl.String, "alarm_row": pl.Int64, "since": pl.Int64,
+        "evidence": pl.Float64, "sentence": pl.String,
+    }  # fmt: skip
+
+
+def test_rows_are_numbered_as_in_the_frame():
+    fleet = StreamingGPFleet(id_col="name", time_col="day", warmup=1_000, on_bad_row="skip")
+    frame = rows(True)
+    again = frame.filter((pl.col("name") == "k3") & (pl.col("day") < 250))  # fifty rows that came before
+    shuffled = pl.concat([frame.head(150 * KEYS), again, frame.slice(150 * KEYS)])
+    alarms = fleet_alarms(fleet.evaluate(shuffled))
+    first = alarms.unique("name", keep="first").sort("name")
+    assert first["name"].to_list() == ["k3", "k7"]
+    assert abs(first["since"][0] - CHANGE - 50) <= 1 and abs(first["since"][1] - CHANGE) <= 1
+
+
 @pytest.mark.parametrize("rate", [0.0, 1.0, -0.1])
 def test_a_rate_that_is_none(rate: float):
     result = StreamingGPFleet(id_col="name", time_col="day", warmup=100).evaluate(rows(False)[:600])

@@ -24,8 +24,8 @@ def fleet_alarms(found: "FleetEvaluation", rate: float = 0.1) -> Any:
     """Tell which keys of a fleet have changed, what changed and since when.
 
     Every key is tested as `streamgp.Monitor` tests a single stream. Of many keys some seem to change by chance: those
-    are left out whose evidence does not stand up to there being so many (e-BH, Wang and Ramdas 2022). It takes some
-    6 ms a key of a hundred rows.
+    are left out whose evidence does not stand up to there being so many (e-BH, Wang and Ramdas 2022). What earlier
+    frames have shown is not remembered. It takes some 6 ms a key of a hundred rows.
 
     Parameters
     ----------
@@ -39,8 +39,9 @@ def fleet_alarms(found: "FleetEvaluation", rate: float = 0.1) -> Any:
     frame
         A row for each alarm: the key; the time at which it was raised, if the fleet has times; kind, one of level,
         scale, dependence, shape, score, stuck and silence; row, the number of the key's row at which it was raised,
-        and since, at which the change probably began, both in the frame that was evaluated; evidence; and a sentence.
-        See `streamgp.evaluation.Alarm`.
+        and since, at which the change probably began, both counted from 0 in the frame that was evaluated; evidence;
+        and a sentence. See `streamgp.evaluation.Alarm`. A name that is the key's or the time's is preceded by
+        ``alarm_``.
 
     Raises
     ------
@@ -57,7 +58,8 @@ def fleet_alarms(found: "FleetEvaluation", rate: float = 0.1) -> Any:
     tests = {}
     with progress_bar("alarms", len(places)) as bar:
         for done, (key, of) in enumerate(places.items(), start=1):
-            tests[key] = _tested(rows, np.asarray(of), settings.target_col)
+            if rows.fitted[of].any():  # of the others nothing is known
+                tests[key] = _tested(rows, np.asarray(of), settings.target_col)
             bar.at(done)
     changed = e_bh(np.array([test.e_value for test in tests.values()]), rate)
     pairs = [
@@ -65,31 +67,37 @@ def fleet_alarms(found: "FleetEvaluation", rate: float = 0.1) -> Any:
         for (key, test), has_changed in zip(tests.items(), changed, strict=True)
         for alarm in (test.found if has_changed else ())
     ]
-    columns: dict[str, Any] = {settings.id_col: [key for key, _ in pairs]}
+    columns: dict[str, Any] = {settings.id_col: _column([key for key, _ in pairs], rows.keys[:1])}
     if settings.time_col is not None:
         times = np.array([alarm.time for _, alarm in pairs], float)
         columns[settings.time_col] = as_times(found.columns, times)
-    return new_frame(found.columns, columns | _columns([alarm for _, alarm in pairs]))
+    for name, column in _columns([alarm for _, alarm in pairs]).items():
+        columns[f"alarm_{name}" if name in columns else name] = column
+    return new_frame(found.columns, columns)
 
 
 def _tested(rows: "TestedRows", of: np.ndarray, target: str) -> Alarms:
     """Test the rows of a key."""
     alarms = Alarms([target])
     for fitted in (False, True):  # the fitted fleet's come last
-        numbers = np.flatnonzero(rows.fitted[of] == fitted)
-        which = of[numbers]
+        which = of[rows.fitted[of] == fitted]
         if len(which):
             scores: Any = _Scores(rows.y[which, None], rows.pit[which, None], rows.log_density[which])
             times = None if rows.times is None else rows.times[which]
-            alarms.add(scores, numbers, times, tested=fitted)
+            alarms.add(scores, rows.numbers[which], times, tested=fitted)
     return alarms
 
 
 def _columns(alarms: list[Alarm]) -> dict[str, Any]:
     return {
-        "kind": [alarm.kind for alarm in alarms],
+        "kind": _column([alarm.kind for alarm in alarms], [""]),
         "row": np.array([alarm.row for alarm in alarms], np.int64),
         "since": np.array([alarm.since for alarm in alarms], np.int64),
         "evidence": np.array([alarm.evidence for alarm in alarms], float),
-        "sentence": [alarm.sentence for alarm in alarms],
+        "sentence": _column([alarm.sentence for alarm in alarms], [""]),
     }
+
+
+def _column(values: list[Any], like: list[Any]) -> Any:
+    """Return a column of text or numbers, which has its type where it is empty as well."""
+    return values or np.array([], np.asarray(like).dtype)

@@ -1,12 +1,13 @@
 """Test, then train: what a fleet predicted of rows before it learnt them, and how good that was."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from streamgp.data.files import write_aside
 from streamgp.fleet import outputs
@@ -25,6 +26,8 @@ class TestedRows(NamedTuple):
     ----------
     keys, times, y
         Of each row; times are None without a time column.
+    numbers
+        Each row's number among those of its key in the frame, from 0; rows that were left out count.
     pit
         The level of the predictive distribution at which the target came; NaN where there is none.
     log_density
@@ -36,6 +39,7 @@ class TestedRows(NamedTuple):
     keys: list[Key]
     times: Float[np.ndarray, " n"] | None
     y: Float[np.ndarray, " n"]
+    numbers: Int[np.ndarray, " n"]
     pit: Float[np.ndarray, " n"]
     log_density: Float[np.ndarray, " n"]
     fitted: Bool[np.ndarray, " n"]
@@ -107,11 +111,22 @@ def tested(fleet: "StreamingGPFleet", frame: Any) -> tuple[Any, dict[str, Any], 
         [key for i in good if (key := table.keys[i]) is not None],
         None if table.times is None else table.times[good],
         table.y[good],
+        _numbers(table.keys)[good],
         level,
         outcome.log_density,
         scored,
     )
     return with_columns(table, fleet.settings, wide), found, rows, table.columns
+
+
+def _numbers(keys: list[Key | None]) -> Int[np.ndarray, " n"]:
+    """Return each row's number among those of its key."""
+    counts: Counter[Key | None] = Counter()
+    numbers = np.empty(len(keys), np.int64)
+    for place, key in enumerate(keys):
+        numbers[place] = counts[key]
+        counts[key] += 1
+    return numbers
 
 
 def warmup_rows(fleet: "StreamingGPFleet") -> int:

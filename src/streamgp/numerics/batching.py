@@ -9,6 +9,7 @@ import numpy as np
 BATCH_SIZES = (1024, 64, 1)  # rows of the padded batches in which a stream reaches the engine
 COMPILED_BATCH_SIZES = BATCH_SIZES[1:]  # where every size is a program that takes seconds to compile
 MAX_SINGLE_ROWS = 4  # so many rows in all go one by one rather than as a padded batch
+FEW_ROWS = 4096  # of a warm-up up to which large batches would take longer to compile than they save
 MIN_FILLED_ROWS = 768  # from so many on, rows that are left are filled up to a whole large batch
 
 

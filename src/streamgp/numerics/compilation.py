@@ -5,10 +5,11 @@ import warnings
 from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jax.core import Tracer
 from jax.experimental.compilation_cache import compilation_cache
 
@@ -29,8 +30,9 @@ def compiled(
 ) -> Callable[_Arguments, _Result]:
     """Compile a function as `equinox.filter_jit` does, with options of XLA; without them where it does not know one.
 
-    Inside another function that is compiled it is part of that, and has its options.
+    So inside another function that JAX traces, whose options it has then, and on other devices than a CPU.
     """
+    plain = eqx.filter_jit(function)
 
     @cache
     def made() -> Callable[_Arguments, _Result]:
@@ -39,16 +41,22 @@ def compiled(
 
     @wraps(function)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-        if any(isinstance(a, Tracer) for a in jax.tree.leaves((args, kwargs))):
-            return function(*args, **kwargs)
-        return made()(*args, **kwargs)
+        run = plain if is_traced((args, kwargs)) else made()
+        return run(*args, **kwargs)
 
     return call
 
 
+def is_traced(tree: Any) -> bool:
+    """Return whether JAX is tracing: one of the arrays of a tree, or whatever is computed here."""
+    return any(isinstance(a, Tracer) for a in (jnp.zeros(()), *jax.tree.leaves(tree)))
+
+
 @cache
 def _known(options: tuple[tuple[str, bool | int], ...]) -> dict[str, bool | int] | None:
-    """Return the options if this version of XLA has them all, by a program that does nothing."""
+    """Return the options if this version of XLA has them all, by a program that does nothing; none but on a CPU."""
+    if jax.default_backend() != "cpu":
+        return None
     try:
         jax.jit(lambda: 0, compiler_options=dict(options)).lower().compile()
     except Exception:  # which one depends on the version

@@ -9,7 +9,7 @@ import numpy as np
 from streamgp.core import StreamModel
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec, in_todays_terms
-from streamgp.numerics.batching import concatenate
+from streamgp.numerics.batching import COMPILED_BATCH_SIZES, FEW_ROWS, concatenate
 from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.bounds import InputBounds
 from streamgp.stream.categories import Categories
@@ -136,9 +136,11 @@ class StreamState:
         """Rows of the batches that reach the model."""
         if self.is_warmed_up:
             return self.model.batch_sizes
-        # The model is rebuilt after rows 1, 2, 4 and 8: the few between are no reason for a program of single rows.
         sizes = self.model.warmup_batch_sizes
-        return sizes[:1] if self.rows < 8 else sizes
+        if self.rows >= FEW_ROWS:
+            return sizes
+        # The model is rebuilt after rows 1, 2, 4 and 8: the few between are no reason for a program of single rows.
+        return tuple(size for size in sizes if size in COMPILED_BATCH_SIZES[: 1 if self.rows < 8 else None])
 
     def to_tree(self, settings: StreamSettings) -> dict[str, Any]:
         """Return everything that a checkpoint needs, as nested dictionaries of plain values, arrays and modules."""

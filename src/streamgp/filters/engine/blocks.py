@@ -97,11 +97,20 @@ def stack(trees: Sequence[Any]) -> Any:
     """Stack modules of equal shape as one, with a leading axis."""
 
     def joined(*leaves: Any) -> Array:
-        if any(isinstance(a, Tracer) for a in leaves):
-            return jnp.stack(leaves)
-        return jax.device_put(np.stack(leaves))  # nothing is compiled
+        if all(map(_as_it_is_in_numpy, leaves)):
+            return jax.device_put(np.stack(leaves))  # nothing is compiled
+        return jnp.stack(leaves)
 
     return jax.tree.map(joined, *trees)
+
+
+def _as_it_is_in_numpy(a: Any) -> bool:
+    """Return whether an array would come back from NumPy with its type, where it was."""
+    if isinstance(a, Tracer) or a.dtype != jax.dtypes.canonicalize_dtype(a.dtype, allow_extended_dtype=True):
+        return False
+    return isinstance(a, np.ndarray | np.generic) or (
+        not jnp.issubdtype(a.dtype, jax.dtypes.extended) and a.devices() == {jax.devices()[0]}
+    )
 
 
 def group_by_shape(bases: Sequence[Basis]) -> list[list[list[int]]]:

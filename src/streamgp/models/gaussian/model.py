@@ -13,7 +13,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.checkpoint.encoding import register
@@ -35,7 +34,7 @@ from streamgp.models.gaussian.delayed_feedback import (
 from streamgp.models.gaussian.mixing import collect, learn_weights, learn_weights_briefly, learn_weights_fast
 from streamgp.models.gaussian.resting import Resting
 from streamgp.models.gaussian.state import EnsembleState
-from streamgp.numerics.batching import COMPILED_BATCH_SIZES
+from streamgp.numerics.compilation import is_traced
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import WeightRule
 from streamgp.weights.experts import expert_weights, prior_weights, rule_weights
@@ -51,7 +50,6 @@ class Ensemble(StreamModel):
 
     takes_extra_variance: ClassVar[bool] = True
     has_single_row: ClassVar[bool] = True
-    warmup_batch_sizes: ClassVar[tuple[int, ...]] = COMPILED_BATCH_SIZES
 
     groups: tuple[Group, ...]
     rule: Any
@@ -127,7 +125,7 @@ class Ensemble(StreamModel):
         Unless the user has chosen, a CPU's threads are fastest for what they support; several devices share the rest.
         """
         filters = state.filters
-        if any(isinstance(a, Tracer) for a in jax.tree.leaves((self, state, rows))):
+        if is_traced((self, state, rows)):
             return None, filters
         if isinstance(filters[0], Sharded):
             return sharding, filters
@@ -223,8 +221,9 @@ class Ensemble(StreamModel):
         scoring, info = learn(
             self.rule, self.noise, self.order, state.scoring, parts, outside, y, seen, clock, state.asleep
         )
-        log_weights = np.asarray(info.predictive.log_weights)  # in NumPy nothing is compiled
-        who = self._resting(state, log_weights, seen, clock)
+        who = state.resting
+        if who is not None:  # in NumPy nothing is compiled
+            who = self._resting(state, np.asarray(info.predictive.log_weights), seen, clock)
         return EnsembleState.of(filters, scoring, np.asarray(last_time), who), info
 
     @eqx.filter_jit

@@ -26,7 +26,12 @@ FEW_ROWS_WIDER = 6.0  # two rows: seven times as wide; four: twice; eight: by a 
 
 
 def provisional_ensemble(
-    num_inputs: int, num_outputs: int, seed: int, guarded: bool = False, recalibrated: bool = False
+    num_inputs: int,
+    num_outputs: int,
+    seed: int,
+    guarded: bool = False,
+    recalibrated: bool = False,
+    brief: bool = False,
 ) -> Ensemble:
     """Build the ensemble that predicts the rows of the warm-up.
 
@@ -44,7 +49,7 @@ def provisional_ensemble(
         kinds=kinds,
         guarded=guarded,
         recalibrated=recalibrated,
-        brief=True,
+        brief=brief,
     )
 
 

@@ -375,3 +375,16 @@ def test_weights_that_only_fade_are_no_static_ones():
     np.testing.assert_allclose(info.predictive.loc, compiled.predictive.loc, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(state.filters[0].mean, want.filters[0].mean, rtol=1e-9, atol=1e-12)
     assert np.abs(np.asarray(state.filters[0].mean)).max() < 0.95  # a static expert would have found 1
+
+
+@pytest.mark.parametrize("options", [{"brief": True}, {"rests": True}, {}])
+def test_it_may_stand_in_a_users_program(options):
+    X, y = rows(20)
+    model = ensemble([expert(Linear(2)), expert(Linear(2), "walk 0.01")], BMA(), **options)
+    state = started(model)
+
+    def total(c: jax.Array) -> jax.Array:
+        after, info = model.update(state, X, y)
+        return c + info.predictive.loc.sum() + model.predict(after, X).loc.sum()
+
+    np.testing.assert_allclose(jax.jit(total)(0.0), total(0.0), rtol=1e-9)

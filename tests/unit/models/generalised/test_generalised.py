@@ -134,3 +134,15 @@ def test_a_second_chunk_compiles_nothing():
     state, info = model.update(state, *rows(seed=1)[:2])
     jax.block_until_ready((state, info.predictive))
     assert len(COMPILED) == before
+
+
+def test_it_may_stand_in_a_users_program():
+    X, y, _ = rows()
+    model = build(Logistic(jnp.asarray(0.3)), BMA())
+    state = model.init(jax.random.key(0))
+
+    def total(c: jax.Array) -> jax.Array:
+        after, info = model.update(state, X, y)
+        return c + info.predictive.loc.sum() + model.predict(after, X).loc.sum()
+
+    assert_allclose(jax.jit(total)(0.0), total(0.0), rtol=1e-9)
