@@ -147,10 +147,7 @@ class StreamingGPFleet:
         return with_columns(table, self.settings, outputs.predictions(mixture))
 
     def evaluate(self, frame: Any) -> FleetEvaluation:
-        """Test, then train: predict every row before its target is seen, score it, then learn it.
-
-        Rows that ``on_bad_row="skip"`` leaves out are NaN in the result.
-        """
+        """Test, then train: predict every row before it is learnt, and score it; NaN for rows that are left out."""
         found, metrics, rows, columns = tested(self, frame)
         return FleetEvaluation(found, metrics, self.scores(), self.settings, rows, columns)
 

@@ -82,20 +82,18 @@ class Ensemble(StreamModel):
 
     def init(self, key: Key[Array, ""], horizon: int = 0) -> EnsembleState:
         """Return the prior state, to forecast `horizon` rows ahead; `key` is not used."""
-        prior_vars = [group.noise.prior_var for group in self.groups]
-        if cpu.supports(self.log_prior, *prior_vars):
-            prior_vars = cpu.as_numpy(prior_vars)  # in NumPy nothing is compiled
+        given = [group.noise.prior_var for group in self.groups]  # in NumPy nothing is compiled
+        prior_vars = cpu.as_numpy(given) if cpu.supports(self.log_prior, *given) else given
         filters = [
             prior_state(num_features(group), self.num_outputs, prior_var, self.guarded)
             for group, prior_var in zip(self.groups, prior_vars, strict=True)
         ]
-        no_time = np.full((), np.nan, self.time_unit.dtype)
         noise = self.noise.init(len(self.order), self.num_outputs) if self.noise.adapt else None
         pending = PendingForecasts.empty(horizon, len(self.order), self.num_outputs, noise) if horizon else None
         levels = recalibration.start(self.num_outputs) if self.recalibrated else None
         who = Resting.start(len(self.order)) if self.rests and not horizon else None
-        weights = prior_weights(self.rule, self.log_prior)
-        state = EnsembleState(tuple(filters), weights, no_time, noise, pending, levels, who)
+        first, no_time = prior_weights(self.rule, self.log_prior), np.full((), np.nan, self.time_unit.dtype)
+        state = EnsembleState(tuple(filters), first, no_time, noise, pending, levels, who)
         return replace(state, filters=self._engine(state)[1])
 
     def expert_weights(self, state: EnsembleState) -> Float[np.ndarray, " k"]:
@@ -129,7 +127,7 @@ class Ensemble(StreamModel):
             return None, filters
         if isinstance(filters[0], Sharded):
             return sharding, filters
-        if cpu.supports(self.log_prior, *_arrays(state), *rows):
+        if cpu.supports(self.log_prior, *state.arrays, *rows):
             return cpu, filters
         devices = jax.local_devices()[: sum(len(beliefs.mean) for beliefs in filters)]
         return (sharding, sharding.shard(filters, devices)) if len(devices) > 1 else (None, filters)
@@ -221,9 +219,7 @@ class Ensemble(StreamModel):
         scoring, info = learn(
             self.rule, self.noise, self.order, state.scoring, parts, outside, y, seen, clock, state.asleep
         )
-        who = state.resting
-        if who is not None:  # in NumPy nothing is compiled
-            who = self._resting(state, np.asarray(info.predictive.log_weights), seen, clock)
+        who = self._resting(state, info, seen, clock)
         return EnsembleState.of(filters, scoring, np.asarray(last_time), who), info
 
     @eqx.filter_jit
@@ -251,17 +247,14 @@ class Ensemble(StreamModel):
         scoring, info = learn_weights(
             self.rule, self.noise, self.order, state.scoring, list(parts), anywhere, y, mask, clock, state.asleep
         )
-        who = self._resting(state, info.predictive.log_weights, mask, clock)
-        return EnsembleState.of(filters, scoring, last_time, who), info
+        return EnsembleState.of(filters, scoring, last_time, self._resting(state, info, mask, clock)), info
 
-    def _resting(
-        self, state: EnsembleState, log_weights: Float[AnyArray, "n k"], seen: AnyArray, clock: AnyArray
-    ) -> Resting | None:
+    def _resting(self, state: EnsembleState, info: Info, seen: AnyArray, clock: AnyArray) -> Resting | None:
         """Return who rests, and how the others did, after some rows."""
         if state.resting is None:
             return None
-        xp = namespace(log_weights, seen)
-        weights = xp.where(seen[:, None], xp.exp(log_weights), 0.0).sum(0)
+        xp = namespace(seen)  # in NumPy nothing is compiled
+        weights = xp.where(seen[:, None], xp.exp(xp.asarray(info.predictive.log_weights)), 0.0).sum(0)
         return state.resting.after(weights, seen.sum(), clock[-1])
 
     def _live(self, state: EnsembleState) -> Bool[AnyArray, " filters"]:
@@ -288,10 +281,6 @@ class Ensemble(StreamModel):
         """Let filters rest or wake, if it is time to, after rows with these scores, `at` in all; did any?."""
         after, changed = resting.rested(self, state, scores, at)
         return replace(after, filters=self._engine(after)[1]) if changed else after, changed
-
-
-def _arrays(state: EnsembleState) -> list:
-    return [a for beliefs in state.filters for a in (beliefs.mean, beliefs.cov)]
 
 
 def ensemble(
@@ -331,7 +320,7 @@ def ensemble(
     rests
         Whether filters of next to no weight rest (see `streamgp.models.gaussian.resting`).
     brief
-        Whether it serves for some hundred rows, so that what it needs is compiled quickly rather than to be quick.
+        Whether it serves for some thousand rows, so that what it needs is compiled quickly rather than to be quick.
     """
     if not experts:
         raise ValueError("ensemble: expected at least one expert, got none")

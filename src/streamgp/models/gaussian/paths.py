@@ -134,6 +134,9 @@ class Paths:
 
 
 def _root(cov: Float[np.ndarray, "f f"]) -> Float[np.ndarray, "f f"]:
-    """Return R with R R' = cov; of eigenvalues that rounding has made negative, zero."""
+    """Return R = R' with R R = cov; of eigenvalues that rounding has made negative, zero.
+
+    It moves little where `cov` does, whereas eigenvectors of nearly equal eigenvalues may turn.
+    """
     values, vectors = np.linalg.eigh(cov)
-    return vectors * np.sqrt(np.maximum(values, 0.0))
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T

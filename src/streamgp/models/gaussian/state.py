@@ -53,6 +53,11 @@ class EnsembleState(eqx.Module):
         return cls(tuple(filters), weights, last_time, noise, pending, levels, resting)
 
     @property
+    def arrays(self) -> list[Any]:
+        """Return the means and covariances of the filters."""
+        return [a for beliefs in self.filters for a in (beliefs.mean, beliefs.cov)]
+
+    @property
     def asleep(self) -> Bool[AnyArray, " f"] | None:
         """Return which filters rest, in the user's order; None where none ever do."""
         return None if self.resting is None else self.resting.asleep
