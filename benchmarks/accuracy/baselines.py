@@ -9,7 +9,6 @@ default would choose lags, a data set is run with them among the inputs as well.
 """
 
 import json
-import os
 import platform
 import time
 from collections.abc import Callable
@@ -36,6 +35,7 @@ from benchmarks.common.baselines import (
 )
 from benchmarks.common.datasets import CHOOSING, LAGGED, load
 from benchmarks.common.paths import RESULTS_DIR
+from streamgp.data.files import write_aside
 
 RESULTS = RESULTS_DIR / "baselines.json"
 
@@ -100,9 +100,7 @@ def write(path: Path, runs: list[dict]) -> None:
         "summary": summarise(runs),
         "runs": runs,
     }
-    aside = path.with_suffix(".tmp")
-    aside.write_text(json.dumps(content, indent=1) + "\n")
-    os.replace(aside, path)
+    write_aside(path, (json.dumps(content, indent=1) + "\n").encode())
 
 
 def main(

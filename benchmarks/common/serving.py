@@ -115,7 +115,7 @@ def serve(words: list[str], cache: str, log: str, changes: Changes) -> None:
     import jax
 
     from streamgp.app import cli
-    from streamgp.numerics.compilation import keep_compiled_programs
+    from streamgp.numerics.compiled_programs import keep_compiled_programs
 
     if changes.quick:
         keep_compiled_programs()

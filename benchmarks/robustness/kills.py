@@ -82,7 +82,7 @@ def command(words: list[str], cache: str, seconds: float, rows: int) -> None:
     import jax
 
     from streamgp.app import cli, live_run, outputs, report
-    from streamgp.numerics.compilation import keep_compiled_programs
+    from streamgp.numerics.compiled_programs import keep_compiled_programs
 
     keep_compiled_programs()
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

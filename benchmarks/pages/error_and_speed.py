@@ -1,4 +1,4 @@
-"""Tables and picture of error against time, from their results: ``python -m benchmarks.pages.rivals``."""
+"""Tables and picture of error against time, from their results: ``python -m benchmarks.pages.error_and_speed``."""
 
 import json
 from itertools import product
@@ -13,10 +13,10 @@ from PIL import Image
 
 from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS, IMAGES
-from benchmarks.speed.rivals import RESULTS
+from benchmarks.speed.error_and_speed import RESULTS
 
 PAGE = DOCS / "research" / "performance.md"
-PICTURE = IMAGES / "rivals.png"
+PICTURE = IMAGES / "error-and-speed.png"
 OURS, OTHERS = "#1f5a99", "#c4560a"
 FONT = 7.5
 # Where a label may stand, from its point, in points: the nearest places first.
@@ -26,7 +26,7 @@ PLACES = sorted(product(range(-100, 101, 4), range(-80, 81, 4)), key=lambda at: 
 def pages() -> dict[Path, str]:
     """Return the page with its tables renewed."""
     summary = json.loads(RESULTS.read_text())["summary"]
-    return {PAGE: markdown.with_tables(PAGE, {"rivals": tables(summary)})}
+    return {PAGE: markdown.with_tables(PAGE, {"error and speed": tables(summary)})}
 
 
 def tables(summary: dict[str, Any]) -> str:

@@ -1,9 +1,9 @@
 """Error against time: streamgp beside other models that learn a stream, in turn and in one process.
 
-``OMP_NUM_THREADS=1 python -m benchmarks.speed.rivals --data DIR`` writes ``results/rivals.json`` after every run;
-started again, it goes on where it stopped. ``taskset -c 0`` before it holds every model to one core: without it the
-filters of streamgp run on all. The others come with ``pip install 'streamgp[benchmarks]'``; one that is not installed
-is left out.
+``OMP_NUM_THREADS=1 python -m benchmarks.speed.error_and_speed --data DIR`` writes its results after every run, to
+``results/error_and_speed.json``; started again, it goes on where it stopped. ``taskset -c 0`` before it holds every
+model to one core: without it the filters of streamgp run on all. The others come with ``pip install
+'streamgp[benchmarks]'``; one that is not installed is left out.
 
 Every model is tested, then trained: row i is predicted from rows before i alone, standardised by the first 1,000,
 from which every model learns and which are not scored. Seconds are by the clock. The presets run once before, so that
@@ -15,7 +15,6 @@ ones (`ONCE`) run once; the file tells how often each did.
 """
 
 import json
-import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -38,10 +37,11 @@ from benchmarks.common.measure import installed, spread
 from benchmarks.common.paths import RESULTS_DIR
 from benchmarks.speed.filters import per_row
 from streamgp import StreamingGPRegressor, evaluate
+from streamgp.data.files import write_aside
 from streamgp.filters.engine.blocks import member
 from streamgp.weights.base import scan_rule
 
-RESULTS = RESULTS_DIR / "rivals.json"
+RESULTS = RESULTS_DIR / "error_and_speed.json"
 NAMES = ("elevators_ucids", "kin40k")
 SEED = 0
 PRESETS = ("linear", "fast", "default", "e-doebe")
@@ -172,7 +172,7 @@ def summarise(runs: list[dict[str, Any]]) -> dict[str, Any]:
 def write(path: Path, runs: list[dict[str, Any]]) -> None:
     """Write everything so far aside, then rename: a run that is stopped leaves the last whole file."""
     content = {
-        "command": "OMP_NUM_THREADS=1 python -m benchmarks.speed.rivals --data DIR",
+        "command": "OMP_NUM_THREADS=1 python -m benchmarks.speed.error_and_speed --data DIR",
         "protocol": f"test-then-train, standardised by the first {WARMUP} rows, which are not scored; nmse is over "
         "the population variance of the scored targets; pll is per row with the target standardised; seconds by the "
         "clock, of the whole run and of the warm-up; rows_per_second after the warm-up; cpu_seconds of all threads",
@@ -180,9 +180,7 @@ def write(path: Path, runs: list[dict[str, Any]]) -> None:
         "summary": summarise(runs),
         "runs": runs,
     }
-    aside = path.with_suffix(".tmp")
-    aside.write_text(json.dumps(content, indent=1) + "\n")
-    os.replace(aside, path)
+    write_aside(path, (json.dumps(content, indent=1) + "\n").encode())
 
 
 def main(
