@@ -52,14 +52,18 @@ def fleet_alarms(found: "FleetEvaluation", rate: float = 0.1) -> Any:
 
     e_bh([], rate)  # checks it before the work
     settings, rows = found.settings, found.rows
-    places: dict[Any, list[int]] = {}
-    for place, key in enumerate(rows.keys):
-        places.setdefault(key, []).append(place)
+    place = np.full(len(rows.keys), -1)  # of each row of the frame among those that were learnt
+    place[rows.good] = np.arange(len(rows.good))
+    by_key: dict[Any, list[int]] = {}
+    for row, key in enumerate(rows.keys):
+        by_key.setdefault(key, []).append(row)
     tests = {}
-    with progress_bar("alarms", len(places)) as bar:
-        for done, (key, of) in enumerate(places.items(), start=1):
-            if rows.fitted[of].any():  # of the others nothing is known
-                tests[key] = _tested(rows, np.asarray(of), settings.target_col)
+    with progress_bar("alarms", len(by_key)) as bar:
+        for done, (key, of) in enumerate(by_key.items(), start=1):
+            numbers = np.flatnonzero(place[of] >= 0)
+            which = place[of][numbers]
+            if rows.fitted[which].any():  # of the others nothing is known
+                tests[key] = _tested(rows, which, numbers, settings.target_col)
             bar.at(done)
     changed = e_bh(np.array([test.e_value for test in tests.values()]), rate)
     pairs = [
@@ -67,7 +71,9 @@ def fleet_alarms(found: "FleetEvaluation", rate: float = 0.1) -> Any:
         for (key, test), has_changed in zip(tests.items(), changed, strict=True)
         for alarm in (test.found if has_changed else ())
     ]
-    columns: dict[str, Any] = {settings.id_col: _column([key for key, _ in pairs], rows.keys[:1])}
+    columns: dict[str, Any] = {
+        settings.id_col: _column([key for key, _ in pairs], [key for key in rows.keys if key is not None][:1])
+    }
     if settings.time_col is not None:
         times = np.array([alarm.time for _, alarm in pairs], float)
         columns[settings.time_col] = as_times(found.columns, times)
@@ -76,15 +82,16 @@ def fleet_alarms(found: "FleetEvaluation", rate: float = 0.1) -> Any:
     return new_frame(found.columns, columns)
 
 
-def _tested(rows: "TestedRows", of: np.ndarray, target: str) -> Alarms:
-    """Test the rows of a key."""
+def _tested(rows: "TestedRows", which: np.ndarray, numbers: np.ndarray, target: str) -> Alarms:
+    """Test those rows of a key that were learnt, which have these numbers among all of it."""
     alarms = Alarms([target])
     for fitted in (False, True):  # the fitted fleet's come last
-        which = of[rows.fitted[of] == fitted]
-        if len(which):
-            scores: Any = _Scores(rows.y[which, None], rows.pit[which, None], rows.log_density[which])
-            times = None if rows.times is None else rows.times[which]
-            alarms.add(scores, rows.numbers[which], times, tested=fitted)
+        here = rows.fitted[which] == fitted
+        if here.any():
+            of = which[here]
+            scores: Any = _Scores(rows.y[of, None], rows.pit[of, None], rows.log_density[of])
+            times = None if rows.times is None else rows.times[rows.good[of]]
+            alarms.add(scores, numbers[here], times, tested=fitted)
     return alarms
 
 

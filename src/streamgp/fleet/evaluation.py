@@ -1,6 +1,5 @@
 """Test, then train: what a fleet predicted of rows before it learnt them, and how good that was."""
 
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,29 +19,31 @@ if TYPE_CHECKING:
 
 
 class TestedRows(NamedTuple):
-    """What the tests need of rows that were predicted before they were learnt.
+    """What `streamgp.evaluation.fleet_alarms` needs of rows that were predicted before they were learnt.
 
     Attributes
     ----------
-    keys, times, y
-        Of each row; times are None without a time column.
-    numbers
-        Each row's number among those of its key in the frame, from 0; rows that were left out count.
+    keys, times
+        Of each row of the frame (n); times are None without a time column.
+    good
+        The numbers of the m rows that were learnt; the others were left out.
+    y
+        The targets of these.
     pit
-        The level of the predictive distribution at which the target came; NaN where there is none.
+        The level of the predictive distribution at which each came; NaN where there is none.
     log_density
-        Of the target.
+        Of each.
     fitted
         Whether the fitted fleet predicted the row. Those of the warm-up only teach what is usual.
     """
 
-    keys: list[Key]
+    keys: list[Key | None]
     times: Float[np.ndarray, " n"] | None
-    y: Float[np.ndarray, " n"]
-    numbers: Int[np.ndarray, " n"]
-    pit: Float[np.ndarray, " n"]
-    log_density: Float[np.ndarray, " n"]
-    fitted: Bool[np.ndarray, " n"]
+    good: Int[np.ndarray, " m"]
+    y: Float[np.ndarray, " m"]
+    pit: Float[np.ndarray, " m"]
+    log_density: Float[np.ndarray, " m"]
+    fitted: Bool[np.ndarray, " m"]
 
 
 @dataclass(frozen=True)
@@ -107,26 +108,8 @@ def tested(fleet: "StreamingGPFleet", frame: Any) -> tuple[Any, dict[str, Any], 
     found = outputs.metrics(values, table.y[good], level, scored)
     found["warmup"] = int((~scored).sum())
     wide = {fleet.settings.target_col: table.y} | outputs.spread(values, good, len(table.keys))
-    rows = TestedRows(
-        [key for i in good if (key := table.keys[i]) is not None],
-        None if table.times is None else table.times[good],
-        table.y[good],
-        _numbers(table.keys)[good],
-        level,
-        outcome.log_density,
-        scored,
-    )
+    rows = TestedRows(table.keys, table.times, good, table.y[good], level, outcome.log_density, scored)
     return with_columns(table, fleet.settings, wide), found, rows, table.columns
-
-
-def _numbers(keys: list[Key | None]) -> Int[np.ndarray, " n"]:
-    """Return each row's number among those of its key."""
-    counts: Counter[Key | None] = Counter()
-    numbers = np.empty(len(keys), np.int64)
-    for place, key in enumerate(keys):
-        numbers[place] = counts[key]
-        counts[key] += 1
-    return numbers
 
 
 def warmup_rows(fleet: "StreamingGPFleet") -> int:
