@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from streamgp.evaluation import Comparison, Evaluation
     from streamgp.fleet import StreamingGPFleet
-    from streamgp.numerics.compilation import keep_compiled_programs
+    from streamgp.numerics.compiled_programs import keep_compiled_programs
 
 __version__ = "0.1.0"
 
@@ -64,7 +64,7 @@ _HOMES = {
     "WarmupWarning": "streamgp.estimators",
     "compare": "streamgp.estimators",
     "evaluate": "streamgp.estimators",
-    "keep_compiled_programs": "streamgp.numerics.compilation",
+    "keep_compiled_programs": "streamgp.numerics.compiled_programs",
     "load": "streamgp.estimators",
 }
 

@@ -38,7 +38,7 @@ def reproduce(
         from rich.console import Console
 
         from streamgp.app.outputs import RunError
-        from streamgp.numerics.compilation import keep_compiled_programs
+        from streamgp.numerics.compiled_programs import keep_compiled_programs
         from streamgp_papers.catalogue import REPRODUCTIONS, find, print_list
         from streamgp_papers.data_files import describe_source
         from streamgp_papers.kinds import choose_data, plan_trials

@@ -16,7 +16,7 @@ from typing import Any
 import streamgp
 from streamgp.app.outputs import RunError
 from streamgp.data.files import write_aside
-from streamgp.numerics.compilation import keep_compiled_programs
+from streamgp.numerics.compiled_programs import keep_compiled_programs
 from streamgp.progress import progress_bar
 
 Runs = Generator[tuple["Trial", dict[str, Any]], None, None]

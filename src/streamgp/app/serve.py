@@ -8,7 +8,7 @@ import typer
 
 from streamgp.app.lock import locked
 from streamgp.app.outputs import RunError
-from streamgp.numerics.compilation import keep_compiled_programs
+from streamgp.numerics.compiled_programs import keep_compiled_programs
 
 if TYPE_CHECKING:
     from streamgp.service.following import Following

@@ -67,7 +67,7 @@ def embed(
         from streamgp.app.run_embed import EmbedSettings, run_embed
         from streamgp.app.summary import print_embedding
         from streamgp.latent import LatentSpec
-        from streamgp.numerics.compilation import keep_compiled_programs
+        from streamgp.numerics.compiled_programs import keep_compiled_programs
 
         try:
             spec = LatentSpec(

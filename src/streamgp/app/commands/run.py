@@ -312,7 +312,7 @@ def run_and_report(settings: "RunSettings", json: str | None) -> None:
     """Run, then the table, the metrics as JSON and the report; a run that ended early fails after all that."""
     from streamgp.app.run_stream import run_stream
     from streamgp.app.summary import print_summary
-    from streamgp.numerics.compilation import keep_compiled_programs
+    from streamgp.numerics.compiled_programs import keep_compiled_programs
 
     check_json(json)
     keep_compiled_programs()

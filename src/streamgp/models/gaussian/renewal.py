@@ -25,7 +25,7 @@ from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.models.gaussian.warmup import dynamics_of
 from streamgp.models.spec import Spec
-from streamgp.numerics.batching import BATCH_SIZES, MIN_FILLED_ROWS
+from streamgp.numerics.batching import BATCH_SIZES, split_batches
 from streamgp.weights import BMA
 from streamgp.weights.experts import expert_weights, joined_weights
 
@@ -181,9 +181,8 @@ def _conditioned(
         brief=True,
     )
     own = alone.init(jax.random.key(0))
-    size = next(size for size in BATCH_SIZES if size < MIN_FILLED_ROWS or len(learnt) >= MIN_FILLED_ROWS)
-    for at in range(0, len(learnt), size):
-        which = learnt[at : at + size]
+    for part, size in split_batches(len(learnt), BATCH_SIZES[:2]):
+        which = learnt[part]
         n = len(which)
         X, y = (np.pad(a[which], ((0, size - n), (0, 0))) for a in (rows.X, rows.y))
         stamps = None if times is None else jnp.asarray(np.pad(times[which], (0, size - n), mode="edge"))

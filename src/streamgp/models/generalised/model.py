@@ -13,7 +13,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.bases.base import Basis
@@ -28,7 +27,7 @@ from streamgp.filters.laplace import predict_rows, prior_state, update_blocks
 from streamgp.likelihoods import Categorical, LatentPredictive, Likelihood, ceiling
 from streamgp.likelihoods.ceiling import Ceiling
 from streamgp.numerics.batching import COMPILED_BATCH_SIZES
-from streamgp.numerics.compilation import LIGHT, compiled
+from streamgp.numerics.compilation import LIGHT, compiled, is_traced
 from streamgp.weights import Mixture, WeightRule, scan_rule
 from streamgp.weights.experts import expert_weights, prior_weights, rule_weights
 
@@ -126,7 +125,7 @@ class GeneralisedEnsemble(StreamModel):
         if horizon:
             raise ValueError(f"horizon: expected 0, since labels and counts are not forecast ahead, got {horizon}")
         prior_vars = [group.prior_var for group in self.groups]
-        if not any(isinstance(a, Tracer) for a in jax.tree.leaves(self)):
+        if not is_traced(self):
             prior_vars = as_numpy(prior_vars)  # in NumPy nothing is compiled
         filters = tuple(
             prior_state(group.num_features, group.likelihood.num_latents, prior_var)
