@@ -1,13 +1,14 @@
 """Outliers are hardly learnt, changes are; in every engine, however the rows are cut, the numbers are the same."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from streamgp import StreamingGPRegressor
+from streamgp import StreamingGPRegressor, evaluate
 from streamgp.core import Predictive, trimmed
 from streamgp.filters import guard
 from streamgp.filters.dynamics import Dynamics
@@ -101,6 +102,24 @@ def test_blocks_of_any_length_are_the_same(length):
     np.testing.assert_allclose(var, want[1], rtol=1e-8)
     for ours, theirs in zip(jax.tree.leaves(state), jax.tree.leaves(want[3]), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("absurd", [1e6, 1e9, -1e12, 1e15])
+def test_rows_after_an_absurd_target_keep_their_digits(absurd):
+    Phi, y = glitchy()
+    y[[17, 33], 0] = [absurd, -absurd]
+    loc, var, found, state = in_blocks(Phi, y, 64)
+    arrays = [jnp.asarray(a) for a in (Phi, Phi @ Phi.T, y, np.ones(N, bool), np.arange(1.0, N + 1))]
+    for r in range(3):
+        want = by_loop(Phi, y, DYNAMICS.decay[0, r], DYNAMICS.diffusion[0, r], 2.0, 0.01)
+        np.testing.assert_array_equal(found[r], want[2])
+        np.testing.assert_allclose(loc[r], want[0], rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(state.mean[0, r], want[3], rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(var[r], want[1], rtol=1e-9)
+        dynamics = Dynamics(jnp.asarray(DYNAMICS.decay[0, r]), jnp.asarray(DYNAMICS.diffusion[0, r]))
+        noise = ExpertVariances(jnp.asarray(2.0), jnp.asarray(0.01))
+        _, told = update_block(prior_state(F, 1, noise.prior_var, guarded=True), *arrays, dynamics, noise)
+        np.testing.assert_allclose(told.loc, want[0], rtol=1e-9, atol=1e-10)
 
 
 def test_rows_left_out_are_not_there_for_the_guard():
@@ -201,6 +220,21 @@ def test_glitches_leave_the_other_rows_as_they_were(options):
     assert rmse["dirty"] < 1.05 * rmse["clean"]
     if "horizon" not in options:  # two rows ahead the inputs say nothing here, and a glitch of 8 is no great thing
         assert 14 <= flagged <= 20
+
+
+def test_after_an_absurd_target_any_pieces_give_the_same_numbers():
+    X, y = stream(500)
+    y[310] = -1e15
+
+    def told(cuts: list[int]) -> np.ndarray:
+        model = new()
+        parts = [evaluate(model, X[a:b], y[a:b], progress=False) for a, b in pairwise(cuts)]
+        return np.concatenate([np.column_stack([part.mean, part.std]) for part in parts])
+
+    others = np.arange(500) != 310
+    np.testing.assert_allclose(
+        told([0, 100, 200, 310, 311, 320, 500])[others], told([0, 500])[others], rtol=1e-9, atol=1e-9
+    )
 
 
 def test_a_jump_is_followed_as_soon_as_without_the_guard():

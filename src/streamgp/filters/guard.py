@@ -158,12 +158,17 @@ class BlockGuard:
         self._limits = Limits.of(guard.agreement)
 
     def learn(
-        self, L: Float[np.ndarray, "g r n n"], z: Float[np.ndarray, "g r n e"], rows: np.ndarray
+        self,
+        L: Float[np.ndarray, "g r n n"],
+        z: Float[np.ndarray, "g r n e"],
+        residual: Float[np.ndarray, "g r n e"],
+        rows: np.ndarray,
     ) -> "Raised | None":
-        """Learn a block: `L` is the factor of its targets' covariance, `z` = L^-1 (targets - prior mean).
+        """Learn a block: `L` is the factor of its targets' covariance, `z` = L^-1 `residual`.
 
         Where no filter finds an outlier among its `rows`, nothing changes. In the others the noise of outliers is
-        raised: `L` and `z` are overwritten.
+        raised: `L` and `z` are overwritten. `residual`, the targets less their prior mean, is what they are solved
+        anew from: beside a target of 1e15, `z` has lost the digits of the rows after it.
 
         Returns
         -------
@@ -183,9 +188,11 @@ class BlockGuard:
             plain = ~special
             guard.level[plain] = levels[plain, -1]
             guard.run[plain] *= RUN_MEMORY ** len(rows)
-            return self._one_by_one(special, L, z, rows)
+            return self._one_by_one(special, L, z, residual[special], rows)
 
-    def _one_by_one(self, special: np.ndarray, L: np.ndarray, z: np.ndarray, rows: np.ndarray) -> "Raised | None":
+    def _one_by_one(
+        self, special: np.ndarray, L: np.ndarray, z: np.ndarray, residual: np.ndarray, rows: np.ndarray
+    ) -> "Raised | None":
         """Learn in filters that have an outlier, or had one in the row before, from one such row to the next."""
         some: Guard = jax.tree.map(lambda a: a[special], self._guard)
         factor, white = L[special], z[special]
@@ -208,7 +215,7 @@ class BlockGuard:
             found, raised = np.asarray(found), np.asarray(raised)
             if found.any():
                 is_outlier[found, row], expected[found, row] = True, np.square(factor[found, row, row])
-                _raise(factor, white, row, found, raised)
+                _raise(factor, white, residual, row, found, raised)
             at += 1
         for whole, part in zip(self._guard, some, strict=True):
             whole[special] = part
@@ -256,17 +263,19 @@ class Raised(NamedTuple):
         solved[rows] = self.mapping @ solved[rows]
 
 
-def _raise(L: np.ndarray, z: np.ndarray, row: int, found: np.ndarray, raised: np.ndarray) -> None:
+def _raise(
+    L: np.ndarray, z: np.ndarray, residual: np.ndarray, row: int, found: np.ndarray, raised: np.ndarray
+) -> None:
     """Raise the noise of a row in the filters that found it an outlier; the rows after it are solved anew."""
     used, shortened = bounded(raised[found])
+    left = residual[found, row:] - L[found, row:, :row] @ z[found, :row]
+    left[:, 0] *= shortened[:, None]
     lower = L[found, row:, row:]
-    residual = lower @ z[found, row:]
-    residual[:, 0] *= shortened[:, None]
     K = lower @ lower.swapaxes(-1, -2)
     K[:, 0, 0] *= used
     new = np.linalg.cholesky(K)
     L[found, row:, row:] = new
-    z[found, row:] = _solve_lower(new, residual)
+    z[found, row:] = _solve_lower(new, left)
 
 
 def _solve_lower(L: Float[np.ndarray, "c n n"], b: Float[np.ndarray, "c n m"]) -> Float[np.ndarray, "c n m"]:
