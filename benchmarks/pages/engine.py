@@ -53,7 +53,7 @@ def _rows(axis: Axes, growth: dict[str, Any]) -> None:
     held = growth["memory_mb"]
     memory.plot([int(n) for n in held], [held[n]["now"] for n in held], "s--", color="#c2571a", markersize=4)
     memory.set_ylim(0, 1.4 * max(m["now"] for m in held.values()))
-    memory.set_ylabel("resident MiB, data included", color="#c2571a")
+    memory.set_ylabel("resident MiB", color="#c2571a")
     memory.spines[["top"]].set_visible(False)
     memory.tick_params(labelsize=8)
 

@@ -38,9 +38,20 @@ def _rows(one: dict[str, Any]) -> Iterator[tuple[str, Read]]:
     yield "one compiled scan, F = 100, us a row and expert", lambda of: of["scan, 100 features"]
     for name in one["blocks"]:
         yield f"{name}, chunks, us a row", lambda of, name=name: of["blocks"][name]["us"]
+        yield "its filters' operations at the rate of products, us", lambda of, name=name: _operations(of, name)
     for name in one["singles"]:
         yield f"{name}, one row, p50, us", lambda of, name=name: of["singles"][name]["p50"]
+        if "bytes" in one["singles"][name]:
+            yield "its covariances' bytes at the rate of copies, us", lambda of, name=name: _bytes(of, name)
         yield f"{name}, one row, p99, us", lambda of, name=name: of["singles"][name]["p99"]
+
+
+def _operations(one: dict[str, Any], name: str) -> float:
+    return one["blocks"][name]["operations"] / one["machine"]["gflops"] / 1e3
+
+
+def _bytes(one: dict[str, Any], name: str) -> float:
+    return one["singles"][name]["bytes"] / one["machine"]["gb_a_second"] / 1e3
 
 
 def _spread(processes: list[dict[str, Any]], read: Read) -> str:

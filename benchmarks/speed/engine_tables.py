@@ -78,7 +78,7 @@ def _growth(part: dict[str, Any]) -> Iterator[Table]:
         table.add_row(f"{int(n):,}", _show(seconds), _number(memory["now"]), _number(memory["peak"]))
     table.add_row("slope in logs", _show(part["slope"]), "", "")
     yield table
-    for name in ("features", "experts", "outputs"):
+    for name in ("features", "experts", "outputs", "inputs"):
         table = _table(f"Growth with {name}", name, "us a row and expert")
         for count, us in part[f"{name}_us"].items():
             table.add_row(count, _show(us))

@@ -21,6 +21,7 @@ import typer
 from benchmarks.common.paths import RESULTS_DIR, ROOT
 
 WARMUP, INPUTS, CHUNK, SINGLE = 1_000, 8, 1_024, 1_000
+BLOCK, FOLDED = 64, 32  # rows of a block, and single rows between two updates of the covariances
 NINE = {"bases": ["fourier"], "dynamics": [0.0, 1e-4, 1e-3]}  # three lengthscales of each basis
 # Options, inputs and rows after the warm-up.
 BLOCKS: dict[str, tuple[dict[str, Any], int, int]] = {
@@ -101,7 +102,7 @@ def in_chunks(make: Any, options: dict[str, Any], inputs: int, n: int) -> dict[s
         for at in range(WARMUP, len(X), CHUNK):
             model.partial_fit(X[at : at + CHUNK], y[at : at + CHUNK])
         found |= {name: 1e6 * (time.perf_counter() - start) / n, "experts": len(model.experts_)}
-    return found
+    return found | work(model)
 
 
 def one_by_one(make: Any, options: dict[str, Any], inputs: int) -> dict[str, float]:
@@ -113,7 +114,19 @@ def one_by_one(make: Any, options: dict[str, Any], inputs: int) -> dict[str, flo
         model.predict_one(X[i])
         model.learn_one(X[i], y[i])
 
-    return percentiles(step, WARMUP, len(X))
+    return percentiles(step, WARMUP, len(X)) | work(model)
+
+
+def work(model: Any) -> dict[str, float]:
+    """Return what filters must do for a row at least: operations in chunks, and bytes of covariances one by one.
+
+    A filter of F features takes 4 F^2 + 3 B F operations for each row of a block of B. By itself a row needs one
+    product with the covariance, into which the rows learnt are folded 32 at a time, by reading and writing it.
+    """
+    filters = model._learner.state.model_state.filters
+    sizes = [(np.prod(belief.cov.shape[:-2]), belief.cov.shape[-1]) for belief in filters]
+    operations = sum(count * (4 * F**2 + 3 * BLOCK * F) for count, F in sizes)
+    return {"operations": float(operations), "bytes": float(sum(8 * n * F**2 * (1 + 2 / FOLDED) for n, F in sizes))}
 
 
 def river_one_by_one(inputs: int) -> dict[str, float]:

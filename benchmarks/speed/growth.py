@@ -1,4 +1,4 @@
-"""How time and memory grow with rows, features, experts and outputs.
+"""How time and memory grow with rows, features, experts, outputs and inputs.
 
 ``python -m benchmarks.speed.growth`` prints, as JSON: (e) seconds and microseconds for a row and expert; resident
 memory along a stream; (f) memory of an expert. Memory is read in processes of its own, on Linux.
@@ -17,11 +17,13 @@ from benchmarks.common.workload import LEVELS, fourier_experts, rows, stream
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.weights import BMA
 
-LENGTHS = (1_000, 10_000, 100_000, 1_000_000)
+LENGTHS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 SLOPE_FROM = 10_000  # below it the price of a call shows
-FEATURES = (32, 64, 128, 256, 512, 1024)
-EXPERTS = (1, 4, 16, 64, 256)
-OUTPUTS = (1, 2, 4, 8, 16, 32)
+FEATURES = (32, 64, 128, 256, 512, 1024, 2048)
+EXPERTS = (1, 4, 16, 64, 256, 512)
+OUTPUTS = (1, 2, 4, 8, 16, 32, 64)
+INPUTS = (1, 8, 32, 128, 500)
+PIECE = 100_000  # rows drawn at a time where memory is read
 PAIR = (0.0, 1e-3)
 
 
@@ -31,7 +33,7 @@ def few_experts() -> Ensemble:
 
 
 def growth(runs: int = RUNS) -> dict[str, Any]:
-    """Measure (e): time against rows, features, experts and outputs; memory along the rows."""
+    """Measure (e): time against rows, features, experts, outputs and inputs; memory along the rows."""
     model = few_experts()
     X, y = rows(max(LENGTHS))
     seconds = in_turn({str(n): partial(stream, model, X[:n], y[:n]) for n in LENGTHS}, runs)
@@ -41,34 +43,38 @@ def growth(runs: int = RUNS) -> dict[str, Any]:
         "rows_s": {n: spread(values) for n, values in seconds.items()},
         "slope": spread([float(slope) for slope in slopes]),
         "memory_mb": in_fresh_process(memory_along_rows),
-        "features_us": _per_expert(runs, {F: (2, F, LEVELS, 1) for F in FEATURES}),
-        "experts_us": _per_expert(runs, {K: (max(K // 2, 1), 100, PAIR if K > 1 else PAIR[:1], 1) for K in EXPERTS}),
-        "outputs_us": _per_expert(runs, {E: (2, 100, LEVELS, E) for E in OUTPUTS}),
+        "features_us": _per_expert(runs, {F: (2, F, LEVELS, 1, 8) for F in FEATURES}),
+        "experts_us": _per_expert(
+            runs, {K: (max(K // 2, 1), 100, PAIR if K > 1 else PAIR[:1], 1, 8) for K in EXPERTS}
+        ),
+        "outputs_us": _per_expert(runs, {E: (2, 100, LEVELS, E, 8) for E in OUTPUTS}),
+        "inputs_us": _per_expert(runs, {d: (2, 100, LEVELS, 1, d) for d in INPUTS}),
     }
 
 
 def _per_expert(runs: int, shapes: dict[int, tuple]) -> dict[int, dict[str, float]]:
-    """Time a row and expert, in microseconds, by bases, features, levels of forgetting and outputs."""
+    """Time a row and expert, in microseconds, by bases, features, levels of forgetting, outputs and inputs."""
     found = {}
-    for name, (bases, features, levels, outputs) in shapes.items():
-        X, y = rows(1024, outputs=outputs)
-        model = ensemble(fourier_experts(bases, features, levels), BMA(), num_outputs=outputs)
+    for name, (bases, features, levels, outputs, inputs) in shapes.items():
+        X, y = rows(1024, inputs, outputs)
+        model = ensemble(fourier_experts(bases, features, levels, inputs), BMA(), num_outputs=outputs)
         seconds = in_turn({"stream": partial(stream, model, X, y)}, runs)["stream"]
         found[name] = spread(seconds, 1e6 / len(X) / model.num_experts)
     return found
 
 
 def memory_along_rows() -> dict[int, dict[str, float]]:
-    """Return resident MiB after so many rows of one stream, whose arrays are there from the start."""
+    """Return resident MiB after so many rows of one stream, of which one piece is held at a time."""
     found = {}
     with jax.enable_x64(True):
         model = few_experts()
-        X, y = rows(max(LENGTHS))
+        X, y = rows(PIECE)
         state, at = None, 0
         for n in LENGTHS:
-            state, _ = stream(model, X[at:n], y[at:n], state)
+            while at < n:
+                state, _ = stream(model, X[: n - at], y[: n - at], state)
+                at += min(n - at, PIECE)
             found[n] = memory_mb()
-            at = n
     return found
 
 

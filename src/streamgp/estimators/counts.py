@@ -10,6 +10,7 @@ from sklearn.utils import column_or_1d
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.docstrings import with_options
+from streamgp.estimators.explanations import Explanation, explanation, inputs_of, shares
 from streamgp.estimators.late import Later
 from streamgp.estimators.prediction import Prediction
 from streamgp.estimators.single import as_table, in_order
@@ -166,13 +167,48 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
     def predict_later(self, x: Any, time: Any = None, exposure: Any = None) -> Later:
         """Predict a row whose count comes later: see `StreamEstimator.predict_later`; `exposure` is the row's own."""
         self._check_fitted()
+        return self._predicted_later(*self._exposed_row(x, time, exposure, comes=True))
+
+    @alone
+    def feature_importance(self) -> dict[str, float]:
+        """Return which share of the counts' variance goes with each input, by name, the largest first.
+
+        Half the mean squared change of the predicted mean when an input takes the values that it has in other rows
+        (the total effect of Jansen 1999), over the variance that is predicted of the counts; with an exposure, of
+        counts per unit of it. For rows and inputs see `StreamingGPRegressor.feature_importance`.
+
+        Raises
+        ------
+        ValueError
+            If X has no columns, or fewer than 2 rows were learnt.
+        """
+        self._check_fitted()
+        return shares(self._learner, inputs_of(self), _mean_and_variance)
+
+    @alone
+    def explain(self, x: Any, exposure: Any = None, time: Any = None) -> Explanation:
+        """Return what each input of a row contributes to its mean count: see `StreamingGPRegressor.explain`.
+
+        The rows that it is compared with have its exposure.
+
+        Raises
+        ------
+        ValueError
+            As `predict_one` does; or if X has no columns, or fewer than 2 rows were learnt.
+        """
+        self._check_fitted()
+        row, _ = self._exposed_row(x, time, exposure)
+        return explanation(self._learner, row, inputs_of(self), True, _mean_and_variance)
+
+    # Inner works
+
+    def _exposed_row(self, x: Any, time: Any, exposure: Any, comes: bool = False) -> tuple[np.ndarray, float]:
+        """Return a row with the log of its exposure, if there is one, and its time."""
         if self._exposed != (exposure is not None):
             raise ValueError(_EXPOSURE.format(*(("had an", "none") if self._exposed else ("had no", "one"))))
         shift = [] if exposure is None else self._log_exposure([exposure], 1, skip=False, reset=False)
-        row = np.asarray(in_order(self, x, time, comes=True), dtype=float)
-        return self._predicted_later(*check_one(np.append(row, shift), time, self._learner, self.missing))
-
-    # Inner works
+        row = np.asarray(in_order(self, x, time, comes=comes), dtype=float)
+        return check_one(np.append(row, shift), time, self._learner, self.missing)
 
     def _target(self, y: Any) -> np.ndarray:
         target = super()._target(y)
@@ -228,6 +264,10 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
 
     def _restore(self, tree: dict[str, Any]) -> None:
         self._exposed = tree["exposed"]
+
+
+def _mean_and_variance(predictive: Any) -> tuple[np.ndarray, np.ndarray]:
+    return np.asarray(predictive.mean), np.asarray(predictive.variance)
 
 
 def _is_no_count(y: np.ndarray) -> np.ndarray:

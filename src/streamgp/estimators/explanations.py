@@ -11,13 +11,13 @@ from streamgp.estimators.access import alone
 from streamgp.estimators.columns import Columns
 from streamgp.estimators.single import in_order
 from streamgp.estimators.validation import check_one, given_names
-from streamgp.stream.attribution import contributions, total_effects
+from streamgp.stream.attribution import Moments, contributions, total_effects, variance_shares
 from streamgp.stream.learner import StreamLearner
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What each input contributes to the mean of one prediction, in units of the target.
+    """What each input contributes to the mean of one prediction, in units of the target, or to a probability.
 
     Numbers, or arrays (E,) of several targets. `prediction` is `base` and all contributions together.
 
@@ -69,6 +69,11 @@ def groups_of(columns: Columns, names: Sequence[str], levels: Sequence[int]) -> 
     return {name: inputs for name, inputs in found.items() if inputs}
 
 
+def inputs_of(estimator: Any) -> dict[str, list[int]]:
+    """Return which inputs of an estimator's model belong to each column of X."""
+    return groups_of(estimator._columns, given_names(estimator), estimator._learner.levels)
+
+
 def importance(learner: StreamLearner, groups: dict[str, list[int]], single: bool) -> dict[str, Any]:
     """Return the total effect of each group of inputs, the largest first."""
     found = total_effects(learner.settings, learner.state, list(groups.values()))
@@ -77,10 +82,19 @@ def importance(learner: StreamLearner, groups: dict[str, list[int]], single: boo
     return {names[g]: float(found[g, 0]) if single else found[g] for g in order}
 
 
-def explanation(learner: StreamLearner, x: np.ndarray, groups: dict[str, list[int]], single: bool) -> Explanation:
+def shares(learner: StreamLearner, groups: dict[str, list[int]], moments: Moments) -> dict[str, float]:
+    """Return the share of the predicted variance that goes with each group of inputs, the largest first."""
+    found = variance_shares(learner.settings, learner.state, list(groups.values()), moments)
+    names = list(groups)
+    return {names[g]: float(found[g]) for g in np.argsort(-found, kind="stable").tolist()}
+
+
+def explanation(
+    learner: StreamLearner, x: np.ndarray, groups: dict[str, list[int]], single: bool, moments: Moments | None = None
+) -> Explanation:
     """Explain the prediction of a row (D,)."""
     start, change = contributions(
-        learner.settings, learner.state, x[None], list(groups.values()), learner.settings.seed
+        learner.settings, learner.state, x[None], list(groups.values()), learner.settings.seed, moments
     )
     mean, error = change.mean(axis=0), change.std(axis=0, ddof=1) / np.sqrt(len(change))
 
@@ -123,7 +137,7 @@ class Explained:
             If X has no columns, or fewer than 2 rows were learnt.
         """
         self._check_fitted()
-        return importance(self._learner, self._groups(), self._single)
+        return importance(self._learner, inputs_of(self), self._single)
 
     @alone
     def explain(self, x: Any, time: Any = None) -> Explanation:
@@ -148,8 +162,4 @@ class Explained:
         """
         self._check_fitted()
         row, _ = check_one(in_order(self, x, time), time, self._learner, self.missing)
-        return explanation(self._learner, row, self._groups(), self._single)
-
-    def _groups(self) -> dict[str, list[int]]:
-        """Return which inputs of the model belong to each column of X."""
-        return groups_of(self._columns, given_names(self), self._learner.levels)
+        return explanation(self._learner, row, inputs_of(self), self._single)

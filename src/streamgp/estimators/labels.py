@@ -8,9 +8,10 @@ from sklearn.utils import column_or_1d
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
+from streamgp.estimators.explanations import Explanation, explanation, inputs_of, shares
 from streamgp.estimators.late import Later
-from streamgp.estimators.single import as_table
-from streamgp.estimators.validation import Rows
+from streamgp.estimators.single import as_table, in_order
+from streamgp.estimators.validation import Rows, check_one
 from streamgp.evaluation.alarms import RATE, Alarms
 from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.prequential import ScoredRows
@@ -109,6 +110,57 @@ class LabelEstimator(StreamEstimator):
         """Learn from one row: its inputs (D,), or a dictionary by the names of the features, and its label."""
         return self.partial_fit(as_table(self, x), [y], times=None if time is None else [time])
 
+    @alone
+    def feature_importance(self) -> dict[str, float]:
+        """Return which share of the labels' variance goes with each input, by name, the largest first.
+
+        Half the mean squared change of the probabilities when an input takes the values that it has in other rows
+        (the total effect of Jansen 1999), over the variance that is predicted of the labels' indicators, each summed
+        over the labels. For rows and inputs see `StreamingGPRegressor.feature_importance`.
+
+        Raises
+        ------
+        ValueError
+            If X has no columns, or fewer than 2 rows were learnt.
+        """
+        self._check_fitted()
+        return shares(self._learner, inputs_of(self), _indicators)
+
+    @alone
+    def explain(self, x: Any, time: Any = None, label: Any = None) -> Explanation:
+        """Return what each input of a row contributes to the probability of a label.
+
+        Together with the base the contributions are the probability: see `StreamingGPRegressor.explain`.
+
+        Parameters
+        ----------
+        x
+            The inputs, shape (D,), or a dictionary by the names of the features.
+        time
+            The row's time stamp, on a stream that has them.
+        label
+            One of `classes_`; by default what `predict_one` gives the row.
+
+        Raises
+        ------
+        ValueError
+            As `predict_one` does; of a label that is not known; or if X has no columns, or fewer than 2 rows were
+            learnt.
+        """
+        self._check_fitted()
+        known = list(self.predict_proba_one(x, time))
+        label = self.predict_one(x, time) if label is None else label
+        if label not in known:
+            raise ValueError(f"label: expected one of {', '.join(map(repr, known))}, got {label!r}")
+        at = known.index(label)
+        row, _ = check_one(in_order(self, x, time), time, self._learner, self.missing)
+
+        def of_label(predictive: Any) -> tuple[np.ndarray, np.ndarray]:
+            mean, variance = _indicators(predictive)
+            return mean[:, [at]], variance[:, [at]]
+
+        return explanation(self._learner, row, inputs_of(self), True, of_label)
+
     def predict(self, X: Any, times: Any = None) -> np.ndarray:
         """Return a label for each row."""
         raise NotImplementedError
@@ -135,6 +187,12 @@ class LabelEstimator(StreamEstimator):
 
     def _restore(self, tree: dict[str, Any]) -> None:
         self._labels = Labels.from_tree(tree["labels"])
+
+
+def _indicators(predictive: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean and the variance of each label's indicator."""
+    p = np.asarray(predictive.probabilities())
+    return p, p * (1.0 - p)
 
 
 def _is_text(labels: np.ndarray) -> bool:

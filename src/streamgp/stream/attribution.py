@@ -1,11 +1,12 @@
 """What each input contributes: to all predictions over the last rows, and to a single one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Float
 
 from streamgp.core import mapped
+from streamgp.likelihoods import AnyPredictive
 from streamgp.precision import in_float64
 from streamgp.stream.gains import fill_next, mean_at, predicted_at
 from streamgp.stream.settings import StreamSettings
@@ -13,6 +14,8 @@ from streamgp.stream.state import StreamState
 
 SHIFTS = 8  # other rows that each row takes a value from
 Groups = Sequence[Sequence[int]]
+Moments = Callable[[AnyPredictive], tuple[Float[np.ndarray, "n e"], Float[np.ndarray, "n e"]]]
+"""Means and variances that are predicted: of counts, or of the indicators of labels."""
 
 
 def kept_rows(state: StreamState) -> Float[np.ndarray, "n d"]:
@@ -42,26 +45,57 @@ def total_effects(settings: StreamSettings, state: StreamState, groups: Groups) 
     Half the mean squared change of the prediction when the group takes the values that it has in another row (Jansen
     1999, the total effect, where groups are independent), over the variance by which targets are standardised.
     """
+    return _half_squared_changes(kept_rows(state), groups, lambda X: mean_at(settings, state, X))
+
+
+@in_float64
+def variance_shares(
+    settings: StreamSettings, state: StreamState, groups: Groups, moments: Moments
+) -> Float[np.ndarray, " g"]:
+    """Return `total_effects` for targets that are not standardised, over the variance that is predicted of them.
+
+    That is their mean variance in a row and the variance of their means between rows; of several moments, the sum.
+    """
     rows = kept_rows(state)
+
+    def told(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        exposure = np.zeros((len(X), int(settings.spec.exposure)))  # its log
+        return moments(predicted_at(settings, state, np.column_stack([X, exposure])))
+
+    mean, variance = told(rows)
+    total = variance.mean(axis=0).sum() + mean.var(axis=0).sum()
+    return _half_squared_changes(rows, groups, lambda X: told(X)[0]).sum(axis=1) / total
+
+
+def _half_squared_changes(
+    rows: Float[np.ndarray, "n d"], groups: Groups, mean: Callable[[np.ndarray], np.ndarray]
+) -> Float[np.ndarray, "g e"]:
+    """Return half the mean squared change of `mean` when a group takes the values that it has in another row."""
     n = len(rows)
     shifts = np.unique(np.linspace(1, n - 1, min(SHIFTS, n - 1)).astype(int))
     moved = np.tile(rows, (len(groups), len(shifts), 1, 1))
     for g, columns in enumerate(groups):
         for s, shift in enumerate(shifts.tolist()):
             moved[g, s][:, list(columns)] = np.roll(rows, shift, axis=0)[:, list(columns)]
-    found = mean_at(settings, state, moved.reshape(-1, rows.shape[1]))
-    change = found.reshape(len(groups), len(shifts), n, -1) - mean_at(settings, state, rows)
+    found = mean(moved.reshape(-1, rows.shape[1]))
+    change = found.reshape(len(groups), len(shifts), n, -1) - mean(rows)
     return 0.5 * np.square(change).mean(axis=(1, 2))
 
 
 @in_float64
 def contributions(
-    settings: StreamSettings, state: StreamState, x: Float[np.ndarray, "1 d"], groups: Groups, seed: int
+    settings: StreamSettings,
+    state: StreamState,
+    x: Float[np.ndarray, "1 d"],
+    groups: Groups,
+    seed: int,
+    moments: Moments | None = None,
 ) -> tuple[Float[np.ndarray, "w e"], Float[np.ndarray, "w g e"]]:
     """Walk from each row kept to a row, and back: a group of columns at a time takes the values of the other.
 
     Groups change in a random order, and on the way back in the same one, so that each comes as often early as late.
-    The mean changes estimate the Shapley values (Strumbelj and Kononenko 2014).
+    The mean changes estimate the Shapley values (Strumbelj and Kononenko 2014). Explained is the first of the
+    `moments`, or else the mean of the target. All rows have the exposure of `x`.
 
     Returns
     -------
@@ -81,8 +115,11 @@ def contributions(
             for step, g in enumerate(order.tolist(), start=1):
                 columns = list(groups[g])
                 paths[way, w, step:, columns] = goal[columns, None]
-    predictive = mapped(predicted_at(settings, state, paths.reshape(-1, rows.shape[1])), settings.target_map)
-    found = np.asarray(predictive.mean).reshape(2, n, count + 1, -1)
+    inputs = paths.reshape(-1, rows.shape[1])
+    exposure = np.tile(x[:, x.shape[1] - settings.spec.exposure :], (len(inputs), 1))
+    predictive = mapped(predicted_at(settings, state, np.column_stack([inputs, exposure])), settings.target_map)
+    mean = predictive.mean if moments is None else moments(predictive)[0]
+    found = np.asarray(mean).reshape(2, n, count + 1, -1)
     steps = np.diff(found, axis=2)
     change = np.empty_like(steps[0])
     for w in range(n):
