@@ -46,7 +46,8 @@ def linear(features: int, runs: int) -> dict[str, Any]:
 def whole_ensemble(runs: int) -> dict[str, Any]:
     """Time twelve experts against an exact Gaussian process that takes in one row."""
     X, y = rows(2 * ROWS, INPUTS)
-    options = {"bases": ["fourier", "hilbert"], "features_per_basis": 100, "dynamics": [0.0, 1e-3]}
+    basis = {"bases": ["fourier", "hilbert"], "features_per_basis": 100}
+    options = {"model": "e-doebe", **basis, "dynamics": [0.0, 1e-3]}
     jobs: dict[str, Callable[[], Any]] = {ENSEMBLE: ours(X, y[:, 0], **options)}
     counts = {ENSEMBLE: ROWS}
     found: dict[str, Any] = {"task": "ensemble, 20 inputs"}
