@@ -123,6 +123,8 @@ def work(model: Any) -> dict[str, float]:
     A filter of F features takes 4 F^2 + 3 B F operations for each row of a block of B. By itself a row needs one
     product with the covariance, into which the rows learnt are folded 32 at a time, by reading and writing it.
     """
+    if not hasattr(model._learner, "state"):  # an earlier version
+        return {}
     filters = model._learner.state.model_state.filters
     sizes = [(np.prod(belief.cov.shape[:-2]), belief.cov.shape[-1]) for belief in filters]
     operations = sum(count * (4 * F**2 + 3 * BLOCK * F) for count, F in sizes)

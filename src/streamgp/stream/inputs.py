@@ -111,7 +111,7 @@ class StreamInputs:
     def bounded(self, X: np.ndarray) -> tuple[np.ndarray, Bool[np.ndarray, " n"], "StreamInputs"]:
         """Return rows moved to the bounds where they lie beyond, which did, and what is known after them."""
         bounds, rows, beyond = self.bounds.learn(X)
-        return rows, beyond, replace(self, bounds=bounds)
+        return rows, beyond, self if bounds is self.bounds else replace(self, bounds=bounds)
 
     def standardised(self, X: np.ndarray) -> np.ndarray:
         """Return the model's inputs, within the bounds, centred and scaled."""

@@ -105,8 +105,10 @@ class SingleRows:
         self._unread.append(x.copy())
         self._outside += outside or bool(beyond[0])
         self._flagged += flagged
-        past, outliers = lags.standing_in(y[None], predicted[None], np.array([flagged]))
-        self._inputs = replace(inputs, lags=lags.learn(past, outliers))
+        if lags.lags:
+            past, outliers = lags.standing_in(y[None], predicted[None], np.array([flagged]))
+            inputs = replace(inputs, lags=lags.learn(past, outliers))
+        self._inputs = inputs
         if renews:
             self._learnt.append((wide[0], y.copy(), time, predicted, flagged))
         self.rows += 1
