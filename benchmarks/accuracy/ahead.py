@@ -6,7 +6,8 @@ forecasts the next 24, and so on; none is given the inputs of rows to come, and 
 draws 300 paths of all 24 steps, by which all are scored: coverage of the central 80 and 95%, CRPS of every step,
 energy score of the path. AutoARIMA and AutoETS are chosen and fitted anew at every origin, to the last `WINDOW` rows,
 AutoARIMA with its ``approximation``: a fit without takes up to a minute. The naive model repeats the last season; its
-paths are that and the errors that it has made so far.
+paths are that and the errors that it has made so far. Models with a horizon of 1, 6 and 24 rows are scored on those
+steps.
 """
 
 import json
@@ -24,7 +25,7 @@ from benchmarks.common.autoets import REFIT
 from benchmarks.common.datasets import load
 from benchmarks.common.machine import machine
 from benchmarks.common.paths import RESULTS_DIR
-from streamgp import StreamingGPRegressor
+from streamgp import StreamingGPRegressor, evaluate
 from streamgp.metrics import crps_ensemble, energy_score
 
 RESULTS = RESULTS_DIR / "ahead.json"
@@ -34,6 +35,7 @@ WINDOW = 480  # rows that statsforecast's models are fitted to: twenty seasons
 # AutoARIMA can in any time: both run without one there.
 SEASONS = {"household_power_hourly": 24, "beijing_pm25": 24, "sml2010_stream": 96, "seasonal": 24}
 LONGEST = 24
+DIRECT = (1, 6, 24)  # steps for which there is a model with that horizon
 
 Paths = Float[np.ndarray, "p h"]
 Origin = Callable[[int], Paths]  # the paths from a row on, of which nothing is known, nor of those after it
@@ -126,6 +128,19 @@ def scored(paths: Origin, y: Float[np.ndarray, " n"]) -> dict[str, Any]:
     }
 
 
+def direct(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], season: int) -> dict[str, Any]:
+    """Return the CRPS of models of one distance each, of the rows that lie so far from the origins."""
+    origins = np.arange(WARMUP, len(y) - STEPS + 1, STEPS)
+    by_step: list[float | None] = [None] * STEPS
+    spent = time.process_time()
+    for step in DIRECT:
+        options = {"lags": (1, 2, 3, season), "horizon": step, "warmup": WARMUP - step, "random_state": 0}
+        model = StreamingGPRegressor("default", **options)
+        crps = evaluate(model, X, y, progress=False).crps[origins + step - 1]
+        by_step[step - 1] = float(np.nanmean(crps) / y[:WARMUP].std())
+    return {"origins": len(origins), "crps_by_step": by_step, "processor_seconds": time.process_time() - spent}
+
+
 def main(
     data: Annotated[Path | None, typer.Option(help="Directory of the Parquet files.")] = None,
     origins: Annotated[int, typer.Option(min=1, help="Forecasts of 24 rows.")] = 40,
@@ -147,6 +162,10 @@ def main(
             scores = found["data"][name]["models"][label] = scored(paths, y)
             print(name, label, {k: v for k, v in scores.items() if "by_step" not in k}, flush=True)
             RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+        for label, inputs in {"direct": X, "direct, lags alone": np.zeros((len(X), 1))}.items():
+            scores = found["data"][name]["models"][f"streamgp, {label}"] = direct(inputs, y, season)
+            print(name, label, scores, flush=True)
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

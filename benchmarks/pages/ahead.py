@@ -23,14 +23,16 @@ def table(data: dict[str, Any]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for name, found in data.items():
-        best = min(scores["crps"] for scores in found["models"].values())
+        best = min(scores["crps"] for scores in found["models"].values() if "crps" in scores)
         for label, scores in found["models"].items():
-            crps = f"{scores['crps']:.3f}"
+            crps, energy, held = "", "", ""
+            if "crps" in scores:  # a model of all steps
+                crps, energy = f"{scores['crps']:.3f}", f"{scores['energy_score']:.3f}"
+                held = " / ".join(f"{100.0 * scores['coverage'][level]:.0f}" for level in ("80", "95"))
+                crps = f"**{crps}**" if scores["crps"] == best else crps
             steps = " / ".join(f"{scores['crps_by_step'][step - 1]:.3f}" for step in (1, 6, 24))
-            held = " / ".join(f"{100.0 * scores['coverage'][level]:.0f}" for level in ("80", "95"))
             lines.append(
-                f"| {name} | {label} | {f'**{crps}**' if scores['crps'] == best else crps} | {steps} | "
-                f"{scores['energy_score']:.3f} | {held} | {scores['processor_seconds']:.0f} |"
+                f"| {name} | {label} | {crps} | {steps} | {energy} | {held} | {scores['processor_seconds']:.0f} |"
             )
     return "\n".join(lines)
 
