@@ -1,6 +1,7 @@
 """Known facts of a target: bounds that it keeps within, and a scale on which its noise is alike everywhere."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class TargetMap:
         low, high = bounds
         return cls(transform, -np.inf if low is None else low, np.inf if high is None else high)
 
-    @property
+    @cached_property
     def changes_nothing(self) -> bool:
         """Whether targets are learnt as they are, and may be anything."""
         return self == TargetMap()

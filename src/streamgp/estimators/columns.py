@@ -4,6 +4,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from datetime import date
 from typing import Any, Literal, Self
 
@@ -75,7 +76,7 @@ class Columns:
             )
         return cls(kinds, ((),) * len(kinds), tuple(calendar), dated)
 
-    @property
+    @cached_property
     def are_numbers(self) -> bool:
         """Whether nothing is to be done."""
         return not self.dated and all(kind == "number" for kind in self.kinds)

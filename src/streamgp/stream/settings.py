@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from streamgp.core import TargetMap
 from streamgp.models.base import ModelFamily
@@ -88,7 +89,7 @@ class StreamSettings:
         """What the targets are."""
         return task_of(self.spec)
 
-    @property
+    @cached_property
     def target_map(self) -> TargetMap:
         """What lies between the targets, as users have them, and the scale on which they are learnt."""
         return TargetMap.of(self.spec.target_transform, self.spec.bounds)

@@ -171,6 +171,8 @@ def fill_missing_density(log_density: Float[AnyArray, "*n k"]) -> Float[AnyArray
     """Replace log densities of experts that are NaN by the worst of the others."""
     xp = namespace(log_density)
     missing = xp.isnan(log_density)
+    if xp is np and not missing.any():
+        return log_density
     worst = xp.where(missing, xp.inf, log_density).min(-1, keepdims=True)
     return xp.where(missing, xp.where(worst < xp.inf, worst, 0.0), log_density)
 
@@ -181,6 +183,8 @@ def drop_non_finite(
     """Take the weight from experts whose predictions are not finite."""
     xp = namespace(loc, var, log_weights)
     finite = (xp.isfinite(loc) & xp.isfinite(var)).all(-1)
+    if xp is np and finite.all():
+        return log_weights, loc, var
     loc, var = xp.where(finite[..., None], loc, 0.0), xp.where(finite[..., None], var, 1.0)
     left = xp.where(finite, log_weights, -xp.inf)
     total = xp.log(xp.exp(left).sum(-1, keepdims=True))
