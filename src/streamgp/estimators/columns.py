@@ -4,8 +4,8 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from datetime import date
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import narwhals as nw
