@@ -170,20 +170,25 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         return self._predicted_later(*self._exposed_row(x, time, exposure, comes=True))
 
     @alone
-    def feature_importance(self) -> dict[str, float]:
+    def feature_importance(self, exposure: float | None = None) -> dict[str, float]:
         """Return which share of the counts' variance goes with each input, by name, the largest first.
 
         Half the mean squared change of the predicted mean when an input takes the values that it has in other rows
-        (the total effect of Jansen 1999), over the variance that is predicted of the counts; with an exposure, of
-        counts per unit of it. For rows and inputs see `StreamingGPRegressor.feature_importance`.
+        (the total effect of Jansen 1999), over the variance that is predicted of the counts. For rows and inputs see
+        `StreamingGPRegressor.feature_importance`.
+
+        Parameters
+        ----------
+        exposure
+            That of all rows, on a stream that has one: the longer counts go on, the less of their variance is chance.
 
         Raises
         ------
         ValueError
-            If X has no columns, or fewer than 2 rows were learnt.
+            If X has no columns, or fewer than 2 rows were learnt; or without an exposure where rows have one.
         """
         self._check_fitted()
-        return shares(self._learner, inputs_of(self), _mean_and_variance)
+        return shares(self._learner, inputs_of(self), _mean_and_variance, self._one_exposure(exposure))
 
     @alone
     def explain(self, x: Any, exposure: Any = None, time: Any = None) -> Explanation:
@@ -197,16 +202,14 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
             As `predict_one` does; or if X has no columns, or fewer than 2 rows were learnt.
         """
         self._check_fitted()
-        row, _ = self._exposed_row(x, time, exposure)
+        row = self._exposed_row(x, time, exposure)
         return explanation(self._learner, row, inputs_of(self), True, _mean_and_variance)
 
     # Inner works
 
     def _exposed_row(self, x: Any, time: Any, exposure: Any, comes: bool = False) -> tuple[np.ndarray, float]:
         """Return a row with the log of its exposure, if there is one, and its time."""
-        if self._exposed != (exposure is not None):
-            raise ValueError(_EXPOSURE.format(*(("had an", "none") if self._exposed else ("had no", "one"))))
-        shift = [] if exposure is None else self._log_exposure([exposure], 1, skip=False, reset=False)
+        shift = self._one_exposure(exposure)
         row = np.asarray(in_order(self, x, time, comes=comes), dtype=float)
         return check_one(np.append(row, shift), time, self._learner, self.missing)
 
@@ -233,6 +236,12 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         if log_exposure is None:
             return rows
         return rows._replace(X=np.column_stack([rows.X, log_exposure[rows.kept]]))
+
+    def _one_exposure(self, exposure: Any) -> Sequence[float]:
+        """Return the log of one exposure; nothing where rows have none."""
+        if self._exposed != (exposure is not None):
+            raise ValueError(_EXPOSURE.format(*(("had an", "none") if self._exposed else ("had no", "one"))))
+        return () if exposure is None else self._log_exposure([exposure], 1, skip=False, reset=False).tolist()
 
     def _log_exposure(self, exposure: Any, rows: int, skip: bool, reset: bool) -> np.ndarray:
         """Return the log of the exposure (n,), NaN where it is of no use."""

@@ -82,19 +82,27 @@ def importance(learner: StreamLearner, groups: dict[str, list[int]], single: boo
     return {names[g]: float(found[g, 0]) if single else found[g] for g in order}
 
 
-def shares(learner: StreamLearner, groups: dict[str, list[int]], moments: Moments) -> dict[str, float]:
+def shares(
+    learner: StreamLearner, groups: dict[str, list[int]], moments: Moments, log_exposure: Sequence[float] = ()
+) -> dict[str, float]:
     """Return the share of the predicted variance that goes with each group of inputs, the largest first."""
-    found = variance_shares(learner.settings, learner.state, list(groups.values()), moments)
+    exposure = np.asarray(log_exposure, dtype=np.float64)
+    found = variance_shares(learner.settings, learner.state, list(groups.values()), moments, exposure)
     names = list(groups)
     return {names[g]: float(found[g]) for g in np.argsort(-found, kind="stable").tolist()}
 
 
 def explanation(
-    learner: StreamLearner, x: np.ndarray, groups: dict[str, list[int]], single: bool, moments: Moments | None = None
+    learner: StreamLearner,
+    row: tuple[np.ndarray, float],
+    groups: dict[str, list[int]],
+    single: bool,
+    moments: Moments | None = None,
 ) -> Explanation:
-    """Explain the prediction of a row (D,)."""
+    """Explain the prediction of a row, its inputs (D,) and its time."""
+    x, time = row[0], row[1] if learner.timed else None
     start, change = contributions(
-        learner.settings, learner.state, x[None], list(groups.values()), learner.settings.seed, moments
+        learner.settings, learner.state, x[None], list(groups.values()), learner.settings.seed, time, moments
     )
     mean, error = change.mean(axis=0), change.std(axis=0, ddof=1) / np.sqrt(len(change))
 
@@ -161,5 +169,5 @@ class Explained:
             As `predict_one` does; or if X has no columns, or fewer than 2 rows were learnt.
         """
         self._check_fitted()
-        row, _ = check_one(in_order(self, x, time), time, self._learner, self.missing)
+        row = check_one(in_order(self, x, time), time, self._learner, self.missing)
         return explanation(self._learner, row, inputs_of(self), self._single)

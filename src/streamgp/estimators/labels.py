@@ -150,10 +150,10 @@ class LabelEstimator(StreamEstimator):
         self._check_fitted()
         known = list(self.predict_proba_one(x, time))
         label = self.predict_one(x, time) if label is None else label
-        if label not in known:
+        if np.ndim(label) or label not in known:
             raise ValueError(f"label: expected one of {', '.join(map(repr, known))}, got {label!r}")
         at = known.index(label)
-        row, _ = check_one(in_order(self, x, time), time, self._learner, self.missing)
+        row = check_one(in_order(self, x, time), time, self._learner, self.missing)
 
         def of_label(predictive: Any) -> tuple[np.ndarray, np.ndarray]:
             mean, variance = _indicators(predictive)

@@ -50,21 +50,22 @@ def total_effects(settings: StreamSettings, state: StreamState, groups: Groups) 
 
 @in_float64
 def variance_shares(
-    settings: StreamSettings, state: StreamState, groups: Groups, moments: Moments
+    settings: StreamSettings, state: StreamState, groups: Groups, moments: Moments, exposure: Float[np.ndarray, " x"]
 ) -> Float[np.ndarray, " g"]:
     """Return `total_effects` for targets that are not standardised, over the variance that is predicted of them.
 
     That is their mean variance in a row and the variance of their means between rows; of several moments, the sum.
+    All rows have the log of one `exposure`, if there is one (x is 0 or 1).
     """
     rows = kept_rows(state)
 
     def told(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        exposure = np.zeros((len(X), int(settings.spec.exposure)))  # its log
-        return moments(predicted_at(settings, state, np.column_stack([X, exposure])))
+        return moments(predicted_at(settings, state, np.column_stack([X, np.tile(exposure, (len(X), 1))])))
 
     mean, variance = told(rows)
     total = variance.mean(axis=0).sum() + mean.var(axis=0).sum()
-    return _half_squared_changes(rows, groups, lambda X: told(X)[0]).sum(axis=1) / total
+    effects = _half_squared_changes(rows, groups, lambda X: told(X)[0]).sum(axis=1)
+    return effects / total if total > 0.0 else np.zeros(len(effects))
 
 
 def _half_squared_changes(
@@ -89,13 +90,14 @@ def contributions(
     x: Float[np.ndarray, "1 d"],
     groups: Groups,
     seed: int,
+    time: float | None = None,
     moments: Moments | None = None,
 ) -> tuple[Float[np.ndarray, "w e"], Float[np.ndarray, "w g e"]]:
     """Walk from each row kept to a row, and back: a group of columns at a time takes the values of the other.
 
     Groups change in a random order, and on the way back in the same one, so that each comes as often early as late.
     The mean changes estimate the Shapley values (Strumbelj and Kononenko 2014). Explained is the first of the
-    `moments`, or else the mean of the target. All rows have the exposure of `x`.
+    `moments`, or else the mean of the target. All rows have the exposure of `x`, and its `time` if rows have one.
 
     Returns
     -------
@@ -117,7 +119,8 @@ def contributions(
                 paths[way, w, step:, columns] = goal[columns, None]
     inputs = paths.reshape(-1, rows.shape[1])
     exposure = np.tile(x[:, x.shape[1] - settings.spec.exposure :], (len(inputs), 1))
-    predictive = mapped(predicted_at(settings, state, np.column_stack([inputs, exposure])), settings.target_map)
+    predictive = predicted_at(settings, state, np.column_stack([inputs, exposure]), time)
+    predictive = mapped(predictive, settings.target_map)
     mean = predictive.mean if moments is None else moments(predictive)[0]
     found = np.asarray(mean).reshape(2, n, count + 1, -1)
     steps = np.diff(found, axis=2)

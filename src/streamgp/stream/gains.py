@@ -46,9 +46,14 @@ def mean_at(settings: StreamSettings, state: StreamState, X: np.ndarray) -> np.n
     return np.asarray(predicted_at(settings, state, X).mean) / np.asarray(state.targets.scale)
 
 
-def predicted_at(settings: StreamSettings, state: StreamState, X: np.ndarray) -> AnyPredictive:
-    """Return what is predicted of the next target at inputs as those of `mean_at`, on the scale that is learnt."""
-    last = state.last_time
+def predicted_at(
+    settings: StreamSettings, state: StreamState, X: np.ndarray, time: float | None = None
+) -> AnyPredictive:
+    """Return what is predicted of the next target at inputs as those of `mean_at`, on the scale that is learnt.
+
+    With times it comes at `time`, or at that of the last row.
+    """
+    last = state.last_time if time is None else time
     wide = state.inputs.lags.widen_next(X, state.targets.mean)
     times = None if last is None else np.full(len(X), last)
     return predict_rows(settings, state, wide, times)

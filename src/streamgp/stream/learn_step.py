@@ -237,8 +237,9 @@ def _with_due_model(settings: StreamSettings, state: StreamState, progress: Prog
         if not rebuild_due(settings, state):
             return state
         ends = state.rows == settings.warmup
-        known = state.inputs.categories
-        categories = known.after(known_rows(state).X) if ends or state.rows >= FIRST_LEVELS else known
+        categories = state.inputs.categories
+        if ends or state.rows >= FIRST_LEVELS:  # an exposure, the last column, is no input
+            categories = categories.after(known_rows(state).X[:, : settings.num_inputs - settings.spec.exposure])
         if categories.levels != state.inputs.categories.levels:
             return _relearnt(settings, state, categories, progress)
         state = rebuild(settings, state, progress)

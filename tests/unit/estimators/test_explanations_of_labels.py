@@ -4,6 +4,7 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
@@ -84,8 +85,9 @@ def test_shares_of_labels_follow_the_definition(kind: str):
     assert 0.0 <= found["x2"] < 0.05 < found["x0"] < 1.0
 
 
-def counts(exposure: Any = None) -> StreamingGPCountRegressor:
-    y = np.random.default_rng(1).poisson(np.exp(0.5 + 0.5 * X[:, 0]) * (1.0 if exposure is None else exposure))
+def counts(exposure: Any = None, unit: float = 1.0) -> StreamingGPCountRegressor:
+    rate = np.exp(0.5 + 0.5 * X[:, 0]) * (1.0 if exposure is None else exposure / unit)
+    y = np.random.default_rng(1).poisson(rate)
     return StreamingGPCountRegressor("linear", likelihood="poisson", warmup=100).partial_fit(X, y, exposure)
 
 
@@ -110,6 +112,33 @@ def test_contributions_with_an_exposure_are_in_proportion_to_it():
     one, ten = model.explain(x, exposure=1.0), model.explain(x, exposure=10.0)
     assert ten.prediction == pytest.approx(model.predict_one(x, exposure=10.0)[0], rel=1e-9)
     assert_allclose(list(ten.contributions.values()), 10.0 * np.array(list(one.contributions.values())), rtol=1e-6)
-    assert set(model.feature_importance()) == set(NAMES)
+    of_one, of_ten = model.feature_importance(exposure=1.0), model.feature_importance(exposure=10.0)
+    assert of_one["x0"] < of_ten["x0"] < 1.3  # the rest is chance
+    in_minutes = counts(60.0 * hours, 60.0).feature_importance(exposure=60.0)
+    assert in_minutes["x0"] == pytest.approx(of_one["x0"], rel=0.05)
+    with pytest.raises(ValueError, match=r"^exposure: the rows learnt had an exposure and none came now"):
+        model.feature_importance()
     with pytest.raises(ValueError, match=r"^exposure: the rows learnt had an exposure and none came now"):
         model.explain(x)
+
+
+def test_a_single_class_has_no_variance_to_share():
+    model = StreamingGPClassifier("linear", warmup=20).partial_fit(X[:60], ["a"] * 60)
+    assert model.feature_importance() == dict.fromkeys(NAMES, 0.0)
+
+
+def test_what_is_explained_is_predicted_at_the_time_of_the_row():
+    model = StreamingGPClassifier("linear", warmup=50, dynamics=["walk 0.1"])
+    model.partial_fit(X, np.where(NOISY > 0.5, "hot", "cold"), times=np.arange(400.0))
+    found = model.explain(X[0], time=2000.0, label="hot")
+    assert found.prediction == pytest.approx(model.predict_proba_one(X[0], 2000.0)["hot"], rel=1e-9)
+    assert found.prediction != pytest.approx(model.predict_proba_one(X[0], 400.0)["hot"], rel=1e-3)
+    with pytest.raises(ValueError, match=r"^label: expected one of"):
+        model.explain(X[0], time=2000.0, label=np.array(["hot", "cold"]))
+
+
+def test_a_column_of_too_many_levels_beside_an_exposure_is_left_out():
+    words = pl.DataFrame({"word": [f"w{i}" for i in range(300)]})
+    y = np.random.default_rng(0).poisson(3, 300)
+    model = StreamingGPCountRegressor("linear", warmup=100).partial_fit(words, y, np.ones(300))
+    assert model.predict(words[:1], exposure=[2.0])[0] == pytest.approx(6.0, rel=0.2)
