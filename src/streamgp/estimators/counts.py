@@ -239,9 +239,13 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
 
     def _one_exposure(self, exposure: Any) -> Sequence[float]:
         """Return the log of one exposure; nothing where rows have none."""
+        self._check_exposure(exposure)
+        return () if exposure is None else self._log_exposure([exposure], 1, skip=False, reset=False).tolist()
+
+    def _check_exposure(self, exposure: Any) -> None:
+        """Check that an exposure is given where the rows learnt had one, and nowhere else."""
         if self._exposed != (exposure is not None):
             raise ValueError(_EXPOSURE.format(*(("had an", "none") if self._exposed else ("had no", "one"))))
-        return () if exposure is None else self._log_exposure([exposure], 1, skip=False, reset=False).tolist()
 
     def _log_exposure(self, exposure: Any, rows: int, skip: bool, reset: bool) -> np.ndarray:
         """Return the log of the exposure (n,), NaN where it is of no use."""
@@ -257,11 +261,9 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         self._check_fitted()
         X, times = check_inputs(self, X, times, self._learner)
         self._warn_if_early(len(X))
-        if not self._exposed and exposure is None:
+        self._check_exposure(exposure)
+        if exposure is None:
             return self._predict_next(X, times)
-        if not self._exposed or exposure is None:
-            had, got = ("had an", "none") if self._exposed else ("had no", "one")
-            raise ValueError(_EXPOSURE.format(had, got))
         shift = self._log_exposure(exposure, len(X), skip=False, reset=False)
         return self._predict_next(np.column_stack([X, shift]), times)
 

@@ -77,9 +77,7 @@ def inputs_of(estimator: Any) -> dict[str, list[int]]:
 def importance(learner: StreamLearner, groups: dict[str, list[int]], single: bool) -> dict[str, Any]:
     """Return the total effect of each group of inputs, the largest first."""
     found = total_effects(learner.settings, learner.state, list(groups.values()))
-    order = np.argsort(-found.sum(axis=1), kind="stable").tolist()
-    names = list(groups)
-    return {names[g]: float(found[g, 0]) if single else found[g] for g in order}
+    return _largest_first(groups, found[:, 0] if single else found)
 
 
 def shares(
@@ -87,9 +85,16 @@ def shares(
 ) -> dict[str, float]:
     """Return the share of the predicted variance that goes with each group of inputs, the largest first."""
     exposure = np.asarray(log_exposure, dtype=np.float64)
-    found = variance_shares(learner.settings, learner.state, list(groups.values()), moments, exposure)
-    names = list(groups)
-    return {names[g]: float(found[g]) for g in np.argsort(-found, kind="stable").tolist()}
+    return _largest_first(
+        groups, variance_shares(learner.settings, learner.state, list(groups.values()), moments, exposure)
+    )
+
+
+def _largest_first(groups: dict[str, list[int]], found: np.ndarray) -> dict[str, Any]:
+    """Return what was found of each group, numbers or arrays, by its name, the largest in all first."""
+    names, totals = list(groups), found.reshape(len(groups), -1).sum(axis=1)
+    values = found.tolist() if found.ndim == 1 else list(found)
+    return {names[g]: values[g] for g in np.argsort(-totals, kind="stable").tolist()}
 
 
 def explanation(

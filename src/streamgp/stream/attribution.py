@@ -60,12 +60,17 @@ def variance_shares(
     rows = kept_rows(state)
 
     def told(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return moments(predicted_at(settings, state, np.column_stack([X, np.tile(exposure, (len(X), 1))])))
+        return moments(predicted_at(settings, state, _exposed(X, exposure)))
 
     mean, variance = told(rows)
     total = variance.mean(axis=0).sum() + mean.var(axis=0).sum()
     effects = _half_squared_changes(rows, groups, lambda X: told(X)[0]).sum(axis=1)
     return effects / total if total > 0.0 else np.zeros(len(effects))
+
+
+def _exposed(rows: Float[np.ndarray, "n d"], exposure: Float[np.ndarray, " x"]) -> Float[np.ndarray, "n d+x"]:
+    """Return rows with the log of one exposure in their last column, if there is one."""
+    return np.column_stack([rows, np.tile(exposure, (len(rows), 1))])
 
 
 def _half_squared_changes(
@@ -118,9 +123,8 @@ def contributions(
                 columns = list(groups[g])
                 paths[way, w, step:, columns] = goal[columns, None]
     inputs = paths.reshape(-1, rows.shape[1])
-    exposure = np.tile(x[:, x.shape[1] - settings.spec.exposure :], (len(inputs), 1))
-    predictive = predicted_at(settings, state, np.column_stack([inputs, exposure]), time)
-    predictive = mapped(predictive, settings.target_map)
+    exposure = x[0, x.shape[1] - settings.spec.exposure :]
+    predictive = mapped(predicted_at(settings, state, _exposed(inputs, exposure), time), settings.target_map)
     mean = predictive.mean if moments is None else moments(predictive)[0]
     found = np.asarray(mean).reshape(2, n, count + 1, -1)
     steps = np.diff(found, axis=2)

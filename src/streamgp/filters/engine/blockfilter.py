@@ -110,12 +110,12 @@ def update_blocks(
                 break
             for expert in zip(*np.nonzero(broken), strict=True):
                 repair_covariance(cov[expert], one_triangle=large)
-        np.subtract(y[i], predicted, out=z)
-        residual = None if watch is None else z.copy()
+        residual = y[i] - predicted
+        z[:] = residual
         for number, (_, work_at) in enumerate(at):
             blas.solve(address(L) + number * L.itemsize * B * B, work_at)
         np.square(scale, out=var[:, :, i])
-        if watch is not None and is_outlier is not None and residual is not None:
+        if watch is not None and is_outlier is not None:
             raised = watch.learn(L, z, residual, np.flatnonzero(mask[i]))
             if raised is not None:
                 is_outlier[:, :, i], var[:, :, i][raised.changed] = raised.is_outlier, raised.variance
