@@ -21,7 +21,6 @@ import typer
 from benchmarks.common.paths import RESULTS_DIR, ROOT
 
 WARMUP, INPUTS, CHUNK, SINGLE = 1_000, 8, 1_024, 1_000
-BLOCK, FOLDED = 64, 32  # rows of a block, and single rows between two updates of the covariances
 NINE = {"bases": ["fourier"], "dynamics": [0.0, 1e-4, 1e-3]}  # three lengthscales of each basis
 # Options, inputs and rows after the warm-up.
 BLOCKS: dict[str, tuple[dict[str, Any], int, int]] = {
@@ -121,14 +120,17 @@ def work(model: Any) -> dict[str, float]:
     """Return what filters must do for a row at least: operations in chunks, and bytes of covariances one by one.
 
     A filter of F features takes 4 F^2 + 3 B F operations for each row of a block of B. By itself a row needs one
-    product with the covariance, into which the rows learnt are folded 32 at a time, by reading and writing it.
+    product with the covariance, into which the rows learnt are folded `PENDING` at a time, by reading and writing it.
     """
     if not hasattr(model._learner, "state"):  # an earlier version
         return {}
+    from streamgp.filters.engine.blocks import BLOCK
+    from streamgp.filters.engine.rowfilter import PENDING
+
     filters = model._learner.state.model_state.filters
     sizes = [(np.prod(belief.cov.shape[:-2]), belief.cov.shape[-1]) for belief in filters]
     operations = sum(count * (4 * F**2 + 3 * BLOCK * F) for count, F in sizes)
-    return {"operations": float(operations), "bytes": float(sum(8 * n * F**2 * (1 + 2 / FOLDED) for n, F in sizes))}
+    return {"operations": float(operations), "bytes": float(sum(8 * n * F**2 * (1 + 2 / PENDING) for n, F in sizes))}
 
 
 def river_one_by_one(inputs: int) -> dict[str, float]:

@@ -14,12 +14,14 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.common.measure import RUNS, in_turn, installed, ratio, spread
 from benchmarks.common.workload import rows
+from benchmarks.speed.front_door import SINGLES
 from streamgp import StreamingGPRegressor
 
 LEARNT = 600  # rows before the first that is timed
 ROWS = 1_000  # of one run
 INPUTS = 20
-ENSEMBLE = "streamgp, 12 experts of 100 features"
+TWELVE = "12 experts of 100 features"
+ENSEMBLE = f"streamgp, {TWELVE}"
 
 
 def latency(runs: int = RUNS) -> list[dict[str, Any]]:
@@ -46,8 +48,7 @@ def linear(features: int, runs: int) -> dict[str, Any]:
 def whole_ensemble(runs: int) -> dict[str, Any]:
     """Time twelve experts against an exact Gaussian process that takes in one row."""
     X, y = rows(2 * ROWS, INPUTS)
-    basis = {"bases": ["fourier", "hilbert"], "features_per_basis": 100}
-    options = {"model": "e-doebe", **basis, "dynamics": [0.0, 1e-3]}
+    options, _ = SINGLES[TWELVE]
     jobs: dict[str, Callable[[], Any]] = {ENSEMBLE: ours(X, y[:, 0], **options)}
     counts = {ENSEMBLE: ROWS}
     found: dict[str, Any] = {"task": "ensemble, 20 inputs"}
