@@ -11,6 +11,7 @@ RESULTS = RESULTS_DIR / "examples_of_others.json"
 PAGE = DOCS / "explanation" / "other-libraries.md"
 NAMES = {
     "mae": "mean absolute error",
+    "median_mae": "that of the median origin",
     "accuracy": "accuracy",
     "log_loss": "log loss",
     "width": "mean width",
