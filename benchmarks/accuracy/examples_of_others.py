@@ -213,8 +213,7 @@ def a_line() -> Found:
     from sklearn.linear_model import LinearRegression, QuantileRegressor
 
     def data(seed: int) -> tuple[np.ndarray, np.ndarray]:
-        X, y, *_ = make_regression(n_samples=500, n_features=1, noise=20, random_state=59 + seed)
-        return X, y
+        return make_regression(n_samples=500, n_features=1, noise=20, random_state=59 + seed)
 
     return intervals(data, LinearRegression, lambda: QuantileRegressor(solver="highs", alpha=0.0))
 
