@@ -52,17 +52,21 @@ def speed_table(found: dict[str, Any]) -> str:
 
 def asleep_table(found: dict[str, Any]) -> str:
     """Return a row for each fleet."""
-    columns = ("keys, awake", "peak memory, MiB", "processor seconds a tick: all awake, a tenth asleep", "save, s")
+    columns = ("keys, awake", "memory, MiB: highest, held", "processor seconds a tick: all awake, a tenth asleep")
+    columns += ("save, s",)
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for size in found["sizes"]:
         awake, woken = size["tick_processor_seconds"], size["tick_processor_seconds_with_a_tenth_woken"]
         woken = f", {woken['median']:.3f}" if size["keys"] > size["awake"] else ""
         lines.append(
-            f"| {size['keys']:,}, {size['awake']:,} | {size['peak_memory_mb']:,.0f} | {awake['median']:.3f}{woken} | "
-            f"{size['save_seconds']:.0f} |"
+            f"| {size['keys']:,}, {size['awake']:,} | {size['peak_memory_mb']:,.0f}, {size['held_memory_mb']:,.0f} | "
+            f"{awake['median']:.3f}{woken} | {size['save_seconds']:.1f} |"
         )
-    ratio, size = found["memory_ratio"], found["bytes_a_sleeping_key"]
-    return "\n".join(lines) + f"\n\nThat is {ratio:.2f} times the memory, {size:,.0f} bytes for a sleeping key."
+    peak, held, size = (found[name] for name in ("peak_ratio", "held_ratio", "bytes_a_sleeping_key"))
+    return "\n".join(lines) + (
+        f"\n\nThat is {peak:.2f} times the highest memory and {held:.2f} times what is held: {size:,.0f} bytes for a "
+        f"sleeping key."
+    )
 
 
 def kills_table(found: dict[str, Any]) -> str:

@@ -1,8 +1,7 @@
 """The keys of a fleet, by number in the order of their first rows, and which rows cannot be learnt."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from hashlib import blake2b
-from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,11 +9,12 @@ from jaxtyping import Bool, Float, Int
 
 from streamgp.data import DataError
 from streamgp.fleet.frames import Key, Table, name_rows
+from streamgp.fleet.key_index import NEW, KeyIndex
 from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.warmup import rounds
 
-NEW = -1  # the number of a key, or of a group, that is not known
 MAX_GROUPS = 1_000
+_MANY = 1 << 30  # rows of a key, from which on they are counted in 64 bits
 
 
 def shard_of(key: Key, shards: int) -> int:
@@ -49,7 +49,7 @@ class Directory:
     Attributes
     ----------
     keys
-        In the order of their numbers.
+        By their numbers.
     groups
         The groups of keys, in the order of their first rows; none where keys have no groups.
     shard, group
@@ -65,20 +65,18 @@ class Directory:
 
     def __init__(self, shards: int) -> None:
         self._shards = shards
-        self.keys: list[Key] = []
+        self.keys = KeyIndex()
         self.groups: list[Key] = []
-        self.shard, self.group = np.empty(0, np.int64), np.empty(0, np.int64)
-        self._number: dict[Key, int] = {}
+        self.shard, self.group = np.empty(0, np.uint16), np.empty(0, np.int16)
         self.seen = np.empty(0)
-        self.rows, self.unlabelled, self.unusable, self.skipped = (np.empty(0, np.int64) for _ in self.COUNTS)
+        self.rows, self.unlabelled, self.unusable, self.skipped = (np.empty(0, np.int32) for _ in self.COUNTS)
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def find(self, keys: Sequence[Key | None]) -> Int[np.ndarray, " n"]:
         """Return the numbers of keys, `NEW` of those not known."""
-        get: Callable[..., int] = self._number.get
-        return np.fromiter(map(get, keys, repeat(NEW)), np.int64, len(keys))
+        return self.keys.find(keys)
 
     def chosen(self, keys: Collection[Key] | None) -> tuple[list[Key], Int[np.ndarray, " n"]]:
         """Return keys, all if none are given, and their numbers.
@@ -88,7 +86,7 @@ class Directory:
         ValueError
             If one has not come yet.
         """
-        names = list(self.keys if keys is None else keys)
+        names = self.keys.names() if keys is None else list(keys)
         number = self.find(names)
         if (number == NEW).any():
             raise ValueError(f"keys: expected some that have come, got {names[int(np.argmax(number == NEW))]!r}")
@@ -130,13 +128,13 @@ class Directory:
 
     def add(self, new: list[Key]) -> None:
         """Give the next numbers to new keys."""
-        self._number.update(zip(new, range(len(self.keys), len(self.keys) + len(new)), strict=True))
-        self.keys += new
-        self.shard = np.concatenate([self.shard, np.array([shard_of(key, self._shards) for key in new], np.int64)])
-        self.group = np.concatenate([self.group, np.zeros(len(new), np.int64)])
+        self.keys.add(new)
+        shard = np.fromiter((shard_of(key, self._shards) for key in new), np.uint16, len(new))
+        self.shard = np.concatenate([self.shard, shard])
+        self.group = np.concatenate([self.group, np.zeros(len(new), np.int16)])
         self.seen = np.concatenate([self.seen, np.full(len(new), -np.inf)])
         for name in self.COUNTS:
-            setattr(self, name, np.concatenate([getattr(self, name), np.zeros(len(new), np.int64)]))
+            setattr(self, name, np.concatenate([getattr(self, name), np.zeros(len(new), np.int32)]))
 
     def count(
         self,
@@ -146,10 +144,33 @@ class Directory:
         unusable: Bool[np.ndarray, " n"],
     ) -> None:
         """Count rows that were learnt."""
-        self.rows += np.bincount(number, minlength=len(self))
-        self.unlabelled += np.bincount(number[no_target], minlength=len(self))
-        self.unusable += np.bincount(number[unusable], minlength=len(self))
+        self._count("rows", number)
+        self._count("unlabelled", number[no_target])
+        self._count("unusable", number[unusable])
         np.maximum.at(self.seen, number, times)
+
+    def count_skipped(self, number: Int[np.ndarray, " n"]) -> None:
+        """Count bad rows of known keys, which were left out."""
+        self._count("skipped", number)
+
+    def book(self, number: Int[np.ndarray, " n"]) -> dict[str, np.ndarray]:
+        """Return what is known of keys besides their names, for `restore`."""
+        return {name: getattr(self, name)[number] for name in ("seen", "group", *self.COUNTS)}
+
+    def restore(self, number: Int[np.ndarray, " n"], book: dict[str, np.ndarray]) -> None:
+        """Take what `book` returned."""
+        for name, values in book.items():
+            self._widen(name, values)
+            getattr(self, name)[number] = values
+
+    def _count(self, name: str, number: Int[np.ndarray, " n"]) -> None:
+        np.add.at(getattr(self, name), number, 1)
+        self._widen(name, getattr(self, name)[number])
+
+    def _widen(self, name: str, values: np.ndarray) -> None:
+        """Count in 64 bits from now on where some key has many rows."""
+        if name in self.COUNTS and values.max(initial=0) >= _MANY:
+            setattr(self, name, getattr(self, name).astype(np.int64))
 
     def add_groups(self, number: Int[np.ndarray, " n"], groups: list[Any]) -> None:
         """Note the groups of keys, whose rows are good."""

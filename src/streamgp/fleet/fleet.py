@@ -106,7 +106,7 @@ class StreamingGPFleet:
     @property
     def keys_(self) -> list[Key]:
         """The keys seen, in the order of their first rows."""
-        return list(self._directory.keys)
+        return self._directory.keys.names()
 
     @property
     def rows_(self) -> int:
@@ -333,7 +333,7 @@ class StreamingGPFleet:
         self._directory.count(key, times, np.isnan(y), table.unusable[good])
         skipped = self._directory.find([table.keys[i] for i in np.flatnonzero(is_bad).tolist()])
         skipped = skipped[skipped != NEW]
-        np.add.at(self._directory.skipped, skipped, 1)
+        self._directory.count_skipped(skipped)
         # At the end of the warm-up all keys learn what they have shown.
         changed = np.r_[key, skipped] if warm == self.is_warm_ else np.arange(len(self._directory))
         self._shards.touch(self._directory, changed)

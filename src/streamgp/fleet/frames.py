@@ -15,6 +15,7 @@ from streamgp.fleet.settings import FleetSettings
 
 Key = str | int
 _SHOWN = 3  # offenders that a message names
+_WHOLE = 1 << 127  # below which a whole number can be a key
 
 
 @register
@@ -189,7 +190,7 @@ def _keys(series: Any, name: str) -> tuple[list[Key | None], str]:
         for i, value in enumerate(values):
             if value is None or value != value:
                 whole.append(None)
-            elif float(value).is_integer():
+            elif float(value).is_integer() and abs(value) < _WHOLE:
                 whole.append(int(value))
             else:
                 raise DataError(f"column '{name}': expected keys of text or whole numbers, got {value!r} in row {i}.")
@@ -201,7 +202,12 @@ def _keys(series: Any, name: str) -> tuple[list[Key | None], str]:
     if len(odd) > 1 or not set(odd) <= {str, int}:
         found = ", ".join(f"{text[i]!r} in row {i}" for i in sorted(odd.values()))
         raise DataError(f"column '{name}': expected keys of one type, text or whole numbers, got {found}.")
-    return text, "whole number" if int in odd else "text"
+    if int not in odd:
+        return text, "text"
+    for i, key in enumerate(text):
+        if isinstance(key, int) and abs(key) >= _WHOLE:
+            raise DataError(f"column '{name}': expected whole numbers below 2^127, got {key} in row {i}; use text.")
+    return text, "whole number"
 
 
 def _times(series: Any, name: str) -> tuple[Float[np.ndarray, " n"], str, str | None]:

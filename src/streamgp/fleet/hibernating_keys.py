@@ -44,7 +44,7 @@ class HibernatingKeys:
         finalize(self, rmtree, folder, ignore_errors=True)
         self.sleepers = Sleepers(Path(folder))
         self._awake = LocalKeys()
-        self._place = np.empty(0, np.int64)  # of every key
+        self._place = np.empty(0, np.int32)  # of every key
         self._holder = np.full(max_active, NOWHERE)  # the key in every place
         self._used = np.zeros(max_active, np.int64)  # when a key of that place last had a row, in rows
         self._rows = 0
@@ -131,21 +131,22 @@ class HibernatingKeys:
             yield some, self._visitors(some)
 
     def _grow(self, keys: int) -> None:
-        self._place = np.concatenate([self._place, np.full(max(keys - len(self._place), 0), NOWHERE)])
+        more = np.full(max(keys - len(self._place), 0), NOWHERE, np.int32)
+        self._place = np.concatenate([self._place, more])
 
     def _wake(self, key: Numbers, prior: Numbers) -> None:
         """Give all of some keys a place; those that never had a row are born there, from these priors."""
         prior, absent = prior[self._place[key] == NOWHERE], key[self._place[key] == NOWHERE]
         self._make_room(len(absent), self._place[key[self._place[key] != NOWHERE]])
         free = np.flatnonzero(self._holder == NOWHERE)[: len(absent)]
-        asleep = self.sleepers.holds(absent)
+        asleep, room = self.sleepers.holds(absent), int(free.max(initial=-1)) + 1
         for start in range(0, len(absent), FILE_KEYS):
             some = slice(start, start + FILE_KEYS)
             known, place = asleep[some], free[some]
             if known.any():
-                self._awake.put(place[known], self.sleepers.take(absent[some][known]))
+                self._awake.put(place[known], self.sleepers.take(absent[some][known]), room)
             if not known.all():
-                self._awake.put(place[~known], self._awake.model.born(prior[some][~known]))
+                self._awake.put(place[~known], self._awake.model.born(prior[some][~known]), room)
         self.sleepers.wake(absent[asleep])
         self._place[absent], self._holder[free] = free, absent
 

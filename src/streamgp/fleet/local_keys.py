@@ -175,10 +175,10 @@ class LocalKeys:
         assert self.states is not None
         return take(self.states, key)
 
-    def put(self, key: Numbers, states: KeyStates) -> None:
-        """Take the states of keys that were saved."""
+    def put(self, key: Numbers, states: KeyStates, room: int = 0) -> None:
+        """Take the states of keys that were saved; with room for so many keys at least, which will come next."""
         self.num_keys = max(self.num_keys, int(key.max()) + 1)
-        self.states = with_room(self.states, self.num_keys, states)
+        self.states = with_room(self.states, max(self.num_keys, room), states)
         put(self.states, key, states)
 
     def snapshot(self) -> tuple[int, tuple[FleetModel, KeyStates]]:

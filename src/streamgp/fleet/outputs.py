@@ -86,7 +86,7 @@ def metrics(
 def scores(engine: FleetEngine, directory: Directory) -> Mapping[str, np.ndarray]:
     """Return the scores of every key; NaN where there are none yet."""
     n = len(directory)
-    found: Values = {name: getattr(directory, name) for name in Directory.COUNTS}
+    found: Values = {name: getattr(directory, name).astype(np.int64) for name in Directory.COUNTS}
     found["last_seen"] = directory.seen
     if directory.groups:
         found["group"] = np.array(directory.groups)[directory.group]

@@ -87,8 +87,7 @@ class Shards:
         while trees:
             tree = trees.pop(0)
             here = place[at : at + len(tree["keys"])]
-            for name, values in tree["book"].items():
-                getattr(directory, name)[here] = values
+            directory.restore(here, tree["book"])
             gone = tree.get("sleeping", np.zeros(len(here), bool))
             if tree["states"] is not None and not gone.all():
                 engine.keys.put(here[~gone], tree["states"])
@@ -111,8 +110,7 @@ def _names_on_disk(path: Path) -> dict[str, str] | None:
 
 
 def _keys_of(at: np.ndarray, directory: Directory, engine: FleetEngine | None) -> dict[str, Any]:
-    book = {name: getattr(directory, name)[at] for name in ("seen", "group", *Directory.COUNTS)}
-    found = {"number": at, "keys": [directory.keys[i] for i in at.tolist()], "book": book, "states": None}
+    found = {"number": at, "keys": directory.keys.names(at), "book": directory.book(at), "states": None}
     if engine is None or engine.model is None:
         return found
     if (sleepers := engine.keys.sleepers) is not None:

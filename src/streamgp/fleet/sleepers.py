@@ -11,6 +11,8 @@ import shutil
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -32,6 +34,15 @@ AWAKE = -1
 Numbers = Int[np.ndarray, " n"]
 
 
+@dataclass
+class _File:
+    """A file, how many keys are in it, and how many of them sleep."""
+
+    name: str
+    keys: int
+    asleep: int
+
+
 class Sleepers:
     """The states of keys by their numbers, in files of a directory.
 
@@ -51,11 +62,9 @@ class Sleepers:
 
     def __init__(self, directory: Path, names: Sequence[str] = ()) -> None:
         self._directory = directory
-        self._files: list[str] = []
-        self._keys: list[int] = []  # of every file: those in it, and those of them that sleep
-        self._asleep: list[int] = []
-        self._file = np.empty(0, np.int32)  # of every key
-        self._row = np.empty(0, np.int32)
+        self._files: dict[int, _File] = {}  # by number, in the order in which they were written
+        self._file = np.empty(0, np.int32)  # the number of every key's
+        self._row = np.empty(0, np.int16)
         for name in names:
             with _opened(directory / name) as file:
                 self._enter(name, file.get_tensor("number"))
@@ -63,7 +72,7 @@ class Sleepers:
     @property
     def names(self) -> list[str]:
         """The files that hold sleeping keys, in the order in which they were written."""
-        return [name for name, asleep in zip(self._files, self._asleep, strict=True) if asleep]
+        return [file.name for file in self._files.values()]
 
     def holds(self, key: Numbers) -> Bool[np.ndarray, " n"]:
         """Return which keys sleep."""
@@ -95,7 +104,7 @@ class Sleepers:
         files = self._file[key]
         order, parts = np.argsort(files, kind="stable"), []
         for at in np.split(order, np.flatnonzero(np.diff(files[order])) + 1):
-            path = self._directory / self._files[files[at[0]]]
+            path = self._directory / self._files[int(files[at[0]])].name
             records, layout = _read(path, key[at], self._row[key[at]])
             parts.append(_unpacked(records, layout))
         back = np.empty(len(key), np.int64)
@@ -104,10 +113,8 @@ class Sleepers:
 
     def wake(self, key: Numbers) -> None:
         """Forget keys, whose states are elsewhere from now on; a file in which no key sleeps is removed."""
-        for number, count in zip(*np.unique(self._file[key], return_counts=True), strict=True):
-            self._asleep[number] -= int(count)
-            if not self._asleep[number]:
-                (self._directory / self._files[number]).unlink(missing_ok=True)
+        for name in self._leave(key):
+            (self._directory / name).unlink(missing_ok=True)
         self._file[key] = AWAKE
 
     def copy_to(self, directory: Path) -> list[str]:
@@ -132,11 +139,12 @@ class Sleepers:
         """Write a file of keys, and of those that sleep in files which are half empty."""
         records, layout = _packed(key, states)
         room = FILE_KEYS
-        for number in [i for i, asleep in enumerate(self._asleep) if 0 < asleep < self._keys[i] / 2]:
-            if (room := room - self._asleep[number]) < 0:
+        for number in [i for i, file in self._files.items() if file.asleep < file.keys / 2]:
+            file = self._files[number]
+            if (room := room - file.asleep) < 0:
                 break
             moved = np.flatnonzero(self._file == number)
-            theirs, its = _read(self._directory / self._files[number], moved, self._row[moved])
+            theirs, its = _read(self._directory / file.name, moved, self._row[moved])
             if its == layout:
                 key, records = np.concatenate([key, moved]), np.concatenate([records, theirs])
         name = f"asleep-{token_hex(8)}.safetensors"
@@ -154,16 +162,23 @@ class Sleepers:
     def _enter(self, name: str, key: Numbers) -> None:
         most = int(key.max(initial=-1)) + 1
         if most > len(self._file):
-            more = max(most, 2 * len(self._file)) - len(self._file)
+            more = max(most, len(self._file) * 9 // 8) - len(self._file)
             self._file = np.concatenate([self._file, np.full(more, AWAKE, np.int32)])
-            self._row = np.concatenate([self._row, np.zeros(more, np.int32)])
-        for number, count in zip(*np.unique(self._file[key], return_counts=True), strict=True):
-            if number != AWAKE:  # an older record of the same key
-                self._asleep[number] -= int(count)
-        self._file[key], self._row[key] = len(self._files), np.arange(len(key))
-        self._files.append(name)
-        self._keys.append(len(key))
-        self._asleep.append(len(key))
+            self._row = np.concatenate([self._row, np.zeros(more, np.int16)])
+        self._leave(key[self._file[key] != AWAKE])  # older records of the same keys
+        number = next(i for i in count() if i not in self._files)
+        self._file[key], self._row[key] = number, np.arange(len(key))
+        self._files[number] = _File(name, len(key), len(key))
+
+    def _leave(self, key: Numbers) -> list[str]:
+        """Take keys from their files; return those in which no key sleeps any more, whose numbers are free again."""
+        left = []
+        for number, keys in zip(*(a.tolist() for a in np.unique(self._file[key], return_counts=True)), strict=True):
+            file = self._files[number]
+            file.asleep -= keys
+            if not file.asleep:
+                left.append(self._files.pop(number).name)
+        return left
 
 
 def remove_others(directory: Path, names: Sequence[str]) -> None:

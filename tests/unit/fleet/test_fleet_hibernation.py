@@ -74,6 +74,17 @@ def test_files_that_are_half_empty_go_into_the_next(tmp_path, states):
     same(asleep.take(np.array([2, 3, 8])), of(states, 2, 3, 4))
 
 
+def test_nothing_is_left_of_files_that_are_gone(tmp_path, states):
+    asleep = Sleepers(tmp_path)
+    asleep.put(np.array([7]), of(states, 0))
+    for at in range(20):
+        asleep.put(np.array([at % 3]), of(states, at % 5))
+    assert len(asleep._files) == len(list(tmp_path.iterdir())) == len(asleep.names)
+    assert max(asleep._files) <= 4
+    for each in (asleep, Sleepers(tmp_path, asleep.names)):
+        same(each.take(np.array([0, 1, 2, 7])), of(states, 3, 4, 2, 0))
+
+
 def test_many_keys_go_to_several_files(tmp_path, states, monkeypatch):
     monkeypatch.setattr(sleepers, "FILE_KEYS", 2)
     asleep = Sleepers(tmp_path)

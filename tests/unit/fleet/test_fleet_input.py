@@ -137,6 +137,17 @@ def test_keys_of_mixed_types():
         fleet().partial_fit(three(unique_id=[1.0, 1.5, 2.0]))
 
 
+def test_keys_are_whole_numbers_of_64_bits_and_more_but_not_of_any_size():
+    large = fleet().partial_fit(three(unique_id=pl.Series([2**64 - 1, 2**63, 2**64 - 1], dtype=pl.UInt64)))
+    assert large.keys_ == [2**64 - 1, 2**63]
+    with pytest.raises(DataError, match=r"keys of text or whole numbers, got 1e\+300 in row 2"):
+        fleet().partial_fit(three(unique_id=[1.0, 2.0, 1e300]))
+    huge = pd.DataFrame({"unique_id": [1, 10**40, 2], "ds": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 3.0]}, dtype=object)
+    huge = huge.astype({"ds": float, "y": float})
+    with pytest.raises(DataError, match=rf"whole numbers below 2\^127, got {10**40} in row 1; use text"):
+        fleet().partial_fit(huge)
+
+
 def test_evaluate_takes_a_fleet_and_a_frame_alone():
     with pytest.raises(ValueError, match="expected a fleet and a frame that holds keys, times and targets"):
         evaluate(fleet(), ROWS, np.zeros(len(ROWS)))
