@@ -9,7 +9,7 @@ from benchmarks.accuracy import fleet_autoets, fleet_bands
 from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS, RESULTS_DIR
 from benchmarks.speed import fleet as speed
-from benchmarks.speed import fleet_asleep, fleet_ray
+from benchmarks.speed import fleet_asleep, fleet_many_rows, fleet_ray
 
 PAGE = DOCS / "research" / "fleets.md"
 
@@ -20,6 +20,7 @@ def pages() -> dict[Path, str]:
     tables = {
         "speed": speed_table(measured),
         "asleep": asleep_table(json.loads(fleet_asleep.RESULTS.read_text())),
+        "many rows": many_rows_table(json.loads(fleet_many_rows.RESULTS.read_text())["sizes"]),
         "kills": kills_table(json.loads((RESULTS_DIR / "fleet_kills.json").read_text())),
         "ray": ray_table(json.loads(fleet_ray.RESULTS.read_text())),
         "accuracy": accuracy_table(scored["data"]),
@@ -67,6 +68,15 @@ def asleep_table(found: dict[str, Any]) -> str:
         f"\n\nThat is {peak:.2f} times the highest memory and {held:.2f} times what is held: {size:,.0f} bytes for a "
         f"sleeping key."
     )
+
+
+def many_rows_table(sizes: list[dict[str, Any]]) -> str:
+    """Return a row for each number of keys."""
+    lines = ["| keys | processor microseconds a row | share of the experts' filters and weights |", "|---|---|---|"]
+    for size in sizes:
+        each, share = (size[name]["median"] for name in ("processor_microseconds_a_row", "share_of_filters"))
+        lines.append(f"| {size['keys']:,} | {each:,.1f} | {100 * share:.0f}% |")
+    return "\n".join(lines)
 
 
 def kills_table(found: dict[str, Any]) -> str:
