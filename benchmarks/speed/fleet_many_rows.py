@@ -1,8 +1,8 @@
 """Calls in which some keys of a fleet have many rows each, and what a filter over blocks of rows could save there.
 
 ``python -m benchmarks.speed.fleet_many_rows`` writes ``results/fleet_many_rows.json``. Each round of a call learns
-one row of every key. The share of the time that the experts take is an upper bound for what a block filter could save:
-scales and what counts as an outlier go from row to row whatever the filter.
+one row of every key. The share of the time that the experts take bounds what a block filter could save: scales, and
+what counts as an outlier, go from row to row whatever the filter.
 """
 
 import json
