@@ -53,7 +53,7 @@ def test_a_row_s_correlation_is_that_of_the_pairs_before_it(whole):
             at += 1
     np.testing.assert_allclose(model.error_correlation, correlation_matrices([known])[0], rtol=1e-9)
     assert (model.error_correlation[np.triu_indices(3, 1)] > 0.5).all()
-    assert model.rows == np.isfinite(y).all(1).sum(), "only whole rows teach the model itself"
+    assert model.rows == np.isfinite(y).any(1).sum(), "each row teaches the models of the targets that it has"
 
 
 def test_row_by_row_and_resumed_are_as_in_one_call(whole):

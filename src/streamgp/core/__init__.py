@@ -3,9 +3,10 @@
 No algebra of a particular model lives here.
 """
 
-from streamgp.core.mapped import MappedPredictive, mapped
+from streamgp.core.mapped import MappedPredictive
 from streamgp.core.model import Info, OnlineModel, StreamModel
 from streamgp.core.predictive import Predictive, trimmed
+from streamgp.core.side_by_side import SideBySide, mapped, side_by_side
 from streamgp.core.target_map import TargetMap
 from streamgp.numerics.arrays import AnyArray, namespace
 
@@ -15,9 +16,11 @@ __all__ = [
     "MappedPredictive",
     "OnlineModel",
     "Predictive",
+    "SideBySide",
     "StreamModel",
     "TargetMap",
     "mapped",
     "namespace",
+    "side_by_side",
     "trimmed",
 ]

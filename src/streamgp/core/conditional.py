@@ -10,7 +10,8 @@ import scipy.special
 from jaxtyping import Array, Float, Key
 
 from streamgp.core import correlation
-from streamgp.core.predictive import Predictive, trimmed
+from streamgp.core.predictive import Predictive
+from streamgp.core.side_by_side import SideBySide
 from streamgp.numerics.arrays import AnyArray
 
 # Abscissas for means over a standard normal: the trapezoidal rule, exact to rounding for polynomials.
@@ -33,7 +34,7 @@ class Conditional(eqx.Module):
         The targets (n, E) that are known; NaN for the others.
     """
 
-    predictive: Predictive
+    predictive: Predictive | SideBySide
     given: Float[AnyArray, "n e"]
 
     @property
@@ -65,7 +66,7 @@ class Conditional(eqx.Module):
     def cdf(self, y: Float[AnyArray, "n e"]) -> Float[np.ndarray, "n e"]:
         """Return the distribution function of each target at `y`; of what is known, a step."""
         mean, cov = self._scores()
-        z = scipy.special.ndtri(np.asarray(self.predictive.cdf(y)))
+        z = scipy.special.ndtri(np.asarray(self.predictive.cdf(np.asarray(y))))
         with np.errstate(divide="ignore", invalid="ignore"):
             below = scipy.special.ndtr((z - mean) / _std(cov))
         return np.where(self._known, np.asarray(y) >= self.given, below)
@@ -110,17 +111,14 @@ class Conditional(eqx.Module):
 
     def _moments(self) -> tuple[Float[np.ndarray, "n e"], Float[np.ndarray, "n e"]]:
         """Return means and variances, by quadrature over the scores where something is known."""
-        p = jax.tree.map(np.asarray, self.predictive)
+        p = self.predictive
         mean, cov = self._scores()
-        with np.errstate(divide="ignore"):
-            log_weights = np.log(trimmed(p.weights, p.trim))
-        counted = Predictive(log_weights, p.loc, p.var, p.dof, recalibration=p.recalibration)
-        y = counted.at_scores(mean + _std(cov) * _NODES[:, None, None])
+        y = p.counted().at_scores(mean + _std(cov) * _NODES[:, None, None])
         first = np.tensordot(_NODE_WEIGHTS, y, 1)
         second = np.tensordot(_NODE_WEIGHTS, np.square(y - first), 1)
         known = self._known
         some = known.any(1)[:, None]
-        mean, variance = np.where(some, first, p.mean), np.where(some, second, p.variance)
+        mean, variance = (np.where(some, a, np.asarray(b)) for a, b in ((first, p.mean), (second, p.variance)))
         return self._with_known(mean), np.where(known, 0.0, variance)
 
 

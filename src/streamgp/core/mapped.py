@@ -260,8 +260,3 @@ def _clipped_moments(p: Predictive, low: float, high: float) -> tuple[np.ndarray
         first = first + x * beyond[0] - beyond[1]
         second = second + x * x * beyond[0] - beyond[2]
     return np.asarray(p.loc) + scale * first, scale**2 * np.maximum(second - first * first, 0.0)
-
-
-def mapped(predictive: Any, target: TargetMap) -> Any:
-    """Return the distribution of the target; as it is where the map changes nothing."""
-    return predictive if target.changes_nothing else MappedPredictive(predictive, target)

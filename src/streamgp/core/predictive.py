@@ -204,6 +204,13 @@ class Predictive(eqx.Module):
         log_weights, loc, var = (a[:, kept] for a in (self.log_weights, self.loc, self.var))
         return Predictive(log_weights, loc, var, dof, recalibration=self.recalibration, correlation=self.correlation)
 
+    def counted(self) -> "Predictive":
+        """Return the mixture of the components that count in mean and variance, in NumPy: see `trim`."""
+        p = jax.tree.map(np.asarray, self)
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(trimmed(p.weights, p.trim))
+        return Predictive(log_weights, p.loc, p.var, p.dof, recalibration=p.recalibration)
+
     def flat(self) -> mixtures.Mixtures:
         """Return the mixture of every row and output, with what all scores need: see `streamgp.numerics.mixtures`."""
         return mixtures.flatten(self.log_weights, self.loc, self.var, self.dof)

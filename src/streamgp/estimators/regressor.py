@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from streamgp.bases.learners import check_same, remember
-from streamgp.core import MappedPredictive
 from streamgp.core.conditional import Conditional
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
@@ -237,7 +236,7 @@ class StreamingGPRegressor(RegressorMixin, Explained, Forecasting, SingleRowEsti
         predictive = self._predict(X, times)
         if given is None:
             return predictive
-        if isinstance(predictive, MappedPredictive):
+        if not self._learner.settings.target_map.changes_nothing:
             raise ValueError(
                 "given: expected a model that learns its targets as they are, but this one has bounds or a "
                 "target_transform; leave given out, or transform the targets yourself"

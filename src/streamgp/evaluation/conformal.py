@@ -11,13 +11,13 @@ unless targets are met exactly, which no band can miss: what cannot be missed te
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Mapping
-from math import ceil, inf
+from math import ceil, inf, isnan
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import MappedPredictive
+from streamgp.core import MappedPredictive, SideBySide
 from streamgp.precision import float64
 
 STEP = 0.005  # g in Gibbs and Candes (2021), Sec. 2.2
@@ -44,9 +44,15 @@ class AdaptiveThreshold:
         self._set: deque[float] = deque([inf] * horizon)
 
     def update(self, scores: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """Return the thresholds of the next rows, then learn from their scores; infinite where nothing is known."""
+        """Return the thresholds of the next rows, then learn from their scores; infinite where nothing is known.
+
+        A score that is NaN teaches nothing.
+        """
         found = np.empty(len(scores))
         for i, score in enumerate(scores.tolist()):
+            if isnan(score):
+                found[i] = self.next
+                continue
             found[i] = threshold = self._set.popleft()
             if max(score, threshold) > 0.0:  # a threshold of 0 cannot be missed by a score of 0
                 self.miss += STEP * ((1.0 - self.level) - float(score > threshold))  # Gibbs and Candes (2021), Eq. 2
@@ -120,7 +126,7 @@ class Conformal:
         self.level = checked_level(level)
         self.targets = targets
         self.warmup = warmup
-        self.rows = 0
+        self.rows = np.zeros(len(targets), np.int64)  # with each target
         self._thresholds = [AdaptiveThreshold(level, max(horizon, 1)) for _ in targets]
         self._sums = np.zeros((len(targets), len(_SUMS)))
 
@@ -131,7 +137,7 @@ class Conformal:
 
     def of_rows(self, predictive: Any, scores: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the bands of rows that were predicted and scored, and learn from those that have a target."""
-        if not np.isfinite(scores.y).all():
+        if not np.isfinite(scores.y).any():
             return _within(predictive, *self.predict(scores.mean, scores.std))
         if self.level == 0.9:
             own = scores.q05, scores.q95
@@ -149,7 +155,7 @@ class Conformal:
         Parameters
         ----------
         y, mean, std
-            Targets and the model's predictions, (n, E).
+            Targets, NaN where one is missing, and the model's predictions, (n, E).
         own
             The model's own band of this level: its lower and upper ends, (n, E) each.
 
@@ -160,7 +166,6 @@ class Conformal:
             what was asked for even with the largest of the last errors as the threshold.
         """
         low, high = np.empty_like(y), np.empty_like(y)
-        scored = slice(max(0, self.warmup - self.rows), None)
         for e, threshold in enumerate(self._thresholds):
             scale = np.maximum(std[:, e], np.finfo(float).tiny)  # a model may be certain
             half = threshold.update(np.abs(y[:, e] - mean[:, e]) / scale) * scale
@@ -168,9 +173,11 @@ class Conformal:
             inside = np.abs(y[:, e] - mean[:, e]) <= half
             inside_own = (y[:, e] >= own[0][:, e]) & (y[:, e] <= own[1][:, e])
             bounded, width = np.isfinite(half), own[1][:, e] - own[0][:, e]
+            seen = ~np.isnan(y[:, e])
+            scored = seen & (self.rows[e] + np.cumsum(seen) > self.warmup)
             each = (np.ones(len(y)), inside, bounded, np.where(bounded, 2.0 * half, 0.0), inside_own, width)
             self._sums[e] += [float(np.sum(values[scored])) for values in each]
-        self.rows += len(y)
+            self.rows[e] += seen.sum()
         return low, high
 
     def predict(self, mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -206,7 +213,7 @@ class Conformal:
             "level": self.level,
             "targets": list(self.targets),
             "warmup": self.warmup,
-            "rows": self.rows,
+            "rows": self.rows.copy(),
             "thresholds": [threshold.to_tree() for threshold in self._thresholds],
             "sums": self._sums.copy(),
         }
@@ -215,7 +222,8 @@ class Conformal:
     def from_tree(cls, tree: Mapping[str, Any]) -> "Conformal":
         """Restore the bands that `to_tree` stored."""
         conformal = cls(tree["level"], list(tree["targets"]), tree["warmup"])
-        conformal.rows, conformal._sums = tree["rows"], tree["sums"].copy()
+        conformal.rows += tree["rows"]  # one number for all targets, in earlier checkpoints
+        conformal._sums = tree["sums"].copy()
         for threshold, stored in zip(conformal._thresholds, tree["thresholds"], strict=True):
             threshold.restore(stored)
         return conformal
@@ -223,9 +231,10 @@ class Conformal:
 
 def _within(predictive: Any, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return bands within the bounds of the target, if there are any; they hold what they held."""
-    if not isinstance(predictive, MappedPredictive):
+    one = predictive.parts[0] if isinstance(predictive, SideBySide) else predictive
+    if not isinstance(one, MappedPredictive):
         return low, high
-    ends = predictive.map.low, predictive.map.high
+    ends = one.map.low, one.map.high
     return np.clip(low, *ends), np.clip(high, *ends)
 
 

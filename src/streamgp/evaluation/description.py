@@ -74,6 +74,15 @@ def expert_table(learner: StreamLearner) -> list[dict[str, Any]]:
     return rows[: len(learner.local_models)] if learner.local_models else rows
 
 
+def _missing(learner: StreamLearner) -> str:
+    """Say what rows without a target lacked, and what was learnt of them."""
+    if learner.num_outputs == 1:
+        return "a target, and learnt none"
+    if learner.learns_apart:
+        return "some of the targets, and learnt those that came, each by a model of its own"
+    return "some of the targets, and learnt none: of rows after the warm-up all are needed"
+
+
 def describe_unusual(
     learner: StreamLearner, metrics: Metrics, targets: Sequence[str], skipped_rows: int, python: bool = False
 ) -> list[str]:
@@ -110,7 +119,7 @@ def describe_unusual(
     if learner.imputed_values:
         found.append(f"filled {plural(learner.imputed_values, 'missing input')}")
     if metrics.unlabelled_rows:
-        found.append(f"predicted {plural(metrics.unlabelled_rows, 'row')} without a target, and learnt none")
+        found.append(f"predicted {plural(metrics.unlabelled_rows, 'row')} without {_missing(learner)}")
     if learner.flagged_rows:
         found.append(
             f"{plural(learner.flagged_rows, 'row')} flagged as outliers: predicted and "

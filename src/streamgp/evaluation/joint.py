@@ -7,7 +7,7 @@ import scipy.special
 import scipy.stats
 from jaxtyping import Float
 
-from streamgp.core import MappedPredictive, Predictive, correlation
+from streamgp.core import MappedPredictive, Predictive, SideBySide, correlation
 from streamgp.metrics.distributions import energy_score
 
 DRAWS = 64  # of the energy score
@@ -16,7 +16,7 @@ _NODES = np.array([-3.0, -1.645, -1.0, -0.5, 0.0, 0.5, 1.0, 1.645, 3.0])
 
 
 def joint_log_density(
-    predictive: Predictive, marginal: Float[np.ndarray, "n e"], pit: Float[np.ndarray, "n e"]
+    predictive: Predictive | SideBySide, marginal: Float[np.ndarray, "n e"], pit: Float[np.ndarray, "n e"]
 ) -> Float[np.ndarray, " n"]:
     """Return the joint log density from that of each target, and from the levels at which they came."""
     if predictive.correlation is None:
@@ -25,7 +25,9 @@ def joint_log_density(
     return marginal.sum(1) + copula
 
 
-def energy_of(predictive: Predictive | MappedPredictive, y: Float[np.ndarray, "n e"]) -> Float[np.ndarray, " n"]:
+def energy_of(
+    predictive: Predictive | MappedPredictive | SideBySide, y: Float[np.ndarray, "n e"]
+) -> Float[np.ndarray, " n"]:
     """Return the energy score of each row, of `DRAWS` targets by the same scores in all rows.
 
     Those are evenly spread (scrambled Sobol points, made normal), not random, so that the score of a row depends on

@@ -120,8 +120,9 @@ def _score_batch(
         scores = metrics.score(predictive, y, *exposed)
         marks = [flagged] if isinstance(metrics, RegressionMetrics) else []
         return scores, metrics.add(scores, *marks)
-    # The learner never mixes rows with a target and rows without one in a batch.
-    scores: Any = _drop_target_scores(metrics.score(predictive, np.zeros_like(y), *exposed), y)
+    scores: Any = _drop_target_scores(metrics.score(predictive, np.where(np.isnan(y), 0.0, y), *exposed), y)
+    if isinstance(metrics, RegressionMetrics) and np.isfinite(y).any():  # of several targets
+        return scores, metrics.add(scores, flagged)
     return scores, metrics.add_unlabelled(scores)
 
 
@@ -131,8 +132,18 @@ _OF_TARGETS += ("joint_log_density", "energy")
 
 
 def _drop_target_scores(scores: Any, y: np.ndarray) -> Scores:
-    """Leave of the scores of rows without a target the predictions alone, with NaN (of labels, -1) for all else."""
-    blank = {name: np.full_like(a, np.nan) for name, a in scores._asdict().items() if name in _OF_TARGETS}
+    """Leave of the scores of rows without a target the predictions alone, with NaN (of labels, -1) for all else.
+
+    Of several targets those that are there keep their own; what is of all of them together is NaN where one is not.
+    """
+    absent = np.isnan(y)
+
+    def blanked(a: np.ndarray) -> np.ndarray:
+        return np.where(
+            absent if a.shape == y.shape else absent.any(axis=1).reshape(-1, *(1,) * (a.ndim - 1)), np.nan, a
+        )
+
+    blank = {name: blanked(a) for name, a in scores._asdict().items() if name in _OF_TARGETS}
     missing = np.full_like(scores.y, -1) if scores.y.dtype.kind == "i" else y
     return scores._replace(**blank, y=missing)
 

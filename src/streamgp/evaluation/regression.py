@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from streamgp.core import MappedPredictive, Predictive, recalibration
+from streamgp.core import MappedPredictive, Predictive, SideBySide, recalibration
 from streamgp.core.conditional import Conditional
 from streamgp.evaluation.joint import energy_of, joint_log_density
 from streamgp.numerics import mixtures, student_t
@@ -78,13 +78,30 @@ def _score_mapped(predictive: MappedPredictive, y: np.ndarray) -> tuple:
     return mean, np.sqrt(variance), *each, log_density, moment, joint, energy
 
 
-def score_regression(predictive: Predictive | MappedPredictive, y: np.ndarray) -> RegressionScores:
+def score_regression(predictive: Predictive | MappedPredictive | SideBySide, y: np.ndarray) -> RegressionScores:
     """Score predictions of n rows against their targets `y` (n, E)."""
+    if isinstance(predictive, SideBySide):
+        return _score_side_by_side(predictive, y)
     if isinstance(predictive, MappedPredictive):
         return RegressionScores(y, *apply_in_batches(_score_mapped, predictive, y))
     whole = jax.tree.map(np.asarray, predictive)
     score = partial(_score, components=whole.loc.shape[1])
     return RegressionScores(y, *apply_in_batches(score, whole.weighted(), y, whole.mean, whole.std))
+
+
+def _score_side_by_side(predictive: SideBySide, y: np.ndarray) -> RegressionScores:
+    each = [score_regression(part, y[:, [e]]) for e, part in enumerate(predictive.parts)]
+    apart = RegressionScores(*(np.stack(a, axis=-1) for a in zip(*each, strict=True)))
+    own = apart.log_density
+    (energy,) = apply_in_batches(lambda p, y: (energy_of(p, y),), predictive, y)
+    by_target = {name: a[:, 0] for name, a in apart._asdict().items() if a.ndim == 3}
+    return apart._replace(
+        **by_target,
+        log_density=own.sum(1),
+        moment_log_density=apart.moment_log_density.sum(1),
+        joint_log_density=joint_log_density(predictive, own, by_target["pit"]),
+        energy=energy,
+    )
 
 
 def moments_and_quantiles(predictive: Predictive) -> dict[str, np.ndarray]:
@@ -104,7 +121,9 @@ def moments_and_quantiles(predictive: Predictive) -> dict[str, np.ndarray]:
 
 
 def apply_in_batches(
-    function: Callable[..., tuple], predictive: Predictive | MappedPredictive | Conditional, *arrays: np.ndarray
+    function: Callable[..., tuple],
+    predictive: Predictive | MappedPredictive | SideBySide | Conditional,
+    *arrays: np.ndarray,
 ) -> list[np.ndarray]:
     """Apply a function to a prediction, and to arrays with its rows, in batches that fit in a cache."""
     whole = jax.tree.map(np.asarray, (predictive, *arrays))
@@ -209,37 +228,48 @@ class RegressionMetrics:
 
     @property
     def labelled_rows(self) -> int:
-        """Count the rows whose target came."""
+        """Count the rows whose targets all came."""
         return self.rows - self.unlabelled_rows
 
     @property
     def scored_rows(self) -> int:
-        """Count the labelled rows after the warm-up."""
+        """Count the labelled rows after the warm-up: those that joint scores are of."""
         return max(0, self.labelled_rows - self.warmup)
 
-    def score(self, predictive: Predictive | MappedPredictive, y: np.ndarray) -> RegressionScores:
+    def score(self, predictive: Predictive | MappedPredictive | SideBySide, y: np.ndarray) -> RegressionScores:
         """Score the next rows without counting them."""
         return score_regression(predictive, y)
 
     def add(self, scores: RegressionScores, flagged: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Count the next rows; return the predictions of them by persistence and by the running mean, (n, E) each.
 
+        Some of the targets may be missing, NaN: a row counts for those that are there, and jointly if all are.
         `flagged` marks those that the model set aside as outliers.
         """
         y = scores.y
-        means = np.empty_like(y)
-        for e in range(y.shape[1]):
+        there = ~np.isnan(y)
+        known = np.empty((len(y), 2, y.shape[1]))  # after each row: the last target, and the mean so far
+        before = np.array([self._seen[e].count for e in range(y.shape[1])])
+        for e, seen in enumerate(there.T):
             count, mean, _ = self._seen[e]
-            means[:, e] = (count * mean + np.cumsum(y[:, e])) / (count + 1.0 + np.arange(len(y)))
-            self._seen[e] = self._seen[e].add(y[:, e])
-        baselines = np.concatenate([self._baselines, np.stack([y, means], axis=1)])
+            came = y[seen, e]
+            means = (count * mean + np.cumsum(came)) / (count + 1.0 + np.arange(len(came)))
+            at = np.cumsum(seen)  # the latest of those that came; 0: none in these rows
+            known[:, 0, e] = np.append(self._baselines[-1, 0, e], came)[at]
+            known[:, 1, e] = np.append(self._baselines[-1, 1, e], means)[at]
+            self._seen[e] = self._seen[e].add(came)
+        baselines = np.concatenate([self._baselines, known])
         (persistence, running), self._baselines = np.moveaxis(baselines[: len(y)], 1, 0), baselines[len(y) :]
-        score = slice(max(0, self.warmup - self.labelled_rows), None)
-        usual = np.ones(len(y), bool)[score] if flagged is None else ~flagged[score]
-        self._flagged += int(np.sum(~usual))
+        whole = there.all(1)
+        joint = whole & (self.labelled_rows + np.cumsum(whole) > self.warmup)
+        is_usual = np.ones(len(y), bool) if flagged is None else ~flagged
         self.rows += len(y)
+        self.unlabelled_rows += int(np.sum(~whole))
+        scored = there & (before + np.cumsum(there, axis=0) > self.warmup)
+        self._flagged += int(np.sum(~is_usual & scored.any(1)))
         for e in range(y.shape[1]):
-            target = y[score, e]
+            score = scored[:, e]
+            target, usual = y[score, e], is_usual[score]
             self._unflagged[e] = self._unflagged[e].add(target[usual])
             self._model_unflagged[e].add((scores.mean[score, e] - target)[usual])
             self._persistence_unflagged[e].add((persistence[score, e] - target)[usual])
@@ -252,11 +282,11 @@ class RegressionMetrics:
             for i, level in enumerate(COVERAGE_LEVELS):
                 self._covered[e, i] += np.sum(centred <= level / 200.0)
             self._crps[e] += np.sum(scores.crps[score, e])
-        self._pll += float(np.sum(scores.log_density[score]))
-        self._pll_moment += float(np.sum(scores.moment_log_density[score]))
-        self._joint_rows += len(usual)
-        self._joint += float(np.sum(scores.joint_log_density[score]))
-        self._energy += float(np.sum(scores.energy[score]))
+        self._pll += float(np.sum(scores.log_density[joint]))
+        self._pll_moment += float(np.sum(scores.moment_log_density[joint]))
+        self._joint_rows += int(np.sum(joint))
+        self._joint += float(np.sum(scores.joint_log_density[joint]))
+        self._energy += float(np.sum(scores.energy[joint]))
         return persistence, running
 
     def add_unlabelled(self, scores: RegressionScores) -> tuple[np.ndarray, np.ndarray]:
@@ -285,7 +315,7 @@ class RegressionMetrics:
         return result
 
     def _result_of(self, e: int) -> dict[str, Any]:
-        n = self.scored_rows
+        n = self._scored[e].count
         variance = self._scored[e].m2 / n if n else 0.0
         return {
             **self._model[e].result(variance),
@@ -301,7 +331,7 @@ class RegressionMetrics:
         }
 
     def _result_of_unflagged(self, e: int) -> dict[str, Any]:
-        rows = self.scored_rows - self._flagged
+        rows = int(self._unflagged[e].count)
         variance = self._unflagged[e].m2 / rows if rows else 0.0
         return {
             "rows": rows,

@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 
 from streamgp.checkpoint.encoding import register
-from streamgp.core import Predictive
+from streamgp.core import Predictive, SideBySide
 from streamgp.core.correlation import Comoments, correlation_matrices, scores_of
 from streamgp.numerics.batching import concatenate
 
 register(Comoments)
+Joint = TypeVar("Joint", Predictive, SideBySide)
 
 
 @register
@@ -40,13 +41,13 @@ class ErrorCorrelation:
         """The correlation matrix for the next row."""
         return correlation_matrices([self.known])[0]
 
-    def of(self, predictive: Predictive) -> Predictive:
+    def of(self, predictive: Joint) -> Joint:
         """Return a prediction of rows, each as if it were the next one, with the correlation known now."""
         n = len(predictive.log_weights)
         return replace(predictive, correlation=np.repeat(self.matrix[None], n, axis=0))
 
     def learn(
-        self, predictive: Predictive, y: Float[np.ndarray, "n e"]
+        self, predictive: Predictive | SideBySide, y: Float[np.ndarray, "n e"]
     ) -> tuple["ErrorCorrelation", Float[np.ndarray, "m e e"]]:
         """Learn rows in order from what was predicted of them and their targets, NaN where these are missing.
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics.batching import BATCH_SIZES
+from streamgp.stream.apart import predict_apart
 from streamgp.stream.batches import predict_rows
 from streamgp.stream.inputs import Extra
 from streamgp.stream.settings import StreamSettings
@@ -43,6 +44,8 @@ def mean_at(settings: StreamSettings, state: StreamState, X: np.ndarray) -> np.n
 
     Columns of categories are those of 0 and 1 already; lags, and the time where there is one, are as they are now.
     """
+    if state.apart:
+        return np.hstack([mean_at(settings.of_one_target, part, X) for part in state.apart])
     return np.asarray(predicted_at(settings, state, X).mean) / np.asarray(state.targets.scale)
 
 
@@ -53,6 +56,8 @@ def predicted_at(
 
     With times it comes at `time`, or at that of the last row.
     """
+    if state.apart:
+        return predict_apart(settings, state, lambda one, part: predicted_at(one, part, X, time))
     last = state.last_time if time is None else time
     wide = state.inputs.lags.widen_next(X, state.targets.mean)
     times = None if last is None else np.full(len(X), last)

@@ -1,6 +1,7 @@
 """How a stream is learnt: which rows go together, and what each batch of them does to the state."""
 
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics.batching import BATCH_SIZES, COMPILED_BATCH_SIZES, concatenate
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
+from streamgp.stream.apart import can_be_taken_apart, joined, learn_apart, predict_apart, taken_apart
 from streamgp.stream.batches import predict_rows, update_rows
 from streamgp.stream.categories import Categories
 from streamgp.stream.correlation import learn_forecast
@@ -39,6 +41,8 @@ def first_state(settings: StreamSettings, num_classes: int, categories: Categori
 
 def max_batch(settings: StreamSettings, state: StreamState) -> int:
     """Return how many of the coming rows are learnt in one go at most."""
+    if state.apart:
+        return min(max_batch(settings.of_one_target, part) for part in state.apart)
     fitted = state.rows >= settings.first_fitted
     most = BATCH_SIZES[0] if fitted else settings.next_boundary(state.rows) - state.rows
     most = int(min(most, next_renewal(settings, state) - state.rows))
@@ -52,6 +56,8 @@ def predict_next(
     settings: StreamSettings, state: StreamState, X: np.ndarray, times: np.ndarray | None
 ) -> AnyPredictive:
     """Predict each row as if it were the next one, in the units of the targets; inputs may be missing (NaN)."""
+    if state.apart:
+        return predict_apart(settings, state, lambda one, part: predict_next(one, part, X, times))
     X, extra = fill_next(settings, state, X)
     return predict_rows(settings, state, state.inputs.lags.widen_next(X, state.targets.mean), times, extra)
 
@@ -65,6 +71,13 @@ def predict_after(
     `unlearnt` (w, E) stands for the targets of those others where past targets are inputs; rows that follow each
     other can then not be predicted together. The targets of `rows` are not looked at.
     """
+    if state.apart:
+        each = enumerate(state.apart)
+        infos = [
+            predict_after(settings.of_one_target, s, rows, unlearnt[:, [e]], following=following) for e, s in each
+        ]
+        known = iter(infos)
+        return joined(infos, predict_apart(settings, state, lambda *_: next(known).predictive))
     n, ahead = len(rows.X), len(unlearnt)
     X, extra = fill_next(settings, state, rows.X)
     wide = state.inputs.lags.learn(unlearnt).widen_next(X, state.targets.mean)
@@ -92,10 +105,17 @@ def learn_leading(settings: StreamSettings, state: StreamState, rows: RawRows, p
     row with the first label of a class comes alone.
     """
     n = min(len(rows.X), max_batch(settings, state))
+    if state.apart:
+        return learn_apart(settings, state, rows.part(slice(n)), partial(learn_leading, progress=progress))
     unlabelled = _has_nan(rows.y[:n])
+    if can_be_taken_apart(settings, state):
+        some = unlabelled & ~np.isnan(rows.y[:n]).all(axis=1)
+        if some[0]:
+            return learn_leading(settings, _taken_apart(settings, state, progress), rows, progress)
+        unlabelled = unlabelled[: _leading(~some)]
     if unlabelled[0]:
         return _pass_over(settings, state, rows.part(slice(_leading(unlabelled))))
-    n, gaps = _leading(~unlabelled), _has_nan(rows.X[:n])
+    n, gaps = _leading(~unlabelled), _has_nan(rows.X[: len(unlabelled)])
     if state.inputs.gains is None and gaps[0]:  # the stream's first gap
         state = with_measured_gains(settings, state)
         n = min(n, max_batch(settings, state))
@@ -124,6 +144,12 @@ def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows) -> L
     if not settings.horizon:
         info = info._replace(predictive=replace(info.predictive, correlation=matrices[:-1]))
     return replace(counted, correlation=correlation), info
+
+
+def _taken_apart(settings: StreamSettings, state: StreamState, progress: Progress) -> StreamState:
+    """Return the state from which on each target is learnt by itself."""
+    start = first_state(settings.of_one_target, state.num_classes, Categories.unknown(settings.categories))
+    return taken_apart(settings, state, known_rows(state), start, partial(learn_leading, progress=progress))
 
 
 def _learn_new_class(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:

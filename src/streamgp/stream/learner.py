@@ -143,7 +143,7 @@ class StreamLearner:
     @property
     def predicts_by_fit(self) -> bool:
         """Whether the next row is, or was, predicted by the fitted model."""
-        return self.rows >= self.settings.first_fitted
+        return self.is_warmed_up if self._state.apart else self.rows >= self.settings.first_fitted
 
     @property
     def max_batch(self) -> int:
@@ -159,6 +159,11 @@ class StreamLearner:
     def levels(self) -> tuple[int, ...]:
         """How many levels of each column of categories are known; none comes after the warm-up."""
         return self._state.inputs.categories.levels
+
+    @property
+    def learns_apart(self) -> bool:
+        """Whether each of several targets has a model of its own: see `streamgp.stream.apart`."""
+        return bool(self._state.apart)
 
     @property
     def experts(self) -> tuple[FittedExpert, ...]:
@@ -314,7 +319,7 @@ class StreamLearner:
 
     @property
     def _learns_singly(self) -> bool:
-        return self._state.model.has_single_row and not self.settings.horizon
+        return self._state.model.has_single_row and not self.settings.horizon and not self._state.apart
 
     def _by_single_rows(self) -> SingleRows:
         if self._single_rows is None:

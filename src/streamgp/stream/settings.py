@@ -1,7 +1,7 @@
 """What a stream's learner is made with, and what follows from it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from streamgp.core import TargetMap
@@ -98,6 +98,11 @@ class StreamSettings:
     def correlates(self) -> bool:
         """Whether there are several targets, of whose errors it is learnt how they go together."""
         return self.num_outputs > 1 and self.task.correlates
+
+    @property
+    def of_one_target(self) -> "StreamSettings":
+        """The same settings for one of several targets by itself."""
+        return replace(self, num_outputs=1)
 
     @property
     def family(self) -> ModelFamily:

@@ -1,5 +1,6 @@
 """All that a learner knows after some rows, as one value: to keep it is to copy it, to put it back is to undo."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -55,6 +56,9 @@ class StreamState:
         Whether predictions have become worse, where there is a reservoir.
     correlation
         How the errors of several targets go together; None of one target.
+    apart
+        The state of each target's own model, where some rows of the warm-up had only some of the targets: see
+        `streamgp.stream.apart`. The rest is then what all have in common, or that of the first one.
     """
 
     inputs: StreamInputs
@@ -74,6 +78,7 @@ class StreamState:
     reservoir: Reservoir | None = None
     errors: ErrorWatch = field(default_factory=ErrorWatch)
     correlation: ErrorCorrelation | None = None
+    apart: "tuple[StreamState, ...]" = ()
 
     @classmethod
     def start(cls, settings: StreamSettings, num_classes: int, categories: Categories) -> "StreamState":
@@ -95,30 +100,70 @@ class StreamState:
             warmup_rows=(RawRows(np.zeros((0, settings.num_inputs)), nothing[1], np.zeros(0)),),
         )
 
+    @classmethod
+    def of_targets(
+        cls,
+        apart: "Sequence[StreamState]",
+        *,
+        rows: int,
+        imputed_values: int,
+        flagged_rows: int,
+        correlation: ErrorCorrelation,
+    ) -> "StreamState":
+        """Return the state of a stream whose targets have these states, each of its own."""
+        first, warm = apart[0], all(part.is_warmed_up for part in apart)
+        count = np.asarray(first.targets.count)
+        each = [part.targets.m2 * (count / max(float(part.targets.count), 1.0)) for part in apart]
+        mean = np.concatenate([part.targets.mean for part in apart])
+        return replace(
+            first,
+            rows=rows,
+            imputed_values=imputed_values,
+            outside_rows=max(part.outside_rows for part in apart),
+            flagged_rows=flagged_rows,
+            restarted=frozenset().union(*(part.restarted for part in apart)),
+            experts=first.experts if warm else (),
+            warmup_rows=None if warm else (),
+            targets=Standardiser(count, mean, np.concatenate(each)),
+            correlation=correlation,
+            apart=tuple(apart),
+        )
+
     @property
     def last_time(self) -> float | None:
         """The time stamp of the last row learnt."""
+        if self.apart:
+            return max((part.last_time for part in self.apart if part.last_time is not None), default=None)
         last = float(self.model_state.last_time)
         return None if np.isnan(last) else last
 
     @property
     def weights(self) -> np.ndarray:
-        """The experts' weights for the next row."""
+        """The experts' weights for the next row; the mean of all targets' own."""
+        if self.apart:
+            return _mean([part.weights for part in self.apart])
         return self.model.expert_weights(self.model_state)
 
     @property
     def rules(self) -> dict[str, float]:
         """How much each of several weight rules counts for the next row, by name; empty where there is one."""
+        if self.apart:
+            each = [part.rules for part in self.apart]
+            return {name: float(np.mean([rules[name] for rules in each])) for name in each[0]} if all(each) else {}
         return self.model.rule_weights(self.model_state) if self.experts else {}
 
     @property
     def share_working(self) -> float:
         """Which share of the model's filters has worked since the warm-up, in the mean over the rows."""
+        if self.apart:
+            return float(np.mean([part.share_working for part in self.apart]))
         return self.model.share_working(self.model_state)
 
     @property
     def local_models(self) -> list[dict[str, Any]]:
         """When each local Gaussian process was born, where it is and what it believes, in the units of the data."""
+        if self.apart:
+            return []
         return self.model.describe_parts(self.model_state, self.inputs.scaling, self.targets)
 
     @property
@@ -144,10 +189,7 @@ class StreamState:
 
     def to_tree(self, settings: StreamSettings) -> dict[str, Any]:
         """Return everything that a checkpoint needs, as nested dictionaries of plain values, arrays and modules."""
-        return {
-            "imputer": self.inputs.imputer,
-            "gains": self.inputs.gains,
-            "imputed_values": self.imputed_values,
+        shared = {
             "spec": asdict(settings.spec),
             "num_inputs": settings.num_inputs,
             "num_outputs": settings.num_outputs,
@@ -156,10 +198,18 @@ class StreamState:
             "timed": settings.timed,
             "delay": settings.delay,
             "categories": vars(self.inputs.categories),
-            "num_classes": self.num_classes,
             "rows": self.rows,
-            "outside_rows": self.outside_rows,
+            "imputed_values": self.imputed_values,
             "flagged_rows": self.flagged_rows,
+            "correlation": self.correlation,
+        }
+        if self.apart:
+            return shared | {"apart": [part.to_tree(settings.of_one_target) for part in self.apart]}
+        return shared | {
+            "imputer": self.inputs.imputer,
+            "gains": self.inputs.gains,
+            "num_classes": self.num_classes,
+            "outside_rows": self.outside_rows,
             "restarted": sorted(self.restarted),
             "experts": [asdict(expert) for expert in self.experts],
             "kept": None if self.warmup_rows is None else tuple(concatenate(list(self.warmup_rows))),
@@ -173,7 +223,6 @@ class StreamState:
             "state": self.model_state,
             "reservoir": self.reservoir,
             "errors": self.errors,
-            "correlation": self.correlation,
         }
 
     @classmethod
@@ -188,6 +237,9 @@ class StreamState:
             delay=tree.get("delay", 0),  # younger, too
             categories=categories.columns,
         )
+        if tree.get("apart"):
+            counted = {name: tree[name] for name in ("rows", "imputed_values", "flagged_rows", "correlation")}
+            return settings, cls.of_targets([cls.from_tree(part)[1] for part in tree["apart"]], **counted)
         inputs = StreamInputs(
             tree.get("imputer") or Imputer.empty(settings.num_inputs - settings.spec.exposure),
             tree.get("gains"),
@@ -231,3 +283,8 @@ class StreamState:
             flagged_rows=self.flagged_rows + (0 if flagged is None else int(flagged.sum())),
             restarted=restarted,
         )
+
+
+def _mean(weights: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the mean of several targets' weights; those of the first one where another has other experts."""
+    return np.mean(weights, axis=0) if len({w.shape for w in weights}) == 1 else weights[0]
