@@ -74,7 +74,7 @@ def densities(model: str, X: np.ndarray, y: np.ndarray, truth: np.ndarray, seed:
                     return each, each.sum(1), each[:, -1], each.sum(1)
                 return each, p.joint_log_density(rows), Conditional(p, known).log_density(rows), p.log_density(rows)
 
-            parts.append(apply_in_batches(scores, info.predictive.weighted(), rows, known))
+            parts.append(apply_in_batches(scores, info.predictive, rows, known))
     names = ("each", "joint", "last_given_others", "by_expert")
     found = {name: np.concatenate(part) for name, part in zip(names, zip(*parts, strict=True), strict=True)}
     return found | {"correlation": learner.error_correlation}
