@@ -8,7 +8,8 @@ benchmarks.pages.several_targets`` renews the tables of docs/research/several-ta
   temperatures of two rooms, and the torques of an arm's joints.
 - *All seen*: every row has all targets. The joint log density against the sum of the targets' own.
 - *Every tenth*: the last target comes with every tenth row alone; the others with all rows. Scored is the last target
-  of every row, given the others, against a separate model of it, which sees the same tenth.
+  of every row, given the others, against a separate model of it, which sees the same tenth, and against such a model
+  that has the others among its inputs.
 
 Log densities a row, in nats, the targets in units of their deviation in the first 1,000 rows.
 """
@@ -96,6 +97,7 @@ def one_run(name: str, model: str, seed: int, rows: int, data: Path | None) -> d
     scarce = y.copy()
     scarce[np.arange(len(y)) % EVERY != 0, -1] = np.nan
     some, last = densities(model, X, scarce, y, seed), densities(model, X, scarce[:, -1:], y[:, -1:], seed)
+    informed = densities(model, np.column_stack([X, y[:, :-1]]), scarce[:, -1:], y[:, -1:], seed)
     return {
         "all_seen": {
             "joint": seen["joint"][score].mean(),
@@ -108,6 +110,7 @@ def one_run(name: str, model: str, seed: int, rows: int, data: Path | None) -> d
             "given": some["last_given_others"][score].mean(),
             "not_given": some["each"][score, -1].mean(),
             "separate": last["each"][score, 0].mean(),
+            "as_inputs": informed["each"][score, 0].mean(),
             "others": some["each"][score, :-1].sum(1).mean(),
             "others_separate": float(np.sum(alone[:-1])),
             "correlation": some["correlation"].tolist(),

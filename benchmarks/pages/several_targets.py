@@ -27,16 +27,17 @@ def pages() -> dict[Path, str]:
 def table_every_tenth(by_stream: dict[str, list[dict[str, Any]]]) -> str:
     """Render log densities as Markdown, medians over the runs; gains are medians of those of the runs."""
     lines = [
-        "| stream | runs | given the others | not given | separate model | gained | others, whole rows | all rows |",
-        "|---|---|---|---|---|---|---|---|",
+        "| stream | runs | given the others | not given | separate model | gained | with the others as inputs | "
+        "the others | separate models |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, runs in by_stream.items():
         found = [run["every_tenth"] for run in runs]
-        keys = ("given", "not_given", "separate", "others", "others_separate")
-        given, without, separate, others, alone = (median(run[key] for run in found) for key in keys)
+        keys = ("given", "not_given", "separate", "as_inputs", "others", "others_separate")
+        given, without, separate, inputs, others, alone = (median(run[key] for run in found) for key in keys)
         gained = median(run["given"] - run["separate"] for run in found)
-        cells = f"{given:.3f} | {without:.3f} | {separate:.3f} | {gained:+.3f} | {others:.3f} | {alone:.3f}"
-        lines.append(f"| {name} | {len(runs)} | {cells} |")
+        cells = f"{given:.3f} | {without:.3f} | {separate:.3f} | {gained:+.3f} | {inputs:.3f}"
+        lines.append(f"| {name} | {len(runs)} | {cells} | {others:.3f} | {alone:.3f} |")
     return "\n".join(lines)
 
 

@@ -109,8 +109,9 @@ def test_no_prediction_sees_a_later_target():
 
 
 def test_targets_that_are_all_there_in_the_warm_up_stay_together():
-    X, y, _ = rows(first_gap=100)
+    X, y, _ = rows(first_gap=ROWS)
     y[12:15] = 0.0
+    y[100:200:10, 1] = y[130:140, 2] = np.nan
     model = learner(TARGETS)
     list(model.learn(X, y))
     assert model.is_warmed_up and not model.learns_apart
@@ -190,3 +191,62 @@ def test_users_ask_as_they_do_of_targets_together():
     assert (low < high).all() and low.shape == (3, TARGETS)
     model.learn_one(X[0], y[0])
     assert np.shape(model.predict_one(X[0])) == (2, TARGETS)
+
+
+def dies(at: int = 90) -> tuple[np.ndarray, np.ndarray]:
+    """Return inputs and two targets; the second is there until a row after the warm-up, and then comes no more."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(ROWS, 2))
+    y = X @ np.array([[1.0, -0.5], [0.5, 2.0]]) + 0.3 * rng.normal(size=(ROWS, 2))
+    y[at + 60 :, 0] += 3.0 * X[at + 60 :, 0]  # the first one changes after that
+    y[at:, 1] = np.nan
+    y[at - 45 : at - 40, 0] = np.nan
+    return X, y
+
+
+def test_when_one_target_dies_the_others_are_learnt_on():
+    X, y = dies()
+    model = learner(2, dynamics=[0.05])
+    list(model.learn(X[:139], y[:139]))
+    assert not model.learns_apart, "fewer than 50 rows without it"
+    before = model.predict(X[:5])
+    rows = model.rows
+    list(model.learn(X[139:140], y[139:140]))
+    assert model.learns_apart and model.rows == rows
+    with float64():
+        after = model.predict(X[:5])
+        for name in ("mean", "std"):
+            np.testing.assert_allclose(getattr(after, name), getattr(before, name), rtol=1e-9)
+        np.testing.assert_allclose(after.quantile(0.9), before.quantile(0.9), rtol=1e-7)
+        np.testing.assert_allclose(after.correlation, before.correlation, rtol=1e-9)
+    mean = predicted(list(model.learn(X[140:], y[140:])))[0]
+    late = slice(ROWS - 30, None)
+    assert np.abs(mean[-30:, 0] - y[late, 0]).mean() < 0.6, "the change was learnt"
+
+
+@pytest.mark.parametrize("preset", ["linear", "fast"])
+def test_a_target_that_dies_does_so_at_the_same_row_in_any_pieces(preset):
+    X, y = dies()
+    options = {} if preset == "linear" else {"lags": "none", "features_per_basis": 10}
+    model = learner(2, preset, **options)
+    whole = predicted(list(model.learn(X, y)))
+    again, infos = learner(2, preset, **options), []
+    for at in range(0, 100, 7):
+        infos += list(again.learn(X[at : min(at + 7, 100)], y[at : min(at + 7, 100)]))
+    again = restored(again)
+    for i in range(100, ROWS):
+        infos += list(again.learn(X[i : i + 1], y[i : i + 1]))
+    assert again.learns_apart and again.rows == model.rows
+    for ours, theirs in zip(predicted(infos), whole, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8)
+
+
+def test_rows_learnt_singly_count_as_those_in_chunks():
+    X, y = dies()
+    y[100:110, 1] = 0.0
+    singly, chunks = (StreamingGPRegressor("linear", warmup=WARMUP).partial_fit(X[:90], y[:90]) for _ in range(2))
+    for i in range(90, 150):
+        singly.learn_one(X[i], y[i])
+    chunks.partial_fit(X[90:150], y[90:150])
+    assert singly._learner.state.scarce == chunks._learner.state.scarce == 4 * 10 - 10 + 4 * 40
+    np.testing.assert_allclose(singly.predict(X[:3]), chunks.predict(X[:3]), rtol=1e-9)

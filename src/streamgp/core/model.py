@@ -153,6 +153,10 @@ class StreamModel(eqx.Module):
         """Return which share of the model's parts has worked, in the mean over the rows so far."""
         return 1.0
 
+    def of_output(self, state: Any, e: int) -> tuple["StreamModel", Any] | None:
+        """Return the model of one of several outputs and its state, to go on by itself; None where there is none."""
+        return None
+
     def add_class(self, state: Any, num_classes: int, rows: int) -> tuple["StreamModel", Any]:
         """Return the model and its state with one class more than `num_classes`, after so many `rows`."""
         raise TypeError(f"{type(self).__name__} has no classes")

@@ -3,7 +3,9 @@
 An ensemble's filters share one covariance of the weights among the targets, which a row either changes for all or for
 none. So from the first row of the warm-up on that has some of the targets and not all, each target is learnt by
 itself, with the rows that have it, as a stream with that target alone would be; how their errors go together is
-learnt beside. Where all targets are there until the warm-up's end, one model learns all of them from then on.
+learnt beside. Where all targets are there until the warm-up's end, one model learns all of them, and rows with some
+of them teach it nothing. Once such rows have become many (see `MANY`), as when a sensor has died, each target goes on
+by itself from what was learnt of it; but not with lags, which are those of all targets.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,9 +16,12 @@ import numpy as np
 
 from streamgp.core import Info, SideBySide, side_by_side
 from streamgp.numerics.batching import concatenate
+from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
+
+SCARCE, MANY = 4, 200  # a row with some of the targets counts 4, one with all takes 1 off: 50 in a row are many
 
 Learn = Callable[[StreamSettings, StreamState, RawRows], tuple[StreamState, Info]]
 
@@ -24,6 +29,40 @@ Learn = Callable[[StreamSettings, StreamState, RawRows], tuple[StreamState, Info
 def can_be_taken_apart(settings: StreamSettings, state: StreamState) -> bool:
     """Return whether the next row with some of the targets and not all is to be learnt by a model for each."""
     return settings.correlates and not settings.horizon and not state.is_warmed_up and not state.apart
+
+
+def may_come_apart(settings: StreamSettings, state: StreamState) -> bool:
+    """Return whether a fitted model of all targets is to be taken apart once many rows lack some of them."""
+    if not settings.correlates or settings.horizon or state.apart or not state.is_warmed_up:
+        return False
+    return not state.inputs.lags.lags and state.model.of_output(state.model_state, 0) is not None
+
+
+def with_scarce(state: StreamState, rows: int, partial: int) -> StreamState:
+    """Return the state after so many rows, of which so many, or none, had some of the targets and not all."""
+    scarce = state.scarce + SCARCE * partial if partial else max(0, state.scarce - rows)
+    return state if scarce == state.scarce else replace(state, scarce=scarce)
+
+
+def going_on_apart(settings: StreamSettings, state: StreamState) -> StreamState:
+    """Return the state from which on each target of a fitted model is learnt by itself."""
+    parts, count = [], np.asarray(state.targets.count)
+    for e in range(settings.num_outputs):
+        found = state.model.of_output(state.model_state, e)
+        assert found is not None
+        model, model_state = found
+        parts.append(
+            replace(
+                state,
+                model=model,
+                model_state=model_state,
+                targets=Standardiser(count, state.targets.mean[e : e + 1], state.targets.m2[e : e + 1]),
+                reservoir=None if state.reservoir is None else state.reservoir.of_target(e),
+                correlation=None,
+                scarce=0,
+            )
+        )
+    return _of_targets(parts, state)
 
 
 def taken_apart(
@@ -50,6 +89,10 @@ def taken_apart(
             part, info = learn(one, part, rows)
             rows = rows.part(slice(len(info.outside), None))
         parts.append(part)
+    return _of_targets(parts, state)
+
+
+def _of_targets(parts: Sequence[StreamState], state: StreamState) -> StreamState:
     assert state.correlation is not None
     return StreamState.of_targets(
         parts,

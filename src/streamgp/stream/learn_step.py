@@ -12,7 +12,18 @@ from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics.batching import BATCH_SIZES, COMPILED_BATCH_SIZES, concatenate
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
-from streamgp.stream.apart import can_be_taken_apart, joined, learn_apart, predict_apart, taken_apart
+from streamgp.stream.apart import (
+    MANY,
+    SCARCE,
+    can_be_taken_apart,
+    going_on_apart,
+    joined,
+    learn_apart,
+    may_come_apart,
+    predict_apart,
+    taken_apart,
+    with_scarce,
+)
 from streamgp.stream.batches import predict_rows, update_rows
 from streamgp.stream.categories import Categories
 from streamgp.stream.correlation import learn_forecast
@@ -114,7 +125,7 @@ def learn_leading(settings: StreamSettings, state: StreamState, rows: RawRows, p
             return learn_leading(settings, _taken_apart(settings, state, progress), rows, progress)
         unlabelled = unlabelled[: _leading(~some)]
     if unlabelled[0]:
-        return _pass_over(settings, state, rows.part(slice(_leading(unlabelled))))
+        return _pass_some_over(settings, state, rows.part(slice(_leading(unlabelled))))
     n, gaps = _leading(~unlabelled), _has_nan(rows.X[: len(unlabelled)])
     if state.inputs.gains is None and gaps[0]:  # the stream's first gap
         state = with_measured_gains(settings, state)
@@ -124,7 +135,21 @@ def learn_leading(settings: StreamSettings, state: StreamState, rows: RawRows, p
     new = settings.task.new_class(rows.y[:n], state.num_classes)
     if new == 0:
         return _learn_new_class(settings, state, rows.part(slice(1)), progress)
-    return _learn_batch(settings, state, rows.part(slice(n if new is None else new)), progress)
+    state, info = _learn_batch(settings, state, rows.part(slice(n if new is None else new)), progress)
+    return with_scarce(state, len(info.outside), 0), info
+
+
+def _pass_some_over(settings: StreamSettings, state: StreamState, rows: RawRows) -> Learnt:
+    """Pass over rows with a target missing: no further than to the one from which on each is learnt by itself."""
+    if not may_come_apart(settings, state):
+        return _pass_over(settings, state, rows)
+    partial = np.asarray(~np.isnan(rows.y).all(axis=1))
+    many = state.scarce + SCARCE * np.cumsum(partial) >= MANY
+    if many.any():
+        rows = rows.part(slice(int(np.argmax(many)) + 1))
+    state, info = _pass_over(settings, state, rows)
+    state = with_scarce(state, 0, int(partial[: len(rows.X)].sum()))
+    return going_on_apart(settings, state) if many.any() else state, info
 
 
 def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows) -> Learnt:

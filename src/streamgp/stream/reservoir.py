@@ -58,6 +58,11 @@ class Reservoir:
         settled = self._settled()
         return concatenate([settled.sample, *settled.latest])
 
+    def of_target(self, e: int) -> "Reservoir":
+        """Return it with one of several targets alone."""
+        sample, *latest = (part._replace(y=part.y[:, [e]]) for part in (self.sample, *self.latest))
+        return replace(self, sample=sample, latest=tuple(latest))
+
     @property
     def _waiting(self) -> int:
         return sum(len(part.X) for part in self.latest)

@@ -7,6 +7,7 @@ import numpy as np
 from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics.batching import BATCH_SIZES
 from streamgp.precision import in_float64
+from streamgp.stream.apart import with_scarce
 from streamgp.stream.correlation import learn_singly
 from streamgp.stream.gains import MEASURED_EVERY
 from streamgp.stream.renewal import next_renewal, with_rows
@@ -48,7 +49,7 @@ class SingleRows:
         self._unrelated: list[tuple[AnyPredictive, np.ndarray]] = []
         self._inputs = state.inputs
         self._renews_at = next_renewal(self._settings, state)
-        self.rows, self._outside, self._flagged = state.rows, 0, 0
+        self.rows, self._outside, self._flagged, self._loaded_at = state.rows, 0, 0, state.rows
         self.renews_next = False  # whether it is time for new experts
         self._rests, self._scores = state.model.period is not None, []
         self.rests_next = False  # whether it is time for parts of the model to rest or to wake
@@ -144,7 +145,7 @@ class SingleRows:
         self._read()
         model_state, _ = self._state.model.rested(self._model.flush(), np.asarray(self._scores), self.rows)
         return replace(
-            self._state,
+            with_scarce(self._state, self.rows - self._loaded_at, 0),
             inputs=self._inputs,
             model_state=model_state,
             rows=self.rows,

@@ -56,8 +56,10 @@ class StreamState:
         Whether predictions have become worse, where there is a reservoir.
     correlation
         How the errors of several targets go together; None of one target.
+    scarce
+        How often rows after the warm-up had some of the targets and not all, of late: see `streamgp.stream.apart`.
     apart
-        The state of each target's own model, where some rows of the warm-up had only some of the targets: see
+        The state of each target's own model, where rows have some of the targets and not all: see
         `streamgp.stream.apart`. The rest is then what all have in common, or that of the first one.
     """
 
@@ -78,6 +80,7 @@ class StreamState:
     reservoir: Reservoir | None = None
     errors: ErrorWatch = field(default_factory=ErrorWatch)
     correlation: ErrorCorrelation | None = None
+    scarce: int = 0
     apart: "tuple[StreamState, ...]" = ()
 
     @classmethod
@@ -223,6 +226,7 @@ class StreamState:
             "state": self.model_state,
             "reservoir": self.reservoir,
             "errors": self.errors,
+            "scarce": self.scarce,
         }
 
     @classmethod
@@ -270,6 +274,7 @@ class StreamState:
             reservoir=tree.get("reservoir"),
             errors=tree.get("errors") or ErrorWatch(),
             correlation=correlation,
+            scarce=tree.get("scarce", 0),
         )
 
     def counted(self, outside: Any, flagged: Any, non_finite: Any) -> "StreamState":

@@ -113,6 +113,10 @@ class Ensemble(StreamModel):
 
         return SingleRow(self, inputs, targets, trim)
 
+    def of_output(self, state: EnsembleState, e: int) -> tuple["Ensemble", EnsembleState]:
+        """Return the ensemble of one of several outputs and its state."""
+        return replace(self, num_outputs=1), state.unsharded().of_output(e)
+
     def rule_weights(self, state: EnsembleState) -> dict[str, float]:
         """Return the weight of each of several weight rules for the next row, by name; empty where there is one."""
         return rule_weights(self.rule, state.weights)

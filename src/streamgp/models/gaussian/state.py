@@ -66,6 +66,22 @@ class EnsembleState(eqx.Module):
         """Return which experts rest, of which every filter serves so many; None where none ever do."""
         return None if self.resting is None else self.resting.absent(copies)
 
+    def of_output(self, e: int) -> "EnsembleState":
+        """Return the state of one of several outputs, whose covariances are those of all."""
+        at = slice(e, e + 1)
+
+        def of_filter(beliefs: Any) -> Any:
+            guard = beliefs.guard
+            if guard is not None:
+                guard = guard._replace(level=guard.level[..., at], last=guard.last[..., at])
+            return replace(beliefs, mean=beliefs.mean[..., at], guard=guard)
+
+        noise = self.noise
+        if noise is not None:
+            noise = noise._replace(rate=noise.rate[..., at], error=noise.error[..., at])
+        levels = None if self.levels is None else self.levels[at]
+        return replace(self, filters=tuple(map(of_filter, self.filters)), noise=noise, levels=levels)
+
     def shard(self, devices: Sequence[Any]) -> "EnsembleState":
         """Return the same state with the experts sharded over JAX's `devices`: `update` and `predict` then run there.
 
