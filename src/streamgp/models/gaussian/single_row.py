@@ -8,10 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from streamgp.bases.base import Basis
 from streamgp.core import Predictive, recalibration, trimmed
 from streamgp.filters.engine.blocks import num_features
 from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.engine.rowfilter import RowPrediction
+from streamgp.filters.guard import RowGuard
 from streamgp.filters.kalman import FilterState
 from streamgp.filters.noise import NoiseKinds, NoiseState
 from streamgp.models.gaussian.delayed_feedback import drop_non_finite, fill_missing_density
@@ -23,6 +25,14 @@ from streamgp.numerics import student_t
 from streamgp.numerics.standardise import Standardiser, standardise
 from streamgp.precision import float64
 from streamgp.weights import OUTLIER_LOG_DENSITY, present, scan_rule
+
+
+class Filters(NamedTuple):
+    """The predictions of every stack, and mean (n, E) and variance of its filters, one stack after the other."""
+
+    predictions: list[RowPrediction]
+    loc: np.ndarray
+    var: np.ndarray
 
 
 class Experts(NamedTuple):
@@ -38,7 +48,7 @@ class SingleRow:
     """`predict` and `update` of an ensemble for blocks of one row, in the data's units.
 
     It starts from the state given to `load`, and keeps what it learns to itself until `flush` returns it. Call both
-    inside `streamgp.precision.float64`.
+    inside `streamgp.precision.float64`. Rows that it is given it keeps until the next: they must stay as they are.
     """
 
     def __init__(self, model: Ensemble, inputs: Standardiser, targets: Standardiser, trim: float = 0.0) -> None:
@@ -84,14 +94,25 @@ class SingleRow:
         ]
         self._working = [stack for stack in self._stacks if not stack.is_empty]
         self._places = np.concatenate([stack.places for stack in self._working])
+        self._in_order = np.array_equal(self._places, np.arange(len(self._model.order)))
+        self._guard = None
+        if self._model.guarded:
+            self._guard = RowGuard(
+                [stack.filters.guard for stack in self._working if stack.filters.guard is not None]
+            )
+            for stack, guard in zip(self._working, self._guard.parts, strict=True):
+                stack.filters.guard = guard
+        self._used = {i: self._bases[i] for stack in self._working for i in stack.groups}
+        self._regions = [basis for basis in self._used.values() if type(basis).outside is not Basis.outside]
         self._weights, self._noise, self._levels = state.weights, as_numpy(state.noise), as_numpy(state.levels)
         raw = np.asarray(self._model.rule.predict(state.weights))
         self.log_weights: np.ndarray | jax.Array = present(raw, self._absent)
         self._learnt, self._passed, self._weight_sum = 0, 0.0, np.zeros(self._model.num_experts)
         self.score = np.nan  # log density of the last row learnt, as `Info.scores`
         self.last_time = float(state.last_time)
-        self._last: tuple[np.ndarray, tuple[float, float], list[RowPrediction]] | None = None
+        self._last: tuple[np.ndarray, tuple[float, float], Filters] | None = None
         self._mixed: Experts | None = None
+        self._moments: tuple[np.ndarray, np.ndarray] | None = None
         self._is_outside = False
 
     def predict(
@@ -100,16 +121,23 @@ class SingleRow:
         """Return mean and standard deviation of the mixture for the row `x`, in the units of the targets."""
         center, scale = self._targets
         if self._one:
-            (prediction,) = self._predict_filters(x, time, extra)
-            mean, variance = prediction.loc[0, 0], prediction.var[0]
+            _, (mean,), variance = self._predict_filters(x, time, extra)
         else:
-            log_weights, loc, var, _ = self._mixture(x, time, extra)
+            mean, variance = self._mean_and_variance(x, time, extra)
+        return center + scale * mean, scale * np.sqrt(variance)
+
+    def _mean_and_variance(self, x: np.ndarray, time: float, extra: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return those of the mixture, standardised; kept as `_predict_filters` is."""
+        log_weights, loc, var, _ = self._mixture(x, time, extra)
+        found = self._moments
+        if found is None:
             weights = trimmed(np.exp(log_weights), self._trim)
             mean = weights @ loc
             variance = weights @ (var + np.square(loc - mean))
             if self._levels is not None:
                 variance = variance * recalibration.variance_factor(recalibration.shares(self._levels))
-        return center + scale * mean, scale * np.sqrt(variance)
+            self._moments = found = np.asarray(mean), np.asarray(variance)
+        return found
 
     def predictive(self, x: Float[np.ndarray, " d"], time: float = np.nan, extra: float = 0.0) -> Predictive:
         """Return the whole distribution for the row `x`, in the units of the targets."""
@@ -144,13 +172,10 @@ class SingleRow:
             Whether it lay outside the region that some basis was built for, and whether it was an outlier to most of
             the weight.
         """
-        predictions = self._predict_filters(x, time, extra)
+        predicted = self._predict_filters(x, time, extra)
         center, scale = self._targets
         y = (y - center) / scale
-        found = [stack.filters.learn(a, y) for stack, a in zip(self._working, predictions, strict=True)]
-        is_outlier, flagged = None, False
-        if self._model.guarded:
-            is_outlier = self._by_filter(found, False)
+        is_outlier, flagged = self._learn_filters(predicted, y), False
         if self._one:
             flagged = is_outlier is not None and bool(is_outlier[0])
         else:
@@ -182,15 +207,26 @@ class SingleRow:
         self._last = None
         return self._is_outside, flagged
 
-    def _collect(self, predictions: list[RowPrediction]) -> tuple[Float[np.ndarray, "k e"], Float[np.ndarray, "k e"]]:
-        """Join mean and variance of all filters in the user's order."""
-        loc = self._by_filter([a.loc for a in predictions], np.nan)
-        var = self._by_filter([a.var for a in predictions], np.nan)
-        return loc, np.broadcast_to(var[:, None], loc.shape)
+    def _learn_filters(self, predicted: Filters, y: np.ndarray) -> Bool[np.ndarray, " filters"] | None:
+        """Learn standardised targets in every filter; return which take them for outliers, None without guards."""
+        error, var, is_outlier = y - predicted.loc, predicted.var, None
+        if self._guard is not None:
+            is_outlier, error, var = self._guard.learn(error, var)
+            is_outlier = self._by_filter(is_outlier, False)
+        step, std, at = error / var[:, None], np.sqrt(var), 0
+        for stack, prediction in zip(self._working, predicted.predictions, strict=True):
+            these, at = slice(at, at + prediction.var.size), at + prediction.var.size
+            shape = prediction.loc.shape
+            stack.filters.learn(prediction, step[these].reshape(shape), std[these].reshape(shape[:2]))
+        return is_outlier
 
-    def _by_filter(self, parts: Sequence[Any], missing: Any) -> np.ndarray:
-        """Join what the filters that work gave, [G, R, ...], in the user's order; the others get `missing`."""
-        found = np.concatenate([part.reshape(-1, *part.shape[2:]) for part in parts])
+    def _by_filter(self, found: np.ndarray, missing: Any) -> np.ndarray:
+        """Bring what the filters that work gave, one stack after the other, in the user's order.
+
+        The others get `missing`.
+        """
+        if self._in_order:
+            return found
         whole = np.full((len(self._model.order), *found.shape[1:]), missing, found.dtype)
         whole[self._places] = found
         return whole
@@ -199,7 +235,8 @@ class SingleRow:
         """Return means and variances of the filters, and what all experts predict; kept as `_predict_filters` is."""
         filters = self._predict_filters(x, time, extra)
         if self._mixed is None:
-            loc, var = self._collect(filters)
+            loc, var = self._by_filter(filters.loc, np.nan), self._by_filter(filters.var, np.nan)
+            var = np.broadcast_to(var[:, None], loc.shape)
             if self._noise is None:
                 self._mixed = Experts((loc, var), loc, var, None)
             else:
@@ -213,7 +250,7 @@ class SingleRow:
     @property
     def restarted(self) -> Bool[np.ndarray, " filters"]:
         """Return which filters had to start again since `load`, in the user's order."""
-        return self._by_filter([stack.filters.restarted for stack in self._working], False)
+        return self._by_filter(np.concatenate([stack.filters.restarted.ravel() for stack in self._working]), False)
 
     def flush(self) -> EnsembleState:
         """Return the ensemble's state; this object may go on from there."""
@@ -236,20 +273,21 @@ class SingleRow:
         self._watched = self._watched.scored(np.asarray(new), at - len(new))
         return self._watched.is_due(at)
 
-    def _predict_filters(self, x: np.ndarray, time: float, extra: float) -> list[RowPrediction]:
+    def _predict_filters(self, x: np.ndarray, time: float, extra: float) -> Filters:
         """Predict a row by every filter; kept for `learn`, which follows the prediction of the same row."""
         when = self._elapsed(time), extra
-        if self._last is not None and self._last[1] == when and (self._last[0] == x).all():
+        if self._last is not None and self._last[1] == when and (self._last[0] is x or (self._last[0] == x).all()):
             return self._last[2]
         row = standardise(x, *self._inputs)[None]
         with float64(), np.errstate(all="ignore"):  # the setting is for a user's own basis
-            bases = {i: self._bases[i] for stack in self._working for i in stack.groups}
-            phis = {i: np.asarray(basis(row))[..., 0, :] for i, basis in bases.items()}
+            phis = {i: np.asarray(basis(row))[..., 0, :] for i, basis in self._used.items()}
             # By the class: to bind a method to a module makes another module, which takes tens of microseconds.
-            self._is_outside = any(type(basis).outside(basis, row).any() for basis in bases.values())
-        predictions = [stack.predict(phis, *when) for stack in self._working]
-        self._last, self._mixed = (x.copy(), when, predictions), None
-        return predictions
+            self._is_outside = any(type(basis).outside(basis, row).any() for basis in self._regions)
+        parts = [stack.predict(phis, *when) for stack in self._working]
+        loc = np.concatenate([part.loc.reshape(-1, self._model.num_outputs) for part in parts])
+        found = Filters(parts, loc, np.concatenate([part.var.ravel() for part in parts]))
+        self._last, self._mixed, self._moments = (x, when, found), None, None
+        return found
 
     def _elapsed(self, time: float) -> float:
         if np.isnan(time) or np.isnan(self.last_time):
