@@ -16,15 +16,15 @@ from streamgp.filters.engine.rowfilter import RowPrediction
 from streamgp.filters.guard import RowGuard
 from streamgp.filters.kalman import FilterState
 from streamgp.filters.noise import NoiseKinds, NoiseState
-from streamgp.models.gaussian.delayed_feedback import drop_non_finite, fill_missing_density
+from streamgp.models.gaussian.delayed_feedback import ScoringState, drop_non_finite, learn_from_targets
 from streamgp.models.gaussian.model import Ensemble
 from streamgp.models.gaussian.resting import BLOCK
 from streamgp.models.gaussian.row_stack import RowStack
 from streamgp.models.gaussian.state import EnsembleState
-from streamgp.numerics import student_t
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.standardise import Standardiser, standardise
 from streamgp.precision import float64
-from streamgp.weights import OUTLIER_LOG_DENSITY, present, scan_rule
+from streamgp.weights import present
 
 
 class Filters(NamedTuple):
@@ -36,9 +36,8 @@ class Filters(NamedTuple):
 
 
 class Experts(NamedTuple):
-    """Mean (k, E) and variance of every filter; mean, variance and degrees of freedom (None: Gaussian) of experts."""
+    """Mean (k, E), variance and degrees of freedom (None: Gaussian) of all experts."""
 
-    filters: tuple[np.ndarray, np.ndarray]
     loc: np.ndarray
     var: np.ndarray
     dof: np.ndarray | None
@@ -68,12 +67,16 @@ class SingleRow:
         self._copies = len(model.noise.discounts)
         self._bases = [as_numpy(group.basis) for group in model.groups]
 
-        def learn_weights(weights: Any, log_density: jax.Array, is_outlier: Any, absent: Any) -> tuple:
-            least = OUTLIER_LOG_DENSITY * model.num_outputs
-            weights, _ = scan_rule(model.rule, weights, log_density[None], None, is_outlier, least, absent)
-            return weights, present(model.rule.predict(weights), absent)
+        def learn_from_target(scoring: ScoringState, asleep: Any, row: tuple) -> tuple:
+            loc, var, y, gap, is_outlier = jax.tree.map(lambda a: a[None], row)
+            var = jnp.broadcast_to(var[:, :, None], loc.shape)
+            rows = loc, var, y, jnp.ones(1, bool), gap, is_outlier, asleep
+            scoring, _, _, flagged, scores = learn_from_targets(model.rule, model.noise, scoring, *rows)
+            absent = None if asleep is None else jnp.repeat(asleep, self._copies)
+            log_weights = present(model.rule.predict(scoring.weights), absent)
+            return scoring, log_weights, None if flagged is None else flagged[0], scores[0]
 
-        self._learn_weights = jax.jit(learn_weights)
+        self._learn_from_target = jax.jit(learn_from_target)
 
     def load(self, state: EnsembleState, renewed: Ensemble | None = None) -> None:
         """Go on from the ensemble's state, and with new experts in the places of the old ones if it was renewed."""
@@ -86,7 +89,6 @@ class SingleRow:
         ]
         self._resting = self._watched = as_numpy(state.resting)
         self._num_watched = 0
-        self._absent = state.absent(self._copies)
         asleep = np.zeros(len(self._model.order), bool) if self._resting is None else self._resting.asleep
         self._stacks = [
             RowStack(members, [parts[i] for i in members], places, ~asleep[places])
@@ -104,9 +106,9 @@ class SingleRow:
                 stack.filters.guard = guard
         self._used = {i: self._bases[i] for stack in self._working for i in stack.groups}
         self._regions = [basis for basis in self._used.values() if type(basis).outside is not Basis.outside]
-        self._weights, self._noise, self._levels = state.weights, as_numpy(state.noise), as_numpy(state.levels)
+        self._asleep = None if self._resting is None else asleep
         raw = np.asarray(self._model.rule.predict(state.weights))
-        self.log_weights: np.ndarray | jax.Array = present(raw, self._absent)
+        self._set_scoring(state.scoring, present(raw, state.absent(self._copies)))
         self._learnt, self._passed, self._weight_sum = 0, 0.0, np.zeros(self._model.num_experts)
         self.score = np.nan  # log density of the last row learnt, as `Info.scores`
         self.last_time = float(state.last_time)
@@ -157,8 +159,8 @@ class SingleRow:
         self, x: np.ndarray, time: float, extra: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
         """Return log weights, means, variances and degrees of freedom of the experts, standardised."""
-        _, loc, var, dof = self._experts(x, time, extra)
-        log_weights, loc, var = (np.asarray(a) for a in drop_non_finite(np.asarray(self.log_weights), loc, var))
+        loc, var, dof = self._experts(x, time, extra)
+        log_weights, loc, var = (np.asarray(a) for a in drop_non_finite(self.log_weights, loc, var))
         return log_weights, loc, var, dof
 
     def learn(
@@ -179,33 +181,28 @@ class SingleRow:
         if self._one:
             flagged = is_outlier is not None and bool(is_outlier[0])
         else:
-            filters, loc, var, dof = self._experts(x, time, extra)
-            gap = np.asarray(self._elapsed(time))
-            with np.errstate(over="ignore", invalid="ignore"):
-                log_density = student_t.log_density(y - loc, var, None if dof is None else dof[:, None]).sum(-1)
-                if self._noise is not None:
-                    errors = y - filters[0], filters[1]
-                    self._noise = NoiseKinds.update(self._model.noise, self._noise, *errors, gap, is_outlier)
-            each = None if is_outlier is None else np.repeat(is_outlier, self._copies)
-            weights = np.exp(np.asarray(self.log_weights))
-            flagged = each is not None and bool(weights @ each > 0.5)
-            if self._levels is not None:
-                log_weights, loc, var = (a[None] for a in drop_non_finite(np.asarray(self.log_weights), loc, var))
-                predictive = Predictive(log_weights, loc, var, None if dof is None else dof[None])
-                self._levels = recalibration.learn(self._levels, Predictive.levels(predictive, y[None])[0])
+            gap = self._elapsed(time)
+            if self._resting is not None:
+                self._weight_sum += np.exp(self.log_weights)
+                self._learnt, self._passed = self._learnt + 1, self._passed + gap
             with float64():
-                rows, log_density = None if each is None else each[None], fill_missing_density(log_density)
-                if self._resting is not None:
-                    self._weight_sum += weights
-                    self._learnt, self._passed = self._learnt + 1, self._passed + float(gap)
-                    self.score = (
-                        np.nan if flagged else float(np.logaddexp.reduce(np.asarray(self.log_weights) + log_density))
-                    )
-                self._weights, self.log_weights = self._learn_weights(self._weights, log_density, rows, self._absent)
+                row = (*self._filters(x, time, extra), y, np.asarray(gap), is_outlier)
+                scoring, log_weights, is_flagged, score = self._learn_from_target(self._scoring, self._asleep, row)
+                self._set_scoring(scoring, log_weights)
+            flagged = is_flagged is not None and bool(is_flagged)
+            if self._resting is not None:
+                self.score = float(score)
         if not np.isnan(time):
             self.last_time = time if np.isnan(self.last_time) else max(self.last_time, time)
         self._last = None
         return self._is_outside, flagged
+
+    def _set_scoring(self, scoring: ScoringState, log_weights: AnyArray) -> None:
+        """Go on with what learns from targets, and the experts' weights for the next row."""
+        self._scoring, self.log_weights = scoring, np.asarray(log_weights)
+        noise, levels = scoring.noise, scoring.levels
+        self._noise = None if noise is None else NoiseState(*map(np.asarray, noise))
+        self._levels = None if levels is None else np.asarray(levels)
 
     def _learn_filters(self, predicted: Filters, y: np.ndarray) -> Bool[np.ndarray, " filters"] | None:
         """Learn standardised targets in every filter; return which take them for outliers, None without guards."""
@@ -231,20 +228,24 @@ class SingleRow:
         whole[self._places] = found
         return whole
 
+    def _filters(self, x: np.ndarray, time: float, extra: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean (f, E) and variance (f,) of every filter, in the user's order; NaN of those that rest."""
+        found = self._predict_filters(x, time, extra)
+        return self._by_filter(found.loc, np.nan), self._by_filter(found.var, np.nan)
+
     def _experts(self, x: np.ndarray, time: float, extra: float) -> Experts:
         """Return means and variances of the filters, and what all experts predict; kept as `_predict_filters` is."""
-        filters = self._predict_filters(x, time, extra)
+        loc, var = self._filters(x, time, extra)
         if self._mixed is None:
-            loc, var = self._by_filter(filters.loc, np.nan), self._by_filter(filters.var, np.nan)
             var = np.broadcast_to(var[:, None], loc.shape)
             if self._noise is None:
-                self._mixed = Experts((loc, var), loc, var, None)
+                self._mixed = Experts(loc, var, None)
             else:
                 for_one = NoiseState(*(a[None] for a in self._noise))
                 gap = np.full(1, self._elapsed(time))
                 # By the class, as elsewhere here: see `_predict_filters`.
                 found = NoiseKinds.predict(self._model.noise, for_one, loc[None], var[None], gap)
-                self._mixed = Experts((loc, var), *(np.asarray(a[0]) for a in found))
+                self._mixed = Experts(*(np.asarray(a[0]) for a in found))
         return self._mixed
 
     @property
@@ -263,7 +264,7 @@ class SingleRow:
         resting = self._resting
         if resting is not None:
             resting = resting.after(self._weight_sum, self._learnt, self._passed)
-        return EnsembleState(in_order, self._weights, time, self._noise, None, self._levels, resting)
+        return EnsembleState(in_order, self._scoring.weights, time, self._noise, None, self._levels, resting)
 
     def rest_is_due(self, scores: Sequence[float], at: int) -> bool:
         """Return whether filters may go to rest or wake after row `at`, the last of all rows since `load`."""
