@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
@@ -16,7 +15,8 @@ from streamgp.filters.engine.rowfilter import RowPrediction
 from streamgp.filters.guard import RowGuard
 from streamgp.filters.kalman import FilterState
 from streamgp.filters.noise import NoiseKinds, NoiseState
-from streamgp.models.gaussian.delayed_feedback import ScoringState, drop_non_finite, learn_from_targets
+from streamgp.models.gaussian.delayed_feedback import ScoringState, drop_non_finite
+from streamgp.models.gaussian.mixing import learns_from_target
 from streamgp.models.gaussian.model import Ensemble
 from streamgp.models.gaussian.resting import BLOCK
 from streamgp.models.gaussian.row_stack import RowStack
@@ -66,17 +66,7 @@ class SingleRow:
         self._one = model.num_experts == 1 and not (model.noise.adapt or model.recalibrated or model.rests)
         self._copies = len(model.noise.discounts)
         self._bases = [as_numpy(group.basis) for group in model.groups]
-
-        def learn_from_target(scoring: ScoringState, asleep: Any, row: tuple) -> tuple:
-            loc, var, y, gap, is_outlier = jax.tree.map(lambda a: a[None], row)
-            var = jnp.broadcast_to(var[:, :, None], loc.shape)
-            rows = loc, var, y, jnp.ones(1, bool), gap, is_outlier, asleep
-            scoring, _, _, flagged, scores = learn_from_targets(model.rule, model.noise, scoring, *rows)
-            absent = None if asleep is None else jnp.repeat(asleep, self._copies)
-            log_weights = present(model.rule.predict(scoring.weights), absent)
-            return scoring, log_weights, None if flagged is None else flagged[0], scores[0]
-
-        self._learn_from_target = jax.jit(learn_from_target)
+        self._learn_from_target = learns_from_target(model.rule, model.noise)
 
     def load(self, state: EnsembleState, renewed: Ensemble | None = None) -> None:
         """Go on from the ensemble's state, and with new experts in the places of the old ones if it was renewed."""
