@@ -59,7 +59,7 @@ def learns_from_target(rule: WeightRule, noise: NoiseKinds) -> Callable[..., tup
     It takes the state, which filters rest (None: none ever does), and of the row each filter's mean (f, E) and
     variance (f,), the target (E,), the time since the row before, and which filters take it for an outlier (None:
     none has a guard). It returns the new state, the experts' log weights for the next row, whether the row was an
-    outlier to most of the weight (None without guards), and its score.
+    outlier to most of the weight (None without guards), and its score (None where no filter ever rests).
     """
     arrays, rest = eqx.partition((rule, noise), eqx.is_array)
     leaves, structure = jax.tree.flatten(rest)
@@ -78,7 +78,8 @@ def _learns_from_target(leaves: tuple[Any, ...], structure: Any) -> Callable[...
         scoring, _, _, flagged, scores = learn_from_targets(rule, noise, scoring, *rows)
         absent = None if asleep is None else jnp.repeat(asleep, len(noise.discounts))
         log_weights = present(rule.predict(scoring.weights), absent)
-        return scoring, log_weights, None if flagged is None else flagged[0], scores[0]
+        score = None if asleep is None else scores[0]  # what nobody reads is not computed
+        return scoring, log_weights, None if flagged is None else flagged[0], score
 
     return jax.jit(learn)
 

@@ -180,7 +180,7 @@ class SingleRow:
                 scoring, log_weights, is_flagged, score = self._learn_from_target(self._scoring, self._asleep, row)
                 self._set_scoring(scoring, log_weights)
             flagged = is_flagged is not None and bool(is_flagged)
-            if self._resting is not None:
+            if score is not None:
                 self.score = float(score)
         if not np.isnan(time):
             self.last_time = time if np.isnan(self.last_time) else max(self.last_time, time)
