@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.speed.front_door [--before FOLDER]`` writes ``results/front_door.json``; FOLDER is the `src` of
 another version. Every process measures the machine's own rates as well: a product of float64 matrices on all cores,
-and the copy of an array that no cache holds.
+and the copy of an array that no cache holds. With ``--singles`` it measures single rows alone, a
+minute for each process, and writes ``results/single_rows.json``.
 """
 
 import json
@@ -45,17 +46,18 @@ def rows(n: int, inputs: int) -> tuple[np.ndarray, np.ndarray]:
     return X, np.sin(X[:, 0]) * X[:, 1] + 0.3 * rng.normal(size=n)
 
 
-def once() -> dict[str, Any]:
-    """Measure everything in this process."""
+def once(singles: bool = False) -> dict[str, Any]:
+    """Measure everything in this process, or single rows alone."""
     begun = time.process_time()
     from streamgp import StreamingGPRegressor
 
     found: dict[str, Any] = {"import": time.process_time() - begun, "machine": rates(), "blocks": {}, "singles": {}}
-    found["first rows"] = first_rows(StreamingGPRegressor)
-    found["scan, 100 features"] = scan(100, 2 * CHUNK)
-    for name, (options, inputs, n) in BLOCKS.items():
-        with suppress(ValueError):  # a preset that the version does not have
-            found["blocks"][name] = in_chunks(StreamingGPRegressor, options, inputs, n)
+    if not singles:
+        found["first rows"] = first_rows(StreamingGPRegressor)
+        found["scan, 100 features"] = scan(100, 2 * CHUNK)
+        for name, (options, inputs, n) in BLOCKS.items():
+            with suppress(ValueError):  # a preset that the version does not have
+                found["blocks"][name] = in_chunks(StreamingGPRegressor, options, inputs, n)
     for name, (options, inputs) in SINGLES.items():
         found["singles"][name] = one_by_one(StreamingGPRegressor, options, inputs)
     found["singles"]["river's Bayesian linear regression, 20 inputs"] = river_one_by_one(20)
@@ -120,17 +122,20 @@ def work(model: Any) -> dict[str, float]:
     """Return what filters must do for a row at least: operations in chunks, and bytes of covariances one by one.
 
     A filter of F features takes 4 F^2 + 3 B F operations for each row of a block of B. By itself a row needs one
-    product with the covariance, into which the rows learnt are folded `PENDING` at a time, by reading and writing it.
+    product with the covariance, into which the rows learnt are folded `PENDING` at a time, by reading and writing it;
+    of a large one with one triangle.
     """
     if not hasattr(model._learner, "state"):  # an earlier version
         return {}
+    from streamgp.filters.engine.blockfilter import LARGE
     from streamgp.filters.engine.blocks import BLOCK
     from streamgp.filters.engine.rowfilter import PENDING
 
     filters = model._learner.state.model_state.filters
     sizes = [(np.prod(belief.cov.shape[:-2]), belief.cov.shape[-1]) for belief in filters]
     operations = sum(count * (4 * F**2 + 3 * BLOCK * F) for count, F in sizes)
-    return {"operations": float(operations), "bytes": float(sum(8 * n * F**2 * (1 + 2 / PENDING) for n, F in sizes))}
+    read = sum((4 if F >= LARGE else 8) * n * F**2 * (1 + 2 / PENDING) for n, F in sizes)
+    return {"operations": float(operations), "bytes": float(read)}
 
 
 def river_one_by_one(inputs: int) -> dict[str, float]:
@@ -183,11 +188,12 @@ def scan(features: int, n: int) -> float:
 def main(
     before: Annotated[Path | None, typer.Option(help="The `src` folder of an earlier version.")] = None,
     runs: Annotated[int, typer.Option(min=1, help="Processes of each version.")] = 5,
+    singles: Annotated[bool, typer.Option("--singles", help="Single rows alone.")] = False,
     only: Annotated[bool, typer.Option(hidden=True)] = False,
 ) -> None:
     """Measure, keep and print."""
     if only:
-        print(json.dumps(once()))
+        print(json.dumps(once(singles)))
         return
     sources = ({} if before is None else {"before": before}) | {"now": ROOT / "src"}
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in sources}
@@ -195,12 +201,14 @@ def main(
         for name, source in sources.items():
             environment = os.environ | {"PYTHONPATH": f"{source}{os.pathsep}{ROOT}", "STREAMGP_CACHE": "off"}
             command = [sys.executable, "-W", "ignore", "-m", "benchmarks.speed.front_door", "--only"]
+            command += ["--singles"] * singles
             done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
             found[name].append(json.loads(done.stdout.splitlines()[-1]))
             print(name, done.stdout.splitlines()[-1], flush=True)
     from benchmarks.common.machine import machine  # imports what a process that is timed has yet to import
 
-    (RESULTS_DIR / "front_door.json").write_text(json.dumps({"machine": machine()} | found, indent=1) + "\n")
+    name = "single_rows.json" if singles else "front_door.json"
+    (RESULTS_DIR / name).write_text(json.dumps({"machine": machine()} | found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from streamgp.filters import guard
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blockfilter import update_blocks
 from streamgp.filters.engine.rowfilter import RowFilter
-from streamgp.filters.guard import Guard
+from streamgp.filters.guard import Guard, RowGuard
 from streamgp.filters.kalman import ExpertVariances, prior_state, update_block
 from streamgp.models.gaussian.delayed_feedback import drop_non_finite, fill_missing_density
 
@@ -137,12 +137,18 @@ def test_the_row_filter_and_the_compiled_one_are_the_same():
     Phi, y = glitchy()
     loc, var, found, state = in_blocks(Phi, y, 64)
     rows = RowFilter(prior_state(F, 1, NOISE.prior_var, guarded=True), DYNAMICS, NOISE)
+    assert rows.guard is not None
+    guards = RowGuard([rows.guard])
+    (rows.guard,) = guards.parts
     for i in range(N):
         ahead = rows.predict(Phi[i][None], 1.0)
         np.testing.assert_allclose(ahead.loc[0, :, 0], loc[:, i, 0], rtol=1e-7, atol=1e-9)
         np.testing.assert_allclose(ahead.var[0], var[:, i], rtol=1e-7)
-        np.testing.assert_array_equal(rows.learn(ahead, y[i])[0], found[:, i])
+        is_outlier, error, used = guards.learn(y[i] - ahead.loc[0], ahead.var[0])
+        np.testing.assert_array_equal(is_outlier, found[:, i])
+        rows.learn(ahead, (error / used[:, None])[None], np.sqrt(used)[None])
     np.testing.assert_allclose(rows.flush().cov, state.cov, rtol=1e-7, atol=1e-11)
+    np.testing.assert_allclose(rows.flush().guard.level, state.guard.level, rtol=1e-7)  # type: ignore[union-attr]
     arrays = [jnp.asarray(a) for a in (Phi, Phi @ Phi.T, y, np.ones(N, bool), np.arange(1.0, N + 1))]
     for r in range(3):
         dynamics = Dynamics(jnp.asarray(DYNAMICS.decay[0, r]), jnp.asarray(DYNAMICS.diffusion[0, r]))

@@ -25,7 +25,8 @@ _LOCK = Lock()
 def access_to(estimator: Any) -> Access:
     """Return the access to an estimator, which goes with it: neither its parameters nor a pickle have it."""
     with _LOCK:
-        return _KNOWN.setdefault(estimator, Access())
+        known = _KNOWN.get(estimator)  # a lock takes time to make
+        return _KNOWN.setdefault(estimator, Access()) if known is None else known
 
 
 def alone(method: Callable[Concatenate[Any, _Given], _Result]) -> Callable[Concatenate[Any, _Given], _Result]:

@@ -12,6 +12,7 @@ of a step the next one is off to the same side, since its forerunner was set asi
 between 4 and 8, and what a filter is used to is then taken to be at least what it expects.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -119,6 +120,54 @@ def bounded(raised: AnyArray) -> tuple[AnyArray, AnyArray]:
     xp = namespace(raised)
     used = xp.minimum(raised, MAX_RAISED)
     return used, xp.sqrt(used / raised)
+
+
+class RowGuard:
+    """The guards of all filters of an ensemble, a row at a time, whatever stacks they are in: few calls of NumPy.
+
+    Parameters
+    ----------
+    guards
+        Those of each stack of filters (G, R).
+
+    Attributes
+    ----------
+    parts
+        The same, in the memory of this one: it changes them, and they may be changed.
+    """
+
+    def __init__(self, guards: Sequence[Guard]) -> None:
+        batches = [guard.run.shape for guard in guards]
+        ends = np.cumsum([np.prod(batch) for batch in batches])[:-1]
+
+        def joined(*arrays: np.ndarray) -> np.ndarray:
+            return np.concatenate([a.reshape(-1, *a.shape[2:]) for a in arrays])
+
+        self._guard = Guard(*map(joined, *guards))
+        split = zip(*(np.split(a, ends) for a in self._guard), strict=True)
+        self.parts = [
+            Guard(*(a.reshape(*batch, *a.shape[1:]) for a in part))
+            for batch, part in zip(batches, split, strict=True)
+        ]
+
+    def learn(
+        self, error: Float[np.ndarray, "n e"], var: Float[np.ndarray, " n"]
+    ) -> tuple[Bool[np.ndarray, " n"], Float[np.ndarray, "n e"], Float[np.ndarray, " n"]]:
+        """Learn the errors of a row, of which every filter expects the variance `var`.
+
+        Returns
+        -------
+        is_outlier, error, var
+            Which filters take the row for an outlier, and the error and the variance with which they are to learn it.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            new, is_outlier, raised = learn(self._guard, error / np.sqrt(var)[:, None])
+        for ours, theirs in zip(self._guard, new, strict=True):
+            ours[...] = theirs
+        if is_outlier.any():
+            used, shortened = bounded(raised)
+            error, var = error * shortened[:, None], var * used
+        return np.asarray(is_outlier), error, var
 
 
 @cache

@@ -70,7 +70,7 @@ class InputBounds:
         return -self.limits[columns:], self.limits[:columns]
 
     @cached_property
-    def _counts(self) -> bool:
+    def counts(self) -> bool:
         """Whether rows beyond are counted."""
         return bool(np.any(self.count))
 
@@ -88,7 +88,7 @@ class InputBounds:
         However rows are cut into calls, the outcome is the same.
         """
         clipped, beyond = self.clip(X)
-        if not (self._counts or beyond.any()):
+        if not (self.counts or beyond.any()):
             return self, clipped, beyond
         bounds, parts = self, []
         while len(X):

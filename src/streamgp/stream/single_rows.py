@@ -1,6 +1,7 @@
 """Rows that come singly after the warm-up: predicted and learnt without touching every covariance each time."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from streamgp.precision import in_float64
 from streamgp.stream.apart import with_scarce
 from streamgp.stream.correlation import learn_singly
 from streamgp.stream.gains import MEASURED_EVERY
+from streamgp.stream.inputs import StreamInputs
 from streamgp.stream.renewal import next_renewal, with_rows
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
@@ -17,6 +19,16 @@ from streamgp.stream.state import StreamState
 from streamgp.stream.tasks import TRIM
 
 READ_EVERY = BATCH_SIZES[1]  # rows after which the imputer learns those that came singly
+
+
+class _Row(NamedTuple):
+    """A row as it came, by what was known of the inputs; with lags (1, W); as the model is given it; if cut off."""
+
+    x: np.ndarray
+    inputs: StreamInputs
+    wide: np.ndarray
+    bounded: np.ndarray
+    is_beyond: bool
 
 
 class SingleRows:
@@ -48,6 +60,7 @@ class SingleRows:
         # Predictions and targets from which the correlation of their errors has yet to be learnt.
         self._unrelated: list[tuple[AnyPredictive, np.ndarray]] = []
         self._inputs = state.inputs
+        self._row: _Row | None = None  # the last one predicted or learnt
         self._renews_at = next_renewal(self._settings, state)
         self.rows, self._outside, self._flagged, self._loaded_at = state.rows, 0, 0, state.rows
         self.renews_next = False  # whether it is time for new experts
@@ -71,21 +84,26 @@ class SingleRows:
 
     def predict(self, x: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation (E,) of a row without gaps."""
-        wide = self._wide(x)
-        return self._model.predict(self._inputs.bounds.clip(wide)[0][0], time)
+        return self._model.predict(self._seen(x).bounded, time)
 
     def predictive(self, x: np.ndarray, time: float) -> AnyPredictive:
         """Return the whole distribution of a row without gaps."""
-        wide = self._wide(x)
-        predictive = self._model.predictive(self._inputs.bounds.clip(wide)[0][0], time)
+        predictive = self._model.predictive(self._seen(x).bounded, time)
         if self._state.correlation is None:
             return predictive
         self._relate()
         return self._state.correlation.of(predictive)
 
-    def _wide(self, x: np.ndarray) -> np.ndarray:
-        """Return the inputs (1, W) of a row without gaps, lags included."""
-        return self._inputs.lags.widen_next(self._inputs.categories(x[None]), self._state.targets.mean)
+    def _seen(self, x: np.ndarray) -> _Row:
+        """Return the next row, without gaps, with its lags and within the bounds."""
+        last, inputs = self._row, self._inputs
+        if last is not None and last.inputs is inputs and (last.x == x).all():
+            return last
+        x = x.copy()
+        wide = inputs.lags.widen_next(inputs.categories(x[None]), self._state.targets.mean)
+        (bounded,), (beyond,) = inputs.bounds.clip(wide)
+        self._row = _Row(x, inputs, wide, bounded, bool(beyond))
+        return self._row
 
     @property
     def flagged_rows(self) -> int:
@@ -94,24 +112,24 @@ class SingleRows:
 
     def learn(self, x: np.ndarray, y: np.ndarray, time: float) -> None:
         """Learn a row without gaps, whose target is there."""
-        lags = self._inputs.lags
-        wide = self._wide(x)
-        rows, beyond, inputs = self._inputs.bounded(wide)
+        row, inputs, lags = self._seen(x), self._inputs, self._inputs.lags
         renews = self._state.reservoir is not None
-        predicted = self._model.predict(rows[0], time)[0] if lags.lags or renews else y
-        related = None if self._state.correlation is None else self._model.predictive(rows[0], time)
-        outside, flagged = self._model.learn(rows[0], y, time)  # fails, as a user's basis may, before it changes
+        predicted = self._model.predict(row.bounded, time)[0] if lags.lags or renews else y
+        related = None if self._state.correlation is None else self._model.predictive(row.bounded, time)
+        outside, flagged = self._model.learn(row.bounded, y, time)  # fails, as a user's basis may, before it changes
+        if row.is_beyond or inputs.bounds.counts:
+            inputs = inputs.bounded(row.wide)[2]
         if related is not None:
             self._unrelated.append((related, y.copy()))
-        self._unread.append(x.copy())
-        self._outside += outside or bool(beyond[0])
+        self._unread.append(row.x)
+        self._outside += outside or row.is_beyond
         self._flagged += flagged
         if lags.lags:
             past, outliers = lags.standing_in(y[None], predicted[None], np.array([flagged]))
             inputs = replace(inputs, lags=lags.learn(past, outliers))
         self._inputs = inputs
         if renews:
-            self._learnt.append((wide[0], y.copy(), time, predicted, flagged))
+            self._learnt.append((row.wide[0], y.copy(), time, predicted, flagged))
         self.rows += 1
         self.renews_next = self.rows == self._renews_at
         if self._rests:

@@ -109,8 +109,13 @@ class Share(eqx.Module):
             switched = jnp.log(max(1.0 - self.rate * K, 0.0) * jnp.exp(log_weights) + self.rate)
             return fresh_start(switched, self.background)
         if self.background > 0.0:
-            # As in `fresh_start`, nothing is lost by leaving the logs; a product is faster than sums by group.
-            return jnp.log(self.matrix.astype(log_weights.dtype) @ jnp.exp(log_weights))
+            # As in `fresh_start`, nothing is lost by leaving the logs. A product with the groups is faster than sums
+            # by group, and much faster than one with Q.
+            weights = jnp.exp(log_weights)
+            members = (self.groups[None] == jnp.arange(self.num_groups)[:, None]).astype(weights.dtype)
+            keep = jnp.maximum(1.0 - self.rate * members.sum(1), 0.0)[self.groups]
+            switched = keep * weights + self.rate * (members @ weights)[self.groups]
+            return jnp.log((1.0 - self.background) * switched + self.background / K * weights.sum())
         top = jax.ops.segment_max(log_weights, self.groups, self.num_groups)
         top = jnp.where(jnp.isfinite(top), top, 0.0)  # a group that starts with no weight at all
         mass = jax.ops.segment_sum(jnp.exp(log_weights - top[self.groups]), self.groups, self.num_groups)

@@ -30,6 +30,7 @@ def _routine(module: ModuleType, name: str, prototype: Any = ctypes.CFUNCTYPE) -
 
 
 _dsymm = _routine(cython_blas, "dsymm")
+_dsymv = _routine(cython_blas, "dsymv", ctypes.PYFUNCTYPE)
 _dsyrk = _routine(cython_blas, "dsyrk")
 _dtrsm = _routine(cython_blas, "dtrsm", ctypes.PYFUNCTYPE)
 
@@ -46,7 +47,7 @@ class Number:
         self.at = ctypes.addressof(self._held)
 
 
-_ONE, _ZERO, _MINUS_ONE = Number(1.0), Number(0.0), Number(-1.0)
+_ONE, _ZERO, _MINUS_ONE, _NEXT = Number(1.0), Number(0.0), Number(-1.0), Number(1)
 
 
 def address(a: np.ndarray) -> int:
@@ -69,10 +70,15 @@ class Matrices:
         f, b = self._f.at, self._b.at
         _dsymm(_L, _L, f, b, _ONE.at, S, f, P, f, _ZERO.at, out, self._both.at)
 
-    def downdate(self, X: int, beta: Number, S: int) -> None:
-        """Replace the lower triangle of S (F x F) by that of beta S - X X', X the first F rows of (F + E) x B."""
+    def symmetric_vector(self, S: int, p: int, out: int, upper: bool = False) -> None:
+        """Compute out (F) = S p, of S (F x F) only one triangle being read."""
+        f = self._f.at
+        _dsymv(_U if upper else _L, f, _ONE.at, S, f, p, _NEXT.at, _ZERO.at, out, _NEXT.at)
+
+    def downdate(self, X: int, beta: Number, S: int, upper: bool = False) -> None:
+        """Replace one triangle of S (F x F) by that of beta S - X X', X the first F rows of (F + E) x B."""
         f, b = self._f.at, self._b.at
-        _dsyrk(_L, _N, f, b, _MINUS_ONE.at, X, self._both.at, beta.at, S, f)
+        _dsyrk(_U if upper else _L, _N, f, b, _MINUS_ONE.at, X, self._both.at, beta.at, S, f)
 
     def solve(self, L: int, X: int) -> None:
         """Replace X ((F + E) x B) by X L^-T, where `L` is NumPy's lower factor."""

@@ -1,5 +1,9 @@
 """From what every filter predicts to the mixture of all experts, and what the weights and the noise learn from it."""
 
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,7 +15,7 @@ from streamgp.filters.kalman import Predicted
 from streamgp.filters.noise import NoiseKinds
 from streamgp.models.gaussian.delayed_feedback import ScoringState, learn_from_targets
 from streamgp.numerics.compilation import UNOPTIMISED, compiled
-from streamgp.weights import WeightRule
+from streamgp.weights import WeightRule, present
 
 
 def learn_weights(
@@ -47,6 +51,37 @@ learn_weights_fast = eqx.filter_jit(learn_weights)
 
 learn_weights_briefly = compiled(learn_weights, UNOPTIMISED)
 """For a few hundred rows: compiling it well would take longer than they do."""
+
+
+def learns_from_target(rule: WeightRule, noise: NoiseKinds) -> Callable[..., tuple]:
+    """Return a compiled function that learns a single row: the same one for ensembles that differ in arrays alone.
+
+    It takes the state, which filters rest (None: none ever does), and of the row each filter's mean (f, E) and
+    variance (f,), the target (E,), the time since the row before, and which filters take it for an outlier (None:
+    none has a guard). It returns the new state, the experts' log weights for the next row, whether the row was an
+    outlier to most of the weight (None without guards), and its score (None where no filter ever rests).
+    """
+    arrays, rest = eqx.partition((rule, noise), eqx.is_array)
+    leaves, structure = jax.tree.flatten(rest)
+    return partial(_learns_from_target(tuple(leaves), structure), arrays)
+
+
+@cache
+def _learns_from_target(leaves: tuple[Any, ...], structure: Any) -> Callable[..., tuple]:
+    """Return the function of all rules and kinds of noise with the same parts that are no arrays."""
+
+    def learn(arrays: Any, scoring: ScoringState, asleep: AnyArray | None, row: tuple[Any, ...]) -> tuple:
+        rule, noise = eqx.combine(arrays, jax.tree.unflatten(structure, leaves))
+        loc, var, y, gap, is_outlier = jax.tree.map(lambda a: a[None], row)
+        var = jnp.broadcast_to(var[:, :, None], loc.shape)
+        rows = loc, var, y, jnp.ones(1, bool), gap, is_outlier, asleep
+        scoring, _, _, flagged, scores = learn_from_targets(rule, noise, scoring, *rows)
+        absent = None if asleep is None else jnp.repeat(asleep, len(noise.discounts))
+        log_weights = present(rule.predict(scoring.weights), absent)
+        score = None if asleep is None else scores[0]  # what nobody reads is not computed
+        return scoring, log_weights, None if flagged is None else flagged[0], score
+
+    return jax.jit(learn)
 
 
 def collect(

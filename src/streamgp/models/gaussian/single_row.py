@@ -3,32 +3,41 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from streamgp.bases.base import Basis
 from streamgp.core import Predictive, recalibration, trimmed
 from streamgp.filters.engine.blocks import num_features
 from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.engine.rowfilter import RowPrediction
+from streamgp.filters.guard import RowGuard
 from streamgp.filters.kalman import FilterState
 from streamgp.filters.noise import NoiseKinds, NoiseState
-from streamgp.models.gaussian.delayed_feedback import drop_non_finite, fill_missing_density
+from streamgp.models.gaussian.delayed_feedback import ScoringState, drop_non_finite
+from streamgp.models.gaussian.mixing import learns_from_target
 from streamgp.models.gaussian.model import Ensemble
 from streamgp.models.gaussian.resting import BLOCK
 from streamgp.models.gaussian.row_stack import RowStack
 from streamgp.models.gaussian.state import EnsembleState
-from streamgp.numerics import student_t
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.standardise import Standardiser, standardise
 from streamgp.precision import float64
-from streamgp.weights import OUTLIER_LOG_DENSITY, present, scan_rule
+from streamgp.weights import present
+
+
+class Filters(NamedTuple):
+    """The predictions of every stack, and mean (n, E) and variance of its filters, one stack after the other."""
+
+    predictions: list[RowPrediction]
+    loc: np.ndarray
+    var: np.ndarray
 
 
 class Experts(NamedTuple):
-    """Mean (k, E) and variance of every filter; mean, variance and degrees of freedom (None: Gaussian) of experts."""
+    """Mean (k, E), variance and degrees of freedom (None: Gaussian) of all experts."""
 
-    filters: tuple[np.ndarray, np.ndarray]
     loc: np.ndarray
     var: np.ndarray
     dof: np.ndarray | None
@@ -38,7 +47,7 @@ class SingleRow:
     """`predict` and `update` of an ensemble for blocks of one row, in the data's units.
 
     It starts from the state given to `load`, and keeps what it learns to itself until `flush` returns it. Call both
-    inside `streamgp.precision.float64`.
+    inside `streamgp.precision.float64`. Rows that it is given it keeps until the next: they must stay as they are.
     """
 
     def __init__(self, model: Ensemble, inputs: Standardiser, targets: Standardiser, trim: float = 0.0) -> None:
@@ -57,13 +66,7 @@ class SingleRow:
         self._one = model.num_experts == 1 and not (model.noise.adapt or model.recalibrated or model.rests)
         self._copies = len(model.noise.discounts)
         self._bases = [as_numpy(group.basis) for group in model.groups]
-
-        def learn_weights(weights: Any, log_density: jax.Array, is_outlier: Any, absent: Any) -> tuple:
-            least = OUTLIER_LOG_DENSITY * model.num_outputs
-            weights, _ = scan_rule(model.rule, weights, log_density[None], None, is_outlier, least, absent)
-            return weights, present(model.rule.predict(weights), absent)
-
-        self._learn_weights = jax.jit(learn_weights)
+        self._learn_from_target = learns_from_target(model.rule, model.noise)
 
     def load(self, state: EnsembleState, renewed: Ensemble | None = None) -> None:
         """Go on from the ensemble's state, and with new experts in the places of the old ones if it was renewed."""
@@ -76,7 +79,6 @@ class SingleRow:
         ]
         self._resting = self._watched = as_numpy(state.resting)
         self._num_watched = 0
-        self._absent = state.absent(self._copies)
         asleep = np.zeros(len(self._model.order), bool) if self._resting is None else self._resting.asleep
         self._stacks = [
             RowStack(members, [parts[i] for i in members], places, ~asleep[places])
@@ -84,14 +86,25 @@ class SingleRow:
         ]
         self._working = [stack for stack in self._stacks if not stack.is_empty]
         self._places = np.concatenate([stack.places for stack in self._working])
-        self._weights, self._noise, self._levels = state.weights, as_numpy(state.noise), as_numpy(state.levels)
+        self._in_order = np.array_equal(self._places, np.arange(len(self._model.order)))
+        self._guard = None
+        if self._model.guarded:
+            self._guard = RowGuard(
+                [stack.filters.guard for stack in self._working if stack.filters.guard is not None]
+            )
+            for stack, guard in zip(self._working, self._guard.parts, strict=True):
+                stack.filters.guard = guard
+        self._used = {i: self._bases[i] for stack in self._working for i in stack.groups}
+        self._regions = [basis for basis in self._used.values() if type(basis).outside is not Basis.outside]
+        self._asleep = None if self._resting is None else asleep
         raw = np.asarray(self._model.rule.predict(state.weights))
-        self.log_weights: np.ndarray | jax.Array = present(raw, self._absent)
+        self._set_scoring(state.scoring, present(raw, state.absent(self._copies)))
         self._learnt, self._passed, self._weight_sum = 0, 0.0, np.zeros(self._model.num_experts)
         self.score = np.nan  # log density of the last row learnt, as `Info.scores`
         self.last_time = float(state.last_time)
-        self._last: tuple[np.ndarray, tuple[float, float], list[RowPrediction]] | None = None
+        self._last: tuple[np.ndarray, tuple[float, float], Filters] | None = None
         self._mixed: Experts | None = None
+        self._moments: tuple[np.ndarray, np.ndarray] | None = None
         self._is_outside = False
 
     def predict(
@@ -100,16 +113,23 @@ class SingleRow:
         """Return mean and standard deviation of the mixture for the row `x`, in the units of the targets."""
         center, scale = self._targets
         if self._one:
-            (prediction,) = self._predict_filters(x, time, extra)
-            mean, variance = prediction.loc[0, 0], prediction.var[0]
+            _, (mean,), variance = self._predict_filters(x, time, extra)
         else:
-            log_weights, loc, var, _ = self._mixture(x, time, extra)
+            mean, variance = self._mean_and_variance(x, time, extra)
+        return center + scale * mean, scale * np.sqrt(variance)
+
+    def _mean_and_variance(self, x: np.ndarray, time: float, extra: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return those of the mixture, standardised; kept as `_predict_filters` is."""
+        log_weights, loc, var, _ = self._mixture(x, time, extra)
+        found = self._moments
+        if found is None:
             weights = trimmed(np.exp(log_weights), self._trim)
             mean = weights @ loc
             variance = weights @ (var + np.square(loc - mean))
             if self._levels is not None:
                 variance = variance * recalibration.variance_factor(recalibration.shares(self._levels))
-        return center + scale * mean, scale * np.sqrt(variance)
+            self._moments = found = np.asarray(mean), np.asarray(variance)
+        return found
 
     def predictive(self, x: Float[np.ndarray, " d"], time: float = np.nan, extra: float = 0.0) -> Predictive:
         """Return the whole distribution for the row `x`, in the units of the targets."""
@@ -129,8 +149,8 @@ class SingleRow:
         self, x: np.ndarray, time: float, extra: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
         """Return log weights, means, variances and degrees of freedom of the experts, standardised."""
-        _, loc, var, dof = self._experts(x, time, extra)
-        log_weights, loc, var = (np.asarray(a) for a in drop_non_finite(np.asarray(self.log_weights), loc, var))
+        loc, var, dof = self._experts(x, time, extra)
+        log_weights, loc, var = (np.asarray(a) for a in drop_non_finite(self.log_weights, loc, var))
         return log_weights, loc, var, dof
 
     def learn(
@@ -144,76 +164,84 @@ class SingleRow:
             Whether it lay outside the region that some basis was built for, and whether it was an outlier to most of
             the weight.
         """
-        predictions = self._predict_filters(x, time, extra)
+        predicted = self._predict_filters(x, time, extra)
         center, scale = self._targets
         y = (y - center) / scale
-        found = [stack.filters.learn(a, y) for stack, a in zip(self._working, predictions, strict=True)]
-        is_outlier, flagged = None, False
-        if self._model.guarded:
-            is_outlier = self._by_filter(found, False)
+        is_outlier, flagged = self._learn_filters(predicted, y), False
         if self._one:
             flagged = is_outlier is not None and bool(is_outlier[0])
         else:
-            filters, loc, var, dof = self._experts(x, time, extra)
-            gap = np.asarray(self._elapsed(time))
-            with np.errstate(over="ignore", invalid="ignore"):
-                log_density = student_t.log_density(y - loc, var, None if dof is None else dof[:, None]).sum(-1)
-                if self._noise is not None:
-                    errors = y - filters[0], filters[1]
-                    self._noise = NoiseKinds.update(self._model.noise, self._noise, *errors, gap, is_outlier)
-            each = None if is_outlier is None else np.repeat(is_outlier, self._copies)
-            weights = np.exp(np.asarray(self.log_weights))
-            flagged = each is not None and bool(weights @ each > 0.5)
-            if self._levels is not None:
-                log_weights, loc, var = (a[None] for a in drop_non_finite(np.asarray(self.log_weights), loc, var))
-                predictive = Predictive(log_weights, loc, var, None if dof is None else dof[None])
-                self._levels = recalibration.learn(self._levels, Predictive.levels(predictive, y[None])[0])
+            gap = self._elapsed(time)
+            if self._resting is not None:
+                self._weight_sum += np.exp(self.log_weights)
+                self._learnt, self._passed = self._learnt + 1, self._passed + gap
             with float64():
-                rows, log_density = None if each is None else each[None], fill_missing_density(log_density)
-                if self._resting is not None:
-                    self._weight_sum += weights
-                    self._learnt, self._passed = self._learnt + 1, self._passed + float(gap)
-                    self.score = (
-                        np.nan if flagged else float(np.logaddexp.reduce(np.asarray(self.log_weights) + log_density))
-                    )
-                self._weights, self.log_weights = self._learn_weights(self._weights, log_density, rows, self._absent)
+                row = (*self._filters(x, time, extra), y, np.asarray(gap), is_outlier)
+                scoring, log_weights, is_flagged, score = self._learn_from_target(self._scoring, self._asleep, row)
+                self._set_scoring(scoring, log_weights)
+            flagged = is_flagged is not None and bool(is_flagged)
+            if score is not None:
+                self.score = float(score)
         if not np.isnan(time):
             self.last_time = time if np.isnan(self.last_time) else max(self.last_time, time)
         self._last = None
         return self._is_outside, flagged
 
-    def _collect(self, predictions: list[RowPrediction]) -> tuple[Float[np.ndarray, "k e"], Float[np.ndarray, "k e"]]:
-        """Join mean and variance of all filters in the user's order."""
-        loc = self._by_filter([a.loc for a in predictions], np.nan)
-        var = self._by_filter([a.var for a in predictions], np.nan)
-        return loc, np.broadcast_to(var[:, None], loc.shape)
+    def _set_scoring(self, scoring: ScoringState, log_weights: AnyArray) -> None:
+        """Go on with what learns from targets, and the experts' weights for the next row."""
+        self._scoring, self.log_weights = scoring, np.asarray(log_weights)
+        noise, levels = scoring.noise, scoring.levels
+        self._noise = None if noise is None else NoiseState(*map(np.asarray, noise))
+        self._levels = None if levels is None else np.asarray(levels)
 
-    def _by_filter(self, parts: Sequence[Any], missing: Any) -> np.ndarray:
-        """Join what the filters that work gave, [G, R, ...], in the user's order; the others get `missing`."""
-        found = np.concatenate([part.reshape(-1, *part.shape[2:]) for part in parts])
+    def _learn_filters(self, predicted: Filters, y: np.ndarray) -> Bool[np.ndarray, " filters"] | None:
+        """Learn standardised targets in every filter; return which take them for outliers, None without guards."""
+        error, var, is_outlier = y - predicted.loc, predicted.var, None
+        if self._guard is not None:
+            is_outlier, error, var = self._guard.learn(error, var)
+            is_outlier = self._by_filter(is_outlier, False)
+        step, std, at = error / var[:, None], np.sqrt(var), 0
+        for stack, prediction in zip(self._working, predicted.predictions, strict=True):
+            these, at = slice(at, at + prediction.var.size), at + prediction.var.size
+            shape = prediction.loc.shape
+            stack.filters.learn(prediction, step[these].reshape(shape), std[these].reshape(shape[:2]))
+        return is_outlier
+
+    def _by_filter(self, found: np.ndarray, missing: Any) -> np.ndarray:
+        """Bring what the filters that work gave, one stack after the other, in the user's order.
+
+        The others get `missing`.
+        """
+        if self._in_order:
+            return found
         whole = np.full((len(self._model.order), *found.shape[1:]), missing, found.dtype)
         whole[self._places] = found
         return whole
 
+    def _filters(self, x: np.ndarray, time: float, extra: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean (f, E) and variance (f,) of every filter, in the user's order; NaN of those that rest."""
+        found = self._predict_filters(x, time, extra)
+        return self._by_filter(found.loc, np.nan), self._by_filter(found.var, np.nan)
+
     def _experts(self, x: np.ndarray, time: float, extra: float) -> Experts:
         """Return means and variances of the filters, and what all experts predict; kept as `_predict_filters` is."""
-        filters = self._predict_filters(x, time, extra)
+        loc, var = self._filters(x, time, extra)
         if self._mixed is None:
-            loc, var = self._collect(filters)
+            var = np.broadcast_to(var[:, None], loc.shape)
             if self._noise is None:
-                self._mixed = Experts((loc, var), loc, var, None)
+                self._mixed = Experts(loc, var, None)
             else:
                 for_one = NoiseState(*(a[None] for a in self._noise))
                 gap = np.full(1, self._elapsed(time))
                 # By the class, as elsewhere here: see `_predict_filters`.
                 found = NoiseKinds.predict(self._model.noise, for_one, loc[None], var[None], gap)
-                self._mixed = Experts((loc, var), *(np.asarray(a[0]) for a in found))
+                self._mixed = Experts(*(np.asarray(a[0]) for a in found))
         return self._mixed
 
     @property
     def restarted(self) -> Bool[np.ndarray, " filters"]:
         """Return which filters had to start again since `load`, in the user's order."""
-        return self._by_filter([stack.filters.restarted for stack in self._working], False)
+        return self._by_filter(np.concatenate([stack.filters.restarted.ravel() for stack in self._working]), False)
 
     def flush(self) -> EnsembleState:
         """Return the ensemble's state; this object may go on from there."""
@@ -226,7 +254,7 @@ class SingleRow:
         resting = self._resting
         if resting is not None:
             resting = resting.after(self._weight_sum, self._learnt, self._passed)
-        return EnsembleState(in_order, self._weights, time, self._noise, None, self._levels, resting)
+        return EnsembleState(in_order, self._scoring.weights, time, self._noise, None, self._levels, resting)
 
     def rest_is_due(self, scores: Sequence[float], at: int) -> bool:
         """Return whether filters may go to rest or wake after row `at`, the last of all rows since `load`."""
@@ -236,20 +264,21 @@ class SingleRow:
         self._watched = self._watched.scored(np.asarray(new), at - len(new))
         return self._watched.is_due(at)
 
-    def _predict_filters(self, x: np.ndarray, time: float, extra: float) -> list[RowPrediction]:
+    def _predict_filters(self, x: np.ndarray, time: float, extra: float) -> Filters:
         """Predict a row by every filter; kept for `learn`, which follows the prediction of the same row."""
         when = self._elapsed(time), extra
-        if self._last is not None and self._last[1] == when and (self._last[0] == x).all():
+        if self._last is not None and self._last[1] == when and (self._last[0] is x or (self._last[0] == x).all()):
             return self._last[2]
         row = standardise(x, *self._inputs)[None]
         with float64(), np.errstate(all="ignore"):  # the setting is for a user's own basis
-            bases = {i: self._bases[i] for stack in self._working for i in stack.groups}
-            phis = {i: np.asarray(basis(row))[..., 0, :] for i, basis in bases.items()}
+            phis = {i: np.asarray(basis(row))[..., 0, :] for i, basis in self._used.items()}
             # By the class: to bind a method to a module makes another module, which takes tens of microseconds.
-            self._is_outside = any(type(basis).outside(basis, row).any() for basis in bases.values())
-        predictions = [stack.predict(phis, *when) for stack in self._working]
-        self._last, self._mixed = (x.copy(), when, predictions), None
-        return predictions
+            self._is_outside = any(type(basis).outside(basis, row).any() for basis in self._regions)
+        parts = [stack.predict(phis, *when) for stack in self._working]
+        loc = np.concatenate([part.loc.reshape(-1, self._model.num_outputs) for part in parts])
+        found = Filters(parts, loc, np.concatenate([part.var.ravel() for part in parts]))
+        self._last, self._mixed, self._moments = (x, when, found), None, None
+        return found
 
     def _elapsed(self, time: float) -> float:
         if np.isnan(time) or np.isnan(self.last_time):
