@@ -27,9 +27,7 @@ PLACES = sorted(product(range(-100, 101, 4), range(-80, 81, 4)), key=lambda at: 
 def pages() -> dict[Path, str]:
     """Return the page with its tables renewed."""
     summary, longer = (json.loads(path.read_text())["summary"] for path in (RESULTS, LONGER))
-    return {
-        PAGE: markdown.with_tables(PAGE, {"error and speed": tables(summary), "the latest 5,000": latest(longer)})
-    }
+    return {PAGE: markdown.with_tables(PAGE, {"error and speed": tables(summary), "longer windows": latest(longer)})}
 
 
 def tables(summary: dict[str, Any]) -> str:
