@@ -38,6 +38,34 @@ def kept_rows(state: StreamState) -> Float[np.ndarray, "n d"]:
     return rows
 
 
+def indicators(predictive: AnyPredictive) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean and the variance of each label's or grade's indicator."""
+    p = np.asarray(predictive.probabilities())
+    return p, p * (1.0 - p)
+
+
+def mean_and_variance(predictive: AnyPredictive) -> tuple[np.ndarray, np.ndarray]:
+    """Return those of a count."""
+    return np.asarray(predictive.mean), np.asarray(predictive.variance)
+
+
+MOMENTS: dict[str, Moments] = {"count": mean_and_variance, "classification": indicators, "ordinal": indicators}
+"""What is predicted of targets that are not standardised, by the task."""
+
+
+def importance(
+    settings: StreamSettings, state: StreamState, groups: Groups, log_exposure: Sequence[float] = ()
+) -> Float[np.ndarray, "g e"]:
+    """Return which share of each target's variance goes with each group of columns, whatever the task.
+
+    Counts with an exposure need the log of one.
+    """
+    moments = MOMENTS.get(settings.spec.task)
+    if moments is None:
+        return total_effects(settings, state, groups)
+    return variance_shares(settings, state, groups, moments, np.asarray(log_exposure, dtype=np.float64))[:, None]
+
+
 @in_float64
 def total_effects(settings: StreamSettings, state: StreamState, groups: Groups) -> Float[np.ndarray, "g e"]:
     """Return the share of the target's variance that goes with each group of columns, over the rows kept.
