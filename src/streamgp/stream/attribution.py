@@ -18,18 +18,22 @@ Moments = Callable[[AnyPredictive], tuple[Float[np.ndarray, "n e"], Float[np.nda
 """Means and variances that are predicted: of counts, or of the indicators of labels."""
 
 
+def last_rows(state: StreamState) -> Float[np.ndarray, "n d"]:
+    """Return the last rows that are kept, 65 at most, with their gaps filled."""
+    groups = state.inputs.imputer.groups
+    rows = np.concatenate([group.recent for group in groups], axis=1) if groups else np.empty((0, 0))
+    return rows[~np.isnan(rows).any(axis=1)]
+
+
 def kept_rows(state: StreamState) -> Float[np.ndarray, "n d"]:
-    """Return the last rows that are kept, 65 at most, with their gaps filled.
+    """Return `last_rows`, of which there must be 2 to compare.
 
     Raises
     ------
     ValueError
-        If there are fewer than 2.
+        If there are fewer, or no columns.
     """
-    inputs = state.inputs
-    groups = inputs.imputer.groups
-    rows = np.concatenate([group.recent for group in groups], axis=1) if groups else np.empty((0, 0))
-    rows = rows[~np.isnan(rows).any(axis=1)]
+    rows = last_rows(state)
     if len(rows) < 2 or not rows.shape[1]:
         raise ValueError(
             f"expected a model that has columns of X and has learnt 2 rows or more, got {rows.shape[1]} columns and "
