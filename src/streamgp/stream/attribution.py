@@ -1,6 +1,7 @@
 """What each input contributes: to all predictions over the last rows, and to a single one."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -42,13 +43,13 @@ def kept_rows(state: StreamState) -> Float[np.ndarray, "n d"]:
     return rows
 
 
-def indicators(predictive: AnyPredictive) -> tuple[np.ndarray, np.ndarray]:
+def indicators(predictive: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean and the variance of each label's or grade's indicator."""
     p = np.asarray(predictive.probabilities())
     return p, p * (1.0 - p)
 
 
-def mean_and_variance(predictive: AnyPredictive) -> tuple[np.ndarray, np.ndarray]:
+def mean_and_variance(predictive: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return those of a count."""
     return np.asarray(predictive.mean), np.asarray(predictive.variance)
 
