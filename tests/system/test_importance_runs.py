@@ -60,11 +60,11 @@ def test_the_shares_are_those_of_the_estimator(tmp_path: Path, target: str, esti
 
 def test_the_columns_of_a_category_are_one_input(tmp_path: Path):
     frame = table()
-    found = told(tmp_path, frame)
+    found = told(tmp_path, frame, features=["wind", "a", "b"])
     levels = list(dict.fromkeys(frame["wind"]))
-    X = np.column_stack([frame["a"], frame["b"], *((frame["wind"] == level) for level in levels)]).astype(float)
+    X = np.column_stack([*((frame["wind"] == level) for level in levels), frame["a"], frame["b"]]).astype(float)
     model = StreamingGPRegressor("linear", warmup=WARMUP).partial_fit(X, frame["y"].to_numpy())
-    check(found, of_groups(model._learner, {"a": [0], "b": [1], "wind": [2, 3, 4]}))
+    check(found, of_groups(model._learner, {"wind": [0, 1, 2], "a": [3], "b": [4]}))
     assert all(each["share"] > 0.01 for each in found)
 
 
