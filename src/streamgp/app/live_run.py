@@ -12,6 +12,7 @@ import numpy as np
 from streamgp import checkpoint
 from streamgp.app import tasks
 from streamgp.app.fingerprint import Fingerprint, replay
+from streamgp.app.importance import importance
 from streamgp.app.interrupt import Interrupt
 from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.run_notes import run_notes
@@ -87,9 +88,10 @@ class LiveRun:
                 stopped = f"interrupted after {plural(self.metrics.rows, 'row')}{then}"
             if stopped is None and not self.learner.is_warmed_up:
                 stopped = self._ended_early()
-            metrics = self._result(first_row, stopped)
             if self.directory is not None:
                 self._save(self.directory)
+            metrics = self._result(first_row, stopped)
+            if self.directory is not None:
                 self.directory.finish(metrics)
         return Outcome(metrics, stopped, interrupted)
 
@@ -218,8 +220,9 @@ class LiveRun:
         checkpoint.save(directory.checkpoint, tree, {"kind": "run", "rows": self.metrics.rows})
 
     def _result(self, first_row: int, stopped: str | None) -> dict[str, Any]:
-        seconds = self.clock.result()
         schema = self.reader.schema
+        matters = None if stopped is not None else importance(schema, self.learner)
+        seconds = self.clock.result()
         description = describe(
             self.learner,
             results(self.metrics, self.learner),
@@ -235,6 +238,7 @@ class LiveRun:
             "conformal": None if self.conformal is None else self.conformal.result(),
             "steps_ahead": None if self.steps is None else self.steps.result(),
             "alarms": None if self.alarms is None else [asdict(alarm) for alarm in self.alarms.found],
+            "importance": matters,
             "skipped_rows": self.skipped_rows,
             "interrupted": stopped is not None,
             "stopped": stopped,

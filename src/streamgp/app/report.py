@@ -82,6 +82,8 @@ def read_metrics(path: Path) -> dict[str, Any]:
         "horizon": None,
         "conformal": None,
         "alarms": None,
+        "importance": None,
+        "lags": [],
         "steps_ahead": None,
     }
     metrics = optional | raw

@@ -26,6 +26,7 @@ _LABEL_SCORES = {
     "ordinal": {"error_rate": "errors", "mae": "grades off", "rps": "RPS", "log_loss": "log loss*"},
 }
 _ALARMS_SHOWN = 10
+_INPUTS_SHOWN, _MATTERS = 3, 0.0005  # a smaller share would be shown as none
 _SHARES = ("error_rate", "balanced_error", "ece")
 
 
@@ -47,6 +48,8 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
                 f"at a mean {size} of {number(bands[size])}; the model's own {share(bands['own']['coverage'])} at "
                 f"{number(bands['own'][size])}"
             )
+        if matters := _importance(metrics.get("importance")):
+            console.print(matters, markup=False)
         for line in _alarms(metrics.get("alarms")):
             console.print(line, markup=False)
         for baseline in baselines(metrics):
@@ -54,6 +57,13 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
                 console.print(baseline["text"], markup=False)
     for warning in metrics["warnings"]:
         console.print(f"note: {warning}", markup=False)
+
+
+def _importance(inputs: list[dict[str, Any]] | None) -> str:
+    """Return the inputs that matter most; empty where none does, or it is not known."""
+    most = [each for each in (inputs or [])[:_INPUTS_SHOWN] if each["share"] >= _MATTERS]
+    named = ", ".join(f"{each['name']} {share(each['share'])}" for each in most)
+    return f"inputs that matter most, by their share of the variance: {named}" if most else ""
 
 
 def _alarms(alarms: list[dict[str, Any]] | None) -> list[str]:

@@ -10,13 +10,14 @@ from sklearn.utils import column_or_1d
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.docstrings import with_options
-from streamgp.estimators.explanations import Explanation, explanation, inputs_of, shares
+from streamgp.estimators.explanations import Explanation, explanation, importance, inputs_of
 from streamgp.estimators.late import Later
 from streamgp.estimators.prediction import Prediction
 from streamgp.estimators.single import as_table, in_order
 from streamgp.estimators.validation import Rows, check_inputs, check_one
 from streamgp.evaluation.counts import CountMetrics
 from streamgp.models.spec import Spec
+from streamgp.stream.attribution import mean_and_variance
 
 _EXPOSURE = "exposure: the rows learnt {} exposure and {} came now; give it always or never"
 
@@ -188,7 +189,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
             If X has no columns, or fewer than 2 rows were learnt; or without an exposure where rows have one.
         """
         self._check_fitted()
-        return shares(self._learner, inputs_of(self), _mean_and_variance, self._one_exposure(exposure))
+        return importance(self._learner, inputs_of(self), log_exposure=self._one_exposure(exposure))
 
     @alone
     def explain(self, x: Any, exposure: Any = None, time: Any = None) -> Explanation:
@@ -203,7 +204,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         """
         self._check_fitted()
         row = self._exposed_row(x, time, exposure)
-        return explanation(self._learner, row, inputs_of(self), True, _mean_and_variance)
+        return explanation(self._learner, row, inputs_of(self), True, mean_and_variance)
 
     # Inner works
 
@@ -275,10 +276,6 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
 
     def _restore(self, tree: dict[str, Any]) -> None:
         self._exposed = tree["exposed"]
-
-
-def _mean_and_variance(predictive: Any) -> tuple[np.ndarray, np.ndarray]:
-    return np.asarray(predictive.mean), np.asarray(predictive.variance)
 
 
 def _is_no_count(y: np.ndarray) -> np.ndarray:

@@ -253,6 +253,7 @@ def _evaluated(
     left_out = model._columns.left_out(given_names(model), learner.levels)
     about |= {
         "alarms": None if found is None else [asdict(alarm) for alarm in found],
+        "importance": None,  # asked for by `feature_importance`
         "skipped_rows": rows.skipped,
         "interrupted": False,
         "stopped": None,

@@ -11,7 +11,8 @@ from streamgp.estimators.access import alone
 from streamgp.estimators.columns import Columns
 from streamgp.estimators.single import in_order
 from streamgp.estimators.validation import check_one, given_names
-from streamgp.stream.attribution import Moments, contributions, total_effects, variance_shares
+from streamgp.stream import attribution
+from streamgp.stream.attribution import Moments, contributions
 from streamgp.stream.learner import StreamLearner
 
 
@@ -74,27 +75,16 @@ def inputs_of(estimator: Any) -> dict[str, list[int]]:
     return groups_of(estimator._columns, given_names(estimator), estimator._learner.levels)
 
 
-def importance(learner: StreamLearner, groups: dict[str, list[int]], single: bool) -> dict[str, Any]:
-    """Return the total effect of each group of inputs, the largest first."""
-    found = total_effects(learner.settings, learner.state, list(groups.values()))
-    return _largest_first(groups, found[:, 0] if single else found)
+def importance(
+    learner: StreamLearner, groups: dict[str, list[int]], single: bool = True, log_exposure: Sequence[float] = ()
+) -> dict[str, Any]:
+    """Return the share of the target's variance that goes with each group of inputs, the largest first.
 
-
-def shares(
-    learner: StreamLearner, groups: dict[str, list[int]], moments: Moments, log_exposure: Sequence[float] = ()
-) -> dict[str, float]:
-    """Return the share of the predicted variance that goes with each group of inputs, the largest first."""
-    exposure = np.asarray(log_exposure, dtype=np.float64)
-    return _largest_first(
-        groups, variance_shares(learner.settings, learner.state, list(groups.values()), moments, exposure)
-    )
-
-
-def _largest_first(groups: dict[str, list[int]], found: np.ndarray) -> dict[str, Any]:
-    """Return what was found of each group, numbers or arrays, by its name, the largest in all first."""
-    names, totals = list(groups), found.reshape(len(groups), -1).sum(axis=1)
-    values = found.tolist() if found.ndim == 1 else list(found)
-    return {names[g]: values[g] for g in np.argsort(-totals, kind="stable").tolist()}
+    Of several targets arrays (E,), in the order of their sums.
+    """
+    found = attribution.importance(learner.settings, learner.state, list(groups.values()), log_exposure)
+    names, values = list(groups), found[:, 0].tolist() if single else list(found)
+    return {names[g]: values[g] for g in np.argsort(-found.sum(axis=1), kind="stable").tolist()}
 
 
 def explanation(

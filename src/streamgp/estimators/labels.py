@@ -8,7 +8,7 @@ from sklearn.utils import column_or_1d
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
-from streamgp.estimators.explanations import Explanation, explanation, inputs_of, shares
+from streamgp.estimators.explanations import Explanation, explanation, importance, inputs_of
 from streamgp.estimators.late import Later
 from streamgp.estimators.single import as_table, in_order
 from streamgp.estimators.validation import Rows, check_one
@@ -18,6 +18,7 @@ from streamgp.evaluation.prequential import ScoredRows
 from streamgp.evaluation.result import ClassificationEvaluation, collect_classification
 from streamgp.evaluation.shown import Given
 from streamgp.precision import float64
+from streamgp.stream.attribution import indicators
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class LabelEstimator(StreamEstimator):
             If X has no columns, or fewer than 2 rows were learnt.
         """
         self._check_fitted()
-        return shares(self._learner, inputs_of(self), _indicators)
+        return importance(self._learner, inputs_of(self))
 
     @alone
     def explain(self, x: Any, time: Any = None, label: Any = None) -> Explanation:
@@ -156,7 +157,7 @@ class LabelEstimator(StreamEstimator):
         row = check_one(in_order(self, x, time), time, self._learner, self.missing)
 
         def of_label(predictive: Any) -> tuple[np.ndarray, np.ndarray]:
-            mean, variance = _indicators(predictive)
+            mean, variance = indicators(predictive)
             return mean[:, [at]], variance[:, [at]]
 
         return explanation(self._learner, row, inputs_of(self), True, of_label)
@@ -187,12 +188,6 @@ class LabelEstimator(StreamEstimator):
 
     def _restore(self, tree: dict[str, Any]) -> None:
         self._labels = Labels.from_tree(tree["labels"])
-
-
-def _indicators(predictive: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean and the variance of each label's indicator."""
-    p = np.asarray(predictive.probabilities())
-    return p, p * (1.0 - p)
 
 
 def _is_text(labels: np.ndarray) -> bool:

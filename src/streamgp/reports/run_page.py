@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 
 from streamgp.reports import wording
-from streamgp.reports.pages import alarms, classification, expert_weights, local_models, regression
+from streamgp.reports.pages import alarms, classification, expert_weights, importance, local_models, regression
 from streamgp.reports.pages.stream import clock, mean_weights, span_of
 from streamgp.reports.tables import RULE, WEIGHTS_KEPT
 
@@ -57,6 +57,7 @@ def render_run(metrics: dict[str, Any], predictions: pl.LazyFrame, weights: pl.L
         **page.along_the_stream(figures, predictions, metrics, span),
         **page.calibration(figures, predictions, metrics),
         **alarms.changes(bins, metrics),
+        **importance.inputs(metrics),
         **expert_weights.experts(figures, bins, metrics, span),
         **expert_weights.rules(figures, bins, metrics, span),
         **local_models.local_models(maps, metrics),

@@ -1,6 +1,7 @@
 """What each input contributes: to all predictions over the last rows, and to a single one."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -18,24 +19,56 @@ Moments = Callable[[AnyPredictive], tuple[Float[np.ndarray, "n e"], Float[np.nda
 """Means and variances that are predicted: of counts, or of the indicators of labels."""
 
 
+def last_rows(state: StreamState) -> Float[np.ndarray, "n d"]:
+    """Return the last rows that are kept, 65 at most, with their gaps filled."""
+    groups = state.inputs.imputer.groups
+    rows = np.concatenate([group.recent for group in groups], axis=1) if groups else np.empty((0, 0))
+    return rows[~np.isnan(rows).any(axis=1)]
+
+
 def kept_rows(state: StreamState) -> Float[np.ndarray, "n d"]:
-    """Return the last rows that are kept, 65 at most, with their gaps filled.
+    """Return `last_rows`, of which there must be 2 to compare.
 
     Raises
     ------
     ValueError
-        If there are fewer than 2.
+        If there are fewer, or no columns.
     """
-    inputs = state.inputs
-    groups = inputs.imputer.groups
-    rows = np.concatenate([group.recent for group in groups], axis=1) if groups else np.empty((0, 0))
-    rows = rows[~np.isnan(rows).any(axis=1)]
+    rows = last_rows(state)
     if len(rows) < 2 or not rows.shape[1]:
         raise ValueError(
             f"expected a model that has columns of X and has learnt 2 rows or more, got {rows.shape[1]} columns and "
             f"{state.rows} rows; learn more rows first"
         )
     return rows
+
+
+def indicators(predictive: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean and the variance of each label's or grade's indicator."""
+    p = np.asarray(predictive.probabilities())
+    return p, p * (1.0 - p)
+
+
+def mean_and_variance(predictive: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return those of a count."""
+    return np.asarray(predictive.mean), np.asarray(predictive.variance)
+
+
+MOMENTS: dict[str, Moments] = {"count": mean_and_variance, "classification": indicators, "ordinal": indicators}
+"""What is predicted of targets that are not standardised, by the task."""
+
+
+def importance(
+    settings: StreamSettings, state: StreamState, groups: Groups, log_exposure: Sequence[float] = ()
+) -> Float[np.ndarray, "g e"]:
+    """Return which share of each target's variance goes with each group of columns, whatever the task.
+
+    Counts with an exposure need the log of one.
+    """
+    moments = MOMENTS.get(settings.spec.task)
+    if moments is None:
+        return total_effects(settings, state, groups)
+    return variance_shares(settings, state, groups, moments, np.asarray(log_exposure, dtype=np.float64))[:, None]
 
 
 @in_float64

@@ -125,6 +125,10 @@ def test_last_rows_count_the_targets_outside_their_band(run: Path, page: Page) -
     assert f"{outside} of 200 targets outside the band; about 20 should be." in page.html
 
 
+def test_every_table_has_a_head_that_paper_repeats_on_each_page(page: Page) -> None:
+    assert page.html.count("<table") == page.html.count("<thead><tr>") == page.html.count("</tr></thead>") >= 4
+
+
 def test_page_needs_nothing_from_outside(page: Page) -> None:
     assert "http" not in page.html
     assert page.html.count("<script") == page.html.count("<script>") == 1  # it loads nothing
