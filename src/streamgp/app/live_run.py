@@ -99,10 +99,10 @@ class LiveRun:
         """Say that the warm-up is not over, and what to do."""
         rows, without = self.metrics.rows, self.metrics.unlabelled_rows
         targets = rows - without
-        enough = targets > MIN_WARMUP
+        enough, whole = targets > MIN_WARMUP, "a target" if self.learner.num_outputs == 1 else "all targets"
         return (
             f"{self.reader.name}: the stream ended after {plural(rows, 'row')}"
-            f"{f', {targets:,} of them with a target' if without else ''}, within the warm-up of "
+            f"{f', {targets:,} of them with {whole}' if without else ''}, within the warm-up of "
             f"{self.learner.warmup:,}, so no expert was fitted; "
             + (
                 f"start again with a shorter one, such as --warmup {max(MIN_WARMUP, targets // 5)}"

@@ -17,7 +17,7 @@ from streamgp.estimators.single import as_table, in_order
 from streamgp.estimators.validation import Rows, check_inputs, check_one
 from streamgp.evaluation.counts import CountMetrics
 from streamgp.models.spec import Spec
-from streamgp.stream.attribution import mean_and_variance
+from streamgp.stream.tasks import mean_and_variance
 
 _EXPOSURE = "exposure: the rows learnt {} exposure and {} came now; give it always or never"
 

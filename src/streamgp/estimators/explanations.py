@@ -12,8 +12,9 @@ from streamgp.estimators.columns import Columns
 from streamgp.estimators.single import in_order
 from streamgp.estimators.validation import check_one, given_names
 from streamgp.stream import attribution
-from streamgp.stream.attribution import Moments, contributions
+from streamgp.stream.attribution import contributions
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.tasks import Moments
 
 
 @dataclass(frozen=True)

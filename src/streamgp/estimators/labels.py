@@ -18,7 +18,7 @@ from streamgp.evaluation.prequential import ScoredRows
 from streamgp.evaluation.result import ClassificationEvaluation, collect_classification
 from streamgp.evaluation.shown import Given
 from streamgp.precision import float64
-from streamgp.stream.attribution import indicators
+from streamgp.stream.tasks import indicators
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.core import AnyArray
-from streamgp.evaluation.regression import COVERAGE_LEVELS, QUANTILES, Moments, PointErrors
+from streamgp.evaluation.regression import COVERAGE_LEVELS, QUANTILES
+from streamgp.evaluation.running_sums import Moments, PointErrors
 
 _SIDE = 24  # cells of the distribution function on each side of the median
 _REACH = 10.0  # how far they go, in distances from the median to the quantiles at 5% and 95%

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from streamgp.evaluation.regression import Moments
+from streamgp.evaluation.running_sums import Moments
 from streamgp.metrics import crps_ensemble, energy_score
 from streamgp.models.base import PathFamily
 from streamgp.models.families import family_of

@@ -11,7 +11,8 @@ import polars as pl
 
 from streamgp.checkpoint import load_of
 from streamgp.checkpoint.encoding import register
-from streamgp.evaluation.regression import COVERAGE_LEVELS, Moments
+from streamgp.evaluation.regression import COVERAGE_LEVELS
+from streamgp.evaluation.running_sums import Moments
 from streamgp.fleet import StreamingGPFleet, outputs
 from streamgp.fleet.engine import log_density_of
 from streamgp.fleet.live import LiveFleet

@@ -1,22 +1,19 @@
 """What each input contributes: to all predictions over the last rows, and to a single one."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from streamgp.core import mapped
-from streamgp.likelihoods import AnyPredictive
 from streamgp.precision import in_float64
 from streamgp.stream.gains import fill_next, mean_at, predicted_at
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
+from streamgp.stream.tasks import Moments, moments_of
 
 SHIFTS = 8  # other rows that each row takes a value from
 Groups = Sequence[Sequence[int]]
-Moments = Callable[[AnyPredictive], tuple[Float[np.ndarray, "n e"], Float[np.ndarray, "n e"]]]
-"""Means and variances that are predicted: of counts, or of the indicators of labels."""
 
 
 def last_rows(state: StreamState) -> Float[np.ndarray, "n d"]:
@@ -43,21 +40,6 @@ def kept_rows(state: StreamState) -> Float[np.ndarray, "n d"]:
     return rows
 
 
-def indicators(predictive: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean and the variance of each label's or grade's indicator."""
-    p = np.asarray(predictive.probabilities())
-    return p, p * (1.0 - p)
-
-
-def mean_and_variance(predictive: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return those of a count."""
-    return np.asarray(predictive.mean), np.asarray(predictive.variance)
-
-
-MOMENTS: dict[str, Moments] = {"count": mean_and_variance, "classification": indicators, "ordinal": indicators}
-"""What is predicted of targets that are not standardised, by the task."""
-
-
 def importance(
     settings: StreamSettings, state: StreamState, groups: Groups, log_exposure: Sequence[float] = ()
 ) -> Float[np.ndarray, "g e"]:
@@ -65,7 +47,7 @@ def importance(
 
     Counts with an exposure need the log of one.
     """
-    moments = MOMENTS.get(settings.spec.task)
+    moments = moments_of(settings.spec)
     if moments is None:
         return total_effects(settings, state, groups)
     return variance_shares(settings, state, groups, moments, np.asarray(log_exposure, dtype=np.float64))[:, None]

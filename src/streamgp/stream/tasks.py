@@ -1,12 +1,13 @@
 """What targets are, and what that changes for the learner: regression, classification, counts, ordinal."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from streamgp.core import Predictive, StreamModel
 from streamgp.fitting.screening import screen
@@ -21,6 +22,8 @@ from streamgp.numerics.standardise import Standardiser
 
 # Of the weights, over the number of experts: twice what the slowest of the rules that share keeps for each.
 TRIM = 0.05
+Moments = Callable[[AnyPredictive], tuple[Float[np.ndarray, "n e"], Float[np.ndarray, "n e"]]]
+"""Means and variances that are predicted: of counts, or of the indicators of labels."""
 
 
 @runtime_checkable
@@ -205,3 +208,19 @@ class Classification(Counts):
 def task_of(spec: Spec) -> Task:
     """Return the task of a specification."""
     return {"regression": Regression, "classification": Classification}.get(spec.task, Counts)(spec)
+
+
+def indicators(predictive: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean and the variance of each label's or grade's indicator."""
+    p = np.asarray(predictive.probabilities())
+    return p, p * (1.0 - p)
+
+
+def mean_and_variance(predictive: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return those of a count."""
+    return np.asarray(predictive.mean), np.asarray(predictive.variance)
+
+
+def moments_of(spec: Spec) -> Moments | None:
+    """Return what is predicted of targets that are not standardised: of counts, or of the indicators of labels."""
+    return {"count": mean_and_variance, "classification": indicators, "ordinal": indicators}.get(spec.task)

@@ -25,12 +25,7 @@ from streamgp.filters.kalman import ExpertVariances, Predicted, prior_state
 from streamgp.filters.noise import CONSTANT_NOISE, NoiseKinds
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian import resting
-from streamgp.models.gaussian.delayed_feedback import (
-    PendingForecasts,
-    ScoringState,
-    add_noise,
-    drop_non_finite,
-)
+from streamgp.models.gaussian.delayed_feedback import PendingForecasts, ScoringState, add_noise, drop_non_finite
 from streamgp.models.gaussian.mixing import collect, learn_weights, learn_weights_briefly, learn_weights_fast
 from streamgp.models.gaussian.resting import Resting
 from streamgp.models.gaussian.state import EnsembleState
