@@ -36,7 +36,7 @@ SECONDS = 4.0  # of single rows
 WARMUP = 1_000
 BATCH, BATCHES = 1_000, {"linear": 20, "fast": 12, "default": 3}
 KEYS, FLEET_ROWS, FLEET_REQUESTS = 10_000, 5_000, 8
-MEMORY_ROWS, MEMORY_BATCH = 200_000, 2_000
+MEMORY_ROWS, MEMORY_BATCH = 1_000_000, 2_000
 TYPES = {
     "JSON": "application/json",
     "NDJSON": "application/x-ndjson",
@@ -240,7 +240,7 @@ def memory(folder: Path) -> dict[str, Any]:
     for sent in range(0, MEMORY_ROWS, MEMORY_BATCH):
         names = pl.Series([f"r{sent + i}" for i in range(MEMORY_BATCH)])
         connection.post(path, body(frame(MEMORY_BATCH, sent).with_columns(id=names), "Arrow"), "Arrow")
-        if (sent + MEMORY_BATCH) % 20_000 == 0:
+        if (sent + MEMORY_BATCH) % 100_000 == 0:
             found[str(sent + MEMORY_BATCH)] = round(load.server.memory_mb(), 1)
     load.server.stop()
     return found
