@@ -6,7 +6,7 @@ No algebra of a particular model lives here.
 from streamgp.core.mapped import MappedPredictive
 from streamgp.core.model import Info, OnlineModel, StreamModel
 from streamgp.core.predictive import Predictive, trimmed
-from streamgp.core.side_by_side import SideBySide, mapped, side_by_side
+from streamgp.core.side_by_side import NumericPredictive, SideBySide, mapped, side_by_side, unmapped
 from streamgp.core.target_map import TargetMap
 from streamgp.numerics.arrays import AnyArray, namespace
 
@@ -14,6 +14,7 @@ __all__ = [
     "AnyArray",
     "Info",
     "MappedPredictive",
+    "NumericPredictive",
     "OnlineModel",
     "Predictive",
     "SideBySide",
@@ -23,4 +24,5 @@ __all__ = [
     "namespace",
     "side_by_side",
     "trimmed",
+    "unmapped",
 ]

@@ -85,6 +85,8 @@ class StreamModel(eqx.Module):
     takes_extra_variance: ClassVar[bool] = False
     # Whether `single_row` gives what learns row by row without touching every covariance each time.
     has_single_row: ClassVar[bool] = False
+    # Whether `of_output` gives the model of one of several outputs.
+    splits_outputs: ClassVar[bool] = False
     # Whether the prediction is a mixture with a component for each expert; else `Info.weights` tells how they count.
     mixes_experts: ClassVar[bool] = True
     # Whether rows are learnt whose inputs are far outside all that was seen.
@@ -153,9 +155,9 @@ class StreamModel(eqx.Module):
         """Return which share of the model's parts has worked, in the mean over the rows so far."""
         return 1.0
 
-    def of_output(self, state: Any, e: int) -> tuple["StreamModel", Any] | None:
-        """Return the model of one of several outputs and its state, to go on by itself; None where there is none."""
-        return None
+    def of_output(self, state: Any, e: int) -> tuple["StreamModel", Any]:
+        """Return the model of one of several outputs and its state, to go on by itself."""
+        raise TypeError(f"{type(self).__name__} has no model of one output")
 
     def add_class(self, state: Any, num_classes: int, rows: int) -> tuple["StreamModel", Any]:
         """Return the model and its state with one class more than `num_classes`, after so many `rows`."""

@@ -160,7 +160,7 @@ class Predictive(eqx.Module):
         With a `correlation`, by correlated scores instead, of which the outputs are the quantiles.
         """
         if self.correlation is not None:
-            return self._sample_correlated(key, shape)
+            return sample_by_scores(self, self.correlation, key, shape, self.loc.dtype)
         pick, noise, scale = jax.random.split(key, 3)
         n, _, e = self.loc.shape
         component = jax.random.categorical(pick, self.log_weights, shape=(*shape, n))
@@ -173,12 +173,6 @@ class Predictive(eqx.Module):
             var = jnp.where(jnp.isinf(dof), var, student_t.squared_scale(var, dof) * half / gamma)
         z = jax.random.normal(noise, (*shape, n, e), self.loc.dtype)
         return self.loc[rows, component] + jnp.sqrt(var) * z
-
-    def _sample_correlated(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "... n e"]:
-        n, _, e = self.loc.shape
-        alone = np.asarray(jax.random.normal(key, (*shape, n, e), self.loc.dtype))
-        scores = (np.linalg.cholesky(np.asarray(self.correlation)) @ alone[..., None])[..., 0]
-        return jnp.asarray(self.at_scores(scores))
 
     def crps(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
         """Return the continuous ranked probability score, E|Y - y| - E|Y - Y'| / 2 (Grimit et al. 2006, Eq. 5).
@@ -214,6 +208,15 @@ class Predictive(eqx.Module):
     def flat(self) -> mixtures.Mixtures:
         """Return the mixture of every row and output, with what all scores need: see `streamgp.numerics.mixtures`."""
         return mixtures.flatten(self.log_weights, self.loc, self.var, self.dof)
+
+
+def sample_by_scores(
+    of: Any, correlation: Float[AnyArray, "n e e"], key: Key[Array, ""], shape: tuple[int, ...], dtype: Any
+) -> Float[Array, "... n e"]:
+    """Draw outputs jointly: the values of a distribution `at_scores` that are correlated."""
+    alone = np.asarray(jax.random.normal(key, (*shape, *correlation.shape[:2]), dtype))
+    scores = (np.linalg.cholesky(np.asarray(correlation)) @ alone[..., None])[..., 0]
+    return jnp.asarray(of.at_scores(scores))
 
 
 def _quantile_at(p: Predictive, probability: Any) -> Float[AnyArray, "n e"]:

@@ -5,13 +5,12 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
 from streamgp.core import correlation
 from streamgp.core.mapped import MappedPredictive
-from streamgp.core.predictive import Predictive
+from streamgp.core.predictive import Predictive, sample_by_scores
 from streamgp.core.target_map import TargetMap
 from streamgp.numerics.arrays import AnyArray
 
@@ -20,8 +19,6 @@ Rows = Float[np.ndarray, "n e"]
 
 class SideBySide(eqx.Module):
     """The distribution of several targets, of which each has its own mixture: in NumPy.
-
-    Without a correlation they are independent.
 
     Parameters
     ----------
@@ -93,10 +90,7 @@ class SideBySide(eqx.Module):
 
     def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
         """Draw targets jointly, by correlated scores."""
-        n, e = len(self.log_weights), len(self.parts)
-        alone = np.asarray(jax.random.normal(key, (*shape, n, e), np.float64))
-        scores = (np.linalg.cholesky(np.asarray(self.correlation)) @ alone[..., None])[..., 0]
-        return jnp.asarray(self.at_scores(scores))
+        return sample_by_scores(self, self.correlation, key, shape, np.float64)
 
     def crps(self, y: Rows) -> Rows:
         """Return the continuous ranked probability score of each target."""
@@ -114,6 +108,10 @@ class SideBySide(eqx.Module):
         return np.concatenate(found, axis=-1)
 
 
+NumericPredictive = Predictive | MappedPredictive | SideBySide
+"""The predictions of measurements."""
+
+
 def mapped(predictive: Any, target: TargetMap) -> Any:
     """Return the distribution of the target; as it is where the map changes nothing."""
     if target.changes_nothing:
@@ -123,6 +121,15 @@ def mapped(predictive: Any, target: TargetMap) -> Any:
     return MappedPredictive(predictive, target)
 
 
-def side_by_side(parts: Sequence[Any], correlation: Float[np.ndarray, "n e e"]) -> SideBySide:
-    """Join the predictions of single targets, in NumPy."""
+def unmapped(predictive: Any) -> Any:
+    """Return the distribution on the scale on which the model learns."""
+    if isinstance(predictive, SideBySide):
+        return SideBySide(tuple(unmapped(part) for part in predictive.parts), predictive.correlation)
+    return predictive.base if isinstance(predictive, MappedPredictive) else predictive
+
+
+def side_by_side(parts: Sequence[Any], correlation: Float[np.ndarray, "n e e"] | None = None) -> SideBySide:
+    """Join the predictions of single targets, in NumPy; without a correlation they are independent."""
+    if correlation is None:
+        correlation = np.tile(np.eye(len(parts)), (len(parts[0].log_weights), 1, 1))
     return SideBySide(tuple(jax.tree.map(np.asarray, part) for part in parts), correlation)

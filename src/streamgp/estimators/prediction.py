@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from streamgp.core import MappedPredictive, Predictive, SideBySide
+from streamgp.core import NumericPredictive
 from streamgp.core.conditional import Conditional
 from streamgp.evaluation.regression import apply_in_batches
 from streamgp.likelihoods import AnyPredictive
@@ -128,7 +128,7 @@ class Prediction:
         return [self._shape(found) for found in self._apply(function, *arrays)]
 
     def _apply(self, function: Callable[..., tuple], *arrays: np.ndarray) -> list[np.ndarray]:
-        if isinstance(self._predictive, Predictive | MappedPredictive | SideBySide | Conditional):
+        if isinstance(self._predictive, NumericPredictive | Conditional):
             return apply_in_batches(function, self._predictive, *arrays)
         with float64():
             return [np.asarray(found) for found in function(self._predictive, *arrays)]

@@ -7,7 +7,7 @@ import scipy.special
 import scipy.stats
 from jaxtyping import Float
 
-from streamgp.core import MappedPredictive, Predictive, SideBySide, correlation
+from streamgp.core import NumericPredictive, Predictive, SideBySide, correlation
 from streamgp.metrics.distributions import energy_score
 
 DRAWS = 64  # of the energy score
@@ -25,9 +25,7 @@ def joint_log_density(
     return marginal.sum(1) + copula
 
 
-def energy_of(
-    predictive: Predictive | MappedPredictive | SideBySide, y: Float[np.ndarray, "n e"]
-) -> Float[np.ndarray, " n"]:
+def energy_of(predictive: NumericPredictive, y: Float[np.ndarray, "n e"]) -> Float[np.ndarray, " n"]:
     """Return the energy score of each row, of `DRAWS` targets by the same scores in all rows.
 
     Those are evenly spread (scrambled Sobol points, made normal), not random, so that the score of a row depends on

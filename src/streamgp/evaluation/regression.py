@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from streamgp.core import MappedPredictive, Predictive, SideBySide, recalibration
+from streamgp.core import MappedPredictive, NumericPredictive, Predictive, SideBySide, recalibration
 from streamgp.core.conditional import Conditional
 from streamgp.evaluation.joint import energy_of, joint_log_density
 from streamgp.evaluation.running_sums import Moments, PointErrors
@@ -79,7 +79,7 @@ def _score_mapped(predictive: MappedPredictive, y: np.ndarray) -> tuple:
     return mean, np.sqrt(variance), *each, log_density, moment, joint, energy
 
 
-def score_regression(predictive: Predictive | MappedPredictive | SideBySide, y: np.ndarray) -> RegressionScores:
+def score_regression(predictive: NumericPredictive, y: np.ndarray) -> RegressionScores:
     """Score predictions of n rows against their targets `y` (n, E)."""
     if isinstance(predictive, SideBySide):
         return _score_side_by_side(predictive, y)
@@ -123,7 +123,7 @@ def moments_and_quantiles(predictive: Predictive) -> dict[str, np.ndarray]:
 
 def apply_in_batches(
     function: Callable[..., tuple],
-    predictive: Predictive | MappedPredictive | SideBySide | Conditional,
+    predictive: NumericPredictive | Conditional,
     *arrays: np.ndarray,
 ) -> list[np.ndarray]:
     """Apply a function to a prediction, and to arrays with its rows, in batches that fit in a cache."""
@@ -191,7 +191,7 @@ class RegressionMetrics:
         """Count the labelled rows after the warm-up: those that joint scores are of."""
         return max(0, self.labelled_rows - self.warmup)
 
-    def score(self, predictive: Predictive | MappedPredictive | SideBySide, y: np.ndarray) -> RegressionScores:
+    def score(self, predictive: NumericPredictive, y: np.ndarray) -> RegressionScores:
         """Score the next rows without counting them."""
         return score_regression(predictive, y)
 

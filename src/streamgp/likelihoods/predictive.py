@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from streamgp.checkpoint.encoding import register
-from streamgp.core import MappedPredictive, Predictive, SideBySide
+from streamgp.core import NumericPredictive
 from streamgp.likelihoods.base import Likelihood
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.batching import COMPILED_BATCH_SIZES, split_batches
@@ -105,7 +105,7 @@ class LatentPredictive(eqx.Module):
         return np.concatenate(results)
 
 
-AnyPredictive = Predictive | MappedPredictive | SideBySide | LatentPredictive
+AnyPredictive = NumericPredictive | LatentPredictive
 """The predictions of models: mixtures of Gaussians or Student's t of the target, or of Gaussians of latent values."""
 
 

@@ -19,7 +19,7 @@ from streamgp.numerics.batching import concatenate
 from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
-from streamgp.stream.state import StreamState
+from streamgp.stream.state import StreamState, mean_of_alike
 
 SCARCE, MANY = 4, 200  # a row with some of the targets counts 4, one with all takes 1 off: 50 in a row are many
 
@@ -28,19 +28,22 @@ Learn = Callable[[StreamSettings, StreamState, RawRows], tuple[StreamState, Info
 
 def can_be_taken_apart(settings: StreamSettings, state: StreamState) -> bool:
     """Return whether the next row with some of the targets and not all is to be learnt by a model for each."""
-    return settings.correlates and not settings.horizon and not state.is_warmed_up and not state.apart
+    return _is_of_several(settings, state) and not state.is_warmed_up
 
 
 def may_come_apart(settings: StreamSettings, state: StreamState) -> bool:
     """Return whether a fitted model of all targets is to be taken apart once many rows lack some of them."""
-    if not settings.correlates or settings.horizon or state.apart or not state.is_warmed_up:
-        return False
-    return not state.inputs.lags.lags and state.model.of_output(state.model_state, 0) is not None
+    splits = state.model.splits_outputs and not state.inputs.lags.lags
+    return _is_of_several(settings, state) and state.is_warmed_up and splits
 
 
-def with_scarce(state: StreamState, rows: int, partial: int) -> StreamState:
-    """Return the state after so many rows, of which so many, or none, had some of the targets and not all."""
-    scarce = state.scarce + SCARCE * partial if partial else max(0, state.scarce - rows)
+def _is_of_several(settings: StreamSettings, state: StreamState) -> bool:
+    return settings.correlates and not settings.horizon and not state.apart
+
+
+def with_scarce(state: StreamState, *, partial: int = 0, whole: int = 0) -> StreamState:
+    """Return the state after so many rows with some of the targets and not all, or so many with all."""
+    scarce = max(0, state.scarce + SCARCE * partial - whole)
     return state if scarce == state.scarce else replace(state, scarce=scarce)
 
 
@@ -48,9 +51,7 @@ def going_on_apart(settings: StreamSettings, state: StreamState) -> StreamState:
     """Return the state from which on each target of a fitted model is learnt by itself."""
     parts, count = [], np.asarray(state.targets.count)
     for e in range(settings.num_outputs):
-        found = state.model.of_output(state.model_state, e)
-        assert found is not None
-        model, model_state = found
+        model, model_state = state.model.of_output(state.model_state, e)
         parts.append(
             replace(
                 state,
@@ -117,8 +118,7 @@ def learn_apart(
         parts.append(part)
         infos.append(_whole(found))
     assert state.correlation is not None
-    there = np.eye(settings.num_outputs)[None].repeat(len(rows.X), axis=0)
-    predictive = side_by_side([info.predictive for info in infos], there)
+    predictive = side_by_side([info.predictive for info in infos])
     correlation, matrices = state.correlation.learn(predictive, rows.y)
     flagged = np.any([info.flagged for info in infos], axis=0)
     after = StreamState.of_targets(
@@ -135,10 +135,13 @@ def predict_apart(
     settings: StreamSettings, state: StreamState, predict: Callable[[StreamSettings, StreamState], Any]
 ) -> SideBySide:
     """Return the predictions of some rows, each as if it were the next one, by each target's own `predict`."""
-    parts = [predict(settings.of_one_target, part) for part in state.apart]
-    n, e = len(parts[0].log_weights), len(parts)
+    return beside(state, [predict(settings.of_one_target, part) for part in state.apart])
+
+
+def beside(state: StreamState, parts: Sequence[Any]) -> SideBySide:
+    """Join the predictions of the targets of rows that each might be the next one."""
     assert state.correlation is not None
-    return state.correlation.of(side_by_side(parts, np.eye(e)[None].repeat(n, axis=0)))
+    return state.correlation.of(side_by_side(parts))
 
 
 def joined(infos: Sequence[Info], predictive: Any) -> Info:
@@ -147,8 +150,10 @@ def joined(infos: Sequence[Info], predictive: Any) -> Info:
     return Info(
         predictive,
         np.any([info.outside for info in infos], axis=0),
-        _mean([info.rules for info in infos]),
-        _mean([_weights(info) for info in infos]),
+        None
+        if any(info.rules is None for info in infos)
+        else mean_of_alike([np.asarray(info.rules) for info in infos]),
+        mean_of_alike([_weights(info) for info in infos]),
         np.any(flagged, axis=0) if flagged else None,
     )
 
@@ -171,10 +176,3 @@ def _whole(infos: list[Info]) -> Info:
 
 def _weights(info: Info) -> np.ndarray:
     return np.asarray(np.exp(info.predictive.log_weights) if info.weights is None else info.weights)
-
-
-def _mean(each: Sequence[Any]) -> Any:
-    """Return the mean of what every target has; of the first one where another has none, or other ones."""
-    if any(a is None for a in each):
-        return None
-    return np.mean(each, axis=0) if len({np.shape(a) for a in each}) == 1 else each[0]

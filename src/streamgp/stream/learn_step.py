@@ -15,6 +15,7 @@ from streamgp.precision import in_float64
 from streamgp.stream.apart import (
     MANY,
     SCARCE,
+    beside,
     can_be_taken_apart,
     going_on_apart,
     joined,
@@ -83,12 +84,12 @@ def predict_after(
     other can then not be predicted together. The targets of `rows` are not looked at.
     """
     if state.apart:
-        each = enumerate(state.apart)
+        one = settings.of_one_target
         infos = [
-            predict_after(settings.of_one_target, s, rows, unlearnt[:, [e]], following=following) for e, s in each
+            predict_after(one, part, rows, unlearnt[:, [e]], following=following)
+            for e, part in enumerate(state.apart)
         ]
-        known = iter(infos)
-        return joined(infos, predict_apart(settings, state, lambda *_: next(known).predictive))
+        return joined(infos, beside(state, [info.predictive for info in infos]))
     n, ahead = len(rows.X), len(unlearnt)
     X, extra = fill_next(settings, state, rows.X)
     wide = state.inputs.lags.learn(unlearnt).widen_next(X, state.targets.mean)
@@ -136,7 +137,7 @@ def learn_leading(settings: StreamSettings, state: StreamState, rows: RawRows, p
     if new == 0:
         return _learn_new_class(settings, state, rows.part(slice(1)), progress)
     state, info = _learn_batch(settings, state, rows.part(slice(n if new is None else new)), progress)
-    return with_scarce(state, len(info.outside), 0), info
+    return with_scarce(state, whole=len(info.outside)), info
 
 
 def _pass_some_over(settings: StreamSettings, state: StreamState, rows: RawRows) -> Learnt:
@@ -148,7 +149,7 @@ def _pass_some_over(settings: StreamSettings, state: StreamState, rows: RawRows)
     if many.any():
         rows = rows.part(slice(int(np.argmax(many)) + 1))
     state, info = _pass_over(settings, state, rows)
-    state = with_scarce(state, 0, int(partial[: len(rows.X)].sum()))
+    state = with_scarce(state, partial=int(partial[: len(rows.X)].sum()))
     return going_on_apart(settings, state) if many.any() else state, info
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streamgp.core import Info, MappedPredictive, mapped
+from streamgp.core import Info, mapped, unmapped
 from streamgp.likelihoods import AnyPredictive
 from streamgp.stream.learn_step import predict_after
 from streamgp.stream.rows import RawRows
@@ -76,8 +76,7 @@ class Outlook:
         """Return what stands for the targets (n, E) of rows that were predicted, on the scale that is learnt."""
         if not self.has_lags:
             return np.zeros((len(info.outside), self.settings.num_outputs))
-        predictive = info.predictive
-        return np.asarray(predictive.base.mean if isinstance(predictive, MappedPredictive) else predictive.mean)
+        return np.asarray(unmapped(info.predictive).mean)
 
     def after(self, standing: np.ndarray) -> "Outlook":
         """Return what is known after rows that wait, of which `standing` stands for the targets."""

@@ -163,7 +163,7 @@ class SingleRows:
         self._read()
         model_state, _ = self._state.model.rested(self._model.flush(), np.asarray(self._scores), self.rows)
         return replace(
-            with_scarce(self._state, self.rows - self._loaded_at, 0),
+            with_scarce(self._state, whole=self.rows - self._loaded_at),
             inputs=self._inputs,
             model_state=model_state,
             rows=self.rows,

@@ -144,7 +144,7 @@ class StreamState:
     def weights(self) -> np.ndarray:
         """The experts' weights for the next row; the mean of all targets' own."""
         if self.apart:
-            return _mean([part.weights for part in self.apart])
+            return mean_of_alike([part.weights for part in self.apart])
         return self.model.expert_weights(self.model_state)
 
     @property
@@ -290,6 +290,6 @@ class StreamState:
         )
 
 
-def _mean(weights: Sequence[np.ndarray]) -> np.ndarray:
+def mean_of_alike(weights: Sequence[np.ndarray]) -> np.ndarray:
     """Return the mean of several targets' weights; those of the first one where another has other experts."""
     return np.mean(weights, axis=0) if len({w.shape for w in weights}) == 1 else weights[0]

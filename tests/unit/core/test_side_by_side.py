@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from streamgp.core import MappedPredictive, Predictive, SideBySide, TargetMap, mapped, side_by_side
+from streamgp.core import MappedPredictive, Predictive, SideBySide, TargetMap, mapped, side_by_side, unmapped
 from streamgp.core.conditional import Conditional
 from streamgp.precision import float64
 
@@ -101,6 +101,7 @@ def test_a_map_of_the_target_is_each_target_s_own(joined: SideBySide, y: np.ndar
     target = TargetMap.of(None, (0.0, None))
     bounded = mapped(joined, target)
     assert mapped(joined, TargetMap.of(None, (None, None))) is joined
+    np.testing.assert_array_equal(unmapped(bounded).mean, joined.mean)
     each = [MappedPredictive(part, target) for part in joined.parts]
     with float64():
         expected = [np.asarray(part.quantile(0.05)) for part in each]

@@ -45,6 +45,7 @@ class Ensemble(StreamModel):
 
     takes_extra_variance: ClassVar[bool] = True
     has_single_row: ClassVar[bool] = True
+    splits_outputs: ClassVar[bool] = True
 
     groups: tuple[Group, ...]
     rule: Any
