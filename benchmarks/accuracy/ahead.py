@@ -1,13 +1,15 @@
 """Forecasts of the next 24 rows beside statsforecast's automatic models and a seasonal naive one: `forecast` at work.
 
 ``python -m benchmarks.accuracy.ahead --data DIR`` needs the package statsforecast (extra ``benchmarks``) and
-writes ``results/ahead.json``. After the first 1,000 rows of a set every model forecasts 24 rows, learns them,
-forecasts the next 24, and so on; none is given the inputs of rows to come, and statsforecast's get none at all. Each
-draws 300 paths of all 24 steps, by which all are scored: coverage of the central 80 and 95%, CRPS of every step,
-energy score of the path. AutoARIMA and AutoETS are chosen and fitted anew at every origin, to the last `WINDOW` rows,
-AutoARIMA with its ``approximation``: a fit without takes up to a minute. The naive model repeats the last season; its
-paths are that and the errors that it has made so far. Models with a horizon of 1, 6 and 24 rows are scored on those
-steps.
+writes ``results/ahead.json`` after every run, and goes on where it stopped. Each set is run on five stretches of
+it, evenly spaced, which overlap where it is short; of the simulated one with five seeds. After the first 1,000 rows
+of a stretch every model forecasts 24 rows, learns them, forecasts the next 24, and so on; none is given the
+inputs of rows to come, and statsforecast's get none at all. Each draws 300 paths of all 24 steps, by which all are
+scored: coverage of the central 80 and 95%, CRPS of every step, energy score of the path. AutoARIMA and AutoETS are
+chosen and fitted anew at every origin, to the last `WINDOW` rows, AutoARIMA with its ``approximation``: a fit
+without takes up to a minute. The naive model repeats the last season; its paths are that and the errors that it has
+made so far. What is called a calendar is where a row stands in the season, as sines and cosines, which is known of
+rows to come. Models with a horizon of 1, 6 and 24 rows are scored on those steps.
 """
 
 import json
@@ -36,16 +38,31 @@ WINDOW = 480  # rows that statsforecast's models are fitted to: twenty seasons
 SEASONS = {"household_power_hourly": 24, "beijing_pm25": 24, "sml2010_stream": 96, "seasonal": 24}
 LONGEST = 24
 DIRECT = (1, 6, 24)  # steps for which there is a model with that horizon
+SEEDS = 5  # stretches of a set, or simulations
+MODELS = (
+    "streamgp",
+    "streamgp, lags alone",
+    "streamgp, calendar",
+    "seasonal naive",
+    "AutoETS",
+    "AutoARIMA",
+    "streamgp, direct",
+    "streamgp, direct, calendar",
+)
 
 Paths = Float[np.ndarray, "p h"]
 Origin = Callable[[int], Paths]  # the paths from a row on, of which nothing is known, nor of those after it
 
 
-def stream(name: str, data: Path | None, rows: int) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
+def stream(
+    name: str, data: Path | None, rows: int, seed: int
+) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
     """Return inputs and targets; of ``seasonal`` a season of 24 rows whose shape drifts, and autoregressive noise."""
     if name != "seasonal":
-        return load(name, data, rows)
-    rng = np.random.default_rng(0)
+        X, y = load(name, data)
+        start = seed * (len(y) - rows) // (SEEDS - 1)
+        return X[start : start + rows], y[start : start + rows]
+    rng = np.random.default_rng(seed)
     phase = 2.0 * np.pi * np.arange(rows) / 24.0
     size = 1.0 + 0.2 * np.cumsum(rng.normal(size=(2, rows)), axis=1) / 24.0
     y, noise = size[0] * np.sin(phase) + 0.5 * size[1] * np.cos(2.0 * phase), 0.0
@@ -55,16 +72,25 @@ def stream(name: str, data: Path | None, rows: int) -> tuple[Float[np.ndarray, "
     return rng.normal(size=(rows, 1)), y
 
 
-def ours(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], season: int) -> Origin:
-    """Return the default model with a season among its lags."""
-    model = StreamingGPRegressor("default", lags=(1, 2, 3, season), warmup=WARMUP, random_state=0)
+def calendar(rows: int, season: int) -> Float[np.ndarray, "n 4"]:
+    """Return where rows stand in a season: sines and cosines of one cycle and of two."""
+    phase = 2.0 * np.pi * np.arange(rows) / season
+    return np.column_stack([wave(k * phase) for k in (1, 2) for wave in (np.sin, np.cos)])
+
+
+def ours(
+    X: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], season: int, seed: int, *, known: bool = False
+) -> Origin:
+    """Return the default model with a season among its lags; its inputs are `known` ahead, or drawn."""
+    model = StreamingGPRegressor("default", lags=(1, 2, 3, season), warmup=WARMUP, random_state=seed)
     learnt, unknown = 0, np.full((STEPS, X.shape[1]), np.nan)
 
     def paths(at: int) -> Paths:
         nonlocal learnt
         model.partial_fit(X[learnt:at], y[learnt:at])
         learnt = at
-        return np.asarray(model.sample_paths(STEPS, PATHS, X_future=unknown)).reshape(PATHS, STEPS)
+        to_come = X[at : at + STEPS] if known else unknown
+        return np.asarray(model.sample_paths(STEPS, PATHS, X_future=to_come)).reshape(PATHS, STEPS)
 
     return paths
 
@@ -128,44 +154,60 @@ def scored(paths: Origin, y: Float[np.ndarray, " n"]) -> dict[str, Any]:
     }
 
 
-def direct(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], season: int) -> dict[str, Any]:
+def direct(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], season: int, seed: int) -> dict[str, Any]:
     """Return the CRPS of models of one distance each, of the rows that lie so far from the origins."""
     origins = np.arange(WARMUP, len(y) - STEPS + 1, STEPS)
     by_step: list[float | None] = [None] * STEPS
     spent = time.process_time()
     for step in DIRECT:
-        options = {"lags": (1, 2, 3, season), "horizon": step, "warmup": WARMUP - step, "random_state": 0}
+        options = {"lags": (1, 2, 3, season), "horizon": step, "warmup": WARMUP - step, "random_state": seed}
         model = StreamingGPRegressor("default", **options)
         crps = evaluate(model, X, y, progress=False).crps[origins + step - 1]
         by_step[step - 1] = float(np.nanmean(crps) / y[:WARMUP].std())
     return {"origins": len(origins), "crps_by_step": by_step, "processor_seconds": time.process_time() - spent}
 
 
+def run(name: str, label: str, seed: int, origins: int, data: Path | None) -> dict[str, Any]:
+    """Return the scores of one model on one stretch."""
+    X, y = stream(name, data, WARMUP + origins * STEPS, seed)
+    season = SEASONS[name]
+    dated, alone = calendar(len(y), season), np.zeros((len(y), 1))
+    match label:
+        case "streamgp, direct":
+            return direct(X, y, season, seed)
+        case "streamgp, direct, calendar":
+            return direct(dated, y, season, seed)
+        case "streamgp":
+            paths = ours(X, y, season, seed)
+        case "streamgp, lags alone":
+            paths = ours(alone, y, season, seed)
+        case "streamgp, calendar":
+            paths = ours(dated, y, season, seed, known=True)
+        case "seasonal naive":
+            paths = seasonal_naive(y, season)
+        case _:
+            paths = automatic(label, y, season)
+    return scored(paths, y)
+
+
 def main(
     data: Annotated[Path | None, typer.Option(help="Directory of the Parquet files.")] = None,
-    origins: Annotated[int, typer.Option(min=1, help="Forecasts of 24 rows.")] = 40,
+    origins: Annotated[int, typer.Option(min=1, help="Forecasts of 24 rows in a stretch.")] = 20,
     sets: Annotated[str, typer.Option(help="Some of the sets, with commas.")] = ",".join(SEASONS),
 ) -> None:
     """Score, keep and print."""
-    found: dict[str, Any] = {"machine": machine(), "window": WINDOW, "paths": PATHS, "data": {}}
-    for name in sets.split(","):
-        X, y = stream(name, data, WARMUP + origins * STEPS)
-        season = SEASONS[name]
-        models = {
-            "streamgp": ours(X, y, season),
-            "streamgp, lags alone": ours(np.zeros((len(X), 1)), y, season),
-            "seasonal naive": seasonal_naive(y, season),
-        }
-        models |= {label: automatic(label, y, season) for label in ("AutoETS", "AutoARIMA")}
-        found["data"][name] = {"season": season, "models": {}}
-        for label, paths in models.items():
-            scores = found["data"][name]["models"][label] = scored(paths, y)
-            print(name, label, {k: v for k, v in scores.items() if "by_step" not in k}, flush=True)
-            RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-        for label, inputs in {"direct": X, "direct, lags alone": np.zeros((len(X), 1))}.items():
-            scores = found["data"][name]["models"][f"streamgp, {label}"] = direct(inputs, y, season)
-            print(name, label, scores, flush=True)
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    found: dict[str, Any] = {"machine": machine(), "window": WINDOW, "paths": PATHS, "origins": origins, "runs": {}}
+    if RESULTS.exists():
+        stored = json.loads(RESULTS.read_text())
+        found["runs"] = stored["runs"] if stored.get("origins") == origins else {}
+    for seed in range(SEEDS):
+        for name in sets.split(","):
+            for label in MODELS if seed == 0 else MODELS[:-2]:
+                key = f"{name}; {label}; {seed}"
+                if key not in found["runs"]:
+                    scores = found["runs"][key] = run(name, label, seed, origins, data)
+                    print(key, {k: v for k, v in scores.items() if "by_step" not in k}, flush=True)
+                    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

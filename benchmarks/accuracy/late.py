@@ -105,6 +105,7 @@ def main(
     seeds: Annotated[int, typer.Option(help="Seeds, from 0.")] = 1,
     rows: Annotated[int, typer.Option(help="Rows of a stream.")] = 2_500,
     models: Annotated[str, typer.Option(help="Presets, with commas.")] = ",".join(MODELS),
+    cases: Annotated[str, typer.Option(help="Cases, with commas.")] = ",".join(CASES),
     only: Annotated[str | None, typer.Option(help="SET,MODEL,CASE,SEED,ROWS: run this here, print it.")] = None,
     table_only: Annotated[bool, typer.Option("--table", help="Only print the table.")] = False,
 ) -> None:
@@ -117,7 +118,7 @@ def main(
     if RESULTS.exists():
         stored = json.loads(RESULTS.read_text())
     chosen = models.split(",")
-    wanted = [(n, m, c, s, rows) for s in range(seeds) for m in chosen for n in SETS for c in CASES]
+    wanted = [(n, m, c, s, rows) for s in range(seeds) for m in chosen for n in SETS for c in cases.split(",")]
     for run in [] if table_only else wanted:
         label = ",".join(map(str, run))
         if label not in stored["runs"]:

@@ -109,7 +109,14 @@ def test_a_delay_is_that_of_the_rows_that_are_known():
         exact = regressor().partial_fit(X[:known], Y[:known], times=np.arange(known))
         mean, std = exact.predict(X[row : row + 1], return_std=True, times=[row])
         np.testing.assert_allclose([found.mean[row], found.std[row]], [mean[0], std[0]], rtol=1e-9)
-    assert found.metrics["late_labels"] == {"delay": k, "never": 0, "too_late": 0, "on_the_way": 0, "limit": 1000}
+    assert found.metrics["late_labels"] == {
+        "delay": k,
+        "never": 0,
+        "old": 0,
+        "too_late": 0,
+        "on_the_way": 0,
+        "limit": 1000,
+    }
     in_time = evaluate(regressor(), X, Y)
     np.testing.assert_array_equal(evaluate(regressor(), X, Y, delay=0).mean, in_time.mean)
     assert "late_labels" not in in_time.metrics

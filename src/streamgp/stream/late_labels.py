@@ -3,7 +3,8 @@
 What a learner knows is a function of the rows whose label is known, in the order in which the rows came, whenever
 their labels did. A label of a row before others that were learnt already is therefore learnt in its place: the
 learner goes back to a state from before that row, and learns it and the rows after it anew. So when all labels are
-in, all is as if they had come in time: weights, noise, lags and renewals included.
+in, all is as if they had come in time: weights, noise, lags and renewals included. What is remembered for that has
+an end: a row beyond it is given up, and a label of it that comes all the same is learnt as `old_rows` does.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,14 +17,13 @@ import numpy as np
 from streamgp.checkpoint.encoding import decode, encode
 from streamgp.core import Info
 from streamgp.likelihoods import AnyPredictive
-from streamgp.stream.learn_step import learn_leading
 from streamgp.stream.learner import StreamLearner
-from streamgp.stream.outlook import Outlook, WaitingRow, as_raw
+from streamgp.stream.old_rows import LIFE, OldRow, OldRows, learns_old
+from streamgp.stream.outlook import Outlook, WaitingRow
+from streamgp.stream.replay import BLOCK, Known, replayed, thinned
 from streamgp.stream.state import StreamState
 
-LIMIT = 1_000  # rows after which a label is waited for no longer; twice as many are kept at most
-KEPT_STATES = 4  # between the oldest and the newest
-_BLOCK = 64  # rows learnt anew between two states that may be kept
+LIMIT = 1_000  # rows after which a row is given up; twice as many are kept at most
 
 
 def check_horizon(horizon: int) -> None:
@@ -38,11 +38,14 @@ def check_horizon(horizon: int) -> None:
 class LateLabels:
     """Predicts rows when they come and learns their labels when these do, by a learner whose state it sets.
 
-    Rows are numbered from 0 as they come; a row's number is its token. A label that has not come when `limit` more
-    rows have is given up, so that memory has an end: the rows kept are at most twice as many, the states at most
+    Rows are numbered from 0 as they come; a row's number is its token. A row whose label has not come when `limit`
+    more rows have is given up, so that memory has an end: the rows kept are at most twice as many, the states at most
     `KEPT_STATES` and two. The warm-up counts rows with a label, and the fit at its end is made once: when none of its
     rows waits any more or, if there are enough with a label, half as many rows later than that; its rows that wait
     then are given up.
+
+    The inputs of a row that was given up are kept while `life` more rows come, where the model can learn rows from
+    before. A label that comes by then is learnt in the oldest of the states, with more noise.
 
     A prediction is made from all labels that have come, and is for as many steps ahead as rows at the end of the
     stream wait, itself included. Where past targets are inputs, what was predicted of those rows stands for them.
@@ -53,6 +56,8 @@ class LateLabels:
         Without a horizon. While rows wait, nothing else may teach it.
     limit
         For so many rows a label is waited for.
+    life
+        For so many rows a label may come all the same; 0: for none.
 
     Raises
     ------
@@ -60,10 +65,11 @@ class LateLabels:
         If the learner has a horizon.
     """
 
-    def __init__(self, learner: StreamLearner, limit: int = LIMIT) -> None:
+    def __init__(self, learner: StreamLearner, limit: int = LIMIT, life: int | None = None) -> None:
         check_horizon(learner.settings.horizon)
         self.learner = learner
         self.limit = limit
+        self.life = LIFE * limit if life is None else life
         self.next_row = 0  # the number of the next row
         self.never = 0  # labels that came as missing
         self.given_up = 0  # rows whose label did not come in time
@@ -71,14 +77,15 @@ class LateLabels:
         self._open = 0  # the first row that waits, or `next_row`
         self._enough: int | None = None  # how many rows had come when there were enough labels for the fit
         self._rows: dict[int, WaitingRow] = {}  # from the oldest state on
+        self.old = OldRows()  # that were given up
         # What is known when all labels that have come of the rows before one are learnt, for some rows in ascending
         # order; of the first of them none waits for a label.
-        self._states: list[tuple[int, StreamState]] = [(0, learner.state)]
+        self._states: list[Known] = [(0, learner.state)]
 
     @property
     def waiting(self) -> int:
-        """Count the rows that wait for their label."""
-        return sum(map(self.waits, self._rows))
+        """Count the rows that wait for their label, and were not given up."""
+        return sum(map(self._waits, self._rows))
 
     @property
     def last_time(self) -> float | None:
@@ -115,7 +122,7 @@ class LateLabels:
         """Return what goes on by itself from here, with a learner of its own: to look ahead by a `refresh`."""
         learner = StreamLearner.__new__(StreamLearner)
         learner._set_up(self.learner.settings, self.learner.state, self.learner.progress)
-        fork = LateLabels(learner, self.limit)
+        fork = LateLabels(learner, self.limit, self.life)
         vars(fork).update({name: copy(value) for name, value in vars(self).items() if name != "learner"})
         return fork
 
@@ -146,8 +153,8 @@ class LateLabels:
         """
         self._check_order(times)
         y = self.learner.settings.target_map.learnt(y)
-        for at in range(0, len(X), _BLOCK):
-            rows = slice(at, at + _BLOCK)
+        for at in range(0, len(X), BLOCK):
+            rows = slice(at, at + BLOCK)
             numbers = self._append(X[rows], None if times is None else times[rows], y[rows], list(y[rows].copy()))
             self.latest = max([self.latest, *(number for number in numbers if self._rows[number].is_labelled)])
             self.refresh()
@@ -187,9 +194,20 @@ class LateLabels:
     # Labels
 
     def waits(self, number: int) -> bool:
-        """Return whether a row waits for its label."""
+        """Return whether the label of a row may come."""
+        return self._waits(number) or self.is_old(number)
+
+    def is_old(self, number: int) -> bool:
+        """Return whether a row was given up, and its label may come all the same."""
+        return number >= self.next_row - self.life and self.old.waits(number) and self._learns_old
+
+    def _waits(self, number: int) -> bool:
         row = self._rows.get(number) if number >= max(self._open, self.next_row - self.limit) else None
         return row is not None and row.y is None
+
+    @property
+    def _learns_old(self) -> bool:
+        return self.life > 0 and learns_old(self.learner.state)
 
     def check(self, number: int) -> None:
         """Raise ValueError if a row does not wait for its label: it never came, has one, or was given up."""
@@ -198,9 +216,10 @@ class LateLabels:
                 f"token: expected that of one of the {self.next_row:,} rows that came, got {number}; give what "
                 f"predict_later returned"
             )
-        if self.next_row - number > self.limit:
+        reach = max(self.limit, self.life) if self._learns_old else self.limit
+        if self.next_row - number > reach:
             raise ValueError(
-                f"token: expected that of one of the last {self.limit:,} rows, got row {number} of {self.next_row:,}"
+                f"token: expected that of one of the last {reach:,} rows, got row {number} of {self.next_row:,}"
                 f"; a label that comes later is not learnt"
             )
         if not self.waits(number):
@@ -223,10 +242,16 @@ class LateLabels:
             self.check(number)
         if len(set(numbers)) < len(numbers):
             raise ValueError(f"token: expected each row once, got the rows {list(numbers)}")
+        labelled = []
         for number, target in zip(numbers, self.learner.settings.target_map.learnt(y), strict=True):
-            self._rows[number] = replace(self._rows[number], y=np.array(target, dtype=np.float64))
-        labelled = [number for number in numbers if self._rows[number].is_labelled]
-        self.never += len(numbers) - len(labelled)
+            target = np.array(target, dtype=np.float64)
+            is_missing = bool(np.isnan(target).any())
+            self.never += is_missing
+            if self._waits(number):
+                self._rows[number] = replace(self._rows[number], y=target)
+                labelled += [] if is_missing else [number]
+            else:
+                self.old = self.old.without(number) if is_missing else self.old.with_label(number, target)
         if labelled:
             self.latest = max(self.latest, *labelled)
             self._states = [(end, state) for end, state in self._states if end <= min(labelled)]
@@ -236,6 +261,7 @@ class LateLabels:
 
         What ends this early, such as an interrupted fit, leaves the learner as it was, and the labels to be learnt.
         """
+        self._learn_old()
         if self._open == self.next_row:  # others may have taught the learner since
             return
         now, given_up, fit = self._open, 0, self._due_fit()
@@ -245,17 +271,41 @@ class LateLabels:
                 break
             given_up += waits
             now += 1
+        old = self._given_up(now) if given_up and self._learns_old else {}
         if self._states[-1][0] < now:
-            self._keep(self._learnt(self._states[-1], now, warming_up=True))
+            self._states = thinned([*self._states, *self._replayed(self._states[-1], now)], self.next_row)
         if now - self._states[0][0] > self.limit:  # the rows kept are bounded
-            self._states[0] = self._learnt(self._states[0], now, warming_up=True)[-1]
+            self._states[0] = self._replayed(self._states[0], now)[-1]
         while len(self._states) > 1 and self._states[1][0] <= now:
             del self._states[0]
         self._rows = {number: row for number, row in self._rows.items() if number >= self._states[0][0]}
         # The fit at the end of the warm-up is made once, from rows of which none waits any more.
-        self._keep(self._learnt(self._states[-1], self.latest + 1, warming_up=False))
+        after = self._replayed(self._states[-1], self.latest + 1, warming_up=False)
+        self._states = thinned([*self._states, *after], self.next_row)
         self.learner.state = self._states[-1][1]
-        self._open, self.given_up = now, self.given_up + given_up
+        self._open, self.given_up, self.old = now, self.given_up + given_up, self.old.with_rows(old)
+
+    def _given_up(self, now: int) -> dict[int, OldRow]:
+        """Return the rows that are given up with the next rows from `now` on."""
+        at, state = self._states[0]
+        place, found = state.rows, {}
+        for number in range(at, now):
+            row = self._rows[number]
+            if row.y is None and number >= self._open:
+                found[number] = OldRow(row.x, row.time, place)
+            place += row.is_labelled
+        return found
+
+    def _learn_old(self) -> None:
+        """Learn labels of rows that were given up in the oldest state, and forget rows beyond their life."""
+        taught = self._open == self.next_row  # perhaps by others
+        end, state = (self.next_row, self.learner.state) if taught else self._states[0]
+        if self.old.labelled and state.is_warmed_up:
+            state, self.old = self.old.learn(self.learner.settings, state)
+            self._states = [(end, state)]
+            if taught:
+                self.learner.state = state
+        self.old = self.old.since(self.next_row - self.life)
 
     def _due_fit(self) -> int:
         """Return up to which row none is waited for any more, as the fit is due; 0 while it is not."""
@@ -269,34 +319,8 @@ class LateLabels:
         self._enough = self.next_row if self._enough is None else self._enough
         return labelled[needed - 1] + 1 if self.next_row >= self._enough + self.learner.warmup // 2 else 0
 
-    def _learnt(self, begin: tuple[int, StreamState], end: int, *, warming_up: bool) -> list[tuple[int, StreamState]]:
-        """Return the states after blocks of the rows up to `end`; unless `warming_up`, before the warm-up's last."""
-        settings, (at, state), found = self.learner.settings, begin, []
-        new = [number for number in range(at, end) if self._rows[number].is_labelled]
-        while new:
-            free = warming_up or state.is_warmed_up
-            part = new[: _BLOCK if free else min(_BLOCK, settings.warmup - 1 - state.rows)]
-            if not part:
-                return found
-            state, info = learn_leading(
-                settings,
-                state,
-                as_raw([self._rows[each] for each in part], self.learner.timed),
-                self.learner.progress,
-            )
-            at, new = part[len(info.outside) - 1] + 1, new[len(info.outside) :]
-            found.append((at, state))
-        return [*found, (end, state)] if at < end else found
-
-    def _keep(self, states: Sequence[tuple[int, StreamState]]) -> None:
-        """Keep states that follow those there are, and of all so many as may be: the older, the fewer."""
-        for each in states:
-            self._states.append(each)
-            if len(self._states) > KEPT_STATES + 2:
-                age = [self.next_row + 1 - end for end, _ in self._states]
-                # Without one of them, a label in the gap costs more by this factor.
-                gaps = [age[i - 1] / age[i + 1] for i in range(1, len(age) - 1)]
-                del self._states[1 + int(np.argmin(gaps))]
+    def _replayed(self, begin: Known, end: int, *, warming_up: bool = True) -> list[Known]:
+        return replayed(self.learner, self._rows, begin, end, warming_up=warming_up)
 
     # Checkpoints
 
@@ -312,6 +336,8 @@ class LateLabels:
             "limit": self.limit,
             "counts": [self.next_row, self.never, self.given_up, self._open, self.latest],
             "enough": self._enough,
+            "life": self.life,
+            "old": self.old.to_tree(width, outputs),
             "X": np.array([row.x for row in rows]).reshape(len(rows), width),
             "times": np.array([row.time for row in rows]),
             "mean": np.array([row.mean for row in rows]).reshape(len(rows), outputs),
@@ -325,9 +351,10 @@ class LateLabels:
     @classmethod
     def from_tree(cls, learner: StreamLearner, tree: dict[str, Any]) -> "LateLabels":
         """Return what `to_tree` gave `tree`, for the learner that was saved with it."""
-        late = cls(learner, tree["limit"])
+        late = cls(learner, tree["limit"], tree.get("life"))  # younger than some checkpoints
         late.next_row, late.never, late.given_up, late._open, late.latest = tree["counts"]
         late._enough = tree["enough"]
+        late.old = OldRows.from_tree(tree["old"]) if "old" in tree else OldRows()
         first, oldest, until = tree["first"], tree["oldest"], tree["learnt_until"]
         late._states = [(first, learner.state if oldest is None else StreamState.from_tree(oldest)[1])]
         if oldest is not None and until is not None:

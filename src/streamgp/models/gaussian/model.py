@@ -27,6 +27,7 @@ from streamgp.models.expert import Expert
 from streamgp.models.gaussian import resting
 from streamgp.models.gaussian.delayed_feedback import PendingForecasts, ScoringState, add_noise, drop_non_finite
 from streamgp.models.gaussian.mixing import collect, learn_weights, learn_weights_briefly, learn_weights_fast
+from streamgp.models.gaussian.old_rows import learn_old_rows
 from streamgp.models.gaussian.resting import Resting
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics.compilation import is_traced
@@ -46,6 +47,7 @@ class Ensemble(StreamModel):
     takes_extra_variance: ClassVar[bool] = True
     has_single_row: ClassVar[bool] = True
     splits_outputs: ClassVar[bool] = True
+    learns_old: ClassVar[bool] = True
 
     groups: tuple[Group, ...]
     rule: Any
@@ -221,6 +223,24 @@ class Ensemble(StreamModel):
         )
         who = self._resting(state, info, seen, clock)
         return EnsembleState.of(filters, scoring, np.asarray(last_time), who), info
+
+    def learn_old(
+        self,
+        state: EnsembleState,
+        X: Float[AnyArray, "n d"],
+        y: Float[AnyArray, "n e"],
+        ages: Float[AnyArray, " n"],
+        times: Float[AnyArray, " n"] | None = None,
+        extra: Float[AnyArray, " n"] | None = None,
+    ) -> EnsembleState:
+        """Return the state whose filters have learnt rows from long ago: so many rows, or at these `times`."""
+        X, y, ages, times, extra = cpu.as_numpy((X, y, ages, times, extra))
+        if times is not None:
+            ages = np.nan_to_num(np.maximum((np.asarray(state.last_time) - times) / float(self.time_unit), 0.0))
+        live = split_by_group(np.asarray(self._live(state)), self.order, self._shapes)
+        filters = learn_old_rows(self.groups, state.unsharded().filters, X, y, ages, extra, live)
+        learnt = replace(state, filters=tuple(filters))
+        return replace(learnt, filters=self._engine(learnt)[1])
 
     @eqx.filter_jit
     def _update_compiled(
