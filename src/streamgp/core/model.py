@@ -132,11 +132,11 @@ class StreamModel(eqx.Module):
     def learn_old(
         self,
         state: Any,
-        X: Float[AnyArray, "n d"],
-        y: Float[AnyArray, "n e"],
-        ages: Float[AnyArray, " n"],
-        times: Float[AnyArray, " n"] | None = None,
-        extra: Float[AnyArray, " n"] | None = None,
+        X: Float[np.ndarray, "n d"],
+        y: Float[np.ndarray, "n e"],
+        ages: Float[np.ndarray, " n"],
+        times: Float[np.ndarray, " n"] | None = None,
+        extra: Float[np.ndarray, " n"] | None = None,
     ) -> Any:
         """Return the state whose experts alone have learnt rows from long ago: so many rows, or at these `times`."""
         raise TypeError(f"{type(self).__name__} learns no rows from long ago")

@@ -227,14 +227,13 @@ class Ensemble(StreamModel):
     def learn_old(
         self,
         state: EnsembleState,
-        X: Float[AnyArray, "n d"],
-        y: Float[AnyArray, "n e"],
-        ages: Float[AnyArray, " n"],
-        times: Float[AnyArray, " n"] | None = None,
-        extra: Float[AnyArray, " n"] | None = None,
+        X: Float[np.ndarray, "n d"],
+        y: Float[np.ndarray, "n e"],
+        ages: Float[np.ndarray, " n"],
+        times: Float[np.ndarray, " n"] | None = None,
+        extra: Float[np.ndarray, " n"] | None = None,
     ) -> EnsembleState:
         """Return the state whose filters have learnt rows from long ago: so many rows, or at these `times`."""
-        X, y, ages, times, extra = cpu.as_numpy((X, y, ages, times, extra))
         if times is not None:
             ages = np.nan_to_num(np.maximum((np.asarray(state.last_time) - times) / float(self.time_unit), 0.0))
         live = split_by_group(np.asarray(self._live(state)), self.order, self._shapes)
