@@ -78,7 +78,7 @@ def evaluate(m: Mixtures, x: Float[AnyArray, " c"]) -> Values:
 
 def each(function: Callable[[Any], Any], m: Mixtures) -> Mixtures:
     """Return the mixtures with a function applied to each of their arrays: of few numbers faster than by JAX."""
-    return Mixtures(*(None if a is None else function(a) for a in m))
+    return Mixtures._make(None if a is None else function(a) for a in m)
 
 
 def repeated(m: Mixtures, times: int) -> Mixtures:
