@@ -55,7 +55,7 @@ def test_levels_are_found_whatever_the_shares(v):
 
 @pytest.mark.parametrize("n", [1, 300])  # of few rows other functions of the normal distribution are used
 def test_moments_and_quantiles_of_few_and_of_many_rows(n: int):
-    p = mixtures(n, SHARES[2])
+    p = mixtures(n, SHARES[2], np.random.default_rng(n))
     found = moments_and_quantiles(p)
     weights, sd = np.exp(p.log_weights), np.sqrt(p.var[:, :, 0])
     mean = (weights * p.loc[:, :, 0]).sum(1)
@@ -73,12 +73,12 @@ def test_moments_and_quantiles_of_few_and_of_many_rows(n: int):
         np.testing.assert_allclose(column, whole, rtol=1e-9, atol=1e-10)
 
 
-def mixtures(n: int, v):
-    loc = RNG.normal(size=(n, 6, 1)) * 0.4
-    weights = np.log(RNG.dirichlet(np.ones(6), n))
-    dof = RNG.choice([8.0, 100.0, np.inf], size=(n, 6))
+def mixtures(n: int, v, rng: np.random.Generator = RNG):
+    loc = rng.normal(size=(n, 6, 1)) * 0.4
+    weights = np.log(rng.dirichlet(np.ones(6), n))
+    dof = rng.choice([8.0, 100.0, np.inf], size=(n, 6))
     shares = None if v is None else np.tile(v, (n, 1, 1))
-    return Predictive(weights, loc, RNG.uniform(0.3, 2.0, size=(n, 6, 1)), dof, recalibration=shares)
+    return Predictive(weights, loc, rng.uniform(0.3, 2.0, size=(n, 6, 1)), dof, recalibration=shares)
 
 
 def test_density_quantiles_scores_and_spread_are_of_the_recalibrated_distribution():
