@@ -1,16 +1,18 @@
 """A stream of the service: the numbers of a model in process, whatever was asked in what order, after crashes too."""
 
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from live_streams import FEATURES, copied, data, inputs, learn, predict, started, step, working
+from live_streams import FEATURES, PATIENCE, copied, data, inputs, learn, predict, started, step, working
 from streamgp import StreamingGPClassifier, StreamingGPCountRegressor, StreamingGPFleet, StreamingGPRegressor
 from streamgp.service.payload import Labels
 from streamgp.service.problems import Problem
+from streamgp.service.single_model import MAX_SINGLE_ROWS
 
 pytestmark = pytest.mark.slow
 
@@ -125,6 +127,36 @@ def test_many_rows_at_once_are_the_same_as_one_at_a_time(tmp_path: Path):
         assert first["coverage"] == second["coverage"]
         assert first["recent"]["pll"] == pytest.approx(second["recent"]["pll"], rel=1e-9)
         assert [a["row"] for a in one.settled().recent(500, -1, None)["rows"]] == list(range(len(X)))
+
+
+@pytest.mark.parametrize("together", [3, MAX_SINGLE_ROWS - 1, MAX_SINGLE_ROWS + 5])
+def test_requests_that_wait_together_give_the_numbers_of_one_at_a_time(
+    together: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    model, groups = InProcess("regression", "e-doebe", False), []
+    options = {"model": "e-doebe"}
+    with working(tmp_path / "power", **options) as stream:
+        usual = stream.knowledge.apply
+        monkeypatch.setattr(stream.knowledge, "apply", lambda each: groups.append(len(each)) or usual(each))
+        for first, last in ((0, 40), (40, 40 + together), (40 + together, 60 + together)):
+            rows = [{"id": f"r{i}", "x": inputs(X[i]), "y": float(Y[i])} for i in range(first, last)]
+            with stream._lock:  # so that the first one is being learnt
+                stream.step(stream_rows(stream, [{"x": inputs(X[first + 80]), "y": float(Y[first + 80])}]))
+                answers = [stream.step(stream_rows(stream, [row])) for row in rows]
+                until = monotonic() + PATIENCE
+                while len(stream._accepted) <= len(rows) and monotonic() < until:
+                    sleep(0.005)
+            model.step(first + 80, Y[first + 80])
+            for i, answer in zip(range(first, last), answers, strict=True):
+                (row,) = answer.result(PATIENCE)["rows"]
+                found = [row["mean"], row["std"], *row["quantiles"].values()]
+                np.testing.assert_allclose(found, model.step(i, Y[i]), rtol=1e-9, atol=1e-9)
+            assert groups[-1] >= last - first  # they came as one
+        left = copied(stream, tmp_path / "left")
+        ahead = predict(stream, [{"x": inputs(X[70])}], keep=False)
+    with working(left, **options) as again:  # learns its log entry by entry
+        np.testing.assert_allclose(predict(again, [{"x": inputs(X[70])}], keep=False), ahead, rtol=1e-9, atol=1e-10)
+        assert again.model.next_row == 63 + together
 
 
 def test_what_is_sent_again_is_done_once(tmp_path: Path):

@@ -3,12 +3,12 @@
 import jax
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, optimize, stats
 
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.core import Predictive
 from streamgp.core import recalibration as r
-from streamgp.evaluation.regression import score_regression
+from streamgp.evaluation.regression import QUANTILES, moments_and_quantiles, score_regression
 from streamgp.models.registry import make_spec
 
 pytestmark = pytest.mark.slow
@@ -44,12 +44,41 @@ def test_the_map_is_a_distribution_function_with_that_density_and_inverse(v):
     np.testing.assert_allclose(np.exp(r.log_density(v, middle)), slope, rtol=1e-6)
 
 
-def mixtures(n: int, v):
-    loc = RNG.normal(size=(n, 6, 1)) * 0.4
-    weights = np.log(RNG.dirichlet(np.ones(6), n))
-    dof = RNG.choice([8.0, 100.0, np.inf], size=(n, 6))
+@pytest.mark.parametrize("v", [*SHARES, np.eye(6)[0], np.eye(6)[5], np.array([0.999, 0.0, 0.0, 0.0, 0.0, 0.001])])
+def test_levels_are_found_whatever_the_shares(v):
+    p = np.array([0.001, 0.05, 0.3, 0.5, 0.95])
+    score = [optimize.brentq(lambda z, p=p: v @ stats.norm.cdf(z / r.STD_FACTORS) - p, -9.0, 9.0) for p in p]
+    there = np.abs(score) <= r.EDGE
+    np.testing.assert_allclose(r.level(v[None], p)[there], stats.norm.cdf(score)[there], rtol=1e-9)
+    assert there.sum() >= 2
+
+
+@pytest.mark.parametrize("n", [1, 300])  # of few rows other functions of the normal distribution are used
+def test_moments_and_quantiles_of_few_and_of_many_rows(n: int):
+    p = mixtures(n, SHARES[2], np.random.default_rng(n))
+    found = moments_and_quantiles(p)
+    weights, sd = np.exp(p.log_weights), np.sqrt(p.var[:, :, 0])
+    mean = (weights * p.loc[:, :, 0]).sum(1)
+    second = (weights * (p.var[:, :, 0] + p.loc[:, :, 0] ** 2)).sum(1) - mean**2
+    np.testing.assert_allclose(found["mean"][:, 0], mean, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(found["std"][:, 0] ** 2, second * (SHARES[2] @ r.STD_FACTORS**2), rtol=1e-10)
+    for name, level in zip(("q05", "q50", "q95"), QUANTILES, strict=True):
+        dof = np.where(np.isinf(p.dof), 1e9, p.dof)
+        scale = sd * np.sqrt(1.0 - 2.0 / dof)
+        below = (weights * stats.t.cdf((found[name] - p.loc[:, :, 0]) / scale, dof)).sum(1)
+        np.testing.assert_allclose(by_words(SHARES[2], below), level, atol=1e-6)  # Hill's series of the t
+    apart = [moments_and_quantiles(jax.tree.map(lambda a, i=i: a[i : i + 1], p)) for i in range(n)]
+    for name, column in found.items():
+        whole = np.concatenate([each[name] for each in apart])
+        np.testing.assert_allclose(column, whole, rtol=1e-9, atol=1e-10)
+
+
+def mixtures(n: int, v, rng: np.random.Generator = RNG):
+    loc = rng.normal(size=(n, 6, 1)) * 0.4
+    weights = np.log(rng.dirichlet(np.ones(6), n))
+    dof = rng.choice([8.0, 100.0, np.inf], size=(n, 6))
     shares = None if v is None else np.tile(v, (n, 1, 1))
-    return Predictive(weights, loc, RNG.uniform(0.3, 2.0, size=(n, 6, 1)), dof, recalibration=shares)
+    return Predictive(weights, loc, rng.uniform(0.3, 2.0, size=(n, 6, 1)), dof, recalibration=shares)
 
 
 def test_density_quantiles_scores_and_spread_are_of_the_recalibrated_distribution():

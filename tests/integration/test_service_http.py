@@ -90,6 +90,7 @@ def test_a_stream_from_its_creation_to_its_end(service: TestClient):
     assert 'streamgp_answers_total{route="/v1/streams/{name}/step",status="200"} 1.0' in metrics
     assert service.delete("/v1/streams/power").json() == {"deleted": "power"}
     assert service.get("/v1/streams/power").status_code == 404
+    assert 'streamgp_answers_total{route="other",status="404"} 1.0' in service.get("/metrics").text
 
 
 def test_rows_in_lines_and_of_arrow_give_the_same(service: TestClient):

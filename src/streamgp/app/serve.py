@@ -9,6 +9,7 @@ import typer
 from streamgp.app.lock import locked
 from streamgp.app.outputs import RunError
 from streamgp.numerics.compiled_programs import keep_compiled_programs
+from streamgp.numerics.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from streamgp.service.following import Following
@@ -99,7 +100,7 @@ def serve_directory(
     except tokens.TokenError as error:
         raise RunError(str(error)) from error
     keep_compiled_programs()
-    with locked(directory, "DIR"):
+    with locked(directory, "DIR"), one_blas_thread():  # for good: to set it for every row would take its time
         streams = Streams(directory)
         if follow is not None:
             streams.follow(Follower(streams, follow, lambda text: typer.echo(f"streamgp: {text}", err=True)))

@@ -33,7 +33,7 @@ MEMORY = 0.99  # discount of the counts from row to row
 EDGE = 4.0
 _MIN_LEVEL = float(scipy.special.ndtr(-EDGE))
 _STEPS = 60
-_CONVERGED = 4.0 * np.finfo(np.float64).eps  # of a score: by less it moves from rounding alone
+_CONVERGED = 1e-9  # of a score: after a step of Newton's method as small as this, its square is left
 _SAME = int(np.flatnonzero(STD_FACTORS == 1.0)[0])
 _GRID = np.linspace(-EDGE, EDGE, 1025)
 
@@ -91,26 +91,29 @@ def level(v: Float[AnyArray, "*#batch j"], p: Float[AnyArray, "*#batch"]) -> Any
     """Return the u with G(u) = p: the mixture's quantile of it is the recalibrated quantile of p."""
     xp = namespace(v, p)
     side = xp.minimum(p, 1.0 - p)
-    aim = ndtri(xp.maximum(side, _MIN_LEVEL * 1e-3))
+    aim, near = ndtri(side), ndtri(xp.maximum(side, _MIN_LEVEL * 1e-3))
 
     def newton(_: Any, search: tuple[AnyArray, AnyArray, AnyArray]) -> tuple[AnyArray, AnyArray, AnyArray]:
         low, high, z = search
         t = _stretched(z)
         under = (v * ndtr(t)).sum(-1)
         low, high = xp.where(under <= side, z, low), xp.where(under >= side, z, high)
-        slope = (v * _normal(t) / _factors(t)).sum(-1)
-        moved = z + (side - under) / slope
-        return low, high, xp.where((moved >= low) & (moved <= high), moved, 0.5 * (low + high))
+        score = ndtri(under)  # nearly a line in z
+        slope = (v * _normal(t) / _factors(t)).sum(-1) / _normal(score)
+        moved = z + (aim - score) / slope
+        good = ((moved >= low) & (moved <= high)) | (xp.abs(moved - z) <= _CONVERGED * xp.abs(z))
+        return low, high, xp.where(good, moved, 0.5 * (low + high))
 
     # Both ends are negative or zero, and the score is in between.
-    search = aim * STD_FACTORS[-1], aim * STD_FACTORS[0], xp.zeros_like(v[..., 0]) + aim * STD_FACTORS[-1]
+    search = near * STD_FACTORS[-1], near * STD_FACTORS[0], near * xp.sqrt(variance_factor(v))
     if xp is jnp:
         search = jax.lax.fori_loop(0, _STEPS, newton, tuple(xp.broadcast_to(a, search[2].shape) for a in search))
     else:
-        for step in range(_STEPS):
-            before, search = search[2], newton(step, search)
-            if np.all(np.abs(search[2] - before) <= _CONVERGED * np.abs(before)):
-                break
+        with np.errstate(all="ignore"):
+            for step in range(_STEPS):
+                before, search = search[2], newton(step, search)
+                if np.all(np.abs(search[2] - before) <= _CONVERGED * np.abs(before)):
+                    break
     inner = ndtr(search[2])
     lower = xp.where(side < _MIN_LEVEL * _edge_density(v), side / _edge_density(v), inner)
     return xp.where(p > 0.5, 1.0 - lower, lower)

@@ -118,7 +118,8 @@ def moments_and_quantiles(predictive: Predictive) -> dict[str, np.ndarray]:
         levels = recalibration.level(np.tile(v, (several, 1)), levels)
     (found,) = mixture_quantiles(mixtures.repeated(m, several), [levels])
     ends = dict(zip(("q05", "q50", "q95"), found.reshape(several, *shape), strict=True))
-    return {"mean": np.asarray(predictive.mean), "std": np.asarray(predictive.std)} | ends
+    mean, variance = map(np.asarray, predictive.moments)
+    return {"mean": mean, "std": np.sqrt(variance)} | ends
 
 
 def apply_in_batches(

@@ -3,10 +3,10 @@
 `streamgp.numerics.quantiles` finds their quantiles, `streamgp.numerics.crps` scores them.
 """
 
+from collections.abc import Callable
 from math import log, pi
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -50,15 +50,17 @@ def flatten(
     xp = namespace(log_weights, loc, var, *(() if dof is None else (dof,)))
     n, k, e = loc.shape
 
-    def each(a: AnyArray) -> AnyArray:
+    def flat(a: AnyArray) -> AnyArray:
+        if e == 1 and a.size == n * k:
+            return a.reshape(n, k)
         a = a[:, :, None] if a.ndim == 2 else a
         return xp.moveaxis(xp.broadcast_to(a, (n, k, e)), 1, 2).reshape(n * e, k)
 
-    weights, loc, var = each(xp.exp(log_weights)), each(loc), each(var)
+    weights, loc, var = flat(xp.exp(log_weights)), flat(loc), flat(var)
     if dof is None:
         return Mixtures(weights, loc, var, None, xp.sqrt(var), -0.5 * (_LOG_2PI + xp.log(var)), None)
     finite = xp.minimum(xp.asarray(dof), _INFINITE_DOF)
-    log_ratio, dof = each(student_t.log_gamma_ratio(0.5 * finite)), each(finite)
+    log_ratio, dof = flat(student_t.log_gamma_ratio(0.5 * finite)), flat(finite)
     scale2 = student_t.squared_scale(var, dof)
     return Mixtures(weights, loc, var, dof, xp.sqrt(scale2), log_ratio - 0.5 * (_LOG_2PI + xp.log(scale2)), log_ratio)
 
@@ -74,9 +76,14 @@ def evaluate(m: Mixtures, x: Float[AnyArray, " c"]) -> Values:
     return Values(t, m.log_norm - (0.5 * m.dof + 0.5) * kernel, below)
 
 
+def each(function: Callable[[Any], Any], m: Mixtures) -> Mixtures:
+    """Return the mixtures with a function applied to each of their arrays: of few numbers faster than by JAX."""
+    return Mixtures._make(None if a is None else function(a) for a in m)
+
+
 def repeated(m: Mixtures, times: int) -> Mixtures:
     """Return the mixtures, all of them so many times one after the other, in NumPy."""
-    return jax.tree.map(lambda a: np.concatenate([a] * times), m)
+    return each(lambda a: np.concatenate([a] * times), m)
 
 
 def log_sum(a: Float[AnyArray, "n k"]) -> Float[AnyArray, " n"]:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from streamgp.numerics.arrays import AnyArray, namespace
-from streamgp.numerics.mixtures import Mixtures, evaluate, moments
+from streamgp.numerics.mixtures import Mixtures, each, evaluate, moments
 from streamgp.numerics.student_t import ndtri
 
 _TOLERANCE = 1e-10
@@ -60,7 +60,7 @@ def _standardised(m: Mixtures, mean: Float[AnyArray, " c"], std: Float[AnyArray,
         scale=m.scale / unit,
         log_norm=m.log_norm + np.log(unit),
     )
-    return jax.tree.map(lambda a: a.astype(np.float32), moved)
+    return each(lambda a: a.astype(np.float32), moved)
 
 
 def _find(
@@ -78,7 +78,7 @@ def _find(
             # Few rows need more than two or three steps.
             rows, search = rows[going], _Search(*(a[going] for a in search))
             probability, aim = probability[going], aim[going]
-            m = jax.tree.map(lambda a, going=going: a[going], m)
+            m = each(lambda a, going=going: a[going], m)
     return result
 
 

@@ -173,12 +173,13 @@ class LiveStream:
 
     # What is on disk, in order, by the sequencer's thread
 
-    def _accept(self, request: Request) -> None:
+    def _accept(self, requests: list[Request]) -> None:
         with self._changed:
-            self._accepted.append(request)
-            self.last_position = request.position
-            if request.kind == "predict" and request.prediction is not None:
-                self._view = self._view.after(request.prediction.standing)
+            for request in requests:
+                self._accepted.append(request)
+                self.last_position = request.position
+                if request.kind == "predict" and request.prediction is not None:
+                    self._view = self._view.after(request.prediction.standing)
             self._changed.notify_all()
 
     def _set_full(self, is_full: bool) -> None:

@@ -41,7 +41,7 @@ class Sequencer:
     log
         Of the stream; this alone uses it from now on.
     accept
-        Called with each request that is on disk, in order.
+        Called with the requests of a group that is on disk, in order.
     full
         Called with whether the disk refuses to take more.
     standing
@@ -51,7 +51,7 @@ class Sequencer:
     def __init__(
         self,
         log: EventLog,
-        accept: Callable[[Request], None],
+        accept: Callable[[list[Request]], None],
         full: Callable[[bool], None],
         standing: Standing,
     ) -> None:
@@ -135,8 +135,7 @@ class Sequencer:
         self._full(False)
         for request, problem in refused:
             _refuse(request, problem)
-        for request in written:
-            self._accept(request)
+        self._accept(written)
 
     # What is known of ids
 

@@ -28,7 +28,7 @@ from streamgp.stream.outlook import Outlook
 
 register(HeldPrediction)
 
-MAX_SINGLE_ROWS = 4  # that are learnt one by one rather than as a block
+MAX_SINGLE_ROWS = 16  # that are learnt one by one rather than as a block
 
 _ESTIMATORS: dict[str, Any] = {
     "regression": StreamingGPRegressor,
@@ -201,14 +201,16 @@ class SingleModel:
 
     def stepped_singly(self, rows: Rows) -> Applied:
         """Predict and learn rows one by one; `score_singly` scores them later, many at a time."""
-        shown = []
-        for x, y, time, name in zip(rows.X, rows.y, rows.times, rows.ids, strict=True):
-            target = np.array([y])
-            predictive, flagged = self.live.step_one(x, target, float(time) if self.config.timed else np.nan)
-            shown.append(columns_ahead(predictive, None, ()))  # type: ignore[arg-type]
-            self._unscored.append((predictive, target, flagged, self.next_row, name, float(time)))
-            self.next_row += 1
-        return Applied(len(shown), [], [], joined(shown))
+        predictives = []
+        with one_blas_thread():
+            for x, y, time, name in zip(rows.X, rows.y, rows.times, rows.ids, strict=True):
+                target = np.array([y])
+                predictive, flagged = self.live.step_one(x, target, float(time) if self.config.timed else np.nan)
+                self._unscored.append((predictive, target, flagged, self.next_row, name, float(time)))
+                predictives.append(predictive)
+                self.next_row += 1
+        shown = columns_ahead(concatenate(predictives), self.live.metrics.score, ())
+        return Applied(len(predictives), [], [], shown)
 
     @property
     def unscored(self) -> int:

@@ -61,7 +61,7 @@ def update_rows(
     parts = []
     X, beyond, inputs = state.inputs.bounded(X)
     state = replace(state, inputs=inputs)
-    for rows, size in split_batches(len(X), state.batch_sizes):
+    for rows, size in split_batches(len(X), state.batch_sizes, state.min_filled_rows):
         n = rows.stop - rows.start
         target = np.zeros((size, settings.num_outputs))
         target[:n] = (y[rows] - state.targets.mean) / state.targets.scale

@@ -10,7 +10,7 @@ import numpy as np
 from streamgp.core import StreamModel
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec, in_todays_terms
-from streamgp.numerics.batching import COMPILED_BATCH_SIZES, FEW_ROWS, concatenate
+from streamgp.numerics.batching import COMPILED_BATCH_SIZES, FEW_ROWS, MIN_FILLED_LATER, MIN_FILLED_ROWS, concatenate
 from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.bounds import InputBounds
 from streamgp.stream.categories import Categories
@@ -189,6 +189,11 @@ class StreamState:
             return sizes
         # The model is rebuilt after rows 1, 2, 4 and 8: the few between are no reason for a program of single rows.
         return tuple(size for size in sizes if size in COMPILED_BATCH_SIZES[: 1 if self.rows < 8 else None])
+
+    @property
+    def min_filled_rows(self) -> int:
+        """From how many rows on a large batch that is learnt is filled up rather than cut into small ones."""
+        return MIN_FILLED_LATER if self.is_warmed_up and self.rows >= FEW_ROWS else MIN_FILLED_ROWS
 
     def to_tree(self, settings: StreamSettings) -> dict[str, Any]:
         """Return everything that a checkpoint needs, as nested dictionaries of plain values, arrays and modules."""

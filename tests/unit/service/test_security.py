@@ -1,5 +1,6 @@
 """Who may ask what, how much and how often."""
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -13,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.testclient import TestClient
 
-from streamgp.service.web import tokens
+from streamgp.service.web import security, tokens
 from streamgp.service.web.security import Guard, scope_of
 
 
@@ -135,3 +136,21 @@ def test_every_answer_has_the_headers_that_browsers_heed():
         assert "default-src 'self'" in answer.headers["content-security-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["cache-control"] == "no-store"
+
+
+def test_a_body_that_does_not_come_ends_the_request(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(security, "BODY_SECONDS", 0.05)
+    parts = [{"type": "http.request", "body": b"half of", "more_body": True}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return parts.pop() if parts else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"content-length", b"20")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/streams", "headers": headers, "client": ("127.0.0.1", 1)}
+    asyncio.run(Guard(echo, None, 1000, None)(scope, receive, send))
+    assert sent[0]["status"] == 408
+    assert json.loads(sent[1]["body"])["detail"].startswith("the body: expected it within 0.05 seconds")

@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import files
-from time import perf_counter
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
@@ -26,7 +25,7 @@ from streamgp.service.web import keys, schemas
 from streamgp.service.web.bodies import answer, plain, read_document, refusal, rows_of
 from streamgp.service.web.checks import check_labels, new_config, position_of, waited, whole
 from streamgp.service.web.forecasts import forecast
-from streamgp.service.web.measures import Measures, route_of
+from streamgp.service.web.measures import Measured, Measures
 from streamgp.service.web.schemas import answers, body
 from streamgp.service.web.security import Guard
 from streamgp.service.web.tokens import Token
@@ -91,15 +90,7 @@ def make_app(streams: Streams, tokens: list[Token] | None = None, limits: Limits
     app.add_exception_handler(HTTPException, unknown)
     app.add_exception_handler(Exception, broken)
 
-    @app.middleware("http")
-    async def measure(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
-        began = perf_counter()
-        found = await call(request)
-        route = "other" if found.status_code == 404 else route_of(request.url.path)
-        measures.seconds.labels(route).observe(perf_counter() - began)
-        measures.answers.labels(route, str(found.status_code)).inc()
-        return found
-
+    app.add_middleware(Measured, measures=measures)
     app.include_router(_of_service(streams, measures))
     app.include_router(_of_streams(streams), prefix="/v1/streams")
     app.include_router(_of_one(streams), prefix="/v1/streams/{name}")

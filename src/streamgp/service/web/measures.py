@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from time import perf_counter
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamgp.service.streams import Streams
 
@@ -54,9 +56,47 @@ class Measures:
         )
         self.answers = Counter("streamgp_answers", "Answers by status.", ["route", "status"], registry=self.registry)
 
+    def count(self, path: str, status: int, seconds: float) -> None:
+        """Count an answer, and the time until it began."""
+        route = "other" if status == 404 else route_of(path)
+        self.seconds.labels(route).observe(seconds)
+        self.answers.labels(route, str(status)).inc()
+
     def text(self) -> bytes:
         """Return all in the format of Prometheus."""
         return generate_latest(self.registry)
+
+
+class Measured:
+    """Counts the answers of an application.
+
+    Starlette's own class for this starts a task for every request, which took a fifth of the time of a small one.
+
+    Parameters
+    ----------
+    app
+        What answers.
+    measures
+        Where answers are counted.
+    """
+
+    def __init__(self, app: ASGIApp, measures: Measures) -> None:
+        self._app = app
+        self._measures = measures
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = perf_counter()
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._measures.count(scope["path"], message["status"], perf_counter() - began)
+            await send(message)
+
+        await self._app(scope, receive, counted)
 
 
 class _OfStreams(Collector):

@@ -98,7 +98,8 @@ class Guard:
             if complete:  # what comes now is the end of the connection
                 return await receive()
             try:
-                message = await asyncio.wait_for(receive(), BODY_SECONDS)
+                async with asyncio.timeout(BODY_SECONDS):
+                    message = await receive()
             except TimeoutError:
                 wrong = Problem(408, f"the body: expected it within {BODY_SECONDS:g} seconds, got a part of it")
                 raise wrong from None
