@@ -268,8 +268,9 @@ def test_files_joined_with_their_headers_lose_no_row_and_teach_no_header(data: P
     joined.write_text("\n".join([header, *lines[:200], f" {header}", *lines[200:], header]) + "\n")
     out = run_linear(joined, tmp_path / "out").metrics
     assert (out["rows"], out["skipped_rows"]) == (ROWS, 2)
-    assert "skipped 2 bad rows, such as data row 201 (line 202): expected data, got the column names again" in (
-        out["warnings"]
+    assert (
+        "skipped 2 bad rows, such as data row 201 (line 202): expected data, got the column names again"
+        in (out["warnings"])
     )
     assert out["nmse"] == pytest.approx(run_linear(data).metrics["nmse"], rel=1e-12)
 
@@ -279,14 +280,22 @@ def test_the_index_of_a_data_frame_is_no_input_and_a_date_says_how_to_use_it(dat
     indexed, dated = tmp_path / "indexed.csv", tmp_path / "dated.csv"
     frame.with_row_index("").write_csv(indexed)
     frame.with_columns(pl.lit("2024-01-31").alias("")).write_csv(dated)
-    found = run_linear(indexed).metrics
+    found = run_linear(indexed, features=None).metrics
     assert "column '' was left out: it has no name and counts the rows" in found["warnings"]
-    assert found["features"] == run_linear(data).metrics["features"]
+    assert found["features"] == run_linear(data, features=None).metrics["features"]
     assert "" in run_linear(indexed, features=["", "a"]).metrics["features"]
     assert (
         "column '' was left out: it looks like a date or time; --time '' lets forgetting follow it, --calendar "
         "day,week,year makes inputs of its cycles"
-    ) in run_linear(dated).metrics["warnings"]
+    ) in run_linear(dated, features=None).metrics["warnings"]
+
+
+def test_a_long_file_has_the_whole_warm_up_though_targets_are_missing(tmp_path: Path):
+    frame = table(6_000).with_columns(pl.when(pl.int_range(pl.len()) % 10 > 0).then("y").alias("y"))
+    frame.write_csv(tmp_path / "data.csv")
+    assert run_linear(tmp_path / "data.csv", warmup=None).metrics["warmup"] == 1_000
+    frame[:5_000].write_csv(tmp_path / "data.csv")
+    assert run_linear(tmp_path / "data.csv", warmup=None).metrics["warmup"] == 900
 
 
 def test_a_constant_input_is_noted_and_a_constant_target_refused(tmp_path: Path):

@@ -9,12 +9,14 @@ import numpy as np
 
 from streamgp.data.frames import FrameLike
 from streamgp.estimators.base import StreamEstimator, warmup_for
+from streamgp.estimators.explanations import inputs_of
 from streamgp.estimators.late import check_delay, split_arrivals
 from streamgp.estimators.monitor import WatchedRows
 from streamgp.estimators.pipelines import is_pipeline, last_step, transformed
 from streamgp.estimators.time_column import split_times
 from streamgp.estimators.validation import Rows, feature_names, given_names, input_names, target_names
 from streamgp.evaluation.description import describe, describe_unusual
+from streamgp.evaluation.inputs import Inputs
 from streamgp.evaluation.late import LateRows, prequential_late
 from streamgp.evaluation.prequential import ScoredRows, prequential, results
 from streamgp.evaluation.shown import Given
@@ -253,7 +255,7 @@ def _evaluated(
     left_out = model._columns.left_out(given_names(model), learner.levels)
     about |= {
         "alarms": None if found is None else [asdict(alarm) for alarm in found],
-        "importance": None,  # asked for by `feature_importance`
+        "importance": None,  # found by the report
         "skipped_rows": rows.skipped,
         "interrupted": False,
         "stopped": None,
@@ -264,6 +266,7 @@ def _evaluated(
         "command": None,
         "python": True,
     }
-    given = Given(rows.kept, rows.given, FrameLike.of(X, y), about, weighed=weights)
+    inputs = Inputs(learner.fork(), inputs_of(model))
+    given = Given(rows.kept, rows.given, FrameLike.of(X, y), about, weighed=weights, inputs=inputs)
     result = model._collected(parts, scores, given)
     return result if found is None else replace(result, alarms=found)

@@ -97,7 +97,7 @@ def test_the_first_guess_of_a_warmup_does_not_decide_the_axis():
     """Seen with weekly CO2 from 316 to 373 ppm, whose first row is predicted at 0."""
     y = np.linspace(316.0, 373.0, 100)
     guess = np.r_[210.0, y[1:]]  # the mean of the first bin
-    columns = {name: y for name in ("y_mean", "y_min", "y_max", "q05_min", "q95_max")}
+    columns = dict.fromkeys(("y_mean", "y_min", "y_max", "q05_min", "q95_max"), y)
     bins = pl.DataFrame({"row": np.arange(100.0), "q50_mean": guess, "scored": np.arange(100) >= 20} | columns)
     drawn = figures.overview(bins, Rows(-0.5, 99.5, 19.5))
     ticks = [float(tick) for tick in re.findall(r">(\d{3})<", drawn)]

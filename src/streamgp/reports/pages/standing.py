@@ -32,8 +32,8 @@ def skill(scored: pl.DataFrame, model: str, count: str, baselines: Sequence[str]
     Notes
     -----
     The interval is of the ratio of the two mean losses, on the scale of its log, so that no more than all is ever
-    saved: the relative error of the ratio r is that of the mean of ``ours - r * baseline`` over the bins, to the first
-    order (`streamgp.metrics.paired_interval`).
+    saved: the relative error of the ratio r is that of the mean of ``ours - r * baseline`` over the bins, to the
+    first order (`streamgp.metrics.paired_interval`).
     """
     ours = _mean_losses(scored, model, count)
     means = {name: _mean_losses(scored, name, f"{name}_rows", count) for name in baselines}
