@@ -59,7 +59,7 @@ def _check_no_more(X: Any, names: Sequence[str]) -> None:
 
 def _usual_times(learner: StreamLearner, rows: int) -> np.ndarray | None:
     """Return times of the next rows at the warm-up's median gap, on a timed stream: the calendar goes by them."""
-    if not learner.timed:
+    if not learner.timed or learner.last_time is None:
         return None
     state = learner.state.apart[0] if learner.state.apart else learner.state
     gap = float(getattr(state.model, "time_unit", 1.0))  # of ensembles, which alone can forecast
