@@ -25,6 +25,7 @@ from streamgp.models.option_type import whole_number
 from streamgp.progress import progress_bar
 from streamgp.stream.arrivals import Arrivals
 from streamgp.stream.late_labels import LIMIT, LateLabels, check_horizon
+from streamgp.stream.learner import StreamLearner
 from streamgp.stream.settings import check_lags
 
 if TYPE_CHECKING:  # who has one has imported it
@@ -266,7 +267,7 @@ def _evaluated(
         "command": None,
         "python": True,
     }
-    inputs = Inputs(learner.fork(), inputs_of(model))
+    inputs = Inputs(StreamLearner.from_tree(learner.to_tree()), inputs_of(model))  # as it is now
     given = Given(rows.kept, rows.given, FrameLike.of(X, y), about, weighed=weights, inputs=inputs)
     result = model._collected(parts, scores, given)
     return result if found is None else replace(result, alarms=found)

@@ -113,7 +113,9 @@ class LateLabels:
 
     def fork(self) -> "LateLabels":
         """Return what goes on by itself from here, with a learner of its own: to look ahead by a `refresh`."""
-        fork = LateLabels(self.learner.fork(), self.limit)
+        learner = StreamLearner.__new__(StreamLearner)
+        learner._set_up(self.learner.settings, self.learner.state, self.learner.progress)
+        fork = LateLabels(learner, self.limit)
         vars(fork).update({name: copy(value) for name, value in vars(self).items() if name != "learner"})
         return fork
 

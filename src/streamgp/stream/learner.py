@@ -329,12 +329,6 @@ class StreamLearner:
         self._latest = self._single_rows
         return self._latest
 
-    def fork(self) -> "StreamLearner":
-        """Return a learner that goes on by itself from here; they share the state so far, which neither changes."""
-        learner = StreamLearner.__new__(StreamLearner)
-        learner._set_up(self.settings, self.state, self.progress)
-        return learner
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle by the tree: left to themselves, JAX's arrays would come out in float32."""
         return _put_together, encode(self.to_tree())
