@@ -207,6 +207,24 @@ def test_dates_stay_dates():
     assert listed["time"].to_list() == days[200:].tolist()
 
 
+def test_without_times_the_calendar_goes_on_at_the_usual_gaps():
+    """A target that is a function of the hour alone: had the clock stood still, so would the forecast."""
+    rng = np.random.default_rng(0)
+    hours = np.datetime64("2024-01-01T00", "h") + np.arange(324)
+    frame = pd.DataFrame({"when": hours.astype("datetime64[ns]")})
+    y = np.sin(2 * np.pi * np.arange(324) / 24) + 0.05 * rng.normal(size=324)
+    model = StreamingGPRegressor("linear", calendar=["day"], lags=(1,), warmup=100)
+    model.partial_fit(frame[:300], y[:300], times="when")
+    found = model.forecast(24)
+    np.testing.assert_allclose(found["mean"], y[300:], atol=0.3)
+    given = model.forecast(24, frame[300:], times="when")
+    np.testing.assert_allclose(found["mean"], given["mean"], rtol=1e-9)
+    with pytest.raises(ValueError, match=r"expected no columns, got \['when'\] too; .* name it: times='when'"):
+        model.forecast(24, frame[300:])
+    with pytest.raises(ValueError, match=r"time stamps and none came now; give them always or never \(times=\)"):
+        model.predict(frame[300:])
+
+
 def test_after_a_restart_and_after_single_rows_the_same_is_said(tmp_path: Any):
     y = autoregressive()
     none = np.empty((400, 0))
@@ -221,7 +239,9 @@ def test_after_a_restart_and_after_single_rows_the_same_is_said(tmp_path: Any):
 
 def test_what_is_refused():
     model = fitted()
-    with pytest.raises(ValueError, match=r"X_future: expected the inputs of the next 2 rows, shape \(2, 2\), got"):
+    with pytest.raises(
+        ValueError, match=r"X_future: expected the inputs of the next 2 rows, shape \(2, 2\), got None; .* x0, x1,"
+    ):
         model.forecast(2)
     with pytest.raises(ValueError, match="X_future: expected 3 rows, as many as there are steps, got 2"):
         model.forecast(3, np.zeros((2, 2)))

@@ -1,5 +1,7 @@
 """Which inputs matter, as a run tells it: the numbers of the estimators, and where there are none."""
 
+import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +10,15 @@ import polars as pl
 import pytest
 
 from small_runs import ROWS, WARMUP, run_linear, run_spec, table
-from streamgp import StreamingGPClassifier, StreamingGPCountRegressor, StreamingGPOrdinal, StreamingGPRegressor
-from streamgp.app import importance
+from streamgp import (
+    StreamingGPClassifier,
+    StreamingGPCountRegressor,
+    StreamingGPOrdinal,
+    StreamingGPRegressor,
+    evaluate,
+)
 from streamgp.estimators.explanations import importance as of_groups
+from streamgp.evaluation import inputs
 from streamgp.models.registry import make_spec
 
 pytestmark = pytest.mark.slow
@@ -106,7 +114,35 @@ def test_there_is_none_where_it_cannot_be_had(tmp_path: Path, monkeypatch: pytes
     assert of_lags.stopped is None and of_lags.metrics["importance"] is None
     assert told(tmp_path, frame[: WARMUP - 10]) is None
     assert told(tmp_path, frame.with_columns(stamp=-pl.col("stamp").abs()), time="stamp") is None  # ends in an error
-    monkeypatch.setattr(importance, "MOST", 3)
+    monkeypatch.setattr(inputs, "MOST", 3)
     assert told(tmp_path, frame) is not None
-    monkeypatch.setattr(importance, "MOST", 2)
+    monkeypatch.setattr(inputs, "MOST", 2)
     assert told(tmp_path, frame) is None
+
+
+def test_the_page_of_python_tells_the_shares_of_the_end_of_its_rows(tmp_path: Path):
+    """Whatever the model learns after them, and from a copy of the result in another process."""
+    frame = table().with_columns(wind=pl.col("wind").cast(pl.Categorical))
+    model = StreamingGPRegressor("linear", warmup=WARMUP)
+    found = evaluate(model, frame.select("a", "b", "wind"), frame["y"])
+    expected = [(name, f"{100 * share:.1f}%") for name, share in model.feature_importance().items()]
+    copied = pickle.dumps(found)
+    model.partial_fit(frame.select("a", "b", "wind"), -frame["y"])
+    for result in (found, pickle.loads(copied)):
+        page = result.report(tmp_path / "page.html", progress=False).read_text()
+        section = re.sub(r"\s+", " ", page[page.index('<section id="inputs">') :])
+        section = section[: section.index("</section>")]
+        assert re.findall(r'<th scope="row">(.*?)</th>.*?<td class="n">(.*?)</td>', section) == expected
+
+
+def test_the_page_of_python_has_no_shares_where_there_are_none(tmp_path: Path):
+    frame = rows()
+    lagged = evaluate(StreamingGPRegressor("linear", lags=[1], warmup=WARMUP), np.empty((ROWS, 0)), frame["y"])
+    exposed = evaluate(
+        StreamingGPCountRegressor("linear", warmup=WARMUP),
+        frame["a"].to_numpy()[:, None],
+        frame["hits"],
+        exposure=frame["hours"],
+    )
+    for found in (lagged, exposed):
+        assert "Which inputs matter" not in found.report(tmp_path / "page.html").read_text()

@@ -256,10 +256,46 @@ def test_a_bad_row_ends_the_run_and_is_resumed_from_once_fixed(
     assert again.stopped == outcome.stopped
     skipped = run_linear(data, missing="skip").metrics
     assert (skipped["rows"], skipped["skipped_rows"]) == (ROWS - 1, 1)
-    assert "skipped 1 bad row" in skipped["warnings"]
+    assert f"skipped 1 bad row: {message}" in skipped["warnings"]
     data.write_text(good)
     assert run_linear(data, tmp_path / "out", missing="raise", resume=True).stopped is None
     close(predictions(tmp_path / "out"), predictions(plain))
+
+
+def test_files_joined_with_their_headers_lose_no_row_and_teach_no_header(data: Path, tmp_path: Path):
+    header, *lines = data.read_text().splitlines()
+    joined = tmp_path / "joined.csv"
+    joined.write_text("\n".join([header, *lines[:200], f" {header}", *lines[200:], header]) + "\n")
+    out = run_linear(joined, tmp_path / "out").metrics
+    assert (out["rows"], out["skipped_rows"]) == (ROWS, 2)
+    assert (
+        "skipped 2 bad rows, such as data row 201 (line 202): expected data, got the column names again"
+        in (out["warnings"])
+    )
+    assert out["nmse"] == pytest.approx(run_linear(data).metrics["nmse"], rel=1e-12)
+
+
+def test_the_index_of_a_data_frame_is_no_input_and_a_date_says_how_to_use_it(data: Path, tmp_path: Path):
+    frame = pl.read_csv(data)
+    indexed, dated = tmp_path / "indexed.csv", tmp_path / "dated.csv"
+    frame.with_row_index("").write_csv(indexed)
+    frame.with_columns(pl.lit("2024-01-31").alias("")).write_csv(dated)
+    found = run_linear(indexed, features=None).metrics
+    assert "column '' was left out: it has no name and counts the rows" in found["warnings"]
+    assert found["features"] == run_linear(data, features=None).metrics["features"]
+    assert "" in run_linear(indexed, features=["", "a"]).metrics["features"]
+    assert (
+        "column '' was left out: it looks like a date or time; --time '' lets forgetting follow it, --calendar "
+        "day,week,year makes inputs of its cycles"
+    ) in run_linear(dated, features=None).metrics["warnings"]
+
+
+def test_a_long_file_has_the_whole_warm_up_though_targets_are_missing(tmp_path: Path):
+    frame = table(6_000).with_columns(pl.when(pl.int_range(pl.len()) % 10 > 0).then("y").alias("y"))
+    frame.write_csv(tmp_path / "data.csv")
+    assert run_linear(tmp_path / "data.csv", warmup=None).metrics["warmup"] == 1_000
+    frame[:5_000].write_csv(tmp_path / "data.csv")
+    assert run_linear(tmp_path / "data.csv", warmup=None).metrics["warmup"] == 900
 
 
 def test_a_constant_input_is_noted_and_a_constant_target_refused(tmp_path: Path):

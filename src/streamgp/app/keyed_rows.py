@@ -25,7 +25,7 @@ class KeyedRows:
         self._source = open_source(settings.data)
         self.name = self._source.name
         self.chunk = settings.chunk
-        self.unreadable = 0  # rows that could not be read at all
+        self.first_fault: str | None = None  # of the first row that could not be read at all
         try:
             self._head = self._source.read(self._wanted(INFER_ROWS))
             if not self._head.size:
@@ -69,7 +69,8 @@ class KeyedRows:
         faults = [i for i in rows if i in block.faults]
         if faults and self._settings.missing == "raise":
             raise DataError(f"{self.name}: {block.where(faults[0])}: {block.faults[faults[0]]}")
-        self.unreadable += len(faults)
+        if faults and self.first_fault is None:
+            self.first_fault = f"{block.where(faults[0])}: {block.faults[faults[0]]}"
         part = {name: block.columns[name][rows.start : rows.stop] for name in self._source.selected or []}
         found = {name: [_key(cell) for cell in part[name]] for name in self._texts}
         frame = pl.DataFrame(found, schema=dict.fromkeys(found, pl.String))

@@ -243,7 +243,13 @@ class LiveRun:
             "interrupted": stopped is not None,
             "stopped": stopped,
             "warnings": run_notes(
-                schema, self.learner, self.metrics, self.skipped_rows, self.unseen_levels, self._late_labels()
+                schema,
+                self.learner,
+                self.metrics,
+                self.skipped_rows,
+                self.unseen_levels,
+                self._late_labels(),
+                self.reader.first_fault,
             ),
             "command": self.settings.command,
         }

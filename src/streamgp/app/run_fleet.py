@@ -20,6 +20,7 @@ from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.runner import Clock, Outcome, learn_all, read_next
 from streamgp.data import DataError
 from streamgp.data.readers import Missing
+from streamgp.evaluation.description import skipped
 from streamgp.fleet import StreamingGPFleet
 from streamgp.fleet.evaluation import tested, warmup_rows
 from streamgp.fleet.hibernating_keys import FOLDER
@@ -240,7 +241,7 @@ class FleetRun:
         count = self.sums["scored_rows"]
         mean = {name: self.sums[name] / count if count else None for name in SUMS}
         nmse = by_key["nmse"].to_numpy()
-        learnt = self.rows - before
+        learnt, bad = self.rows - before, self.rows - int(by_key["rows"].sum())
         return {
             "task": "fleet",
             "model": "fleet",
@@ -259,12 +260,15 @@ class FleetRun:
             "coverage": {c: mean[c] for c in COVERED},
             "seconds": seconds,
             "rows_per_second": learnt / seconds["stream"] if learnt > 0 and seconds["stream"] > 0 else None,
-            "skipped_rows": self.rows - int(by_key["rows"].sum()),
+            "skipped_rows": bad,
             "flagged_rows": int(by_key["flagged"].sum()),
             "interrupted": stopped is not None,
             "stopped": stopped,
             "keys": by_key.drop("last_seen", strict=False).to_dicts(),
-            "warnings": [f"column '{name}' was left out: {why}" for name, why in self.source.dropped.items()],
+            "warnings": [
+                *(f"column '{name}' was left out: {why}" for name, why in self.source.dropped.items()),
+                *([skipped(bad, self.source.first_fault)] if bad else []),
+            ],
             "command": self.settings.command,
         }
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from streamgp.app import tasks
 from streamgp.data import Schema
+from streamgp.data.schema import IS_DATE, TOO_MANY_LEVELS
 from streamgp.evaluation.description import describe_unusual
 from streamgp.evaluation.prequential import Metrics
 from streamgp.reports.wording import plural
@@ -18,6 +19,7 @@ def run_notes(
     skipped_rows: int,
     unseen_levels: Mapping[str, int],
     late: Mapping[str, Any] | None = None,
+    first_fault: str | None = None,
 ) -> list[str]:
     """Return the notes, each a sentence without its full stop.
 
@@ -31,9 +33,11 @@ def run_notes(
         For each column of text, how many rows had a level that the first rows had not.
     late
         How late labels came, and how many did not, where they do not come in time.
+    first_fault
+        What is wrong with the first of the rows that were skipped.
     """
     found = tasks.notes(schema, metrics)
-    found += [f"column '{name}' was left out: {reason}" for name, reason in schema.dropped.items()]
+    found += [left_out(name, reason, schema) for name, reason in schema.dropped.items()]
     if schema.constant:
         names = ", ".join(f"'{name}'" for name in schema.constant)
         found.append(f"one single value in the first rows, so nothing to learn from at first: {names}")
@@ -43,7 +47,18 @@ def run_notes(
         if count
     ]
     found += [] if late is None else _of_late_labels(late)
-    return found + describe_unusual(learner, metrics, schema.targets, skipped_rows)
+    return found + describe_unusual(learner, metrics, schema.targets, skipped_rows, first_fault=first_fault)
+
+
+def left_out(name: str, reason: str, schema: Schema) -> str:
+    """Say that a column was left out, why, and how to use it where there is a way."""
+    advice = ""
+    if reason == TOO_MANY_LEVELS:
+        advice = "; lump rare values together to use it"
+    elif reason == IS_DATE and not any(feature.kind == "date" for feature in schema.features):
+        clock = f"--time '{name}' lets forgetting follow it, " if schema.time is None else ""
+        advice = f"; {clock}--calendar day,week,year makes inputs of its cycles"
+    return f"column '{name}' was left out: {reason}{advice}"
 
 
 def _of_late_labels(late: Mapping[str, Any]) -> list[str]:

@@ -26,7 +26,7 @@ _YOUNGER = {
     "steps_ahead": 0,
     "calendar": None,
 }  # than some checkpoints
-SHORT_FILE = 5 * DEFAULT_WARMUP  # a file with fewer rows gets a fifth of them as its warm-up
+SHORT_FILE = 5 * DEFAULT_WARMUP  # a file with fewer rows with targets gets a fifth of them as its warm-up
 
 
 def run_stream(settings: RunSettings) -> Outcome:
@@ -120,16 +120,16 @@ def _for_task(settings: RunSettings, task: str) -> RunSettings:
 
 
 def _warmup_for(settings: RunSettings) -> int:
-    """Return `default_warmup` of the file's rows; those of standard input are not known beforehand."""
+    """Return `default_warmup` of the file's rows with targets; those of standard input are not known beforehand."""
     if settings.data == "-":
         return DEFAULT_WARMUP
-    peek = replace(
-        settings,
-        max_rows=min(settings.max_rows or SHORT_FILE, SHORT_FILE),
-        missing="skip" if settings.missing == "raise" else settings.missing,
-    )
+    peek = replace(settings, missing="skip" if settings.missing == "raise" else settings.missing)
+    rows = 0
     with _open(peek) as reader:
-        rows = sum(int(np.isfinite(chunk.y).all(axis=1).sum()) for chunk in reader)
+        for chunk in reader:
+            rows += int(np.isfinite(chunk.y).all(axis=1).sum())
+            if rows >= SHORT_FILE:
+                break
     return default_warmup(rows)
 
 

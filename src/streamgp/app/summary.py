@@ -4,10 +4,11 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from streamgp.reports import comparison_page
-from streamgp.reports.wording import baselines, headline, last_value, number, plural, share
+from streamgp.reports.wording import NAMELESS, baselines, headline, last_value, number, plural, share
 
 _NOTES = {
     "regression": "* mean log predictive density of the standardised target, higher is better",
@@ -36,7 +37,7 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
     console.print(headline(metrics), markup=False)
     if metrics["scored_rows"]:
         console.print()
-        console.print(_table(metrics), soft_wrap=False)
+        _print_whole(console, _table(metrics))
         console.print(_NOTES[metrics.get("task", "regression")])
         speed, warmup = metrics["rows_per_second"], metrics["seconds"]["warmup"]
         if speed is not None:
@@ -59,10 +60,17 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
         console.print(f"note: {warning}", markup=False)
 
 
+def _print_whole(console: Console, table: Table) -> None:
+    """Print a table with every digit, beyond the width of the terminal if need be."""
+    needed = Measurement.get(console, console.options.update(width=1_000), table).maximum
+    console.width = max(console.width, needed)
+    console.print(table, soft_wrap=False)
+
+
 def _importance(inputs: list[dict[str, Any]] | None) -> str:
     """Return the inputs that matter most; empty where none does, or it is not known."""
     most = [each for each in (inputs or [])[:_INPUTS_SHOWN] if each["share"] >= _MATTERS]
-    named = ", ".join(f"{each['name']} {share(each['share'])}" for each in most)
+    named = ", ".join(f"{each['name'] or NAMELESS} {share(each['share'])}" for each in most)
     return f"inputs that matter most, by their share of the variance: {named}" if most else ""
 
 

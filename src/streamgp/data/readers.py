@@ -206,6 +206,8 @@ class RowReader:
         The size of the file where it is a file of text, else None.
     skipped_rows
         Bad rows skipped before the last row yielded, and in the end all of them.
+    first_fault
+        Where the first bad row is and what is wrong with it, once there is one.
     unseen_levels
         For each categorical column, in how many rows it had a level that the schema does not know.
     """
@@ -225,6 +227,7 @@ class RowReader:
         self.total_rows = source.total_rows
         self.bytes_total = source.bytes_total
         self.skipped_rows = 0
+        self.first_fault: str | None = None
         self.unseen_levels = {f.name: 0 for f in schema.features if f.kind == "categorical"}
         self._source = source
         self._head = head
@@ -320,6 +323,7 @@ class RowReader:
             encoded = cut(encoded, slice(None, bad[0]))
         elif bad:
             self._bad_rows += encoded.rows[bad].tolist()
+            self.first_fault = self.first_fault or f"{block.where(bad[0])}: {faults[bad[0]]}"
             encoded = cut(encoded, np.delete(np.arange(block.size), bad))
         if encoded.times is not None and len(encoded.times):
             before = np.concatenate([[self._last_time], encoded.times[:-1]])

@@ -15,6 +15,7 @@ from streamgp.data.labels import ClassNames
 MAX_LEVELS = 50
 # Why columns are left out.
 IS_DATE = "it looks like a date or time"
+COUNTS_ROWS = "it has no name and counts the rows"
 TOO_MANY_LEVELS = f"it is text with more than {MAX_LEVELS} different values"
 POINT = "write them with a point, or separate columns by semicolons"  # the advice about commas in numbers
 
@@ -239,7 +240,8 @@ def infer_schema(
     candidates = features if features is not None else [c for c in columns if c not in others]
     kept, dropped = [], {}
     for name in candidates:
-        feature = _infer_feature(name, columns[name], calendar)
+        counts = not name and not named and _counts_rows(columns[name])
+        feature = COUNTS_ROWS if counts else _infer_feature(name, columns[name], calendar)
         if isinstance(feature, Feature):
             kept.append(feature)
         elif named:
@@ -299,6 +301,12 @@ def _infer_feature(name: str, column: Column, calendar: Sequence[str]) -> Featur
     if len(levels) > MAX_LEVELS:
         return TOO_MANY_LEVELS
     return Feature(name, "categorical", levels)
+
+
+def _counts_rows(column: Column) -> bool:
+    """Return whether a column is the index of a data frame that was written with it: whole numbers one by one."""
+    numbers = cells.to_numbers(column)
+    return len(numbers) > 1 and bool((np.diff(numbers) == 1.0).all())
 
 
 def _time_is_text(file: str, name: str, column: Column) -> bool:

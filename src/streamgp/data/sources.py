@@ -106,12 +106,9 @@ class CsvSource:
         records: list[Sequence[Cell]] = []
         lines, faults = [], {}
         for line, record in islice(self._records(), count):
-            if isinstance(record, str) or len(record) != width:
-                faults[len(records)] = (
-                    record if isinstance(record, str) else f"expected {width} cells, got {len(record)}"
-                )
-                record = [None] * width
-            records.append(record)
+            if (fault := self._fault(record)) is not None:
+                faults[len(records)] = fault
+            records.append(record if fault is None else [None] * width)
             lines.append(line)
         cells = zip(*records, strict=True) if records else ((),) * width
         selected = self.columns if self.selected is None else self.selected
@@ -122,6 +119,16 @@ class CsvSource:
         block = Block(columns, self.next_row, len(records), faults, lines)
         self.next_row += len(records)
         return block
+
+    def _fault(self, record: list[str] | str) -> str | None:
+        """Return why a record is no row, if so: malformed, of another length, or the header of a file joined on."""
+        if isinstance(record, str):
+            return record
+        if len(record) != len(self.columns):
+            return f"expected {len(self.columns)} cells, got {len(record)}"
+        if record[0].strip() == self.columns[0] and [cell.strip() for cell in record] == self.columns:
+            return "expected data, got the column names again"
+        return None
 
     def skip(self, count: int) -> None:
         """Skip the next `count` rows."""

@@ -9,12 +9,14 @@ import numpy as np
 
 from streamgp.data.frames import FrameLike
 from streamgp.estimators.base import StreamEstimator, warmup_for
+from streamgp.estimators.explanations import inputs_of
 from streamgp.estimators.late import check_delay, split_arrivals
 from streamgp.estimators.monitor import WatchedRows
 from streamgp.estimators.pipelines import is_pipeline, last_step, transformed
 from streamgp.estimators.time_column import split_times
 from streamgp.estimators.validation import Rows, feature_names, given_names, input_names, target_names
 from streamgp.evaluation.description import describe, describe_unusual
+from streamgp.evaluation.inputs import Inputs
 from streamgp.evaluation.late import LateRows, prequential_late
 from streamgp.evaluation.prequential import ScoredRows, prequential, results
 from streamgp.evaluation.shown import Given
@@ -23,6 +25,7 @@ from streamgp.models.option_type import whole_number
 from streamgp.progress import progress_bar
 from streamgp.stream.arrivals import Arrivals
 from streamgp.stream.late_labels import LIMIT, LateLabels, check_horizon
+from streamgp.stream.learner import StreamLearner
 from streamgp.stream.settings import check_lags
 
 if TYPE_CHECKING:  # who has one has imported it
@@ -253,7 +256,7 @@ def _evaluated(
     left_out = model._columns.left_out(given_names(model), learner.levels)
     about |= {
         "alarms": None if found is None else [asdict(alarm) for alarm in found],
-        "importance": None,  # asked for by `feature_importance`
+        "importance": None,  # found by the report
         "skipped_rows": rows.skipped,
         "interrupted": False,
         "stopped": None,
@@ -264,6 +267,7 @@ def _evaluated(
         "command": None,
         "python": True,
     }
-    given = Given(rows.kept, rows.given, FrameLike.of(X, y), about, weighed=weights)
+    inputs = Inputs(StreamLearner.from_tree(learner.to_tree()), inputs_of(model))  # as it is now
+    given = Given(rows.kept, rows.given, FrameLike.of(X, y), about, weighed=weights, inputs=inputs)
     result = model._collected(parts, scores, given)
     return result if found is None else replace(result, alarms=found)

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from jaxtyping import Float
 
 from streamgp.data.frames import FrameLike
 from streamgp.estimators.access import alone
 from streamgp.estimators.time_column import split_times
-from streamgp.estimators.validation import check_inputs
+from streamgp.estimators.validation import check_inputs, given_names
 from streamgp.models.option_type import whole_number
 from streamgp.stream.learner import StreamLearner
 
@@ -25,21 +26,44 @@ def check_levels(level: float | Sequence[float]) -> list[float]:
 
 
 def future_rows(estimator: Any, h: int, X_future: Any, times: Any) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the inputs (h, D) of the next h rows, checked, and their times; of a timed stream without, its last."""
-    learner = estimator._learner
-    X = np.empty((h, 0)) if X_future is None else X_future
-    if X_future is None and learner.num_inputs:
+    """Return the inputs (h, D) of the next h rows, checked, and their times; without, those of the usual gaps."""
+    learner, names = estimator._learner, given_names(estimator)
+    if X_future is None and names:
         raise ValueError(
-            f"X_future: expected the inputs of the next {h} rows, shape ({h}, {learner.num_inputs}), got None"
+            f"X_future: expected the inputs of the next {h} rows, shape ({h}, {len(names)}), got None; give the "
+            f"columns {', '.join(names)}, with NaN for what is not known"
         )
+    X = np.empty((h, 0)) if X_future is None else X_future
+    if times is None and learner.timed:
+        _check_no_more(X, names)
     rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    stamps = np.full(rows, learner.last_time) if times is None and learner.timed else times
-    X, stamps = check_inputs(estimator, X, stamps, learner)
+    X, stamps = check_inputs(estimator, X, _usual_times(learner, rows) if times is None else times, learner)
     if len(X) != h:
         raise ValueError(f"X_future: expected {h} rows, as many as there are steps, got {len(X)}")
     if stamps is not None and (np.diff(stamps) < 0.0).any():
         raise ValueError(f"times: expected times that never decrease, got {stamps.tolist()}")
     return X, stamps
+
+
+def _check_no_more(X: Any, names: Sequence[str]) -> None:
+    """Raise ValueError if a frame has a column that is no input, as that of times would be."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    more = [name for name in frame.columns if name not in names] if isinstance(frame, nw.DataFrame) else []
+    if more:
+        expected = f"the columns {', '.join(names)}" if names else "no columns"
+        raise ValueError(
+            f"X_future: expected {expected}, got {more} too; if one of these has the times, name it: "
+            f"times={more[0]!r}"
+        )
+
+
+def _usual_times(learner: StreamLearner, rows: int) -> np.ndarray | None:
+    """Return times of the next rows at the warm-up's median gap, on a timed stream: the calendar goes by them."""
+    if not learner.timed or learner.last_time is None:
+        return None
+    state = learner.state.apart[0] if learner.state.apart else learner.state
+    gap = float(getattr(state.model, "time_unit", 1.0))  # of ensembles, which alone can forecast
+    return learner.last_time + gap * np.arange(1, rows + 1)
 
 
 def forecast_frame(
@@ -90,11 +114,13 @@ class Forecasting:
         h
             How many rows.
         X_future
-            Their inputs (h, D), which may be NaN under ``missing="impute"``; None for a model of lags alone.
+            Their inputs (h, D), which may be NaN under ``missing="impute"``; None for a model of lags, or of lags and
+            the calendar of its times, alone.
         level
             Shares in percent (80, not 0.8) that bands are to hold: columns ``mean-lo-80``, ``mean-hi-80`` and so on.
         times
-            Their time stamps, on a stream that has them; without, they come at the warm-up's median gap.
+            Their time stamps or the name of the column of `X_future` that has them, on a timed stream; without, they
+            come at the warm-up's median gap.
         n
             How many paths are drawn (see `sample_paths`), at least 2: the mean is known to ``std / sqrt(n)``.
 

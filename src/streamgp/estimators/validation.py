@@ -87,6 +87,7 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
     """
     check_missing(estimator.missing)
     X, times = split_times(X, times)
+    _check_timed(times, learner)
     if learner is None:
         columns = Columns.of_first(X, times, () if estimator.calendar is None else CALENDAR.check(estimator.calendar))
     else:
@@ -142,6 +143,7 @@ def check_within(spec: Spec, rows: Rows) -> None:
 def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> tuple[np.ndarray, np.ndarray | None]:
     """Check inputs, and the times of a timed stream, to predict for."""
     X, times = split_times(X, times)
+    _check_timed(times, learner)
     columns: Columns = estimator._columns
     X = validate_data(
         estimator,
@@ -261,11 +263,15 @@ def check_given(given: Any, rows: int, outputs: int) -> np.ndarray:
     return values
 
 
-def as_times(times: Any, rows: int, learner: StreamLearner | None) -> np.ndarray | None:
-    """Return numbers as they are, dates as seconds since 1970, and NaN where there is no telling."""
+def _check_timed(times: Any, learner: StreamLearner | None) -> None:
     if learner is not None and learner.timed != (times is not None):
         had, got = ("had", "none came now") if learner.timed else ("had no", "some came now")
-        raise ValueError(f"times: the rows before {had} time stamps and {got}; give them always or never")
+        raise ValueError(f"times: the rows before {had} time stamps and {got}; give them always or never (times=)")
+
+
+def as_times(times: Any, rows: int, learner: StreamLearner | None) -> np.ndarray | None:
+    """Return numbers as they are, dates as seconds since 1970, and NaN where there is no telling."""
+    _check_timed(times, learner)
     if times is None:
         return None
     given = np.asarray(times)

@@ -83,12 +83,24 @@ def _missing(learner: StreamLearner) -> str:
     return "some of the targets, and learnt none: of rows after the warm-up all are needed"
 
 
+def skipped(rows: int, fault: str | None) -> str:
+    """Say how many rows were skipped, and what is wrong with one of them, where that is known."""
+    where = "" if fault is None else f"{':' if rows == 1 else ', such as'} {fault}"
+    return f"skipped {plural(rows, 'bad row')}{where}"
+
+
 def describe_unusual(
-    learner: StreamLearner, metrics: Metrics, targets: Sequence[str], skipped_rows: int, python: bool = False
+    learner: StreamLearner,
+    metrics: Metrics,
+    targets: Sequence[str],
+    skipped_rows: int,
+    python: bool = False,
+    first_fault: str | None = None,
 ) -> list[str]:
     """Return notes on what was unusual in the stream, each a sentence without its full stop.
 
-    With `python`, options are called as Python calls them, not as the command does.
+    With `python`, options are called as Python calls them, not as the command does. `first_fault` says what is wrong
+    with the first row skipped, where that is known.
     """
     found = []
     if learner.is_warmed_up and learner.spec.chooses_lags and learner.spec.lags:
@@ -115,7 +127,7 @@ def describe_unusual(
             f"in the mean {learner.share_working:.0%} of the filters worked: the others had next to no weight"
         )
     if skipped_rows:
-        found.append(f"skipped {plural(skipped_rows, 'bad row')}")
+        found.append(skipped(skipped_rows, first_fault))
     if learner.imputed_values:
         found.append(f"filled {plural(learner.imputed_values, 'missing input')}")
     if metrics.unlabelled_rows:

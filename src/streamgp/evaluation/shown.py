@@ -10,6 +10,7 @@ import numpy as np
 
 from streamgp.data.files import write_aside
 from streamgp.data.frames import FrameLike
+from streamgp.evaluation.inputs import Inputs
 from streamgp.reports import wording
 
 # In the order of a summary's columns; those that a kind of target has.
@@ -49,6 +50,8 @@ class Given:
         The user's labels by their names there.
     weighed
         Whether the weights of the experts are kept.
+    inputs
+        Those of the model, as it was at the end.
     """
 
     kept: np.ndarray
@@ -58,6 +61,7 @@ class Given:
     table: dict[str, np.ndarray] = field(default_factory=dict)
     labels: dict[str, Any] = field(default_factory=dict)
     weighed: bool = True
+    inputs: Inputs | None = None
 
     def spread(self, values: np.ndarray) -> np.ndarray:
         """Extend the values of the rows that were kept to all: with NaN, or False, or else None."""
@@ -140,8 +144,13 @@ class Shown:
             raise ImportError('Charts need matplotlib: pip install "streamgp[plots]".') from error
         return plots.draw(kind, self._given.about, *self._tables(), ax, last)
 
-    def report(self, path: "str | Path" = "report.html", title: str = "the rows given") -> Path:
+    def report(
+        self, path: "str | Path" = "report.html", title: str = "the rows given", progress: bool = True
+    ) -> Path:
         """Write the page that `streamgp run` writes, self-contained, and return its path.
+
+        Which inputs matter is found now, of the model as it was at the end of the rows: with each of up to 50 inputs
+        500 rows are predicted.
 
         Parameters
         ----------
@@ -149,6 +158,8 @@ class Shown:
             Where to; an earlier file is replaced only by a complete one.
         title
             What the page calls the data.
+        progress
+            Show progress on a terminal where it takes more than two seconds.
 
         Raises
         ------
@@ -161,7 +172,13 @@ class Shown:
             raise FileNotFoundError(f"path: expected a file in a directory that exists, got {path}")
         from streamgp.reports.run_page import render_run  # brings polars, which no other method needs
 
-        page = render_run(self._given.about | {"data": title, "weighed": self._given.weighed}, *self._tables())
+        given = self._given
+        more = {
+            "data": title,
+            "weighed": given.weighed,
+            "importance": None if given.inputs is None else given.inputs.importance(progress),
+        }
+        page = render_run(given.about | more, *self._tables())
         write_aside(Path(path), page)
         return Path(path)
 

@@ -50,7 +50,8 @@ def overview(bins: pl.DataFrame, rows: Rows) -> str:
         fill(ax, x, low, high, "range")
         line(ax, x, values_of(bins, "y_mean"), "ink", 0.9)
         line(ax, x, values_of(bins, "q50_mean"), "model", 1.3)
-        ends = (values_of(bins, "q50_mean"), *usual_limits(band_low, band_high))
+        known = bins.filter("scored") if bins["scored"].any() else bins  # a model's first guess has no scale yet
+        ends = (values_of(known, "q50_mean"), *usual_limits(band_low, band_high))
         ax.set_ylim(*robust_limits(low, high, *ends))
         mark_beyond(ax, x, low, high)
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+NAMELESS = "''"  # what a column with an empty name is called, as in --time ''
+
 
 def headline(metrics: dict[str, Any]) -> str:
     """Return the result in one or two sentences that need no statistics."""

@@ -94,5 +94,18 @@ def test_the_terminal_names_the_three_largest(tmp_path: Path, capsys: pytest.Cap
     named = "sensor <0> 61.2%, sensor <1> 25.0%, sensor <2> 10.0%"
     assert f"inputs that matter most, by their share of the variance: {named}\n" in said(INPUTS)
     assert "variance: a 1.0%\n" in said([{"name": "a", "share": 0.01}, {"name": "b", "share": 0.0004}])
+    assert "variance: '' 5.0%\n" in said([{"name": "", "share": 0.05}])
     for nothing in (None, [], [{"name": "a", "share": 0.0004}]):
         assert "matter most" not in said(nothing)
+
+
+@pytest.mark.slow
+def test_the_terminal_shows_every_digit_of_absurd_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """One target of 1e12 makes numbers of ten characters, for which 80 columns are too few."""
+    naive = {name: {"nmse": 2.001, "rmse": 2.91e10, "mae": 8.45e8} for name in ("persistence", "running_mean")}
+    absurd = {"nmse": 1.0, "rmse": 2.05e10, "mae": 4.22e8, "crps": 4.22e8, "naive": naive}
+    fake_run(tmp_path, rows=400, warmup=50, pll_standardised=-0.169, **absurd)
+    print_summary(read_metrics(tmp_path / "metrics.json"), to_stderr=False)
+    out = capsys.readouterr().out
+    assert "\N{HORIZONTAL ELLIPSIS}" not in out
+    assert "2.05e+10" in out and "2.91e+10" in out and "in 95% band" in out

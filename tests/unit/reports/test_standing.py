@@ -1,10 +1,13 @@
 """Skill, the last tenth, surprising rows, axes that one outlier does not decide, and colours that can be told."""
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
 
 from streamgp.metrics import paired_interval
+from streamgp.reports import figures
 from streamgp.reports.drawing import Rows, limits, robust_limits
 from streamgp.reports.pages import standing
 from streamgp.reports.pages.stream import clock
@@ -30,6 +33,24 @@ def test_skill_is_the_share_that_is_saved_beside_the_best_baseline():
     assert found["low"] < found["share"] < found["high"]
     # Of bins, whose fewer cosines make it somewhat wider or narrower than that of single rows.
     assert found["high"] - found["low"] == pytest.approx(of_rows[2] - of_rows[1], rel=0.3)
+
+
+def test_the_interval_of_the_skill_holds_the_true_share_and_never_more_than_all():
+    """Heavy tails, as of squared errors of delays; 300 streams, and three standard errors of the share that holds."""
+    rng = np.random.default_rng(0)
+    held, share = [], 1.0 - 0.2
+    for _ in range(300):
+        base = rng.lognormal(0.0, 1.2, size=600)
+        ours = 0.2 * base * rng.lognormal(-0.125, 0.5, size=600)
+        found = standing.skill(pl.DataFrame({"ours": ours, "a": base, "rows": [1] * 600}), "ours", "rows", ("a",))
+        assert found is not None
+        held.append(found["low"] <= share <= found["high"])
+    assert 0.95 - 3 * 0.0126 <= np.mean(held) <= 0.95 + 3 * 0.0126
+    # One row that decides both means: the difference alone would save between 0 and two times everything.
+    base, ours = np.ones(400), np.full(400, 0.1)
+    base[200], ours[200] = 1e4, 2e3
+    found = standing.skill(pl.DataFrame({"ours": ours, "a": base, "rows": [1] * 400}), "ours", "rows", ("a",))
+    assert found is not None and found["low"] < found["share"] < found["high"] < 1.0
 
 
 def test_skill_counts_only_rows_that_a_baseline_predicts():
@@ -70,6 +91,17 @@ def test_a_few_outliers_do_not_decide_the_axis():
     assert (low, high) == pytest.approx(limits(values))
     assert robust_limits(np.r_[np.zeros(5), 10.0]) == limits(np.r_[np.zeros(5), 10.0])  # not few of six
     assert robust_limits(np.array([np.nan])) == (0.0, 1.0)
+
+
+def test_the_first_guess_of_a_warmup_does_not_decide_the_axis():
+    """Seen with weekly CO2 from 316 to 373 ppm, whose first row is predicted at 0."""
+    y = np.linspace(316.0, 373.0, 100)
+    guess = np.r_[210.0, y[1:]]  # the mean of the first bin
+    columns = dict.fromkeys(("y_mean", "y_min", "y_max", "q05_min", "q95_max"), y)
+    bins = pl.DataFrame({"row": np.arange(100.0), "q50_mean": guess, "scored": np.arange(100) >= 20} | columns)
+    drawn = figures.overview(bins, Rows(-0.5, 99.5, 19.5))
+    ticks = [float(tick) for tick in re.findall(r">(\d{3})<", drawn)]
+    assert ticks and min(ticks) >= 310.0
 
 
 def test_the_clock_of_the_axis_is_that_of_the_rows():

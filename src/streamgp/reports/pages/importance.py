@@ -3,6 +3,7 @@
 from typing import Any
 
 from streamgp.reports.pages.expert_weights import FIRST
+from streamgp.reports.wording import NAMELESS
 
 
 def inputs(metrics: dict[str, Any]) -> dict[str, Any]:
@@ -12,5 +13,5 @@ def inputs(metrics: dict[str, Any]) -> dict[str, Any]:
     """
     found = metrics["importance"] or []
     whole = max(1.0, *(each["share"] for each in found)) if found else 1.0
-    table = [each | {"bar": 100.0 * each["share"] / whole} for each in found]
+    table = [each | {"name": each["name"] or NAMELESS, "bar": 100.0 * each["share"] / whole} for each in found]
     return {"inputs": table[:FIRST], "inputs_folded": table[FIRST:]}

@@ -31,8 +31,9 @@ def skill(scored: pl.DataFrame, model: str, count: str, baselines: Sequence[str]
 
     Notes
     -----
-    The interval is that of the mean difference (`streamgp.metrics.paired_interval`) over the bins, as a share of
-    the baseline's mean loss.
+    The interval is of the ratio of the two mean losses, on the scale of its log, so that no more than all is ever
+    saved: the relative error of the ratio r is that of the mean of ``ours - r * baseline`` over the bins, to the
+    first order (`streamgp.metrics.paired_interval`).
     """
     ours = _mean_losses(scored, model, count)
     means = {name: _mean_losses(scored, name, f"{name}_rows", count) for name in baselines}
@@ -40,9 +41,11 @@ def skill(scored: pl.DataFrame, model: str, count: str, baselines: Sequence[str]
     if not known or not scored[count].sum():
         return None
     best = min(known, key=lambda name: float(known[name].sum()))
-    mean, low, high = np.array(paired_interval(ours, known[best])) / known[best].mean()
-    ends = (None, None) if np.isnan(low) else (-float(high), -float(low))
-    return {"baseline": best, "share": -float(mean), "low": ends[0], "high": ends[1]}
+    ratio = float(ours.mean() / known[best].mean())
+    _, low, high = paired_interval(ours, ratio * known[best])
+    shown = ratio > 0.0 and not np.isnan(low)
+    ends = [1.0 - ratio * float(np.exp(end / ours.mean())) for end in (high, low)] if shown else [None, None]
+    return {"baseline": best, "share": 1.0 - ratio, "low": ends[0], "high": ends[1]}
 
 
 def _mean_losses(scored: pl.DataFrame, name: str, *counts: str) -> np.ndarray:
