@@ -24,8 +24,9 @@ from streamgp.evaluation.steps_ahead import StepsAhead, check_steps
 from streamgp.models.option_type import whole_number
 from streamgp.progress import progress_bar
 from streamgp.stream.arrivals import Arrivals
-from streamgp.stream.late_labels import LIMIT, LateLabels, check_horizon
+from streamgp.stream.late_labels import LIMIT, LateLabels
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.outlook import check_horizon
 from streamgp.stream.settings import check_lags
 
 if TYPE_CHECKING:  # who has one has imported it

@@ -13,8 +13,9 @@ from streamgp.estimators.single import as_table, in_order
 from streamgp.estimators.validation import NotFiniteError, Rows, as_times, check_one, check_rows, check_target
 from streamgp.models.options import DEFAULT_WARMUP
 from streamgp.precision import float64
-from streamgp.stream.late_labels import LateLabels, check_horizon
+from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.outlook import check_horizon
 
 
 @dataclass(frozen=True)

@@ -18,21 +18,12 @@ from streamgp.checkpoint.encoding import decode, encode
 from streamgp.core import Info
 from streamgp.likelihoods import AnyPredictive
 from streamgp.stream.learner import StreamLearner
-from streamgp.stream.old_rows import LIFE, OldRow, OldRows, learns_old
-from streamgp.stream.outlook import Outlook, WaitingRow
+from streamgp.stream.old_rows import LIFE, OldRows, given_up_rows, learns_old
+from streamgp.stream.outlook import Outlook, WaitingRow, check_horizon, rows_from_tree, rows_to_tree
 from streamgp.stream.replay import BLOCK, Known, replayed, thinned
 from streamgp.stream.state import StreamState
 
 LIMIT = 1_000  # rows after which a row is given up; twice as many are kept at most
-
-
-def check_horizon(horizon: int) -> None:
-    """Raise ValueError if a model has a horizon, which does not go with labels that come late."""
-    if horizon:
-        raise ValueError(
-            f"late labels: expected a model without a horizon, got one of {horizon} rows; leave the horizon out: a "
-            f"row is predicted from its own inputs and the labels that have come by then"
-        )
 
 
 class LateLabels:
@@ -185,9 +176,8 @@ class LateLabels:
 
     def _unlearnt(self) -> np.ndarray:
         """Return what stands for the targets (n, E) of the rows after the last one learnt, but for those without."""
-        if self._open == self.next_row:  # others may have taught the learner since
-            return np.empty((0, self.learner.num_outputs))
-        after = [self._rows[number] for number in range(self._states[-1][0], self.next_row)]
+        taught = self._open == self.next_row  # perhaps by others
+        after = [] if taught else [self._rows[number] for number in range(self._states[-1][0], self.next_row)]
         stand = [row.mean if row.y is None else row.y for row in after if row.y is None or row.is_labelled]
         return np.array(stand).reshape(-1, self.learner.num_outputs)
 
@@ -199,15 +189,11 @@ class LateLabels:
 
     def is_old(self, number: int) -> bool:
         """Return whether a row was given up, and its label may come all the same."""
-        return number >= self.next_row - self.life and self.old.waits(number) and self._learns_old
+        return number >= self.next_row - self.life and self.old.waits(number) and learns_old(self.learner.state)
 
     def _waits(self, number: int) -> bool:
         row = self._rows.get(number) if number >= max(self._open, self.next_row - self.limit) else None
         return row is not None and row.y is None
-
-    @property
-    def _learns_old(self) -> bool:
-        return self.life > 0 and learns_old(self.learner.state)
 
     def check(self, number: int) -> None:
         """Raise ValueError if a row does not wait for its label: it never came, has one, or was given up."""
@@ -216,7 +202,7 @@ class LateLabels:
                 f"token: expected that of one of the {self.next_row:,} rows that came, got {number}; give what "
                 f"predict_later returned"
             )
-        reach = max(self.limit, self.life) if self._learns_old else self.limit
+        reach = max(self.limit, self.life) if learns_old(self.learner.state) else self.limit
         if self.next_row - number > reach:
             raise ValueError(
                 f"token: expected that of one of the last {reach:,} rows, got row {number} of {self.next_row:,}"
@@ -271,30 +257,22 @@ class LateLabels:
                 break
             given_up += waits
             now += 1
-        old = self._given_up(now) if given_up and self._learns_old else {}
+        old = (
+            given_up_rows(self._rows, self._states[0], self._open, now)
+            if given_up and learns_old(self.learner.state)
+            else {}
+        )
         if self._states[-1][0] < now:
-            self._states = thinned([*self._states, *self._replayed(self._states[-1], now)], self.next_row)
+            self._keep(self._replayed(self._states[-1], now))
         if now - self._states[0][0] > self.limit:  # the rows kept are bounded
             self._states[0] = self._replayed(self._states[0], now)[-1]
         while len(self._states) > 1 and self._states[1][0] <= now:
             del self._states[0]
         self._rows = {number: row for number, row in self._rows.items() if number >= self._states[0][0]}
         # The fit at the end of the warm-up is made once, from rows of which none waits any more.
-        after = self._replayed(self._states[-1], self.latest + 1, warming_up=False)
-        self._states = thinned([*self._states, *after], self.next_row)
+        self._keep(self._replayed(self._states[-1], self.latest + 1, warming_up=False))
         self.learner.state = self._states[-1][1]
         self._open, self.given_up, self.old = now, self.given_up + given_up, self.old.with_rows(old)
-
-    def _given_up(self, now: int) -> dict[int, OldRow]:
-        """Return the rows that are given up with the next rows from `now` on."""
-        at, state = self._states[0]
-        place, found = state.rows, {}
-        for number in range(at, now):
-            row = self._rows[number]
-            if row.y is None and number >= self._open:
-                found[number] = OldRow(row.x, row.time, place)
-            place += row.is_labelled
-        return found
 
     def _learn_old(self) -> None:
         """Learn labels of rows that were given up in the oldest state, and forget rows beyond their life."""
@@ -319,6 +297,9 @@ class LateLabels:
         self._enough = self.next_row if self._enough is None else self._enough
         return labelled[needed - 1] + 1 if self.next_row >= self._enough + self.learner.warmup // 2 else 0
 
+    def _keep(self, states: Sequence[Known]) -> None:
+        self._states = thinned([*self._states, *states], self.next_row)
+
     def _replayed(self, begin: Known, end: int, *, warming_up: bool = True) -> list[Known]:
         return replayed(self.learner, self._rows, begin, end, warming_up=warming_up)
 
@@ -331,18 +312,13 @@ class LateLabels:
             rows, known = [], [(self.next_row, self.learner.state)]
         (end, oldest), (until, last) = known[0], known[-1]
         width, outputs = self.learner.num_inputs, self.learner.num_outputs
-        absent = np.full(outputs, np.nan)
         return {
             "limit": self.limit,
             "counts": [self.next_row, self.never, self.given_up, self._open, self.latest],
             "enough": self._enough,
             "life": self.life,
             "old": self.old.to_tree(width, outputs),
-            "X": np.array([row.x for row in rows]).reshape(len(rows), width),
-            "times": np.array([row.time for row in rows]),
-            "mean": np.array([row.mean for row in rows]).reshape(len(rows), outputs),
-            "has_label": np.array([row.y is not None for row in rows], dtype=bool),
-            "y": np.array([absent if row.y is None else row.y for row in rows]).reshape(len(rows), outputs),
+            **rows_to_tree(rows, width, outputs),
             "first": end,
             "oldest": None if oldest is self.learner.state else oldest.to_tree(self.learner.settings),
             "learnt_until": until if last is self.learner.state else None,
@@ -359,12 +335,7 @@ class LateLabels:
         late._states = [(first, learner.state if oldest is None else StreamState.from_tree(oldest)[1])]
         if oldest is not None and until is not None:
             late._states.append((until, learner.state))
-        labels = zip(tree["has_label"], tree["y"], strict=True)
-        rows = zip(tree["X"], tree["times"].tolist(), tree["mean"], labels, strict=True)
-        late._rows = {
-            first + i: WaitingRow(x, time, mean, y if has_label else None)
-            for i, (x, time, mean, (has_label, y)) in enumerate(rows)
-        }
+        late._rows = dict(enumerate(rows_from_tree(tree), first))
         return late
 
     def __reduce__(self) -> tuple[Any, ...]:

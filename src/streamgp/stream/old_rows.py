@@ -9,6 +9,7 @@ import numpy as np
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
 from streamgp.stream.gains import fill_next
+from streamgp.stream.outlook import WaitingRow
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 
@@ -69,6 +70,20 @@ def _learnt(
         inputs, targets = state.inputs.standardised(X), (y - state.targets.mean) / state.targets.scale
         learnt = state.model.learn_old(state.model_state, inputs, targets, ages, times, extra)
     return replace(state, model_state=learnt)
+
+
+def given_up_rows(
+    rows: Mapping[int, WaitingRow], oldest: tuple[int, StreamState], first: int, end: int
+) -> dict[int, OldRow]:
+    """Return the rows between `first` and `end` without a label; `oldest` is what is known before some of `rows`."""
+    at, state = oldest
+    place, found = state.rows, {}
+    for number in range(at, end):
+        row = rows[number]
+        if row.y is None and number >= first:
+            found[number] = OldRow(row.x, row.time, place)
+        place += row.is_labelled
+    return found
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """What is known before a row while others wait for their label."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,15 @@ from streamgp.stream.learn_step import predict_after
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
+
+
+def check_horizon(horizon: int) -> None:
+    """Raise ValueError if a model has a horizon, which does not go with labels that come late."""
+    if horizon:
+        raise ValueError(
+            f"late labels: expected a model without a horizon, got one of {horizon} rows; leave the horizon out: a "
+            f"row is predicted from its own inputs and the labels that have come by then"
+        )
 
 
 @dataclass(frozen=True)
@@ -32,6 +42,24 @@ def as_raw(rows: Sequence[WaitingRow], timed: bool) -> RawRows:
     """Return rows with labels as the learner takes them."""
     times = np.array([row.time for row in rows]) if timed else None
     return RawRows(np.stack([row.x for row in rows]), np.array([row.y for row in rows]), times)
+
+
+def rows_to_tree(rows: Sequence[WaitingRow], width: int, outputs: int) -> dict[str, Any]:
+    """Return what a checkpoint needs of rows of so many inputs."""
+    absent = np.full(outputs, np.nan)
+    return {
+        "X": np.array([row.x for row in rows]).reshape(len(rows), width),
+        "times": np.array([row.time for row in rows]),
+        "mean": np.array([row.mean for row in rows]).reshape(len(rows), outputs),
+        "has_label": np.array([row.y is not None for row in rows], dtype=bool),
+        "y": np.array([absent if row.y is None else row.y for row in rows]).reshape(len(rows), outputs),
+    }
+
+
+def rows_from_tree(tree: Mapping[str, Any]) -> list[WaitingRow]:
+    """Return what `rows_to_tree` was given."""
+    columns = zip(tree["X"], tree["times"].tolist(), tree["mean"], tree["has_label"], tree["y"], strict=True)
+    return [WaitingRow(x, time, mean, y if has_label else None) for x, time, mean, has_label, y in columns]
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,41 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from streamgp.core import AnyArray, Info
+from streamgp.core import AnyArray, Info, Predictive, recalibration
 from streamgp.filters.kalman import Predicted
 from streamgp.filters.noise import NoiseKinds
-from streamgp.models.gaussian.delayed_feedback import ScoringState, learn_from_targets
+from streamgp.models.gaussian.delayed_feedback import ScoringState, add_noise, drop_non_finite, learn_from_targets
 from streamgp.numerics.compilation import UNOPTIMISED, compiled
 from streamgp.weights import WeightRule, present
+
+
+@eqx.filter_jit
+def mix(
+    rule: WeightRule,
+    noise: NoiseKinds,
+    order: tuple[int, ...],
+    scoring: ScoringState,
+    parts: list[Predicted],
+    tau: AnyArray,
+    extra: AnyArray | None,
+    live: AnyArray,
+) -> Predictive:
+    """Return the prediction of rows that come `tau` after the last one learnt, by the filters that are `live`.
+
+    Compiled on its own it takes no bases, as `learn_weights` does.
+    """
+    for_all = jax.tree.map(lambda a: jnp.asarray(a)[None], scoring.noise)
+    loc, var, _ = collect(order, parts)
+    loc = jnp.where(jnp.asarray(live)[None, :, None], loc, jnp.nan)
+    if extra is not None:
+        var = var + jnp.asarray(extra)[:, None, None]
+    loc, var, dof = add_noise(noise, for_all, loc, var, tau)
+    log_weights = jnp.broadcast_to(rule.predict(scoring.weights)[None], loc.shape[:2])
+    shares = None
+    if scoring.levels is not None:
+        shares = recalibration.shares(jnp.asarray(scoring.levels))
+        shares = jnp.broadcast_to(shares, (len(loc), *shares.shape))
+    return Predictive(*drop_non_finite(log_weights, loc, var), dof, recalibration=shares)
 
 
 def learn_weights(

@@ -21,12 +21,12 @@ from streamgp.filters.engine import cpu, sharding, xla
 from streamgp.filters.engine.blocks import Group, group_by_shape, in_blocks, num_features, split_by_group, stack
 from streamgp.filters.engine.clock import advance, elapsed
 from streamgp.filters.engine.sharding import Sharded
-from streamgp.filters.kalman import ExpertVariances, Predicted, prior_state
+from streamgp.filters.kalman import ExpertVariances, prior_state
 from streamgp.filters.noise import CONSTANT_NOISE, NoiseKinds
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian import resting
-from streamgp.models.gaussian.delayed_feedback import PendingForecasts, ScoringState, add_noise, drop_non_finite
-from streamgp.models.gaussian.mixing import collect, learn_weights, learn_weights_briefly, learn_weights_fast
+from streamgp.models.gaussian.delayed_feedback import PendingForecasts
+from streamgp.models.gaussian.mixing import learn_weights, learn_weights_briefly, learn_weights_fast, mix
 from streamgp.models.gaussian.old_rows import learn_old_rows
 from streamgp.models.gaussian.resting import Resting
 from streamgp.models.gaussian.state import EnsembleState
@@ -153,7 +153,7 @@ class Ensemble(StreamModel):
         live = np.asarray(self._live(state))
         alive = split_by_group(live, self.order, self._shapes)
         parts = engine.predict_groups(self.groups, filters, X, tau, alive)
-        return self._mix(state.scoring, parts, tau, extra, live)
+        return mix(self.rule, self.noise, self.order, state.scoring, parts, tau, extra, live)
 
     @eqx.filter_jit
     def _predict_compiled(
@@ -163,29 +163,7 @@ class Ensemble(StreamModel):
         platform = jax.default_backend()
         groups = zip(self.groups, state.unsharded().filters, strict=True)
         parts = [xla.predict_group(group, beliefs, X, tau, platform) for group, beliefs in groups]
-        return self._mix(state.scoring, parts, tau, extra, self._live(state))
-
-    @eqx.filter_jit
-    def _mix(
-        self,
-        scoring: ScoringState,
-        parts: list[Predicted],
-        tau: AnyArray,
-        extra: AnyArray | None,
-        live: AnyArray,
-    ) -> Predictive:
-        for_all = jax.tree.map(lambda a: jnp.asarray(a)[None], scoring.noise)
-        loc, var, _ = collect(self.order, parts)
-        loc = jnp.where(jnp.asarray(live)[None, :, None], loc, jnp.nan)
-        if extra is not None:
-            var = var + jnp.asarray(extra)[:, None, None]
-        loc, var, dof = add_noise(self.noise, for_all, loc, var, tau)
-        log_weights = jnp.broadcast_to(self.rule.predict(scoring.weights)[None], loc.shape[:2])
-        shares = None
-        if scoring.levels is not None:
-            shares = recalibration.shares(jnp.asarray(scoring.levels))
-            shares = jnp.broadcast_to(shares, (len(loc), *shares.shape))
-        return Predictive(*drop_non_finite(log_weights, loc, var), dof, recalibration=shares)
+        return mix(self.rule, self.noise, self.order, state.scoring, parts, tau, extra, self._live(state))
 
     def update(
         self,
