@@ -41,7 +41,7 @@ def assert_whole(predictions: pl.DataFrame) -> None:
     assert predictions["row"].to_list() == list(range(len(ROWS)))
     assert predictions["key"].to_list() == ROWS["shop"].to_list()
     for name in ("y", "mean", "std", "q05", "q50", "q95", "log_density"):
-        np.testing.assert_allclose(predictions[name], expected[name], rtol=1e-9, err_msg=name)
+        np.testing.assert_allclose(predictions[name], expected[name], rtol=1e-9, atol=1e-12, err_msg=name)
     np.testing.assert_allclose(predictions["time"], ROWS["day"])
 
 
