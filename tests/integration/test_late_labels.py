@@ -251,6 +251,19 @@ def test_an_old_label_keeps_what_came_in_the_meantime():
     np.testing.assert_allclose(ours.mean, theirs.mean, atol=0.3)
 
 
+def test_rows_that_come_singly_are_left_in_their_buffer_once_all_labels_are_in():
+    X, y, _ = make_stream()
+    late = LateLabels(make("robust"))
+    for r in range(30):
+        next(late.predict(X[r : r + 1]))
+    late.take(X[30:31], y[30:31])
+    late.learn(range(30), y[:30])
+    late.refresh()
+    late.learner.step_one(X[31], y[31])
+    late.refresh()
+    assert late.learner._latest is not None  # to fold it into the state takes longer than the row
+
+
 def test_an_interrupted_fit_loses_nothing():
     X, y, _ = make_stream()
 

@@ -276,14 +276,16 @@ class LateLabels:
 
     def _learn_old(self) -> None:
         """Learn labels of rows that were given up in the oldest state, and forget rows beyond their life."""
+        self.old = self.old.since(self.next_row - self.life)
+        if not self.old.labelled:
+            return
         taught = self._open == self.next_row  # perhaps by others
         end, state = (self.next_row, self.learner.state) if taught else self._states[0]
-        if self.old.labelled and state.is_warmed_up:
+        if state.is_warmed_up:
             state, self.old = self.old.learn(self.learner.settings, state)
             self._states = [(end, state)]
             if taught:
                 self.learner.state = state
-        self.old = self.old.since(self.next_row - self.life)
 
     def _due_fit(self) -> int:
         """Return up to which row none is waited for any more, as the fit is due; 0 while it is not."""
