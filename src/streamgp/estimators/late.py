@@ -91,7 +91,7 @@ def split_arrivals(X: Any, column: str, timed: bool) -> tuple[Any, Float[np.ndar
         expected = "times, as the stream has them" if timed else "the number of rows after which a label is known"
         raise ValueError(f"delay: expected {expected}, in the column {column!r}, got {cells.dtype}")
     values = cells.cast(nw.Float64).to_numpy() if cells.dtype.is_numeric() else cells.to_numpy()
-    when = as_times(values, len(values), None)
+    when = as_times(values, len(values))
     assert when is not None
     return frame.drop(column).to_native(), np.where(np.isinf(when), np.nan, when)
 

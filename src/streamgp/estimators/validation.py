@@ -99,7 +99,7 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
     check_consistent_length(X, y)
     single = y.ndim == 1
     y = y.reshape(len(X), -1)
-    times = as_times(times, len(X), learner)
+    times = as_times(times, len(X))
     X = columns.inputs(X, times)
     parts = {"X": X, "y": y} | ({} if times is None else {"times": times[:, None]})
     if estimator.missing == "impute":
@@ -153,7 +153,7 @@ def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> 
         ensure_all_finite=False,
         ensure_min_features=_min_columns(estimator),
     )
-    times = as_times(times, len(X), learner)
+    times = as_times(times, len(X))
     X = columns.inputs(X, times)
     if getattr(estimator, "missing", "raise") == "impute":
         X = np.where(_usable(X), X, np.nan)
@@ -223,7 +223,8 @@ def check_one(x: Any, time: Any, learner: StreamLearner, missing: str) -> tuple[
         x = np.where(usable, x, np.nan)
     if time is None and not learner.timed:
         return x, np.nan
-    times = as_times(None if time is None else np.asarray([time]), 1, learner)
+    _check_timed(time, learner)
+    times = as_times(None if time is None else np.asarray([time]), 1)
     assert times is not None
     if not np.isfinite(times[0]):
         raise NotFiniteError(f"time: expected a finite number or a date, got {time}")
@@ -269,9 +270,8 @@ def _check_timed(times: Any, learner: StreamLearner | None) -> None:
         raise ValueError(f"times: the rows before {had} time stamps and {got}; give them always or never (times=)")
 
 
-def as_times(times: Any, rows: int, learner: StreamLearner | None) -> np.ndarray | None:
+def as_times(times: Any, rows: int) -> np.ndarray | None:
     """Return numbers as they are, dates as seconds since 1970, and NaN where there is no telling."""
-    _check_timed(times, learner)
     if times is None:
         return None
     given = np.asarray(times)
