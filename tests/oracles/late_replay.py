@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from oracles.late_weights import PlainLateWeights, densities
 from streamgp.stream.learner import StreamLearner
 
 
@@ -23,6 +24,8 @@ class LateReplay:
         All rows of the stream; times may be None.
     limit
         Rows for which a label is waited for.
+    weighs
+        Whether rows predicted while others wait have weights of their own: every row is then to be predicted.
     """
 
     def __init__(
@@ -32,10 +35,23 @@ class LateReplay:
         y: np.ndarray,
         times: np.ndarray | None,
         limit: int,
+        weighs: bool = False,
     ) -> None:
         self.make, self.X, self.y, self.times, self.limit = make, X, y, times, limit
         self.labels: dict[int, np.ndarray] = {}
         self.means: list[np.ndarray] = []
+        self.weighs = weighs
+        self.weights: PlainLateWeights | None = None
+        self._made: dict[int, tuple[Any, list[float], float]] = {}
+
+    def label(self, row: int, y: np.ndarray) -> None:
+        """Take in the label of a row."""
+        self.labels[row] = y
+        made = self._made.pop(row, None)
+        if made is not None and np.isfinite(y).all():
+            predictive, own, scale = made
+            self.weights = self.weights or PlainLateWeights(len(own))
+            self.weights.learn(own, densities(predictive, float(y[0])), scale)
 
     def learner(self, row: int) -> tuple[StreamLearner, list[int]]:
         """Return a learner of what is known before a row comes, and the rows that it has learnt."""
@@ -63,4 +79,11 @@ class LateReplay:
         lags = inputs.lags.learn(np.array(stand).reshape(-1, self.y.shape[1]))
         learner.state = replace(learner.state, inputs=replace(inputs, lags=lags))
         stamp = float(len(learnt) + len(stand)) if self.times is None else self.times[row]
-        return learner.predict(self.X[row : row + 1], np.array([stamp]))
+        predictive = learner.predict(self.X[row : row + 1], np.array([stamp]))
+        if not (self.weighs and learner.is_warmed_up and stand):
+            return predictive
+        own = np.exp(np.asarray(predictive.log_weights)[0]).tolist()
+        self._made[row] = predictive, own, float(learner.state.targets.scale[0])
+        if self.weights is None:
+            return predictive
+        return replace(predictive, log_weights=np.log(self.weights.averaged(own))[None])

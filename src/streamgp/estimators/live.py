@@ -17,7 +17,7 @@ from streamgp.likelihoods import AnyPredictive
 from streamgp.models.options import DEFAULT_WARMUP
 from streamgp.numerics.batching import concatenate
 from streamgp.stream.late_labels import LateLabels
-from streamgp.stream.outlook import Outlook
+from streamgp.stream.outlook import Outlook, StandIn
 
 
 class HeldPrediction(NamedTuple):
@@ -155,7 +155,7 @@ class LiveModel:
 
     # Rows that wait
 
-    def append(self, X: np.ndarray, times: np.ndarray | None, standing: np.ndarray) -> range:
+    def append(self, X: np.ndarray, times: np.ndarray | None, standing: Sequence[StandIn]) -> range:
         """Take in rows that an outlook predicted; return their numbers."""
         self.refresh()
         return self._late.append(X, times, standing)

@@ -22,6 +22,7 @@ from streamgp.service.config import StreamConfig
 from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns, joined
 from streamgp.service.work import Applied, Prediction, Waiting, shared_predictions
+from streamgp.stream.outlook import StandIn
 
 TIME = "ds"
 BLOCK = 4_096  # rows learnt in one go, for which predictions wait
@@ -58,9 +59,9 @@ class KeyedView:
         by_experts = model.live.is_warmed_up
         mixture = model.live.predict(model.frame(rows))
         held = HeldMixture(*mixture, by_experts, model.last(rows.keys))
-        return Prediction(held, np.zeros((len(rows.X), 0)), outputs.predictions(mixture))
+        return Prediction(held, (), outputs.predictions(mixture))
 
-    def after(self, standing: np.ndarray) -> "KeyedView":
+    def after(self, standing: Sequence[StandIn]) -> "KeyedView":
         """Return it: of rows that wait a fleet knows nothing."""
         return self
 

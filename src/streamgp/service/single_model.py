@@ -24,7 +24,7 @@ from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns, columns_ahead, columns_of, joined, judged_columns
 from streamgp.service.scores import NaiveScore, overall
 from streamgp.service.work import Applied, Prediction, Waiting, shared_predictions
-from streamgp.stream.outlook import Outlook
+from streamgp.stream.outlook import Outlook, StandIn
 
 register(HeldPrediction)
 
@@ -49,23 +49,23 @@ class SingleView:
 
     def predict(self, rows: Rows) -> Prediction:
         """Predict rows, which follow each other."""
-        parts, outlook, at, first = [], self.outlook, 0, not len(self.outlook.unlearnt)
+        parts, standing, outlook, at = [], [], self.outlook, 0
         times = rows.times if self.config.timed else None
         with one_blas_thread():
             while at < len(rows.X):
-                info = outlook.leading(rows.X[at:], None if times is None else times[at:])
-                standing = outlook.standing(info)
-                parts.append((jax.tree.map(np.asarray, info.predictive), standing))
-                outlook = outlook.after(standing)
-                at += len(info.outside)
-            predictive = concatenate([predictive for predictive, _ in parts])
+                info, new = outlook.leading(rows.X[at:], None if times is None else times[at:])
+                parts.append(jax.tree.map(np.asarray, info.predictive))
+                outlook = outlook.after(new)
+                standing += new
+                at += len(new)
+            predictive = concatenate(parts)
             columns = columns_ahead(predictive, self.score, self.labels)
         in_time = np.zeros(at, bool)
-        in_time[0] = first
+        in_time[0] = not len(self.outlook.unlearnt)
         held = HeldPrediction(predictive, self.outlook.state.is_warmed_up, in_time)
-        return Prediction(held, np.concatenate([each for _, each in parts]), columns)
+        return Prediction(held, standing, columns)
 
-    def after(self, standing: np.ndarray) -> "SingleView":
+    def after(self, standing: Sequence[StandIn]) -> "SingleView":
         """Return what is known after rows that wait."""
         return replace(self, outlook=self.outlook.after(standing))
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamgp.service.predictions import Columns
+from streamgp.stream.outlook import StandIn
 
 
 class Waiting(NamedTuple):
@@ -37,10 +38,10 @@ class Waiting(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """Predictions of the rows of a request, what stands for their targets, and the columns that the client sees."""
+    """Predictions of the rows of a request, what stands for each while it waits, and what the client sees."""
 
     held: Any
-    standing: np.ndarray
+    standing: Sequence[StandIn]
     columns: Columns
 
 

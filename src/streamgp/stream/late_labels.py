@@ -17,10 +17,11 @@ import numpy as np
 from streamgp.checkpoint.encoding import decode, encode
 from streamgp.core import Info
 from streamgp.likelihoods import AnyPredictive
+from streamgp.stream.late_weights import LateWeights, learnt
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.old_rows import LIFE, OldRows, given_up_rows, learns_old
-from streamgp.stream.outlook import Outlook, WaitingRow, check_horizon, rows_from_tree, rows_to_tree
-from streamgp.stream.replay import BLOCK, Known, replayed, thinned
+from streamgp.stream.outlook import Outlook, StandIn, WaitingRow, check_horizon, rows_from_tree, rows_to_tree
+from streamgp.stream.replay import BLOCK, Known, due_fit, replayed, thinned
 from streamgp.stream.state import StreamState
 
 LIMIT = 1_000  # rows after which a row is given up; twice as many are kept at most
@@ -69,6 +70,7 @@ class LateLabels:
         self._enough: int | None = None  # how many rows had come when there were enough labels for the fit
         self._rows: dict[int, WaitingRow] = {}  # from the oldest state on
         self.old = OldRows()  # that were given up
+        self.weights: tuple[LateWeights, ...] = ()  # of rows that are predicted while others wait
         # What is known when all labels that have come of the rows before one are learnt, for some rows in ascending
         # order; of the first of them none waits for a label.
         self._states: list[Known] = [(0, learner.state)]
@@ -99,15 +101,14 @@ class LateLabels:
         at = 0
         while at < len(X):
             self.refresh()
-            outlook = self.outlook()
-            info = outlook.leading(X[at:], None if times is None else times[at:])
-            rows = slice(at, at + len(info.outside))
-            yield self._append(X[rows], None if times is None else times[rows], outlook.standing(info)), info
+            info, standing = self.outlook().leading(X[at:], None if times is None else times[at:])
+            rows = slice(at, at + len(standing))
+            yield self._append(X[rows], None if times is None else times[rows], standing), info
             at = rows.stop
 
     def outlook(self) -> "Outlook":
         """Return what is known of the next row, as of the last `refresh`; it stays as it is."""
-        return Outlook(self.learner.settings, self.learner.state, self._unlearnt())
+        return Outlook(self.learner.settings, self.learner.state, self._unlearnt(), self.weights)
 
     def fork(self) -> "LateLabels":
         """Return what goes on by itself from here, with a learner of its own: to look ahead by a `refresh`."""
@@ -122,13 +123,13 @@ class LateLabels:
         self.learner.state = fork.learner.state
         vars(self).update({name: value for name, value in vars(fork).items() if name != "learner"})
 
-    def append(self, X: np.ndarray, times: np.ndarray | None, mean: np.ndarray) -> range:
-        """Take in rows that an `Outlook` predicted, with what stands for their targets; return their numbers.
+    def append(self, X: np.ndarray, times: np.ndarray | None, standing: Sequence[StandIn]) -> range:
+        """Take in rows that an `Outlook` predicted, with what stands for each; return their numbers.
 
         Errors are those of `predict`.
         """
         self._check_order(times)
-        return self._append(X, times, mean)
+        return self._append(X, times, standing)
 
     def predict_next(self, X: np.ndarray, times: np.ndarray | None = None) -> AnyPredictive:
         """Predict each row as if it were the next one to come, by what was known at the last `refresh`."""
@@ -146,7 +147,8 @@ class LateLabels:
         y = self.learner.settings.target_map.learnt(y)
         for at in range(0, len(X), BLOCK):
             rows = slice(at, at + BLOCK)
-            numbers = self._append(X[rows], None if times is None else times[rows], y[rows], list(y[rows].copy()))
+            standing = [StandIn(target) for target in y[rows]]
+            numbers = self._append(X[rows], None if times is None else times[rows], standing, list(y[rows].copy()))
             self.latest = max([self.latest, *(number for number in numbers if self._rows[number].is_labelled)])
             self.refresh()
 
@@ -154,7 +156,7 @@ class LateLabels:
         self,
         X: np.ndarray,
         times: np.ndarray | None,
-        mean: np.ndarray,
+        standing: Sequence[StandIn],
         y: Sequence[np.ndarray | None] | None = None,
     ) -> range:
         if self._open == self.next_row:  # none waits, and others may have taught the learner since
@@ -162,7 +164,7 @@ class LateLabels:
         numbers = range(self.next_row, self.next_row + len(X))
         for i, number in enumerate(numbers):
             time = np.nan if times is None else float(times[i])
-            self._rows[number] = WaitingRow(X[i].copy(), time, mean[i].copy(), None if y is None else y[i])
+            self._rows[number] = WaitingRow(X[i].copy(), time, standing[i], None if y is None else y[i])
         self.next_row = numbers.stop
         return numbers
 
@@ -178,7 +180,7 @@ class LateLabels:
         """Return what stands for the targets (n, E) of the rows after the last one learnt, but for those without."""
         taught = self._open == self.next_row  # perhaps by others
         after = [] if taught else [self._rows[number] for number in range(self._states[-1][0], self.next_row)]
-        stand = [row.mean if row.y is None else row.y for row in after if row.y is None or row.is_labelled]
+        stand = [row.predicted.mean if row.y is None else row.y for row in after if row.y is None or row.is_labelled]
         return np.array(stand).reshape(-1, self.learner.num_outputs)
 
     # Labels
@@ -234,8 +236,11 @@ class LateLabels:
             is_missing = bool(np.isnan(target).any())
             self.never += is_missing
             if self._waits(number):
-                self._rows[number] = replace(self._rows[number], y=target)
-                labelled += [] if is_missing else [number]
+                predicted = self._rows[number].predicted
+                self._rows[number] = replace(self._rows[number], y=target, predicted=StandIn(predicted.mean))
+                if not is_missing:
+                    labelled.append(number)
+                    self.weights = learnt(self.weights, self.learner.state, predicted.made, target)
             else:
                 self.old = self.old.without(number) if is_missing else self.old.with_label(number, target)
         if labelled:
@@ -250,7 +255,8 @@ class LateLabels:
         self._learn_old()
         if self._open == self.next_row:  # others may have taught the learner since
             return
-        now, given_up, fit = self._open, 0, self._due_fit()
+        fit, self._enough = due_fit(self.learner.settings, self._rows, self._states[0], self.next_row, self._enough)
+        now, given_up = self._open, 0
         while now < self.next_row:
             waits = self._rows[now].y is None
             if waits and self.next_row - now <= self.limit and now >= fit:
@@ -287,18 +293,6 @@ class LateLabels:
             if taught:
                 self.learner.state = state
 
-    def _due_fit(self) -> int:
-        """Return up to which row none is waited for any more, as the fit is due; 0 while it is not."""
-        at, state = self._states[0]
-        if state.is_warmed_up:
-            return 0
-        labelled = [number for number, row in self._rows.items() if number >= at and row.is_labelled]
-        needed = self.learner.warmup - state.rows
-        if len(labelled) < needed:
-            return 0
-        self._enough = self.next_row if self._enough is None else self._enough
-        return labelled[needed - 1] + 1 if self.next_row >= self._enough + self.learner.warmup // 2 else 0
-
     def _keep(self, states: Sequence[Known]) -> None:
         self._states = thinned([*self._states, *states], self.next_row)
 
@@ -320,6 +314,7 @@ class LateLabels:
             "enough": self._enough,
             "life": self.life,
             "old": self.old.to_tree(width, outputs),
+            "weights": list(self.weights),
             **rows_to_tree(rows, width, outputs),
             "first": end,
             "oldest": None if oldest is self.learner.state else oldest.to_tree(self.learner.settings),
@@ -333,6 +328,7 @@ class LateLabels:
         late.next_row, late.never, late.given_up, late._open, late.latest = tree["counts"]
         late._enough = tree["enough"]
         late.old = OldRows.from_tree(tree["old"]) if "old" in tree else OldRows()
+        late.weights = tuple(tree.get("weights", ()))
         first, oldest, until = tree["first"], tree["oldest"], tree["learnt_until"]
         late._states = [(first, learner.state if oldest is None else StreamState.from_tree(oldest)[1])]
         if oldest is not None and until is not None:

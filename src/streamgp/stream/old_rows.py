@@ -9,7 +9,7 @@ import numpy as np
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
 from streamgp.stream.gains import fill_next
-from streamgp.stream.outlook import WaitingRow, as_raw, rows_from_tree, rows_to_tree
+from streamgp.stream.outlook import StandIn, WaitingRow, as_raw, rows_from_tree, rows_to_tree
 from streamgp.stream.replay import Known
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
@@ -69,7 +69,7 @@ def given_up_rows(rows: Mapping[int, WaitingRow], oldest: Known, first: int, end
     for number in range(at, end):
         row = rows[number]
         if row.y is None and number >= first:
-            found[number] = OldRow(row, place)
+            found[number] = OldRow(replace(row, predicted=StandIn(row.predicted.mean)), place)
         place += row.is_labelled
     return found
 

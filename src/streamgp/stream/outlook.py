@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.core import Info, mapped, unmapped
+from streamgp.checkpoint.encoding import register
+from streamgp.core import Info, mapped
 from streamgp.likelihoods import AnyPredictive
+from streamgp.stream.late_weights import LateWeights, Made, made_from_tree, made_to_tree, weighed
 from streamgp.stream.learn_step import predict_after
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
@@ -23,13 +25,29 @@ def check_horizon(horizon: int) -> None:
         )
 
 
+@register
+class StandIn(NamedTuple):
+    """What was predicted of a row that waits, on the scale that is learnt.
+
+    Attributes
+    ----------
+    mean
+        The means (E,), which stand for its targets where past targets are inputs.
+    made
+        What the weights of rows that are predicted late learn from; empty where they do not.
+    """
+
+    mean: np.ndarray
+    made: tuple[Made, ...] = ()
+
+
 @dataclass(frozen=True)
 class WaitingRow:
-    """A row that came: `y` is None while its label has not; NaN where it never will. `mean` was predicted of it."""
+    """A row that came: `y` is None while its label has not; NaN where it never will."""
 
     x: np.ndarray
     time: float
-    mean: np.ndarray
+    predicted: StandIn
     y: np.ndarray | None = None
 
     @property
@@ -50,7 +68,8 @@ def rows_to_tree(rows: Sequence[WaitingRow], width: int, outputs: int) -> dict[s
     return {
         "X": np.array([row.x for row in rows]).reshape(len(rows), width),
         "times": np.array([row.time for row in rows]),
-        "mean": np.array([row.mean for row in rows]).reshape(len(rows), outputs),
+        "mean": np.array([row.predicted.mean for row in rows]).reshape(len(rows), outputs),
+        "made": made_to_tree([row.predicted.made for row in rows]),
         "has_label": np.array([row.y is not None for row in rows], dtype=bool),
         "y": np.array([absent if row.y is None else row.y for row in rows]).reshape(len(rows), outputs),
     }
@@ -58,8 +77,10 @@ def rows_to_tree(rows: Sequence[WaitingRow], width: int, outputs: int) -> dict[s
 
 def rows_from_tree(tree: Mapping[str, Any]) -> list[WaitingRow]:
     """Return what `rows_to_tree` was given."""
-    columns = zip(tree["X"], tree["times"].tolist(), tree["mean"], tree["has_label"], tree["y"], strict=True)
-    return [WaitingRow(x, time, mean, y if has_label else None) for x, time, mean, has_label, y in columns]
+    made = made_from_tree(tree.get("made", []), len(tree["X"]))  # younger than some checkpoints
+    columns = zip(tree["X"], tree["times"].tolist(), map(StandIn, tree["mean"], made), tree["y"], strict=True)
+    rows = [WaitingRow(x, time, predicted, y) for x, time, predicted, y in columns]
+    return [row if known else replace(row, y=None) for row, known in zip(rows, tree["has_label"], strict=True)]
 
 
 @dataclass(frozen=True)
@@ -75,37 +96,52 @@ class Outlook:
     unlearnt
         What was predicted of the rows that wait, (w, E); only how many there are counts where no past target is an
         input.
+    weights
+        Of the experts in a row that is predicted while others wait.
     """
 
     settings: StreamSettings
     state: StreamState
     unlearnt: np.ndarray
+    weights: tuple[LateWeights, ...] = ()
 
-    def leading(self, X: np.ndarray, times: np.ndarray | None) -> Info:
-        """Predict as many of these rows, which follow each other, as go together: at least one."""
+    def leading(self, X: np.ndarray, times: np.ndarray | None) -> tuple[Info, list[StandIn]]:
+        """Predict as many of these rows, which follow each other, as go together: at least one.
+
+        Return also what stands for each of them while it waits.
+        """
         # What is predicted of a row may be a lag of the next one, and the end of the warm-up may be near.
         n = 1 if self.has_lags or not self.state.is_warmed_up else len(X)
         rows = RawRows(X[:n], np.empty((n, 0)), None if times is None else times[:n])
         info = predict_after(self.settings, self.state, rows, self.unlearnt)
-        return info._replace(predictive=mapped(info.predictive, self.settings.target_map))
+        predictive, made = self._weighed(info.predictive, len(self.unlearnt) + np.arange(n) > 0)
+        mean = np.asarray(predictive.mean) if self.has_lags else np.zeros((n, self.settings.num_outputs))
+        info = info._replace(predictive=mapped(predictive, self.settings.target_map))
+        return info, list(map(StandIn, mean, made))
 
     def each(self, X: np.ndarray, times: np.ndarray | None) -> AnyPredictive:
         """Predict each row as if it were the next one."""
         rows = RawRows(X, np.empty((len(X), 0)), times)
         info = predict_after(self.settings, self.state, rows, self.unlearnt, following=False)
-        return mapped(info.predictive, self.settings.target_map)
+        predictive, _ = self._weighed(info.predictive, np.full(len(X), len(self.unlearnt) > 0))
+        return mapped(predictive, self.settings.target_map)
+
+    def _weighed(self, predictive: AnyPredictive, late: np.ndarray) -> tuple[AnyPredictive, list[tuple[Made, ...]]]:
+        """Return a prediction with the weights that count where others wait, and what these learn from later.
+
+        The papers' models keep those in time, and so does one that is no mixture of its experts.
+        """
+        weighs = self.settings.spec.robust and self.state.is_warmed_up and self.state.model.mixes_experts
+        if not weighs or not late.any():
+            return predictive, [()] * len(late)
+        return weighed(self.weights, self.state, predictive, late)
 
     @property
     def has_lags(self) -> bool:
         """Whether past targets are inputs."""
         return bool(self.state.inputs.lags.lags)
 
-    def standing(self, info: Info) -> np.ndarray:
-        """Return what stands for the targets (n, E) of rows that were predicted, on the scale that is learnt."""
-        if not self.has_lags:
-            return np.zeros((len(info.outside), self.settings.num_outputs))
-        return np.asarray(unmapped(info.predictive).mean)
-
-    def after(self, standing: np.ndarray) -> "Outlook":
-        """Return what is known after rows that wait, of which `standing` stands for the targets."""
-        return replace(self, unlearnt=np.concatenate([self.unlearnt, standing]))
+    def after(self, standing: Sequence[StandIn]) -> "Outlook":
+        """Return what is known after rows that wait."""
+        means = np.reshape([each.mean for each in standing], (-1, self.settings.num_outputs))
+        return replace(self, unlearnt=np.concatenate([self.unlearnt, means]))

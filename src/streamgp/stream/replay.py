@@ -7,6 +7,7 @@ import numpy as np
 from streamgp.stream.learn_step import learn_leading
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.outlook import WaitingRow, as_raw
+from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 
 KEPT_STATES = 4  # between the oldest and the newest
@@ -44,3 +45,21 @@ def thinned(states: Sequence[Known], next_row: int) -> list[Known]:
         gaps = [age[i - 1] / age[i + 1] for i in range(1, len(age) - 1)]
         del kept[1 + int(np.argmin(gaps))]
     return kept
+
+
+def due_fit(
+    settings: StreamSettings, rows: Mapping[int, WaitingRow], oldest: Known, next_row: int, enough: int | None
+) -> tuple[int, int | None]:
+    """Return up to which row none is waited for any more, as the fit is due; 0 while it is not.
+
+    `enough` is how many rows had come when there were enough labels for it, which is returned too.
+    """
+    at, state = oldest
+    if state.is_warmed_up:
+        return 0, enough
+    labelled = [number for number, row in rows.items() if number >= at and row.is_labelled]
+    needed = settings.warmup - state.rows
+    if len(labelled) < needed:
+        return 0, enough
+    enough = next_row if enough is None else enough
+    return labelled[needed - 1] + 1 if next_row >= enough + settings.warmup // 2 else 0, enough

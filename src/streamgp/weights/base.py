@@ -76,7 +76,7 @@ def scan_rule(
     return jax.lax.scan(learn, state, (jnp.asarray(log_density), jnp.asarray(mask), is_outlier))
 
 
-def present(log_weights: Float[AnyArray, "*n k"], absent: Bool[AnyArray, " k"] | None) -> Float[AnyArray, "*n k"]:
+def present(log_weights: Float[AnyArray, "*n k"], absent: Bool[AnyArray, "*#n k"] | None) -> Float[AnyArray, "*n k"]:
     """Return the log weights of the experts that are there, ``-inf`` for those that are `absent`."""
     if absent is None:
         return log_weights

@@ -1,0 +1,202 @@
+"""Weights of the experts in rows that are predicted while others wait: learnt from the predictions made then.
+
+The weights of a run in time say who predicts a row best once those right before it are known. While these wait that
+may be another expert: one that forgets within a few rows then knows nothing. So the weights for such rows are learnt
+apart, when a label comes, from what every expert predicted of its row when that came: by Soft-Bayes, which blends
+experts. They are averaged with those in time, each by how well it has predicted such rows. A row before which no
+label is missing keeps the weights in time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+from jaxtyping import Array, Bool, Float, Int
+
+from streamgp.checkpoint.encoding import register
+from streamgp.core import SideBySide
+from streamgp.numerics.batching import concatenate
+from streamgp.precision import in_float64
+from streamgp.stream.state import StreamState
+from streamgp.weights import SoftBayes
+from streamgp.weights.base import OUTLIER_LOG_DENSITY, fresh_start, posterior, present
+
+RULE = SoftBayes(0.1)
+SWITCH = 0.01  # chance per row that the other weights are the better ones
+GLITCHES = 0.01  # share of the labels that may come from anywhere: an absurd one tells nothing of an expert
+
+
+@register
+class Made(NamedTuple):
+    """What a model predicted of a row that waits.
+
+    Attributes
+    ----------
+    predictive
+        The mixture (of one row), on the scale that is learnt.
+    own
+        The log weights of its experts in time.
+    since
+        After how many rows each expert was fitted anew, by which a later one in its place is told from it.
+    """
+
+    predictive: Any
+    own: Float[np.ndarray, " k"]
+    since: Int[np.ndarray, " k"]
+
+
+@register
+@dataclass(frozen=True)
+class LateWeights:
+    """The weights of one model's experts in rows that are predicted while others wait.
+
+    Attributes
+    ----------
+    experts
+        Log weights that were learnt late.
+    rules
+        Log weights of those in time, and of these.
+    since
+        As in `Made`.
+    """
+
+    experts: Float[np.ndarray, " k"]
+    rules: Float[np.ndarray, " 2"]
+    since: Int[np.ndarray, " k"]
+
+    @classmethod
+    def start(cls, since: Int[np.ndarray, " k"]) -> "LateWeights":
+        """Return equal weights."""
+        return cls(np.full(len(since), -np.log(len(since))), np.log([0.5, 0.5]), since)
+
+    def of_experts(self, since: Int[np.ndarray, " k"]) -> "LateWeights":
+        """Return the weights of a model's experts, of which those that were fitted anew start with an equal share."""
+        if len(since) != len(self.since):
+            return LateWeights.start(since)
+        if np.array_equal(since, self.since):
+            return self
+        fresh = np.where(since != self.since, -np.log(len(since)), self.experts)
+        return replace(self, experts=fresh - np.logaddexp.reduce(fresh), since=since)
+
+    def averaged(self, own: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+        """Return the log weights in rows whose experts have these in time; of those with none it stays so."""
+        late = np.asarray(present(np.broadcast_to(self.experts, own.shape), own == -np.inf))
+        return np.logaddexp(self.rules[0] + own, self.rules[1] + late)
+
+    @in_float64
+    def learn(self, made: Made, y: Float[np.ndarray, " e"], scale: Float[np.ndarray, " e"]) -> "LateWeights":
+        """Learn a row's target, on the same scale as its prediction; that of experts gone by teaches nothing."""
+        if len(made.since) == len(self.since) and made.since.max() < self.since.max():
+            return self
+        now = self.of_experts(made.since)
+        with np.errstate(over="ignore"):  # of an absurd target
+            density = np.asarray(made.predictive.component_log_density(y[None]))[0]
+        anywhere = np.log(GLITCHES) + len(scale) * OUTLIER_LOG_DENSITY - np.log(scale).sum()
+        experts, rules = _learnt(now.experts, now.rules, made.own, np.logaddexp(density, anywhere))
+        return replace(now, experts=np.asarray(experts), rules=np.asarray(rules))
+
+
+@jax.jit
+def _learnt(
+    experts: Float[Array, " k"], rules: Float[Array, " 2"], own: Float[Array, " k"], density: Float[Array, " k"]
+) -> tuple[Float[Array, " k"], Float[Array, " 2"]]:
+    absent = own == -jnp.inf  # they count as if they predicted what the others predict together
+    together = logsumexp(present(experts, absent) + density, where=~absent)
+    density = jnp.where(absent, together, density)
+    evidence = jnp.stack([logsumexp(own + density), together])
+    return RULE.update(experts, density), fresh_start(posterior(rules, evidence), SWITCH)
+
+
+def weighed(
+    weights: Sequence[LateWeights], state: StreamState, predictive: Any, late: Bool[np.ndarray, " n"]
+) -> tuple[Any, list[tuple[Made, ...]]]:
+    """Return a prediction with the weights of rows that are predicted `late`, and what is to be kept of each row.
+
+    There is a `LateWeights` for the model of all targets, or for each target's own.
+    """
+    states = state.apart or (state,)
+    parts = predictive.parts if isinstance(predictive, SideBySide) else (predictive,)
+    found = [
+        _weighed(each, part, since_of(own, part), late)
+        for each, part, own in zip(weights or [None] * len(parts), parts, states, strict=True)
+    ]
+    kept = [tuple(made[i] for _, made in found) if late[i] else () for i in range(len(late))]
+    if isinstance(predictive, SideBySide):
+        return replace(predictive, parts=tuple(part for part, _ in found)), kept
+    return found[0][0], kept
+
+
+def learnt(
+    weights: tuple[LateWeights, ...], state: StreamState, made: Sequence[Made], y: Float[np.ndarray, " e"]
+) -> tuple[LateWeights, ...]:
+    """Return the weights after a row's target, of which `made` was predicted."""
+    parts = state.apart or (state,)
+    if len(made) != len(parts):  # each target has a model of its own by now
+        return weights
+    before = weights if len(weights) == len(made) else [LateWeights.start(each.since) for each in made]
+    targets = y[:, None] if state.apart else y[None]
+    return tuple(
+        now.learn(each, target, np.asarray(part.targets.scale))
+        for now, each, target, part in zip(before, made, targets, parts, strict=True)
+    )
+
+
+def since_of(state: StreamState, predictive: Any) -> Int[np.ndarray, " k"]:
+    """Return after how many rows each component of a mixture was fitted anew; zero where there is no such table."""
+    k = predictive.log_weights.shape[1]
+    return np.array([each.since for each in state.experts] if len(state.experts) == k else [0] * k)
+
+
+def _weighed(
+    weights: LateWeights | None, predictive: Any, since: Int[np.ndarray, " k"], late: Bool[np.ndarray, " n"]
+) -> tuple[Any, list[Made]]:
+    own = np.asarray(predictive.log_weights)
+    made = [Made(_row(predictive, i), weight, since) for i, weight in enumerate(own)]
+    if weights is None:
+        return predictive, made
+    averaged = weights.of_experts(since).averaged(own)
+    return replace(predictive, log_weights=np.where(late[:, None], averaged, own)), made
+
+
+def made_to_tree(made: Sequence[tuple[Made, ...]]) -> list[dict[str, Any]]:
+    """Return what a checkpoint needs of rows: of those that are alike, the arrays as one."""
+    groups: dict[Any, list[int]] = {}
+    for row, parts in enumerate(made):
+        if parts:
+            groups.setdefault(tuple(map(_kind, parts)), []).append(row)
+    return [
+        {
+            "rows": np.array(rows),
+            "predictive": [concatenate([part.predictive for part in parts]) for parts in _by_part(made, rows)],
+            "own": [np.stack([part.own for part in parts]) for parts in _by_part(made, rows)],
+            "since": [parts[0].since for parts in _by_part(made, rows)],
+        }
+        for rows in groups.values()
+    ]
+
+
+def made_from_tree(tree: Sequence[dict[str, Any]], n: int) -> list[tuple[Made, ...]]:
+    """Return what `made_to_tree` was given, of n rows."""
+    made: list[tuple[Made, ...]] = [()] * n
+    for group in tree:
+        columns = [group["predictive"], group["own"], group["since"]]
+        for i, row in enumerate(group["rows"]):
+            made[row] = tuple(Made(_row(p, i), own[i], since) for p, own, since in zip(*columns, strict=True))
+    return made
+
+
+def _by_part(made: Sequence[tuple[Made, ...]], rows: Sequence[int]) -> list[tuple[Made, ...]]:
+    return list(zip(*(made[row] for row in rows), strict=True))
+
+
+def _kind(made: Made) -> tuple[Any, ...]:
+    leaves, structure = jax.tree.flatten(made.predictive)
+    return structure, tuple(np.shape(a) for a in leaves), made.since.tobytes()
+
+
+def _row(predictive: Any, i: int) -> Any:
+    return jax.tree.map(lambda a: np.asarray(a)[i : i + 1], predictive)
