@@ -18,7 +18,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.checkpoint.encoding import register
-from streamgp.core import SideBySide
+from streamgp.core import NumericPredictive, Predictive, SideBySide
 from streamgp.numerics.batching import concatenate
 from streamgp.precision import in_float64
 from streamgp.stream.state import StreamState
@@ -37,15 +37,12 @@ class Made(NamedTuple):
     Attributes
     ----------
     predictive
-        The mixture (of one row), on the scale that is learnt.
-    own
-        The log weights of its experts in time.
+        The mixture (of one row) with its weights in time, on the scale that is learnt.
     since
         After how many rows each expert was fitted anew, by which a later one in its place is told from it.
     """
 
-    predictive: Any
-    own: Float[np.ndarray, " k"]
+    predictive: Predictive
     since: Int[np.ndarray, " k"]
 
 
@@ -96,7 +93,8 @@ class LateWeights:
         with np.errstate(over="ignore"):  # of an absurd target
             density = np.asarray(made.predictive.component_log_density(y[None]))[0]
         anywhere = np.log(GLITCHES) + len(scale) * OUTLIER_LOG_DENSITY - np.log(scale).sum()
-        experts, rules = _learnt(now.experts, now.rules, made.own, np.logaddexp(density, anywhere))
+        own = np.asarray(made.predictive.log_weights)[0]
+        experts, rules = _learnt(now.experts, now.rules, own, np.logaddexp(density, anywhere))
         return replace(now, experts=np.asarray(experts), rules=np.asarray(rules))
 
 
@@ -112,22 +110,31 @@ def _learnt(
 
 
 def weighed(
-    weights: Sequence[LateWeights], state: StreamState, predictive: Any, late: Bool[np.ndarray, " n"]
-) -> tuple[Any, list[tuple[Made, ...]]]:
+    weights: Sequence[LateWeights],
+    state: StreamState,
+    predictive: NumericPredictive,
+    late: Bool[np.ndarray, " n"],
+) -> tuple[NumericPredictive, list[tuple[Made, ...]]]:
     """Return a prediction with the weights of rows that are predicted `late`, and what is to be kept of each row.
 
-    There is a `LateWeights` for the model of all targets, or for each target's own.
+    There is a `LateWeights` for the model of all targets, or for each target's own; none before the first label.
     """
-    states = state.apart or (state,)
-    parts = predictive.parts if isinstance(predictive, SideBySide) else (predictive,)
-    found = [
-        _weighed(each, part, since_of(own, part), late)
-        for each, part, own in zip(weights or [None] * len(parts), parts, states, strict=True)
+    parts: tuple[Any, ...] = predictive.parts if isinstance(predictive, SideBySide) else (predictive,)
+    since = [since_of(own, part) for own, part in zip(state.apart or (state,), parts, strict=True)]
+    kept: list[tuple[Made, ...]] = [
+        tuple(Made(_row(part, i), each) for part, each in zip(parts, since, strict=True)) if is_late else ()
+        for i, is_late in enumerate(late)
     ]
-    kept = [tuple(made[i] for _, made in found) if late[i] else () for i in range(len(late))]
-    if isinstance(predictive, SideBySide):
-        return replace(predictive, parts=tuple(part for part, _ in found)), kept
-    return found[0][0], kept
+    if len(weights) != len(parts):
+        return predictive, kept
+    parts = tuple(
+        replace(
+            part,
+            log_weights=np.where(late[:, None], now.of_experts(each).averaged(part.log_weights), part.log_weights),
+        )
+        for now, part, each in zip(weights, parts, since, strict=True)
+    )
+    return replace(predictive, parts=parts) if isinstance(predictive, SideBySide) else parts[0], kept
 
 
 def learnt(
@@ -145,21 +152,10 @@ def learnt(
     )
 
 
-def since_of(state: StreamState, predictive: Any) -> Int[np.ndarray, " k"]:
+def since_of(state: StreamState, predictive: Predictive) -> Int[np.ndarray, " k"]:
     """Return after how many rows each component of a mixture was fitted anew; zero where there is no such table."""
     k = predictive.log_weights.shape[1]
     return np.array([each.since for each in state.experts] if len(state.experts) == k else [0] * k)
-
-
-def _weighed(
-    weights: LateWeights | None, predictive: Any, since: Int[np.ndarray, " k"], late: Bool[np.ndarray, " n"]
-) -> tuple[Any, list[Made]]:
-    own = np.asarray(predictive.log_weights)
-    made = [Made(_row(predictive, i), weight, since) for i, weight in enumerate(own)]
-    if weights is None:
-        return predictive, made
-    averaged = weights.of_experts(since).averaged(own)
-    return replace(predictive, log_weights=np.where(late[:, None], averaged, own)), made
 
 
 def made_to_tree(made: Sequence[tuple[Made, ...]]) -> list[dict[str, Any]]:
@@ -171,9 +167,10 @@ def made_to_tree(made: Sequence[tuple[Made, ...]]) -> list[dict[str, Any]]:
     return [
         {
             "rows": np.array(rows),
-            "predictive": [concatenate([part.predictive for part in parts]) for parts in _by_part(made, rows)],
-            "own": [np.stack([part.own for part in parts]) for parts in _by_part(made, rows)],
-            "since": [parts[0].since for parts in _by_part(made, rows)],
+            "parts": [
+                [concatenate([each.predictive for each in column]), column[0].since]
+                for column in zip(*(made[row] for row in rows), strict=True)
+            ],
         }
         for rows in groups.values()
     ]
@@ -183,14 +180,9 @@ def made_from_tree(tree: Sequence[dict[str, Any]], n: int) -> list[tuple[Made, .
     """Return what `made_to_tree` was given, of n rows."""
     made: list[tuple[Made, ...]] = [()] * n
     for group in tree:
-        columns = [group["predictive"], group["own"], group["since"]]
         for i, row in enumerate(group["rows"]):
-            made[row] = tuple(Made(_row(p, i), own[i], since) for p, own, since in zip(*columns, strict=True))
+            made[row] = tuple(Made(_row(predictive, i), since) for predictive, since in group["parts"])
     return made
-
-
-def _by_part(made: Sequence[tuple[Made, ...]], rows: Sequence[int]) -> list[tuple[Made, ...]]:
-    return list(zip(*(made[row] for row in rows), strict=True))
 
 
 def _kind(made: Made) -> tuple[Any, ...]:
@@ -198,5 +190,7 @@ def _kind(made: Made) -> tuple[Any, ...]:
     return structure, tuple(np.shape(a) for a in leaves), made.since.tobytes()
 
 
-def _row(predictive: Any, i: int) -> Any:
-    return jax.tree.map(lambda a: np.asarray(a)[i : i + 1], predictive)
+def _row(p: Predictive, i: int) -> Predictive:
+    """Return the components of a row."""
+    log_weights, loc, var = (np.asarray(a)[i : i + 1] for a in (p.log_weights, p.loc, p.var))
+    return Predictive(log_weights, loc, var, None if p.dof is None else np.asarray(p.dof)[i : i + 1])

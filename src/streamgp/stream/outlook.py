@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamgp.checkpoint.encoding import register
-from streamgp.core import Info, mapped
+from streamgp.core import Info, Predictive, SideBySide, mapped
 from streamgp.likelihoods import AnyPredictive
 from streamgp.stream.late_weights import LateWeights, Made, made_from_tree, made_to_tree, weighed
 from streamgp.stream.learn_step import predict_after
@@ -129,10 +129,10 @@ class Outlook:
     def _weighed(self, predictive: AnyPredictive, late: np.ndarray) -> tuple[AnyPredictive, list[tuple[Made, ...]]]:
         """Return a prediction with the weights that count where others wait, and what these learn from later.
 
-        The papers' models keep those in time, and so does one that is no mixture of its experts.
+        The papers' models keep those in time. So do those of labels, counts and grades, which gain nothing by others.
         """
-        weighs = self.settings.spec.robust and self.state.is_warmed_up and self.state.model.mixes_experts
-        if not weighs or not late.any():
+        weighs = self.settings.spec.robust and self.state.is_warmed_up
+        if not weighs or not late.any() or not isinstance(predictive, Predictive | SideBySide):
             return predictive, [()] * len(late)
         return weighed(self.weights, self.state, predictive, late)
 
