@@ -86,27 +86,31 @@ class LateWeights:
 
     @in_float64
     def learn(self, made: Made, y: Float[np.ndarray, " e"], scale: Float[np.ndarray, " e"]) -> "LateWeights":
-        """Learn a row's target, on the same scale as its prediction; that of experts gone by teaches nothing."""
-        if len(made.since) == len(self.since) and made.since.max() < self.since.max():
-            return self
-        now = self.of_experts(made.since)
+        """Learn a row's target, on the same scale as its prediction; of experts that came later it tells nothing."""
+        own = np.asarray(made.predictive.log_weights)[0]
         with np.errstate(over="ignore"):  # of an absurd target
             density = np.asarray(made.predictive.component_log_density(y[None]))[0]
         anywhere = np.log(GLITCHES) + len(scale) * OUTLIER_LOG_DENSITY - np.log(scale).sum()
-        own = np.asarray(made.predictive.log_weights)[0]
-        experts, rules = _learnt(now.experts, now.rules, own, np.logaddexp(density, anywhere))
-        return replace(now, experts=np.asarray(experts), rules=np.asarray(rules))
+        absent = (own == -np.inf) | (made.since != self.since)
+        if absent.all():
+            return self
+        experts, rules = _learnt(self.experts, self.rules, own, np.logaddexp(density, anywhere), absent)
+        return replace(self, experts=np.asarray(experts), rules=np.asarray(rules))
 
 
 @jax.jit
 def _learnt(
-    experts: Float[Array, " k"], rules: Float[Array, " 2"], own: Float[Array, " k"], density: Float[Array, " k"]
+    experts: Float[Array, " k"],
+    rules: Float[Array, " 2"],
+    own: Float[Array, " k"],
+    density: Float[Array, " k"],
+    absent: Bool[Array, " k"],
 ) -> tuple[Float[Array, " k"], Float[Array, " 2"]]:
-    absent = own == -jnp.inf  # they count as if they predicted what the others predict together
+    """Learn from each expert's log density of a target; the absent count as what the others predict together."""
     together = logsumexp(present(experts, absent) + density, where=~absent)
-    density = jnp.where(absent, together, density)
     evidence = jnp.stack([logsumexp(own + density), together])
-    return RULE.update(experts, density), fresh_start(posterior(rules, evidence), SWITCH)
+    experts = RULE.update(experts, jnp.where(absent, together, density))
+    return experts, fresh_start(posterior(rules, evidence), SWITCH)
 
 
 def weighed(
@@ -141,14 +145,15 @@ def learnt(
     weights: tuple[LateWeights, ...], state: StreamState, made: Sequence[Made], y: Float[np.ndarray, " e"]
 ) -> tuple[LateWeights, ...]:
     """Return the weights after a row's target, of which `made` was predicted."""
-    parts = state.apart or (state,)
-    if len(made) != len(parts):  # each target has a model of its own by now
+    states = state.apart or (state,)
+    if len(made) != len(states):  # each target has a model of its own by now
         return weights
-    before = weights if len(weights) == len(made) else [LateWeights.start(each.since) for each in made]
+    since = [since_of(part, each.predictive) for part, each in zip(states, made, strict=True)]
+    before = weights if len(weights) == len(made) else list(map(LateWeights.start, since))
     targets = y[:, None] if state.apart else y[None]
     return tuple(
-        now.learn(each, target, np.asarray(part.targets.scale))
-        for now, each, target, part in zip(before, made, targets, parts, strict=True)
+        now.of_experts(new).learn(each, target, np.asarray(part.targets.scale))
+        for now, new, each, target, part in zip(before, since, made, targets, states, strict=True)
     )
 
 

@@ -80,8 +80,13 @@ def test_an_expert_that_was_fitted_anew_starts_with_an_equal_share():
     assert np.exp(after.experts).sum() == pytest.approx(1.0)
     kept = [0, 1, 3, 4]
     np.testing.assert_allclose(np.diff(after.experts[kept]), np.diff(weights.experts[kept]), atol=1e-12)
-    old = made_of(rows(1)[0])
-    assert after.learn(old, np.array([0.0]), UNIT) is after  # of experts gone by
+    # What was predicted by experts gone by tells of the others alone.
+    row = rows(1)[0]
+    whole, part = weights.learn(made_of(row), np.array([0.4]), UNIT), after.learn(made_of(row), np.array([0.4]), UNIT)
+    assert part.experts[2] == pytest.approx(after.experts[2])
+    np.testing.assert_allclose(np.diff(part.experts[kept]), np.diff(whole.experts[kept]), atol=0.05)
+    assert np.abs(np.diff(part.experts[kept]) - np.diff(after.experts[kept])).max() > 1e-3
+    assert after.learn(made_of(row, SINCE + 9), np.array([0.4]), UNIT) is after
     more = LateWeights.start(np.zeros(K + 1, dtype=int))
     np.testing.assert_array_equal(after.of_experts(more.since).experts, more.experts)
 
