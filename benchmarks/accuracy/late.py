@@ -6,7 +6,9 @@
 - *In time*: every label comes before the next row.
 - *Shuffled*: every label comes after a delay of 0 to 199 rows, at random.
 - *Exponential*: after a delay of mean 500 rows, and a tenth never.
+- *Weights in time*: the same, without weights of their own for rows that are predicted late.
 - *As they arrive*: the same, by a learner that takes each label, when it comes, for that of the next row.
+- *Steady*: after 24 rows; by itself, and with weights in time.
 
 Scored is the prediction made when a row came: log density a row, of targets in units of the warm-up's deviation.
 """
@@ -35,15 +37,33 @@ from streamgp.stream.learner import StreamLearner
 RESULTS = RESULTS_DIR / "late.json"
 SETS = ("beijing_pm25", "schunk_arm", "household_power_hourly")
 MODELS = ("oebe", "e-doebe", "default")
-CASES = ("in time", "shuffled", "exponential", "as they arrive")
+CASES = (
+    "in time",
+    "shuffled",
+    "exponential",
+    "weights in time",
+    "as they arrive",
+    "steady",
+    "steady, weights in time",
+)
+STEADY = 24
+CHOSEN_ON = ("air_quality", "sml2010_stream", "appliances_energy")  # the weights of late rows; SETS came afterwards
 WARMUP, AFTER = 500, 300  # and rows with which the end states are compared
 SCORED_FROM = 1_500  # all have fitted their model by then
+
+
+class WeightsInTime(LateLabels):
+    """Late labels whose predictions keep the weights in time."""
+
+    weights = property(lambda self: (), lambda self, value: None)  # pyright: ignore[reportAssignmentType]
 
 
 def arrivals_of(case: str, rows: int, seed: int) -> np.ndarray:
     """Return after how many rows each label is known."""
     rng = np.random.default_rng([seed, 28])
-    if case in ("exponential", "as they arrive"):
+    if case.startswith("steady"):
+        delay = np.full(rows, float(STEADY))
+    elif case in ("exponential", "weights in time", "as they arrive"):
         delay = np.where(rng.uniform(size=rows) < 0.1, np.nan, rng.exponential(500.0, rows))
     else:
         delay = rng.integers(0, 200, rows).astype(float) if case == "shuffled" else np.zeros(rows)
@@ -56,7 +76,7 @@ def one_run(name: str, model: str, case: str, seed: int, rows: int, data: Path |
     X, y, more, targets = X[:rows], y[:rows, None], X[rows:], y[rows:, None]
     learner = StreamLearner(make_spec(model), num_inputs=X.shape[1], warmup=WARMUP, seed=seed)
     when, began = arrivals_of(case, rows, seed), time.perf_counter()
-    arrivals = Arrivals(LateLabels(learner))
+    arrivals = Arrivals((WeightsInTime if case.endswith("weights in time") else LateLabels)(learner))
     if case == "in time":
         infos = list(learner.learn(X, y))
         with float64():
@@ -105,22 +125,25 @@ def main(
     seeds: Annotated[int, typer.Option(help="Seeds, from 0.")] = 1,
     rows: Annotated[int, typer.Option(help="Rows of a stream.")] = 2_500,
     models: Annotated[str, typer.Option(help="Presets, with commas.")] = ",".join(MODELS),
-    cases: Annotated[str, typer.Option(help="Cases, with commas.")] = ",".join(CASES),
-    only: Annotated[str | None, typer.Option(help="SET,MODEL,CASE,SEED,ROWS: run this here, print it.")] = None,
+    cases: Annotated[str, typer.Option(help="Cases, with semicolons.")] = ";".join(CASES),
+    sets: Annotated[str, typer.Option(help="Data sets, with commas.")] = ",".join(SETS),
+    only: Annotated[str | None, typer.Option(help="SET;MODEL;CASE;SEED;ROWS: run this here, print it.")] = None,
     table_only: Annotated[bool, typer.Option("--table", help="Only print the table.")] = False,
 ) -> None:
     """Run, store and print."""
     if only is not None:
-        name, model, case, seed, length = only.split(",")
+        name, model, case, seed, length = only.split(";")
         print(json.dumps(one_run(name, model, case, int(seed), int(length), data)))
         return
     stored: dict[str, Any] = {"machine": machine(), "runs": {}}
     if RESULTS.exists():
         stored = json.loads(RESULTS.read_text())
     chosen = models.split(",")
-    wanted = [(n, m, c, s, rows) for s in range(seeds) for m in chosen for n in SETS for c in cases.split(",")]
+    wanted = [
+        (n, m, c, s, rows) for s in range(seeds) for m in chosen for n in sets.split(",") for c in cases.split(";")
+    ]
     for run in [] if table_only else wanted:
-        label = ",".join(map(str, run))
+        label = ";".join(map(str, run))
         if label not in stored["runs"]:
             command = [sys.executable, "-W", "ignore", "-m", "benchmarks.accuracy.late", "--only", label]
             command += [] if data is None else ["--data", str(data)]
@@ -136,8 +159,8 @@ _IN_TIME: dict[str, list[float]] = {}  # log densities after the end, of the run
 
 def settled(found: dict[str, Any], label: str) -> dict[str, Any]:
     """Return a run with its largest difference from the run in time, of log densities after the end."""
-    name, model, case, *rest = label.split(",")
-    key, after = ",".join([name, model, *rest]), found.pop("densities_after")
+    name, model, case, *rest = label.split(";")
+    key, after = ";".join([name, model, *rest]), found.pop("densities_after")
     if case == "in time":
         _IN_TIME[key] = after
     if case == "shuffled" and key in _IN_TIME:
@@ -147,23 +170,18 @@ def settled(found: dict[str, Any], label: str) -> dict[str, Any]:
 
 def print_table(runs: dict[str, dict[str, Any]]) -> None:
     """Print the medians over seeds."""
-    print("| data | model | in time | shuffled | after its end | exponential | as they arrive | ms a row |")
-    print("|---" * 8 + "|")
+    columns = [(case, "late") for case in CASES]
+    columns += [("shuffled", "differs_after"), ("exponential", "ms_a_row")]
+    print("| data | model |", " | ".join(CASES), "| shuffled, after its end | ms a row |")
+    print("|---" * (2 + len(columns)) + "|")
     for model in MODELS:
-        for name in SETS:
+        for name in SETS + CHOSEN_ON:
             cells = []
-            for case, what in (
-                *((c, "late") for c in CASES),
-                ("shuffled", "differs_after"),
-                ("exponential", "ms_a_row"),
-            ):
-                found = [run[what] for label, run in runs.items() if label.startswith(f"{name},{model},{case},")]
-                cells.append(float(np.median(found)) if found else float("nan"))
-            time_, shuffled, late, arriving, differs, ms = cells
-            print(
-                f"| {name} | {model} | {time_:.3f} | {shuffled:.3f} | {differs:.0e} | {late:.3f} | {arriving:.3f} "
-                f"| {ms:.0f} |"
-            )
+            for case, what in columns:
+                found = [run[what] for label, run in runs.items() if label.startswith(f"{name};{model};{case};")]
+                cells.append(f"{np.median(found):.{'0e' if what == 'differs_after' else '3f'}}" if found else "")
+            if any(cells):
+                print(f"| {name} | {model} |", " | ".join(cells), "|")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ What a learner knows is a function of the rows whose label is known, in the orde
 their labels did. A label of a row before others that were learnt already is therefore learnt in its place: the
 learner goes back to a state from before that row, and learns it and the rows after it anew. So when all labels are
 in, all is as if they had come in time: weights, noise, lags and renewals included. What is remembered for that has
-an end: a row beyond it is given up, and a label of it that comes all the same is learnt as `old_rows` does.
+an end: a row beyond it is given up, and a label of it that comes all the same is learnt as `old_rows` does. Only what
+weighs the experts in rows that are predicted while others wait is learnt label by label, by `late_weights`.
 """
 
 from collections.abc import Iterator, Sequence
