@@ -120,8 +120,9 @@ class LateTargets:
         whatever is predicted is as if the rows whose label has come had been learnt in the order of the rows. One
         that comes later, before 10,000 more rows have, is learnt by the experts of a regressor without lags, with
         more noise for what may have changed since.
-        While rows wait, a prediction is for so many steps further ahead, and what was predicted of them stands for
-        them where past targets are inputs. A model for numbers that has not seen a row yet begins, with one target.
+        While rows wait, a prediction is for so many steps further ahead, by experts that robust presets for numbers
+        weigh by how well they predicted such rows before. What was predicted of the rows that wait stands for them
+        where past targets are inputs. A model for numbers that has not seen a row yet begins, with one target.
 
         Parameters
         ----------
