@@ -321,3 +321,29 @@ def test_copies_are_independent():
     twin.learn([0], y[:1])
     assert late.waiting == 1
     assert twin.waiting == 0
+
+
+class WeightsInTime(LateLabels):
+    """Late labels whose predictions keep the weights in time."""
+
+    weights = property(lambda self: (), lambda self, value: None)  # pyright: ignore[reportAssignmentType]
+
+
+def test_with_a_steady_delay_the_experts_are_weighed_by_how_they_predict_late_rows():
+    rng = np.random.default_rng(4)
+    n, warmup = 500, 60
+    X, error = rng.normal(size=(n, 2)), np.zeros(n)
+    for t in range(1, n):
+        error[t] = 0.97 * error[t - 1] + 0.25 * rng.normal()  # the last errors tell much, those of 20 rows ago little
+    y = (X @ [1.0, -1.0] + error)[:, None]
+    now = np.arange(float(n))
+    spec = make_spec("default", bases=("linear",), renew=False)
+    found = []
+    for kind in (LateLabels, WeightsInTime):
+        arrivals = Arrivals(kind(StreamLearner(spec, num_inputs=2, warmup=warmup, seed=0)))
+        rows = LateRows(X, y, None, now, now + 21.0)
+        parts: Any = prequential_late(arrivals, [rows], RegressionMetrics(["y"], warmup))
+        found.append(np.concatenate([part.scores.log_density for part in parts])[200:])
+    assert found[0].mean() > found[1].mean() + 0.05
+    late = arrivals.late
+    assert late.weights == ()

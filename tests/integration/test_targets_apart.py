@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from streamgp import StreamingGPRegressor, evaluate
+from streamgp.checkpoint.encoding import decode, encode
 from streamgp.evaluation.conformal import Conformal
 from streamgp.models.registry import make_spec
 from streamgp.precision import float64
+from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
 from streams import restored
 
@@ -250,3 +252,26 @@ def test_rows_learnt_singly_count_as_those_in_chunks():
     chunks.partial_fit(X[90:150], y[90:150])
     assert singly._learner.state.scarce == chunks._learner.state.scarce == 4 * 10 - 10 + 4 * 40
     np.testing.assert_allclose(singly.predict(X[:3]), chunks.predict(X[:3]), rtol=1e-9)
+
+
+def test_rows_predicted_while_others_wait_have_weights_of_each_target():
+    X, y, _ = rows()
+    model = learner(TARGETS, "default", bases=("linear",), dynamics=("static", "walk 0.1"), renew=False)
+    for _ in model.learn(X[:150], y[:150]):
+        pass
+    late, whole = LateLabels(model), np.nan_to_num(y)
+    for at in range(150, 190, 4):
+        numbers = [number for part, _ in late.predict(X[at : at + 4]) for number in part]
+        late.learn(numbers[::-1], whole[at : at + 4])
+    assert len(late.weights) == TARGETS
+    assert len({weights.experts.tobytes() for weights in late.weights}) == TARGETS
+    ((numbers, _),) = late.predict(X[190:194])
+    again = LateLabels.from_tree(restored(model), decode(*encode(late.to_tree()), {}))
+    for each in (late, again):
+        each.learn([numbers[2]], whole[192:193])
+    ((_, info),), ((_, other),) = late.predict(X[194:196]), again.predict(X[194:196])
+    for a, b in zip(predicted([info]), predicted([other]), strict=True):
+        np.testing.assert_array_equal(a, b)
+    for weights, same in zip(late.weights, again.weights, strict=True):
+        np.testing.assert_array_equal(weights.experts, same.experts)
+        np.testing.assert_array_equal(weights.rules, same.rules)
