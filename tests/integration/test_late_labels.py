@@ -347,3 +347,20 @@ def test_with_a_steady_delay_the_experts_are_weighed_by_how_they_predict_late_ro
     assert found[0].mean() > found[1].mean() + 0.05
     late = arrivals.late
     assert late.weights == ()
+
+
+def test_a_target_far_out_does_not_decide_the_scores_without_outliers():
+    X, y, _ = make_stream()
+    n, spoilt = 150, y[:150].copy()
+    spoilt[120] = 1e12
+    now, found = np.arange(float(n)), []
+    for target in (y[:n], spoilt):
+        arrivals, metrics = Arrivals(LateLabels(make("robust"))), RegressionMetrics(["y"], WARMUP)
+        parts: Any = list(prequential_late(arrivals, [LateRows(X[:n], target, None, now, now + 4.0)], metrics))
+        marked = np.concatenate([part.flagged for part in parts])
+        assert len(marked) == n
+        found.append((np.flatnonzero(marked).tolist(), metrics.result()))
+    assert found[0][0] == [60]  # the stream has a glitch of its own
+    assert found[1][0] == [60, 120]
+    assert found[1][1]["rmse"] > 1e9
+    assert found[1][1]["unflagged"]["rmse"] < 1.5 * found[0][1]["rmse"]

@@ -5,10 +5,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamgp.core import Info
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.prequential import Metrics, ScoredRows, scored
+from streamgp.precision import in_float64
 from streamgp.stream.arrivals import Arrivals
+from streamgp.stream.learner import StreamLearner
+
+FAR = 20.0
 
 
 class LateRows(NamedTuple):
@@ -44,7 +49,8 @@ def prequential_late(
 ) -> Iterator[ScoredRows]:
     """Predict the rows as they come, and learn their labels as these do; score at once what only later is learnt.
 
-    Outliers are found when they are learnt: no row is marked as one.
+    Outliers are found when they are learnt. As one is marked, for the scores without outliers, a row whose target is
+    more than `FAR` standard deviations from what was predicted.
     """
     learner = arrivals.late.learner
     for chunk in chunks:
@@ -58,7 +64,19 @@ def prequential_late(
             done = 0
             for numbers, info in arrivals.late.predict(rows.X, rows.times):
                 part = rows.part(slice(done, done + len(numbers)))
-                yield scored(learner, info, learner.is_warmed_up, at + done, part.X, part.y, metrics, conformal)
+                warm, far = learner.is_warmed_up, _far_out(learner, info, part.y)
+                yield scored(learner, info, warm, at + done, part.X, part.y, metrics, conformal, far)
                 arrivals.send(numbers, part.when, part.y)
                 done += len(numbers)
             at += done
+
+
+@in_float64
+def _far_out(learner: StreamLearner, info: Info, y: np.ndarray) -> np.ndarray | None:
+    """Mark rows whose target is far out, once the model is fitted; None for models that set no outliers aside."""
+    if not learner.settings.task.flags_outliers:
+        return None
+    if not learner.is_warmed_up:
+        return np.zeros(len(y), bool)
+    off = np.abs(y - np.asarray(info.predictive.mean))
+    return np.any(off > FAR * np.asarray(info.predictive.std), axis=1)
