@@ -13,7 +13,7 @@ from streamgp.precision import in_float64
 from streamgp.stream.arrivals import Arrivals
 from streamgp.stream.learner import StreamLearner
 
-FAR = 20.0
+FAR = 20.0  # standard deviations
 
 
 class LateRows(NamedTuple):

@@ -39,7 +39,7 @@ class Made(NamedTuple):
     predictive
         The mixture (of one row) with its weights in time, on the scale that is learnt.
     since
-        After how many rows each expert was fitted anew, by which a later one in its place is told from it.
+        After how many rows each expert was fitted anew, by which it is distinguished from a later one in its place.
     """
 
     predictive: Predictive
@@ -114,31 +114,42 @@ def _learnt(
 
 
 def weighed(
-    weights: Sequence[LateWeights],
-    state: StreamState,
-    predictive: NumericPredictive,
-    late: Bool[np.ndarray, " n"],
-) -> tuple[NumericPredictive, list[tuple[Made, ...]]]:
-    """Return a prediction with the weights of rows that are predicted `late`, and what is to be kept of each row.
+    weights: Sequence[LateWeights], state: StreamState, predictive: NumericPredictive, late: Bool[np.ndarray, " n"]
+) -> NumericPredictive:
+    """Return a prediction with the weights of rows that are predicted `late`.
 
     There is a `LateWeights` for the model of all targets, or for each target's own; none before the first label.
     """
-    parts: tuple[Any, ...] = predictive.parts if isinstance(predictive, SideBySide) else (predictive,)
+    parts = _parts(predictive)
+    if len(weights) != len(parts):
+        return predictive
+    parts = tuple(
+        replace(part, log_weights=np.where(late[:, None], now.averaged(part.log_weights), part.log_weights))
+        for now, part in zip(_up_to_date(weights, state, parts), parts, strict=True)
+    )
+    return replace(predictive, parts=parts) if isinstance(predictive, SideBySide) else parts[0]
+
+
+def made_of(
+    state: StreamState, predictive: NumericPredictive, late: Bool[np.ndarray, " n"]
+) -> list[tuple[Made, ...]]:
+    """Return what is to be kept of a prediction with the weights in time, of each row that is predicted `late`."""
+    parts = _parts(predictive)
     since = [since_of(own, part) for own, part in zip(state.apart or (state,), parts, strict=True)]
-    kept: list[tuple[Made, ...]] = [
+    return [
         tuple(Made(_row(part, i), each) for part, each in zip(parts, since, strict=True)) if is_late else ()
         for i, is_late in enumerate(late)
     ]
-    if len(weights) != len(parts):
-        return predictive, kept
-    parts = tuple(
-        replace(
-            part,
-            log_weights=np.where(late[:, None], now.of_experts(each).averaged(part.log_weights), part.log_weights),
-        )
-        for now, part, each in zip(weights, parts, since, strict=True)
-    )
-    return replace(predictive, parts=parts) if isinstance(predictive, SideBySide) else parts[0], kept
+
+
+def _parts(predictive: NumericPredictive) -> tuple[Any, ...]:
+    return predictive.parts if isinstance(predictive, SideBySide) else (predictive,)
+
+
+def _up_to_date(weights: Sequence[LateWeights], state: StreamState, parts: Sequence[Any]) -> list[LateWeights]:
+    """Return the weights of the experts that there are now, of which each part is a mixture."""
+    states = state.apart or (state,)
+    return [now.of_experts(since_of(own, part)) for now, own, part in zip(weights, states, parts, strict=True)]
 
 
 def learnt(
@@ -148,12 +159,13 @@ def learnt(
     states = state.apart or (state,)
     if len(made) != len(states):  # each target has a model of its own by now
         return weights
-    since = [since_of(part, each.predictive) for part, each in zip(states, made, strict=True)]
-    before = weights if len(weights) == len(made) else list(map(LateWeights.start, since))
+    mixtures = [each.predictive for each in made]
+    if len(weights) != len(made):
+        weights = tuple(LateWeights.start(since_of(own, part)) for own, part in zip(states, mixtures, strict=True))
     targets = y[:, None] if state.apart else y[None]
     return tuple(
-        now.of_experts(new).learn(each, target, np.asarray(part.targets.scale))
-        for now, new, each, target, part in zip(before, since, made, targets, states, strict=True)
+        now.learn(each, target, np.asarray(own.targets.scale))
+        for now, each, target, own in zip(_up_to_date(weights, state, mixtures), made, targets, states, strict=True)
     )
 
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
 from streamgp.checkpoint.encoding import register
-from streamgp.core import Info, Predictive, SideBySide, mapped
+from streamgp.core import Info, NumericPredictive, Predictive, SideBySide, mapped
 from streamgp.likelihoods import AnyPredictive
-from streamgp.stream.late_weights import LateWeights, Made, made_from_tree, made_to_tree, weighed
+from streamgp.stream.late_weights import LateWeights, Made, made_from_tree, made_of, made_to_tree, weighed
 from streamgp.stream.learn_step import predict_after
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
@@ -114,7 +114,9 @@ class Outlook:
         n = 1 if self.has_lags or not self.state.is_warmed_up else len(X)
         rows = RawRows(X[:n], np.empty((n, 0)), None if times is None else times[:n])
         info = predict_after(self.settings, self.state, rows, self.unlearnt)
-        predictive, made = self._weighed(info.predictive, len(self.unlearnt) + np.arange(n) > 0)
+        late = len(self.unlearnt) + np.arange(n) > 0
+        made = made_of(self.state, info.predictive, late) if self._weighs(info.predictive, late) else [()] * n
+        predictive = self._weighed(info.predictive, late)
         mean = np.asarray(predictive.mean) if self.has_lags else np.zeros((n, self.settings.num_outputs))
         info = info._replace(predictive=mapped(predictive, self.settings.target_map))
         return info, list(map(StandIn, mean, made))
@@ -123,18 +125,20 @@ class Outlook:
         """Predict each row as if it were the next one."""
         rows = RawRows(X, np.empty((len(X), 0)), times)
         info = predict_after(self.settings, self.state, rows, self.unlearnt, following=False)
-        predictive, _ = self._weighed(info.predictive, np.full(len(X), len(self.unlearnt) > 0))
+        predictive = self._weighed(info.predictive, np.full(len(X), len(self.unlearnt) > 0))
         return mapped(predictive, self.settings.target_map)
 
-    def _weighed(self, predictive: AnyPredictive, late: np.ndarray) -> tuple[AnyPredictive, list[tuple[Made, ...]]]:
-        """Return a prediction with the weights that count where others wait, and what these learn from later.
+    def _weighed(self, predictive: AnyPredictive, late: np.ndarray) -> AnyPredictive:
+        """Return a prediction with the weights that count in rows before which others wait."""
+        return weighed(self.weights, self.state, predictive, late) if self._weighs(predictive, late) else predictive
+
+    def _weighs(self, predictive: AnyPredictive, late: np.ndarray) -> TypeGuard[NumericPredictive]:
+        """Whether there are rows before which others wait, and these have weights of their own.
 
         The papers' models keep those in time. So do those of labels, counts and grades, which gain nothing by others.
         """
-        weighs = self.settings.spec.robust and self.state.is_warmed_up
-        if not weighs or not late.any() or not isinstance(predictive, Predictive | SideBySide):
-            return predictive, [()] * len(late)
-        return weighed(self.weights, self.state, predictive, late)
+        numbers = isinstance(predictive, Predictive | SideBySide)
+        return bool(late.any()) and numbers and self.settings.spec.robust and self.state.is_warmed_up
 
     @property
     def has_lags(self) -> bool:
