@@ -51,7 +51,7 @@ def test_bands_hold_with_the_inputs_of_the_rows_to_come():
     rows = hourly()
     fleet = StreamingGPFleet(warmup=1_000, season=None).partial_fit(rows[: -H * KEYS])
     future = rows[-H * KEYS :]
-    with pytest.raises(ValueError, match="X_future: expected a frame with the inputs .*'hour_sin', 'hour_cos'.*None"):
+    with pytest.raises(ValueError, match=r"X_future: expected a frame with the inputs .*'hour_sin', 'hour_cos'"):
         fleet.forecast(H)
     ahead = fleet.forecast(H, X_future=future.drop("y")).join(future, on=["unique_id", "ds"], validate="1:1")
     assert len(ahead) == H * KEYS

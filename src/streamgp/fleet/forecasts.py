@@ -93,8 +93,8 @@ def rows_ahead(
             needed = [name for name in (settings.id_col, settings.time_col, *columns.inputs) if name is not None]
             raise ValueError(
                 f"X_future: expected a frame with the inputs of the next {h} rows of every key, the columns "
-                f"{listed(needed)}, as this fleet has inputs, got None; give those that are known by then, or start a "
-                f"fleet without the others"
+                f"{listed(needed)}, as this fleet has inputs, got None; give them, or start a fleet without inputs "
+                f"that are not known ahead"
             )
         return times[number], X[number]
     given, key = _given(X_future, settings, columns, directory)
@@ -104,8 +104,8 @@ def rows_ahead(
         odd = int(np.argmax(count != h))
         name = directory.keys.names()[number[odd]]
         raise ValueError(
-            f"X_future: expected {h} rows of each key, got {count[odd]} of {name!r}; give as many as there are steps, "
-            f"or say which keys are wanted (keys=)"
+            f"X_future: expected {h} rows of each key, got {count[odd]} of {name!r}; give as many as there are "
+            f"steps, or say which keys are wanted (keys=)"
         )
     for step, at in enumerate(rounds(key[wanted])):
         at = np.flatnonzero(wanted)[at]

@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from streamgp.checkpoint.encoding import formerly, register
-from streamgp.fleet.scales import CLIP, NORMAL, REACH, YOUNG
+from streamgp.fleet.scales import BELIEVED, CLIP, MEDIAN_VAR, NORMAL, REACH, YOUNG
 
 FIRST_KEYS = 512  # from which is known what keys have in common
 REFRESH = 20  # that is found anew whenever the rows have grown by one part in so many
 LEAST_SPREAD = 0.1  # of the logarithms of the keys' scales: no fleet is known to be more alike
-# A median of n squares: so much over n is the variance of half its logarithm.
-MEDIAN_VAR = 1.36
 SMALL = 4.0  # keys: of fewer than some times as many, the median deviation says too little of how they spread
 
 
@@ -91,14 +89,16 @@ class Common:
         scales = [each for each in (key.log_scale for key in keys) if each[1]]
         if not scales:
             return cls(center, around or 1.0)
+        moving = sum(n for _, n in scales) / sum(len(key.squares) for key in keys)
+        if around > 0.0:  # one more, so that the first one to move does not decide
+            scales.append((0.5 * math.log(around), len(keys)))
         logs = sorted(log for log, _ in scales)
         middle, spread = _middle(logs), 1.0
         if len(logs) > 1:
             noise = sum(MEDIAN_VAR / n for _, n in scales) / len(scales)
             between = (NORMAL * _middle(sorted(abs(log - middle) for log in logs))) ** 2
             spread = max(between - noise, LEAST_SPREAD**2)
-        most = logs[-1 - len(logs) // 10 - (len(logs) > 2)]
-        moving = sum(n for _, n in scales) / sum(len(key.squares) for key in keys)
+        most = logs[-1 - len(logs) // 10 - (len(logs) > 1)]
         return cls(center, around or 1.0, middle, spread, most, moving)
 
 
@@ -177,8 +177,11 @@ class Provisional:
             return (sum(k.squares) + common.around) / k.rows or 1.0, math.inf
         own, n = k.log_scale
         # Normal beliefs in the logarithm of the scale: of the fleet's keys, and of what this one has shown.
-        rows = MEDIAN_VAR / common.spread
-        log_scale = (rows * common.log_scale + n * own) / (rows + n)
+        rows, pull = MEDIAN_VAR / common.spread, common.log_scale - own
+        if n >= BELIEVED:  # a key that is like no other is drawn by no more than one that might be
+            reach = CLIP * math.sqrt(common.spread + MEDIAN_VAR / n)
+            pull = min(max(pull, -reach), reach)
+        log_scale = own + rows * pull / (rows + n)
         unknown = MEDIAN_VAR / (rows + n)
         usual = math.exp(2.0 * min(log_scale + unknown, max(common.most, log_scale)))
         usual *= (n + common.moving) / (len(k.squares) + 1.0)
