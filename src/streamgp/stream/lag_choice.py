@@ -75,8 +75,10 @@ def choose_lags(
         lags, score = better(lags, score, [first], MIN_ERRORS)
     for longer in more if lags else ():
         lags, score = better(lags, score, [longer], 0.0)
-    by_clock = times is not None and is_dated(times)
-    seasons = rows_by_cycle(times) if by_clock else SEASONS if times is None or is_steady(times) else ()
+    by_clock, seasons = False, SEASONS
+    if times is not None:
+        by_clock = is_dated(times)
+        seasons = rows_by_cycle(times) if by_clock else SEASONS if is_steady(times) else ()
     each = dict.fromkeys(season * (delay // season + 1) for season in seasons)
     # One that the clock has needs fewer rows to show.
     each = [lag for lag in each if (lag + _BLOCK if by_clock else 2 * lag) + horizon <= n // 2]
