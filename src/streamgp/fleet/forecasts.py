@@ -104,8 +104,8 @@ def rows_ahead(
         odd = int(np.argmax(count != h))
         name = directory.keys.names()[number[odd]]
         raise ValueError(
-            f"X_future: expected {h} rows of each key, got {count[odd]} of {name!r}; give as many as there are "
-            f"steps, or say which keys are wanted (keys=)"
+            f"X_future: expected {h} row{'s' * (h > 1)} of each key, got {count[odd]} of {name!r}; give as many as "
+            f"there are steps, or say which keys are wanted (keys=)"
         )
     for step, at in enumerate(rounds(key[wanted])):
         at = np.flatnonzero(wanted)[at]
