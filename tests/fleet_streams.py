@@ -56,3 +56,9 @@ def assert_same(one: pl.DataFrame, other: pl.DataFrame, rtol: float = 1e-9) -> N
             np.testing.assert_allclose(
                 one[name].to_numpy(), other[name].to_numpy(), rtol=rtol, atol=1e-10, err_msg=name
             )
+
+
+def steps_ahead(model: StreamingGPFleet, h: int, **inputs: float) -> pl.DataFrame:
+    """Return the next rows of every key, at the usual gaps, with these inputs."""
+    names = [key for key in model.keys_ for _ in range(h)]
+    return pl.DataFrame({"unique_id": names}).with_columns(**{name: pl.lit(x) for name, x in inputs.items()})

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from fleet_streams import assert_same, fleet, frame, learnt
+from fleet_streams import assert_same, fleet, frame, learnt, steps_ahead
 from oracles.fleet_loop import FleetLoop
 from streamgp import StreamingGPFleet
 from streamgp.fleet.directory import shard_of
@@ -89,7 +89,8 @@ def test_keys_that_sleep_are_keys_awake(whole, awake):
     assert_same(learnt(sleepy, ROWS, [70] + [1] * 120 + [37] * 10), predicted)
     assert sleepy._engine.keys.sleepers.names and len(sleepy._engine.model.priors) > 1
     assert_frame_equal(sleepy.scores(), model.scores(), rel_tol=1e-9)
-    assert_same(sleepy.forecast(3), model.forecast(3))
+    future = steps_ahead(model, 3, a=0.3, b=-1.0)
+    assert_same(sleepy.forecast(3, X_future=future), model.forecast(3, X_future=future))
     ahead = ROWS[-60:].drop("y").with_columns(unique_id=pl.col("unique_id").replace("key 3", "new"))
     assert_same(sleepy.predict(ahead), model.predict(ahead))
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from scipy.stats import t as student
 
-from fleet_streams import fleet, frame, learnt
+from fleet_streams import fleet, frame, learnt, steps_ahead
 from oracles.fleet_loop import FleetLoop
 from streamgp import StreamingGPFleet, evaluate
 from streamgp.data.fleet_demo import write_fleet_demo_csv
@@ -88,7 +88,7 @@ def test_forecasts_are_what_simulated_futures_average_to(calendar):
     model = fleet(lags=(1, 2)).partial_fit(rows)
     h, paths, engine = 4, 3_000, model._engine
     assert bool(engine.model.features.periods) == calendar
-    forecast = model.forecast(h, level=(80,))
+    forecast = model.forecast(h, level=(80,), X_future=steps_ahead(model, h, a=0.4, b=-0.8))
     assert forecast.columns[-2:] == ["mean-lo-80", "mean-hi-80"]
     key = model.keys_[1]
     mine = rows.filter(unique_id=key)
@@ -102,7 +102,7 @@ def test_forecasts_are_what_simulated_futures_average_to(calendar):
     for path in futures:
         loop.targets = list(start)
         for step in range(h):
-            row = loop.predict(np.full(2, np.nan), seconds[-1] + (step + 1) * engine.model.unit)
+            row = loop.predict(np.array([0.4, -0.8]), seconds[-1] + (step + 1) * engine.model.unit)
             j = rng.choice(len(row.weights), p=row.weights)
             scale = np.sqrt(row.var[j] * (loop.dof[j] - 2) / loop.dof[j])
             path[step] = row.mean[j] + scale * student.rvs(loop.dof[j], random_state=rng)
@@ -120,8 +120,8 @@ def test_the_errors_of_all_steps_are_carried_on():
     rows = frame(keys=3, rows=80, glitches=False)
     model = fleet(lags=(1, 2, 3)).partial_fit(rows)
     h, engine = 6, model._engine
-    forecast = model.forecast(h).filter(unique_id=model.keys_[1])
-    states, X = engine.keys.take(np.array([1])), np.full((1, 2), np.nan)
+    forecast = model.forecast(h, X_future=steps_ahead(model, h, a=0.4, b=-0.8)).filter(unique_id=model.keys_[1])
+    states, X = engine.keys.take(np.array([1])), np.array([[0.4, -0.8]])
     means, times = forecast["mean"].to_numpy(), forecast["ds"].to_numpy()
 
     def predict(past: np.ndarray, step: int) -> tuple[float, float]:
@@ -144,20 +144,9 @@ def test_the_errors_of_all_steps_are_carried_on():
     np.testing.assert_allclose(forecast["std"] ** 2, np.diag(whole @ np.diag(own**2) @ whole.T), rtol=1e-5)
 
 
-def test_the_first_step_is_the_prediction_of_a_row_without_inputs():
-    rows = frame(keys=4, rows=60)
-    model = fleet().partial_fit(rows)
-    forecast = model.forecast(3)
-    first = forecast[::3]
-    assert first["unique_id"].to_list() == model.keys_
-    ahead = first.select("unique_id", "ds").with_columns(a=pl.lit(np.nan), b=pl.lit(np.nan))
-    names = ["mean", "std", "q05", "q95"]
-    np.testing.assert_allclose(model.predict(ahead).select(names), first.select(names), rtol=1e-9)
-    inputs = ahead.select("unique_id", a=pl.lit(1.0), b=pl.lit(-0.5))
-    given = model.forecast(3, inputs=inputs)
-    with_inputs = model.predict(ahead.with_columns(a=1.0, b=-0.5))
-    np.testing.assert_allclose(with_inputs.select(names), given[::3].select(names), rtol=1e-9)
-    early = fleet().partial_fit(rows[:12].with_columns(ds=pl.int_range(12) * 7.0, unique_id=pl.lit("a"))).forecast(2)
+def test_in_the_warmup_the_last_target_is_what_is_forecast():
+    rows = frame(keys=4, rows=60)[:12].with_columns(ds=pl.int_range(12) * 7.0, unique_id=pl.lit("a"))
+    early = fleet().partial_fit(rows.drop("a", "b")).forecast(2)
     assert early["ds"].to_list() == [84.0, 91.0]
     assert early["mean"].is_finite().all() and (early["std"][1::2] > early["std"][::2]).all()
 
@@ -228,7 +217,7 @@ def test_no_program_is_compiled():
         model.partial_fit(rows[start : start + 57])
     model.predict(rows[456:473])
     model.evaluate(rows[456:])
-    model.forecast(3)
+    model.forecast(3, X_future=steps_ahead(model, 3, a=0.0))
     model.scores()
     assert COMPILED == []
 

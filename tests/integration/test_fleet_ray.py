@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fleet_streams import assert_same, fleet, frame, learnt
+from fleet_streams import assert_same, fleet, frame, learnt, steps_ahead
 from streamgp import StreamingGPFleet
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'streamgp[ray]'")
@@ -58,7 +58,9 @@ def test_workers_are_one_process_and_killed_ones_come_back(tmp_path: Path):
     assert_same(model.predict(ahead), predicted)
     found.append(learnt(model, ROWS[400:], CALLS))
     assert_same(pl.concat(found), expected)
-    assert_same(model.forecast(3), local.forecast(3))
+    future = steps_ahead(local, 3, a=0.3, b=-1.0)
+    assert_same(model.forecast(3, X_future=future), local.forecast(3, X_future=future))
     assert len(model._engine.model.priors) == len(local._engine.model.priors) > 1
     model.save(tmp_path / "two")
-    assert_same(StreamingGPFleet.load(tmp_path / "two").forecast(3), local.forecast(3))
+    loaded = StreamingGPFleet.load(tmp_path / "two")
+    assert_same(loaded.forecast(3, X_future=future), local.forecast(3, X_future=future))

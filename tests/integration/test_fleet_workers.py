@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fake_ray import FakeRay
-from fleet_streams import VALUES, assert_same, fleet, frame, learnt
+from fleet_streams import VALUES, assert_same, fleet, frame, learnt, steps_ahead
 from streamgp import StreamingGPFleet, checkpoint
 from streamgp.app.cli import app
 from streamgp.data import DataError
@@ -75,8 +75,9 @@ def test_two_workers_are_one_process(whole, tmp_path: Path):
     ahead = ROWS[-30:].drop("y").sample(fraction=1.0, shuffle=True, seed=0)
     ahead = ahead.with_columns(unique_id=pl.when(pl.int_range(30) == 4).then(pl.lit("new")).otherwise("unique_id"))
     assert_same(model.predict(ahead), local.predict(ahead))
+    future = steps_ahead(local, 3, a=0.3, b=-1.0)
     for keys in (None, local.keys_[4:1:-1]):
-        forecasts = [each.forecast(3, keys=keys) for each in (model, local)]
+        forecasts = [each.forecast(3, X_future=future, keys=keys) for each in (model, local)]
         assert_same(*forecasts)
         assert forecasts[0]["unique_id"].equals(forecasts[1]["unique_id"])
     # And their files are alike, whoever wrote them.

@@ -146,9 +146,52 @@ def test_keys_are_listed_and_forecast(service: TestClient):
     worst = service.get("/v1/streams/power/keys?sort=worst").json()["keys"]
     ratio = [key["nmse"] / key["nmse_persistence"] for key in worst if key["nmse"] is not None]
     assert ratio == sorted(ratio, reverse=True)
-    ahead = service.post("/v1/streams/power/forecast", json={"h": 3, "key": "s3"}).json()["rows"]
+    asked = {"h": 3, "key": "s3", "x": [{"a": 0.5}, {"a": 5.0}, {"a": 0.5}]}
+    ahead = service.post("/v1/streams/power/forecast", json=asked).json()["rows"]
     assert len(ahead) == 3 and all(row["std"] > 0.0 for row in ahead)
-    assert service.post("/v1/streams/power/forecast", json={"h": 3, "key": "none"}).status_code == 404
+    assert ahead[1]["mean"] > ahead[0]["mean"] + 2.0  # y grows by 1 with a
+    assert service.post("/v1/streams/power/forecast", json=asked | {"key": "none"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({}, "x: expected the inputs of the 2 steps"),
+        ({"x": None}, "x: expected the inputs of the 2 steps"),
+        ({"x": [{"a": 1.0}]}, "x: expected the inputs of the 2 steps"),
+        ({"x": [{"a": 1.0}, {}]}, "row 1, x.a: expected a number"),
+        ({"x": [{"a": 1.0}, {"a": None}]}, "x, times: expected numbers in 'a'"),
+        ({"x": [{"a": 1.0}, {"a": 1.0, "b": 2.0}]}, "row 1, x.b: expected only the features a"),
+        ({"x": [{"a": 1.0}] * 2, "times": [41.0]}, "times: expected the times of the 2 steps"),
+        ({"x": [{"a": 1.0}] * 2, "times": [41.0, 41.0]}, "x, times: expected times after the last one"),
+        ({"x": [{"a": 1.0}] * 2, "times": [3.0, 41.0]}, "x, times: expected times after the last one"),
+    ],
+)
+def test_forecasts_of_keys_ask_for_their_inputs(service: TestClient, more: dict[str, Any], says: str):
+    more_of_it = {"key": "sensor", "model": "fleet", "features": ["a"], "warmup": 20, "timed": True}
+    service.post("/v1/streams", json=POWER | more_of_it)
+    a = np.random.default_rng(0).normal(size=40).tolist()
+    rows = [{"key": "s", "time": float(i), "x": {"a": x}, "y": 5.0 + x} for i, x in enumerate(a)]
+    assert service.post("/v1/streams/power/step", json={"rows": rows}).status_code == 200
+    asked = {"h": 2, "key": "s"}
+    refused = service.post("/v1/streams/power/forecast", json=asked | more)
+    assert refused.status_code == 422 and says in refused.json()["detail"]
+    x = [{"a": 1.0}, {"a": -1.0}]
+    usual = service.post("/v1/streams/power/forecast", json=asked | {"x": x}).json()["rows"]
+    assert [row["time"] for row in usual] == [40.0, 41.0]
+    assert [row["mean"] for row in usual] == pytest.approx([6.0, 4.0], abs=0.5)
+    given = service.post("/v1/streams/power/forecast", json=asked | {"x": x, "times": [44.0, 60.0]}).json()["rows"]
+    assert [row["time"] for row in given] == [44.0, 60.0]
+
+
+def test_forecasts_of_keys_without_inputs_need_none(service: TestClient):
+    service.post("/v1/streams", json=POWER | {"key": "sensor", "model": "fleet", "features": [], "warmup": 20})
+    rows = [{"key": "s", "x": {}, "y": float(i % 5)} for i in range(40)]
+    assert service.post("/v1/streams/power/step", json={"rows": rows}).status_code == 200
+    asked = {"h": 2, "key": "s"}
+    assert len(service.post("/v1/streams/power/forecast", json=asked).json()["rows"]) == 2
+    refused = service.post("/v1/streams/power/forecast", json=asked | {"times": [1.0, 2.0]})
+    assert refused.status_code == 422 and "times: expected none" in refused.json()["detail"]
 
 
 @pytest.mark.parametrize(

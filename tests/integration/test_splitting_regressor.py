@@ -100,7 +100,9 @@ def test_options_of_ensembles_and_other_tasks_are_refused():
     X, y = stream(10)
     with pytest.raises(ValueError, match="weights: expected it with an ensemble"):
         StreamingGPRegressor("wgpr", weights="bma").partial_fit(X, y)
-    with pytest.raises(ValueError, match="model: expected an ensemble for the task 'classification', got 'wgpr'"):
+    with pytest.raises(
+        ValueError, match="for the task 'classification', got 'wgpr', which is for 'regression' alone"
+    ):
         StreamingGPClassifier("wgpr").partial_fit(X, y > 40)
 
 

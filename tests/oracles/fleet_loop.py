@@ -81,6 +81,11 @@ class Expert:
 
     def rescale(self, factor):
         """The unit of the target has become so many times what it was."""
+        if abs(np.log(factor)) > np.log(REACH):  # it was far from right, and what was learnt with it is wrong
+            self.mean, self.cov = self.prior_mean.copy(), self.prior_cov.copy()
+            self.level, self.run, self.agreement, self.last = 1.0, 0.0, 0.0, 0.0
+            self.rate = self.shape.copy()
+            return
         shown = np.maximum(self.rate - self.known, 0.0)
         self.rate = np.maximum(np.minimum(self.rate, self.known) + shown / factor**2, 1e-12 * self.shape)
 
@@ -93,18 +98,49 @@ class Running:
     log_scale: float
     center_rows: float
     scale_rows: float
+    spread: float
     count: int = 0
     loc: float = 0.0
     var: float = 0.0
+    far: int = 0
+    moved: bool = False
+
+    @property
+    def reach(self):
+        return CLIP * np.hypot(self.spread, np.exp(self.log_scale))
+
+    def log_reach(self, n):
+        return CLIP * np.sqrt(0.5 / self.scale_rows + 1.36 / n)
 
     def locate(self):
         n = min(self.count, MEMORY)
-        center = (self.center_rows * self.center + n * self.loc) / (self.center_rows + n)
-        if n < 2:
+        if n == 0:
+            return self.center, np.exp(self.log_scale)
+        toward = min(max(self.center, self.loc - self.reach), self.loc + self.reach)
+        center = (self.center_rows * toward + n * self.loc) / (self.center_rows + n)
+        if n == 1:
             return center, np.exp(self.log_scale)
         least = np.exp(self.log_scale) * 1e-6 ** ((n - 1) / (n - 1 + YOUNG))
-        own = np.log(max(np.sqrt(self.var * n / (n - 1)), least)) if self.var else self.log_scale
-        return center, np.exp((self.scale_rows * self.log_scale + (n - 1) * own) / (self.scale_rows + n - 1))
+        most = np.exp(self.log_scale) * 1e3 ** (n - 1)
+        own = np.log(min(max(np.sqrt(self.var * n / (n - 1)), least), most)) if self.var else self.log_scale
+        toward, reach = self.log_scale, self.log_reach(n)
+        if n >= 5:
+            toward = min(max(toward, own - reach), own + reach)
+        return center, np.exp((self.scale_rows * toward + (n - 1) * own) / (self.scale_rows + n - 1))
+
+    def go_to(self, center, scale, n):
+        """Take the location and variance of so many rows with which `locate` finds these."""
+        self.count = n
+        self.loc = ((self.center_rows + n) * center - self.center_rows * self.center) / n
+        if abs(self.center - self.loc) > self.reach:
+            side = np.sign(center - self.center)
+            self.loc = center + self.center_rows * side * self.reach / (self.center_rows + n)
+        more, reach = n - 1, self.log_reach(n)
+        own = ((self.scale_rows + more) * np.log(scale) - self.scale_rows * self.log_scale) / more
+        if abs(self.log_scale - own) > reach:
+            side = np.sign(np.log(scale) - self.log_scale)
+            own = np.log(scale) + self.scale_rows * side * reach / (self.scale_rows + more)
+        self.var = np.exp(2 * own) * more / n
 
     def learn(self, value, scale):
         if np.isnan(value):
@@ -117,7 +153,15 @@ class Running:
             off = min(max(off, -CLIP * scale), CLIP * scale)
             self.loc += gain * off
             self.var = (1 - gain) * (self.var + gain * off**2)
+            self.far += abs(value - (self.loc - gain * off)) > REACH * scale
         self.count += 1
+
+    def learn_input(self, value, scale):
+        """Learn it; but where most of the first ones lie far from the location, go to where they lie."""
+        far = self.far
+        self.learn(value, scale)
+        if self.far > far and self.count <= YOUNG and 2 * self.far > self.count and not self.moved:
+            self.count, self.loc, self.moved = 1, value, True
 
 
 @dataclass
@@ -141,7 +185,7 @@ class FleetLoop:
             for i in range(len(e.decay))
         ]
         self.weights = np.exp(prior.log_weights)
-        columns = zip(s.center, s.log_scale, s.center_rows, s.scale_rows, strict=True)
+        columns = zip(s.center, s.log_scale, s.center_rows, s.scale_rows, s.spread, strict=True)
         self.columns = [Running(*map(float, column)) for column in columns]
         self.shifts = 0
         self.targets, self.first_targets, self.time = [], [], None
@@ -160,7 +204,7 @@ class FleetLoop:
         for period in self.periods:
             z += [np.sin(2 * np.pi * (time % period) / period), np.cos(2 * np.pi * (time % period) / period)]
         for value, (c, s) in zip(x, others, strict=True):
-            z.append(0.0 if np.isnan(value) else (value - c) / s)
+            z.append((value - c) / s if abs(value - c) <= 1e9 * s else 0.0)
         z = [min(max(each, -REACH), REACH) for each in z]
         root = np.sqrt(len(self.frequencies))
         angles = [sum(w * each for w, each in zip(row, z, strict=True)) for row in self.frequencies]
@@ -205,12 +249,7 @@ class FleetLoop:
                 expert.forget()
             self.targets = [each + y - mean for each in self.targets]
             # Sixteen rows that are located where the stream is now, in the scale that it had.
-            n, place = YOUNG, center + y - mean
-            target.count = n
-            target.loc = ((target.center_rows + n) * place - target.center_rows * target.center) / n
-            more = target.scale_rows + n - 1
-            own = (more * np.log(scale) - target.scale_rows * target.log_scale) / (n - 1)
-            target.var = np.exp(2 * own) * (n - 1) / n
+            target.go_to(center + y - mean, scale, YOUNG)
         self.targets.append(min(max(y, mean - std), mean + std) if outlier and not young else y)
         target.learn(np.nan if shift or (outlier and not young) else y, scale)
         if young:
@@ -218,10 +257,12 @@ class FleetLoop:
             target.loc = np.median(self.first_targets)
             deviations = np.abs(np.array(self.first_targets) - target.loc)
             target.var = (1.4826 * np.median(deviations)) ** 2 or np.mean(deviations**2)
+            if target.count == 2 and abs(np.diff(self.first_targets)[0]) > REACH * scale:
+                target.loc = min(self.first_targets, key=lambda each: abs(each - target.center))
         for expert in self.experts:
             expert.rescale(target.locate()[1] / scale)
         for value, column, (_, s) in zip(x, self.columns[1:], self.places[1:], strict=True):
-            column.learn(value, s)
+            column.learn_input(value, s)
         self.time = time
         return row
 

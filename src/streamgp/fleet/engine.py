@@ -53,7 +53,7 @@ class FleetEngine:
         None during the warm-up.
     """
 
-    _SHARED = ("rows", "refresh_at", "fitted_at", "counted", "model", "provisional")
+    _SHARED = ("rows", "refresh_at", "fitted_at", "counted", "model")
 
     def __init__(
         self, settings: FleetSettings, num_inputs: int, dated: bool, keys: Keys, directory: Directory
@@ -86,7 +86,7 @@ class FleetEngine:
     def forecast(
         self, key: Int[np.ndarray, " k"], times: Float[np.ndarray, "k h"], X: Float[np.ndarray, "k h d"]
     ) -> Mixture:
-        """Forecast several rows of each key, those of the first key first; NaN inputs are taken to be ordinary."""
+        """Forecast several rows of each key, those of the first key first."""
         if self.model is None:
             return persisting(self.provisional, key, times.shape[1])
         return self.keys.forecast(key, times, X)
@@ -123,6 +123,10 @@ class FleetEngine:
         self.waiting = [PooledRows(*rows) for rows in shared["waiting"]]
         if self.model is not None:
             self.keys.use(self.model)
+        for rows in self.waiting:
+            for k, y in zip(rows.key.tolist(), rows.y.tolist(), strict=True):
+                if y == y:
+                    self.provisional.learn(k, y)
         if frozen:
             if self.model is None:
                 raise ValueError(
@@ -136,7 +140,7 @@ class FleetEngine:
         for k, y in zip(rows.key.tolist(), rows.y.tolist(), strict=True):
             predicted.append(self.provisional.predict(k))
             if y == y:
-                self.counted += k < len(self.provisional.rows) and self.provisional.rows[k] >= HISTORY
+                self.counted += self.provisional.rows(k) >= HISTORY
                 self.provisional.learn(k, y)
             if self.counted >= self.settings.warmup or self.rows + len(predicted) >= most:
                 break

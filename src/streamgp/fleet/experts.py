@@ -16,6 +16,7 @@ from streamgp.checkpoint.encoding import register
 from streamgp.filters.guard import LEVEL_MEMORY, Guard, bounded, learn
 from streamgp.filters.noise import MAX_LEARNT, MIN_FACTOR
 from streamgp.fleet.prior import PooledPrior
+from streamgp.fleet.scales import REACH
 from streamgp.fleet.states import KeyBeliefs, identity
 from streamgp.numerics import student_t
 
@@ -103,13 +104,18 @@ class FleetExperts:
         """Return the beliefs where the unit of the target has become `factor` times what it was in so many rows.
 
         What the rows have shown of the noise is in the unit of old; what was known before is in units of the key's.
+        Where the unit was wrong by more than `REACH` times, they have taught nothing of use, and all starts again.
         """
         if not np.isfinite(self.start):  # of an earlier version
             return beliefs
         prior = (self._first * self.discount ** rows[:, None])[:, None]
         seen = np.maximum(beliefs.rate - prior, 0.0) / np.square(factor)[:, None, None]
         least = MIN_FACTOR * self.shape(rows)[:, None]
-        return replace(beliefs, rate=np.maximum(np.minimum(beliefs.rate, prior) + seen, least))
+        beliefs = replace(beliefs, rate=np.maximum(np.minimum(beliefs.rate, prior) + seen, least))
+        was_wrong = np.abs(np.log(factor)) > np.log(REACH)
+        if not was_wrong.any():
+            return beliefs
+        return self._restarted(beliefs, np.repeat(was_wrong[:, None], len(self.decay), axis=1), rows)
 
     def precision(self, beliefs: KeyBeliefs, rows: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n e"]:
         """Return what one over the level of noise is expected to be, from what the longest memory holds of it."""

@@ -12,6 +12,8 @@ from streamgp.checkpoint.encoding import register
 from streamgp.fleet.scales import REACH, YOUNG
 from streamgp.numerics.coding import cycle
 
+ABSURD = 1e9  # scales; an input so far out is no measurement, and taken to be missing
+
 
 @register
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class FeatureMap:
         parts = [(lagged - center[:, :1]) / scale[:, :1]]
         for period in self.periods:
             parts.append(cycle(times, period))
-        parts.append((X - center[:, 1:]) / scale[:, 1:])
+        inputs = (X - center[:, 1:]) / scale[:, 1:]
+        parts.append(np.where(np.abs(inputs) > ABSURD, np.nan, inputs))
         Z = np.concatenate(parts, axis=1)
         return np.clip(np.where(np.isnan(Z), 0.0, Z), -REACH, REACH)
 

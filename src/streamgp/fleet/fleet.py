@@ -14,7 +14,7 @@ from streamgp.fleet import outputs
 from streamgp.fleet.directory import NEW, Directory, complaint
 from streamgp.fleet.engine import FleetEngine, new_keys
 from streamgp.fleet.evaluation import FleetEvaluation, tested
-from streamgp.fleet.forecasts import checked, inputs_ahead
+from streamgp.fleet.forecasts import checked, rows_ahead
 from streamgp.fleet.frames import FleetColumns, Key, Table, as_times, name_rows, new_frame, read, with_columns
 from streamgp.fleet.local_keys import Keys, LocalKeys, Outcome
 from streamgp.fleet.model import Mixture
@@ -181,8 +181,10 @@ class StreamingGPFleet:
         self,
         h: int,
         level: float | Sequence[float] = (80, 95),
-        inputs: Any = None,
+        X_future: Any = None,
         keys: Collection[Key] | None = None,
+        *,
+        inputs: Any = None,
     ) -> Any:
         """Forecast the next rows of every key.
 
@@ -192,25 +194,36 @@ class StreamingGPFleet:
             How many rows.
         level
             Shares in percent that bands are to hold: columns ``mean-lo-80``, ``mean-hi-80`` and so on.
-        inputs
-            A frame with the key and the inputs of the rows to come, those of a key in their order. Without it, inputs
-            are taken to be ordinary for their key.
+        X_future
+            A frame as `predict` takes it, with the key, time and inputs of the next `h` rows of every key, those of a
+            key in the order of time; a fleet with inputs needs it, and all of them. Without times, or without a
+            frame, the rows come at the median gap.
         keys
             Only these, in this order. Without it, all.
+        inputs
+            The former name of `X_future`.
 
         Returns
         -------
         frame
             Of the make of the last frame: key, time, mean, std, q05, q50, q95 and the bands, `h` rows for each key in
             the order of `keys_`, or of `keys`.
+
+        Raises
+        ------
+        ValueError
+            If `X_future` is not of the next `h` rows of every key, or is missing where the fleet has inputs.
         """
+        if inputs is not None:
+            if X_future is not None:
+                raise ValueError("X_future: expected it, or inputs, its former name, got both; leave inputs out")
+            X_future = inputs
         levels = checked(h, level)
         if self._columns is None or self._engine is None:
             raise ValueError("forecast: expected a fleet that has seen some rows; call partial_fit first")
         chosen, number = self._directory.chosen(keys)
-        seen = self._directory.seen if self.settings.time_col else self._directory.rows.astype(float) - 1.0
-        X = inputs_ahead(h, inputs, self.settings, self._columns, self._directory)[number]
-        times = seen[number][:, None] + self._engine.unit * np.arange(1, h + 1)
+        unit = self._engine.unit
+        times, X = rows_ahead(h, X_future, self.settings, self._columns, self._directory, number, unit)
         mixture = self._engine.forecast(number, times, X)
         values: dict[str, Any] = {self.settings.id_col: [key for key in chosen for _ in range(h)]}
         if self.settings.time_col is not None:

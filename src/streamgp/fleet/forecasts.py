@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from jaxtyping import Float, Int
 
-from streamgp.fleet.directory import Directory
-from streamgp.fleet.frames import FleetColumns, read
+from streamgp.data import DataError
+from streamgp.fleet.directory import NEW, Directory
+from streamgp.fleet.frames import FleetColumns, Table, listed, name_rows, read
 from streamgp.fleet.model import FleetModel, Mixture
 from streamgp.fleet.provisional import Provisional
 from streamgp.fleet.settings import FleetSettings
@@ -42,7 +44,7 @@ def checked(h: int, level: float | Sequence[float]) -> Sequence[float]:
 def stepped(
     model: FleetModel, states: KeyStates, times: Float[np.ndarray, "k h"], X: Float[np.ndarray, "k h d"]
 ) -> Mixture:
-    """Forecast the targets of keys, the steps of the first key first; NaN inputs are taken to be ordinary."""
+    """Forecast the targets of keys, the steps of the first key first."""
     h = times.shape[1]
     cov = np.zeros((len(times), h, h))  # of the errors of the steps
     log_weights, means, variances, dof = (np.empty((len(times), h, len(DOF))) for _ in Mixture._fields)
@@ -67,25 +69,80 @@ def stepped(
     return Mixture(*(a.reshape(-1, len(DOF)) for a in (log_weights, means, variances, dof)))
 
 
-def inputs_ahead(
-    h: int, inputs: Any, settings: FleetSettings, columns: FleetColumns, directory: Directory
-) -> Float[np.ndarray, "k h d"]:
-    """Return the inputs of the next rows of all keys from a frame, or none; NaN where they are not given.
+def rows_ahead(
+    h: int,
+    X_future: Any,
+    settings: FleetSettings,
+    columns: FleetColumns,
+    directory: Directory,
+    number: Int[np.ndarray, " k"],
+    unit: float,
+) -> tuple[Float[np.ndarray, "k h"], Float[np.ndarray, "k h d"]]:
+    """Return times and inputs of the next rows of these keys from a frame; without, the usual times and no inputs.
 
     Raises
     ------
-    DataError
-        If the columns are not those of the rows before.
+    ValueError
+        If the frame does not have them: nothing that the model goes by is made up.
     """
-    X = np.full((len(directory), h, len(columns.inputs)), np.nan)
-    if inputs is not None:
-        settings, columns = replace(settings, time_col=None, group_col=None), replace(columns, time=None)
-        given = read(inputs, settings, columns, with_target=False)
-        key = directory.find(given.keys)
-        for step, at in enumerate(rounds(key)[:h]):
-            at = at[key[at] >= 0]
-            X[key[at], step] = given.X[at]
-    return X
+    seen = directory.seen if settings.time_col else directory.rows.astype(float) - 1.0
+    times = seen[:, None] + unit * np.arange(1, h + 1)
+    X = np.empty((len(directory), h, len(columns.inputs)))
+    if X_future is None:
+        if columns.inputs:
+            needed = [name for name in (settings.id_col, settings.time_col, *columns.inputs) if name is not None]
+            raise ValueError(
+                f"X_future: expected a frame with the inputs of the next {h} rows of every key, the columns "
+                f"{listed(needed)}, as this fleet has inputs, got None; give them, or start a fleet without inputs "
+                f"that are not known ahead"
+            )
+        return times[number], X[number]
+    given, key = _given(X_future, settings, columns, directory)
+    wanted = np.isin(key, number)  # of other keys it may have any rows
+    count = np.bincount(key, minlength=len(directory))[number]
+    if (count != h).any():
+        odd = int(np.argmax(count != h))
+        name = directory.keys.names()[number[odd]]
+        raise ValueError(
+            f"X_future: expected {h} row{'s' * (h > 1)} of each key, got {count[odd]} of {name!r}; give as many as "
+            f"there are steps, or say which keys are wanted (keys=)"
+        )
+    for step, at in enumerate(rounds(key[wanted])):
+        at = np.flatnonzero(wanted)[at]
+        X[key[at], step] = given.X[at]
+        if given.times is not None:
+            times[key[at], step] = given.times[at]
+    return times[number], X[number]
+
+
+def _given(
+    X_future: Any, settings: FleetSettings, columns: FleetColumns, directory: Directory
+) -> tuple[Table, Int[np.ndarray, " n"]]:
+    """Return rows to come and the numbers of their keys, checked; their times may be left out."""
+    try:
+        frame = nw.from_native(X_future, eager_only=True)
+        frame = frame.drop([name for name in (settings.group_col,) if name in frame.columns])
+        settings = replace(settings, group_col=None)
+        if settings.time_col not in frame.columns:
+            settings, columns = replace(settings, time_col=None), replace(columns, time=None)
+        given = read(frame, settings, columns, with_target=False)
+    except DataError as error:
+        raise DataError(f"X_future: {error}") from error
+    except TypeError as error:
+        got = type(X_future).__name__
+        raise TypeError(f"X_future: expected a data frame of pandas, polars or Arrow, got {got}") from error
+    key = directory.find(given.keys)
+
+    def complain(expected: str, got: str, which: np.ndarray) -> None:
+        if which.any():
+            raise DataError(f"X_future: expected {expected}, got {got} in {name_rows(settings, given, which)}.")
+
+    complain("keys that have come", "others", key == NEW)
+    bad = directory.check(key, given.times, directory.group[key])
+    complain("times after the last one of their key, in ascending order", "others", bad.any)
+    for name, column in zip(columns.inputs, given.X.T, strict=True):
+        complain(f"numbers in '{name}', which the steps are forecast from", "none", np.isnan(column))
+    return given, key
 
 
 def _slopes(

@@ -85,14 +85,14 @@ def read(frame: Any, settings: FleetSettings, known: FleetColumns | None, with_t
     needed += [] if known is None else list(known.inputs)
     missing = [name for name in needed if name not in names]
     if missing:
-        raise DataError(f"expected the columns {_listed(needed)}, got {_listed(names)}; {_listed(missing)} missing.")
+        raise DataError(f"expected the columns {listed(needed)}, got {listed(names)}; {listed(missing)} missing.")
     own = (settings.id_col, settings.time_col, settings.target_col, settings.group_col)
     inputs = tuple(name for name in names if name not in own)
     if known is not None:
         new = [name for name in inputs if name not in known.inputs]
         if new:
             raise DataError(
-                f"expected the inputs {_listed(known.inputs)}, as in the first frame, got {_listed(new)} as well; "
+                f"expected the inputs {listed(known.inputs)}, as in the first frame, got {listed(new)} as well; "
                 f"leave it out, or start a new fleet."
             )
         inputs = known.inputs
@@ -175,7 +175,8 @@ def _same(name: str, expected: str | None, got: str | None) -> None:
         raise DataError(f"column '{name}': expected a column of type {expected}, as in the first frame, got {got}.")
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Return the names of columns as a message has them."""
     return ", ".join(f"'{name}'" for name in names) or "none"
 
 

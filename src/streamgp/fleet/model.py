@@ -10,7 +10,7 @@ from streamgp.checkpoint.encoding import register
 from streamgp.fleet.experts import FleetExperts, Predicted, log_normalised
 from streamgp.fleet.features import FeatureMap
 from streamgp.fleet.prior import PooledPrior
-from streamgp.fleet.scales import YOUNG, PoolScales, learn_row
+from streamgp.fleet.scales import YOUNG, PoolScales
 from streamgp.fleet.states import KeyScores, KeyStates
 from streamgp.numerics import student_t
 from streamgp.numerics.mixtures import log_sum
@@ -113,7 +113,8 @@ class FleetModel:
         mean, std = ahead.mixture.moments
         near = np.clip(y, mean - BELIEVED * std, mean + BELIEVED * std)
         past = np.concatenate([states.past[:, 1:], np.where(is_outlier & ~young, near, y)[:, None]], axis=1)
-        moments = learn_row(states.moments, past, np.column_stack([y, X]), ahead.scale, is_outlier | is_shift)
+        values = np.column_stack([y, X])
+        moments = self.scales.learn_row(states.moments, past, values, ahead.scale, is_outlier | is_shift)
         if is_shift.any():  # the key goes on as it was, in another place
             at = np.flatnonzero(is_shift)
             past[at, :-1] += (y - mean)[at, None]

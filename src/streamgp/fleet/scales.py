@@ -1,11 +1,13 @@
 """Where each key's values lie and how far they spread, learnt causally from what all keys have in common.
 
 A key's location and scale are those of its own rows so far, drawn towards those of the fleet while it has few: by how
-much was found from how far the keys of the warm-up differ. Targets are in units of them, and so are their lags and
-the inputs; a row is always scaled by what was known before it.
+much was found from how far the keys of the warm-up differ, and a key that is like no other by no more than one that
+just might be. Targets are in units of them, and so are their lags and the inputs; a row is always scaled by what was
+known before it.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -17,7 +19,10 @@ YOUNG = 16  # rows of a key of which median and median deviation are taken; late
 REACH = 10.0  # scales beyond which a standardised value counts as so far out
 CLIP = 4.0  # scales; of a value further out, so much enters the running moments
 LEAST = 1e-6  # of the fleet's scale: no key's is smaller, and far from that while its rows are few
+MOST = 1e3  # times as large as the fleet's a key's scale may be for every row that it has beyond the first
+BELIEVED = 5  # rows of a key, from which on one glitch does not make its scale
 NORMAL = 1.4826  # standard deviations in a median deviation
+MEDIAN_VAR = 1.36  # over the rows: the variance of the logarithm of a median deviation, as it varies by itself
 
 Rows = Float[np.ndarray, "n c"]
 
@@ -54,37 +59,92 @@ class PoolScales:
     def locate(self, moments: "KeyMoments") -> tuple[Rows, Rows]:
         """Return location and scale of the columns of some keys."""
         rows = np.minimum(moments.count, MEMORY)
-        center = (self.center_rows * self.center + rows * moments.loc) / (self.center_rows + rows)
+        pull = np.clip(self.center - moments.loc, -self._reach, self._reach)
+        center = moments.loc + self.center_rows / (self.center_rows + rows) * pull
         more = np.maximum(rows - 1.0, 0.0)
         unbiased = moments.var * rows / np.maximum(more, 1.0)
         least = self.log_scale + np.log(LEAST) * more / (more + YOUNG)
+        most = self.log_scale + np.log(MOST) * more
         # What has never moved has no scale of its own yet.
         moves = unbiased > 0.0
-        own = np.where(moves, np.maximum(0.5 * np.log(np.where(moves, unbiased, 1.0)), least), self.log_scale)
-        return center, np.exp((self.scale_rows * self.log_scale + more * own) / (self.scale_rows + more))
+        own = np.where(moves, np.clip(0.5 * np.log(np.where(moves, unbiased, 1.0)), least, most), self.log_scale)
+        reach = np.where(rows >= BELIEVED, self._log_reach(np.maximum(rows, 1.0)), np.inf)
+        pull = np.clip(self.log_scale - own, -reach, reach)
+        scale = np.exp(own + self.scale_rows / (self.scale_rows + more) * pull)
+        return np.where(rows > 0.0, center, self.center), scale
+
+    @property
+    def _reach(self) -> Float[np.ndarray, " c"]:
+        """How far from where the fleet's keys lie a key may lie and still be drawn there in full."""
+        return CLIP * np.sqrt(np.square(self.spread) + np.exp(2.0 * self.log_scale))
+
+    def _log_reach(self, rows: Rows | float) -> Any:
+        """Return the same of the logarithm of the scale of so many rows."""
+        return CLIP * np.sqrt(0.5 / self.scale_rows + MEDIAN_VAR / rows)
 
     def after_shift(
         self, center: Float[np.ndarray, " n"], scale: Float[np.ndarray, " n"]
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """Return location and variance of the target, of `YOUNG` rows, with which `locate` finds these."""
-        loc = center + self.center_rows[0] / YOUNG * (center - self.center[0])
-        log_scale = np.log(scale) + self.scale_rows[0] / (YOUNG - 1.0) * (np.log(scale) - self.log_scale[0])
+        loc = _undrawn(center, self.center[0], self.center_rows[0], YOUNG, self._reach[0])
+        reach = self._log_reach(float(YOUNG))[0]
+        log_scale = _undrawn(np.log(scale), self.log_scale[0], self.scale_rows[0], YOUNG - 1.0, reach)
         return loc, np.exp(2.0 * log_scale) * (YOUNG - 1.0) / YOUNG
+
+    def learn_row(
+        self,
+        moments: "KeyMoments",
+        past: Float[np.ndarray, "n w"],
+        values: Rows,
+        scale: Rows,
+        left_out: Bool[np.ndarray, " n"],
+    ) -> "KeyMoments":
+        """Learn a row of every key, the target first.
+
+        That of a young key comes from all of its targets at once, which `past` ends with, this row's the last; of
+        others those that are `left_out` teach nothing. Of two targets far apart the one is believed that lies nearer
+        to the fleet's.
+        """
+        young = moments.count[:, 0] < YOUNG
+        values = values.copy()
+        values[left_out & ~young, 0] = np.nan
+        new = moments.learn(values, scale)
+        if young.any():
+            targets = past[young, -YOUNG:]
+            loc, var = of_young(targets)
+            first, second = targets[:, -2], targets[:, -1]
+            apart = (new.count[young, 0] == 2.0) & (np.abs(first - second) > REACH * scale[young, 0])
+            is_first = np.abs(first - self.center[0]) <= np.abs(second - self.center[0])
+            new.loc[young, 0] = np.where(apart, np.where(is_first, first, second), loc)
+            new.var[young, 0] = var
+        return new
 
 
 @register
 @dataclass(frozen=True)
 class KeyMoments:
-    """Rows, and running location and variance, of the columns of some keys."""
+    """Rows, and running location and variance, of the columns of some keys.
+
+    Attributes
+    ----------
+    far
+        How many of a young key's inputs lay far from the location; `-inf` once it went to where they lie.
+    """
 
     count: Rows
     loc: Rows
     var: Rows
+    far: Rows
+
+    @classmethod
+    def with_younger_fields(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a checkpoint from when inputs far out were not counted."""
+        return {"far": np.zeros_like(fields["count"])} | fields
 
     @classmethod
     def none(cls, keys: int, columns: int) -> "KeyMoments":
         """Return the moments of new keys."""
-        return cls(*(np.zeros((keys, columns)) for _ in range(3)))
+        return cls(*(np.zeros((keys, columns)) for _ in range(4)))
 
     def learn(self, values: Rows, scale: Rows) -> "KeyMoments":
         """Learn a row of every key: NaN teaches nothing, and a value far out as much as one `CLIP` scales away."""
@@ -94,32 +154,19 @@ class KeyMoments:
         near = np.where(first, off, np.clip(off, -CLIP * scale, CLIP * scale))
         var = (1.0 - gain) * (self.var + gain * near * near)
         known = ~np.isnan(values)
+        count = self.count + known
+        is_far = known & ~first & (np.abs(off) > REACH * scale)
+        far = self.far + is_far
+        # Most of its inputs lie far from the first, which was a glitch. Of targets, all young ones count at once.
+        astray = is_far & (count <= YOUNG) & (2.0 * far > count)
+        astray[:, 0] = False
+        anew = first | astray
         return KeyMoments(
-            self.count + known,
-            np.where(known, np.where(first, values, self.loc + gain * near), self.loc),
+            np.where(astray, 1.0, count),
+            np.where(known, np.where(anew, values, self.loc + gain * near), self.loc),
             np.where(known, np.where(first, 0.0, var), self.var),
+            np.where(astray, -np.inf, far),
         )
-
-
-def learn_row(
-    moments: KeyMoments,
-    past: Float[np.ndarray, "n w"],
-    values: Rows,
-    scale: Rows,
-    left_out: Bool[np.ndarray, " n"],
-) -> KeyMoments:
-    """Learn a row of every key, the target first.
-
-    That of a young key comes from all of its targets at once, which `past` ends with, this row's the last; of others
-    those that are `left_out` teach nothing.
-    """
-    young = moments.count[:, 0] < YOUNG
-    values = values.copy()
-    values[left_out & ~young, 0] = np.nan
-    new = moments.learn(values, scale)
-    if young.any():
-        new.loc[young, 0], new.var[young, 0] = of_young(past[young, -YOUNG:])
-    return new
 
 
 def of_young(targets: Float[np.ndarray, "n w"]) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
@@ -131,6 +178,13 @@ def of_young(targets: Float[np.ndarray, "n w"]) -> tuple[Float[np.ndarray, " n"]
     # Where more than half of them are the same.
     rest = np.sqrt(np.where(np.isnan(off), 0.0, off * off).sum(1) / rows)
     return center, np.square(np.where(scale > 0.0, scale, rest))
+
+
+def _undrawn(value: Any, middle: float, weight: float, rows: float, reach: float) -> Any:
+    """Return what, drawn to a middle that counts for so many rows, but no further than by `reach`, is the value."""
+    found = value + weight / rows * (value - middle)
+    beyond = np.abs(middle - found) > reach
+    return np.where(beyond, value - weight / (weight + rows) * np.sign(middle - value) * reach, found)
 
 
 def _median(values: Float[np.ndarray, "n w"], rows: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
@@ -156,8 +210,7 @@ def _column(keys: list[np.ndarray]) -> tuple[float, float, float, float, float]:
         return center, float(np.log(whole)) if whole > 0.0 else 0.0, 0.0, 1.0, 1.0
     logs = np.log([scale for scale, _ in pairs])
     log_scale = float(np.median(logs))
-    # A median deviation of n rows varies by itself, with a variance of its logarithm of some 1.36 / n.
-    noise = float(np.mean([1.36 / n for _, n in pairs]))
+    noise = float(np.mean([MEDIAN_VAR / n for _, n in pairs]))
     between = (NORMAL * float(np.median(np.abs(logs - log_scale)))) ** 2 if len(pairs) > 1 else 1.0
     scale_rows = 0.5 / max(between - noise, 0.01)
     of_center = spread**2 if len(keys) > 1 else np.inf

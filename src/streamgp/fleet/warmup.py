@@ -10,7 +10,7 @@ from streamgp.fleet.experts import FleetExperts
 from streamgp.fleet.features import FeatureMap
 from streamgp.fleet.model import FleetModel
 from streamgp.fleet.prior import ROUGH_STEPS, FittedPrior, PooledPrior, Sums, fit, root
-from streamgp.fleet.scales import REACH, KeyMoments, PoolScales, learn_row
+from streamgp.fleet.scales import REACH, KeyMoments, PoolScales
 from streamgp.fleet.states import put, take
 
 FEATURES = 20  # of every expert, unless the inputs alone are more
@@ -160,7 +160,7 @@ def _sums(features: FeatureMap, scales: PoolScales, rows: PooledRows) -> Sums:
         kept.append((k, phi, (y - center[:, 0]) / scale[:, 0]))
         past[k] = np.concatenate([past[k][:, 1:], y[:, None]], axis=1)
         ordinary = np.zeros(len(k), bool)
-        put(moments, k, learn_row(before, past[k], np.column_stack([y, X]), scale, ordinary))
+        put(moments, k, scales.learn_row(before, past[k], np.column_stack([y, X]), scale, ordinary))
     k, phi, u = (np.concatenate(each) for each in zip(*kept, strict=True))
     usable = np.abs(u) <= REACH
     k, phi, u = k[usable], phi[usable], u[usable]

@@ -10,8 +10,9 @@ from streamgp import weights as rules
 from streamgp.bases import BASES
 from streamgp.filters.dynamics import parse as parse_dynamics
 from streamgp.filters.noise import parse as parse_noise
+from streamgp.models.accepted import check_option
 from streamgp.models.option_type import Option
-from streamgp.models.options import ENSEMBLES, OPTIONS
+from streamgp.models.options import OPTIONS
 from streamgp.models.spec import Spec
 from streamgp.models.target_options import AUTO, NONE
 from streamgp.precision import in_float64
@@ -41,13 +42,7 @@ def with_options(preset: Spec, family: str, options: Mapping[str, Any]) -> Spec:
         option = OPTIONS[name]
         if option.is_unset(value):
             continue
-        if preset.task not in option.tasks:
-            expected = " or ".join(repr(task) for task in option.tasks)
-            raise ValueError(f"{name}: expected it with the task {expected} alone, got {value!r} for {preset.task!r}")
-        if family not in option.families:
-            raise ValueError(
-                f"{name}: expected it with {_takers(option)}, got {value!r} for the model {preset.model!r}"
-            )
+        check_option(name, value, family, preset.model, preset.task)
         changes |= _change(option, value)
     return replace(preset, **changes)
 
@@ -71,11 +66,6 @@ def renewal_hindrance(spec: Spec) -> str | None:
     if spec.rule == KEEPS_NO_LOGS:
         return f"renew: expected weights by a rule that lets experts join, got {KEEPS_NO_LOGS!r}"
     return None
-
-
-def _takers(option: Option) -> str:
-    """Return which models take an option, in words."""
-    return "an ensemble of experts" if set(option.families) & set(ENSEMBLES) else "sparse Gaussian processes"
 
 
 def _change(option: Option, value: Any) -> dict[str, Any]:

@@ -21,7 +21,14 @@ from streamgp.models.target_options import (
 )
 
 TASKS = tuple(LIKELIHOODS)
-FAMILIES = ("gaussian", "generalised", "multikernel", "sparse")
+# The families of models, and for which targets each has models.
+FAMILY_TASKS: dict[str, tuple[str, ...]] = {
+    "gaussian": NUMBERS,
+    "generalised": ("classification", "count", "ordinal"),
+    "multikernel": (*NUMBERS, "classification"),
+    "sparse": NUMBERS,
+}
+FAMILIES = tuple(FAMILY_TASKS)
 ENSEMBLES = ("gaussian", "generalised")
 
 COUNTS = "StreamingGPCountRegressor"

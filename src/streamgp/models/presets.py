@@ -66,6 +66,7 @@ PRESETS: dict[str, Spec] = {
         Spec("lgpr", learner="lgpr", threshold=0.5, combination="distance", **_LOCAL),
     )
 }
+NUMBERS_ONLY = ("fast", "best")
 # In place of the default for targets that are labels, counts or grades.
 GENERALISED_DEFAULT = Spec(
     "default",

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+from streamgp.models.accepted import check_model
 from streamgp.models.families import family_of
-from streamgp.models.option_type import known
 from streamgp.models.options import OPTIONS
 from streamgp.models.presets import GENERALISED_DEFAULT, PRESETS
 from streamgp.models.spec import LIKELIHOODS, Spec
@@ -33,23 +33,17 @@ def make_spec(model: str, *, task: str = "regression", exposure: bool = False, *
     TypeError
         If there is no option of a name.
     """
-    preset = PRESETS[known("model", model, PRESETS)]
-    likelihood = LIKELIHOODS[known("task", task, LIKELIHOODS)][0]
+    check_model(model, task)
+    preset, likelihood = PRESETS[model], LIKELIHOODS[task][0]
     unknown = [name for name in options if name not in OPTIONS]
     if unknown:
         raise TypeError(f"make_spec: expected options among {', '.join(OPTIONS)}, got {unknown[0]!r}")
     if model == "default" and task != "regression":
         preset = GENERALISED_DEFAULT
-    if model in ("fast", "best") and task != "regression":
-        raise ValueError(
-            f"model: expected 'default' for the task {task!r}, since {model!r} is for numbers, got {model!r}"
-        )
     if exposure and task != "count":
         raise ValueError(f"exposure: expected it with counts, got the task {task!r}")
     spec = replace(preset, likelihood=likelihood, exposure=exposure)
     family = family_of(spec)
-    if task not in family.tasks:
-        raise ValueError(f"model: expected an ensemble for the task {task!r}, got {model!r}")
     # The command's own default says nothing where the option does not belong.
     kept = {
         name: value

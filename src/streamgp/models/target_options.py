@@ -18,7 +18,8 @@ TARGET_OPTIONS = (
         kind="wholes",
         help="The target so many rows ago is an input too: 1,2,24. Each shorter than the warm-up. none: no lags. "
         "auto: none, 1 to 3 and a season, chosen at the end of the warm-up by how well they would have predicted it.",
-        details="With auto, lag 1 is in use until then; see `streamgp.stream.lag_choice`. Lags count the rows that "
+        details="With auto, lag 1 is in use until then; the season is one of the clock where times are dates; see "
+        "`streamgp.stream.lag_choice`. Lags count the rows that "
         "were learnt. `predict` takes every row as the next one, so its lags are those of the last row learnt; given "
         "several rows it warns, since of rows that follow each other this is wrong for all but the first: `evaluate` "
         "them, predict and learn them one by one, or choose a `horizon`. In the first rows the mean target stands in "

@@ -5,7 +5,7 @@ import re
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
-from streamgp.models.presets import PRESETS
+from streamgp.models.accepted import check_accepted
 from streamgp.numerics.coding import CYCLES
 from streamgp.service.inputs import input_names
 from streamgp.service.problems import Problem
@@ -90,10 +90,13 @@ class StreamConfig:
                 raise _wrong("task", "regression, for a stream with keys", self.task)
             if self.timed and "ds" in names:
                 raise _wrong("features", "no name ds, which is that of the time", names)
-        elif self.model not in PRESETS:
-            raise _wrong("model", f"one of {', '.join(PRESETS)}", self.model)
         if self.task not in TASKS:
             raise _wrong("task", f"one of {', '.join(TASKS)}", self.task)
+        if self.key is None:
+            try:
+                check_accepted(self.model, self.task, {"lags": list(self.lags) or None})
+            except ValueError as error:
+                raise Problem(422, str(error)) from None
         if self.task in ("classification", "ordinal"):
             if len(set(self.classes)) < 2 or len(set(self.classes)) < len(self.classes):
                 raise _wrong("classes", "two different labels or grades, or more", list(self.classes))

@@ -9,11 +9,12 @@ from scipy.linalg import cho_factor, cho_solve
 
 from streamgp.models.options import MIN_WARMUP
 from streamgp.numerics.standardise import Standardiser
+from streamgp.stream.clock import is_dated, is_steady, rows_by_cycle
 from streamgp.stream.lags import LaggedTargets
 
 FIRST_LAGS: tuple[int, ...] = (1,)  # in use until they are chosen
 LONGER_LAGS: tuple[tuple[int, ...], ...] = ((1, 2), (1, 2, 3))  # beside them
-SEASONS = (7, 12, 24, 48, 96, 168, 336)
+SEASONS = (7, 12, 24, 48, 96, 168, 336)  # where no clock says how many rows there are in a day or a week
 MIN_GAIN = 0.01  # nats a row and target, for which lags are taken
 MIN_ERRORS = 3.0  # and so many standard errors of it, for lag 1 and a season: few streams have either by nature
 MAX_ROW_GAIN = 5.0  # a row counts for no more, in nats
@@ -24,14 +25,19 @@ Lags = tuple[int, ...]
 
 
 def choose_lags(
-    X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"], horizon: int = 0, delay: int = 0
+    X: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, "n e"],
+    horizon: int = 0,
+    delay: int = 0,
+    times: Float[np.ndarray, " n"] | None = None,
 ) -> tuple[int, ...]:
     """Choose lags by how well regressions on the inputs and them predict the later half of the rows.
 
     Candidates are none, 1 to 3, and each of these with a season. Each is a Bayesian linear regression (Gelman et al.
     2013, ch. 14) that predicts blocks of rows by those before: the log densities of one step ahead (Dawid 1984), or
-    of `horizon` steps. The season that helps most joins the short lags that do best. All are taken for a gain above
-    `MIN_GAIN` alone, lag 1 and the season if it is also far beyond its own error.
+    of `horizon` steps. The season that helps most joins the short lags that do best; of those that the clock has,
+    another one may follow. All are taken for a gain above `MIN_GAIN` alone, lag 1 and the seasons if it is also far
+    beyond its own error.
 
     Parameters
     ----------
@@ -42,6 +48,9 @@ def choose_lags(
     delay
         How many rows late a target is known: the short lags are 1 to 3 more, a season is as many of its periods as
         it takes.
+    times
+        Of the rows. Where they are of a calendar, the seasons are the rows of an hour, a day, a week or a year, see
+        `streamgp.stream.clock`; where they keep no step there is none.
 
     Returns
     -------
@@ -66,9 +75,19 @@ def choose_lags(
         lags, score = better(lags, score, [first], MIN_ERRORS)
     for longer in more if lags else ():
         lags, score = better(lags, score, [longer], 0.0)
-    each = dict.fromkeys(season * (delay // season + 1) for season in SEASONS)
-    seasons = (tuple(sorted({*lags, lag})) for lag in each if 2 * lag + horizon <= n // 2)
-    return better(lags, score, seasons, MIN_ERRORS)[0]
+    by_clock, seasons = False, SEASONS
+    if times is not None:
+        by_clock = is_dated(times)
+        seasons = rows_by_cycle(times) if by_clock else SEASONS if is_steady(times) else ()
+    each = dict.fromkeys(season * (delay // season + 1) for season in seasons)
+    # One that the clock has needs fewer rows to show.
+    each = [lag for lag in each if (lag + _BLOCK if by_clock else 2 * lag) + horizon <= n // 2]
+    for _ in each if by_clock else each[:1]:
+        before = lags
+        lags, score = better(lags, score, (tuple(sorted({*lags, lag})) for lag in each), MIN_ERRORS)
+        if lags == before:
+            break
+    return lags
 
 
 def _gains(gain: np.ndarray, min_errors: float) -> bool:

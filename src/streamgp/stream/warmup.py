@@ -56,7 +56,8 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
     usual = task.usual(X, y, settings.seed)
     targets = task.scale(usual, provisional=not ends)
     if ends and spec.chooses_lags:
-        state = replace(state, inputs=state.inputs.with_lags(choose_lags(X, usual, h, settings.delay), usual))
+        chosen = choose_lags(X, usual, h, settings.delay, times if settings.timed else None)
+        state = replace(state, inputs=state.inputs.with_lags(chosen, usual))
     # The first rows' lags are missing still, but now there is a mean to stand in for them.
     lags = LaggedTargets.empty(state.inputs.lags.lags, settings.num_outputs)
     widened, inputs = (lags.widen(X, each, targets.mean, own=h > 0) for each in (usual, y))

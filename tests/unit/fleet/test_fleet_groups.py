@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from fleet_streams import assert_same, fleet, frame
+from fleet_streams import assert_same, fleet, frame, steps_ahead
 from streamgp import StreamingGPFleet
 from streamgp.data import DataError
 from streamgp.fleet import directory
@@ -157,7 +157,5 @@ def test_text_groups_in_pandas_frames(tmp_path):
     assert set(model.scores()["group"]) == {"even", "odd"}
     model.save(tmp_path)
     assert StreamingGPFleet.load(tmp_path).scores().equals(model.scores())
-    assert (
-        len(model.forecast(2, inputs=pd.DataFrame(rows[-4:].select("unique_id", "a", "b").to_dict(as_series=False))))
-        == 12
-    )
+    future = pd.DataFrame(steps_ahead(model, 2, a=0.0, b=0.0).to_dict(as_series=False))
+    assert len(model.forecast(2, X_future=future)) == 12

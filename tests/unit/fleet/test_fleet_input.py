@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from fleet_streams import VALUES, assert_same, fleet, frame
+from fleet_streams import VALUES, assert_same, fleet, frame, steps_ahead
 from streamgp import DataError, StreamingGPFleet, StreamingGPRegressor, evaluate
 
 ROWS = frame(keys=4, rows=30)
@@ -26,7 +26,7 @@ def test_pandas_gives_what_polars_gives():
     assert list(found.columns) == expected.columns == ["unique_id", "ds", *VALUES]
     assert list(found.index) == list(in_pandas.index[100:])
     assert_same(expected, pl.DataFrame({name: found[name].to_numpy() for name in found.columns}))
-    assert isinstance(other.forecast(2), pd.DataFrame)
+    assert isinstance(other.forecast(2, X_future=steps_ahead(other, 2, a=0.0, b=0.0)), pd.DataFrame)
     assert isinstance(other.scores(), pd.DataFrame)
 
 

@@ -8,7 +8,7 @@ from fleet_streams import fleet, frame
 from streamgp.fleet import prior as pooled
 from streamgp.fleet.pooling import belief_sums, pooled_prior
 from streamgp.fleet.prior import PooledPrior, Sums
-from streamgp.fleet.scales import CLIP, MEMORY, YOUNG, KeyMoments, PoolScales, learn_row, of_young
+from streamgp.fleet.scales import CLIP, MEMORY, YOUNG, KeyMoments, PoolScales, of_young
 from streamgp.fleet.warmup import find_season, rounds
 
 
@@ -140,13 +140,17 @@ def pool(**changes) -> PoolScales:
     return PoolScales(**({name: np.array([value]) for name, value in changes.items()}))
 
 
+def moments_of(count: float, loc: float, var: float) -> KeyMoments:
+    return KeyMoments(*(np.array([[value]]) for value in (count, loc, var, 0.0)))
+
+
 def test_a_location_is_drawn_to_the_fleet_s_while_rows_are_few():
     common = pool(center=10.0, log_scale=0.0, spread=1.0, center_rows=2.0, scale_rows=1.0)
     none = KeyMoments.none(1, 1)
     np.testing.assert_allclose(np.array(common.locate(none)).ravel(), [10.0, 1.0])
-    some = KeyMoments(np.array([[2.0]]), np.array([[20.0]]), np.array([[8.0]]))
+    some = moments_of(2.0, 13.0, 8.0)
     center, scale = common.locate(some)
-    np.testing.assert_allclose(center, (2 * 10 + 2 * 20) / 4)
+    np.testing.assert_allclose(center, (2 * 10 + 2 * 13) / 4)
     np.testing.assert_allclose(np.log(scale), 0.5 * np.log(8.0 * 2 / 1) / 2)
 
 
@@ -158,21 +162,62 @@ def test_running_moments_are_mean_and_variance_and_keep_glitches_out():
         past = np.roll(past, -1, axis=1)
         past[0, -1] = value
         ordinary = np.zeros(1, bool)
-        moments = learn_row(moments, past, np.array([[value]]), common.locate(moments)[1], ordinary)
+        moments = common.learn_row(moments, past, np.array([[value]]), common.locate(moments)[1], ordinary)
     np.testing.assert_allclose(moments.loc[0, 0], values.mean(), atol=0.3)
     np.testing.assert_allclose(np.sqrt(moments.var[0, 0]), 2.0, rtol=0.2)
     assert moments.count[0, 0] == 150 < MEMORY
     scale = common.locate(moments)[1]
     for left_out, most in ((False, CLIP * scale[0, 0] / 150), (True, 0.0)):
-        after = learn_row(moments, past, np.array([[1e9]]), scale, np.array([left_out]))
+        after = common.learn_row(moments, past, np.array([[1e9]]), scale, np.array([left_out]))
         assert abs(after.loc[0, 0] - moments.loc[0, 0]) <= most
 
 
 def test_after_a_shift_a_key_is_located_where_it_went():
     common = pool(center=10.0, log_scale=0.5, spread=1.0, center_rows=3.0, scale_rows=2.0)
-    loc, var = common.after_shift(np.array([50.0]), np.array([4.0]))
-    found = common.locate(KeyMoments(np.array([[16.0]]), loc[:, None], var[:, None]))
-    np.testing.assert_allclose(np.array(found).ravel(), [50.0, 4.0], rtol=1e-12)
+    for center, scale in ((12.0, 4.0), (50.0, 4.0), (-50.0, 4.0), (9.0, 1e6), (9.0, 0.01)):
+        loc, var = common.after_shift(np.array([center]), np.array([scale]))
+        found = common.locate(moments_of(16.0, loc[0], var[0]))
+        np.testing.assert_allclose(np.array(found).ravel(), [center, scale], rtol=1e-12)
+
+
+def test_a_key_that_is_like_no_other_is_drawn_by_no_more_than_one_that_might_be():
+    common = pool(center=0.0, log_scale=0.0, spread=0.3, center_rows=10.0, scale_rows=10.0)
+    for loc, std in ((1e4, 1.0), (-1e9, 1.0), (0.0, 1e6), (0.0, 1e-4), (1e4, 1e6)):
+        center, scale = common.locate(moments_of(50.0, loc, std**2))
+        assert abs(center[0, 0] - loc) <= CLIP * np.hypot(0.3, 1.0) * 10.0 / 60.0 + 1e-6 * abs(loc)
+        assert abs(np.log(scale[0, 0] / std)) < 0.2
+
+
+def first_rows(common: PoolScales, targets: list[float], inputs: list[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the columns of a key are found to lie after these rows."""
+    moments, past = KeyMoments.none(1, 2), np.full((1, YOUNG), np.nan)
+    for y, x in zip(targets, inputs, strict=True):
+        past = np.column_stack([past[:, 1:], [y]])
+        scale = common.locate(moments)[1]
+        moments = common.learn_row(moments, past, np.array([[y, x]]), scale, np.zeros(1, bool))
+    center, scale = common.locate(moments)
+    return center[0], scale[0]
+
+
+@pytest.mark.parametrize("at", [0, 1, 2, 5])
+@pytest.mark.parametrize("glitch", [1e4, -1e12, 1e99])
+def test_one_glitch_among_the_first_rows_moves_neither_location_nor_scale_much(at: int, glitch: float):
+    two = {name: np.full(2, value) for name, value in (("center", 0.0), ("log_scale", 0.0), ("spread", 0.3))}
+    common = PoolScales(**two, center_rows=np.full(2, 10.0), scale_rows=np.full(2, 10.0))
+    values = np.random.default_rng(0).normal(size=12)
+    values[at] = glitch
+    center, scale = first_rows(common, values.tolist(), values.tolist())
+    assert (np.abs(center) < 2.0).all() and (scale < 4.0).all()
+
+
+@pytest.mark.parametrize(("level", "size"), [(0.0, 1e6), (0.0, 0.01), (1e4, 1.0), (-1e8, 1e3)])
+def test_a_key_of_another_kind_is_soon_found(level: float, size: float):
+    two = {name: np.full(2, value) for name, value in (("center", 0.0), ("log_scale", 0.0), ("spread", 0.3))}
+    common = PoolScales(**two, center_rows=np.full(2, 10.0), scale_rows=np.full(2, 10.0))
+    values = level + size * np.random.default_rng(0).normal(size=YOUNG)
+    center, scale = first_rows(common, values.tolist(), np.zeros(YOUNG).tolist())
+    assert abs(center[0] - level) < 2.0 * size + 3.0  # of the fleet's scale, 1, at most so much is left
+    assert 0.3 < scale[0] / size < 3.0
 
 
 def test_what_the_keys_have_in_common_is_found():

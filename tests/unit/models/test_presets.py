@@ -133,7 +133,7 @@ def test_the_default_trains_frequencies_anew_half_as_often_as_the_best_unless_as
             "renew: expected one .* got linear; add one, or choose the model",
         ),
         ("default", {"weights": "stacking-newton", "renew": True}, "renew: expected weights by a rule that lets "),
-        ("fast", {"task": "count"}, "model: expected 'default' for the task 'count', since 'fast' is for numbers"),
+        ("fast", {"task": "count"}, "for the task 'count', got 'fast', which is for 'regression' alone"),
         ("oebe", {"n_samples": 0}, "n_samples: expected a whole number >= 1, got 0"),
         ("oebe", {"n_samples": 1.0}, "n_samples: expected a whole number >= 1, got 1.0"),
         ("oebe", {"dynamics": []}, "dynamics: expected at least one"),

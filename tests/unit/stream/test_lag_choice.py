@@ -53,6 +53,61 @@ def test_a_horizon_asks_for_what_helps_so_far_ahead():
     assert choose_lags(np.zeros((N, 1)), y, horizon=5) == ()
 
 
+DAY = 86_400.0
+
+
+def weekly(step: float, seed: int, n: int = 1_000) -> tuple[np.ndarray, np.ndarray]:
+    """Return times, from 2021 on, and targets with a profile of the week."""
+    rng = np.random.default_rng(seed)
+    rows = round(7 * DAY / step)
+    profile = rng.normal(size=rows)
+    return 1.61e9 + step * np.arange(n), 20.0 + (profile[np.arange(n) % rows] + 0.5 * rng.normal(size=n))[:, None]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("step", "season"), [(DAY, 7), (DAY / 24, 168), (DAY / 48, 336)])
+def test_the_season_of_a_week_is_found_by_the_clock(step: float, season: int, seed: int):
+    times, y = weekly(step, seed)
+    lags = choose_lags(np.zeros((1_000, 0)), y, times=times)
+    assert season in lags and not {*lags} & ({7, 12, 24, 48, 96, 168, 336} - {season, round(DAY / step)})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_day_and_a_week_may_both_be_taken(seed: int):
+    times, y = weekly(DAY / 48, seed)
+    noise = autoregressive({1: 0.3, 48: 0.65}, seed, len(y))  # a profile of the day that wanders
+    assert {48, 336} <= {*choose_lags(np.zeros((len(y), 0)), y + 0.3 * noise, times=times)}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_daily_rows_have_no_season_of_96(seed: int):
+    # By chance, or for a drift, 96 rows ago may tell something: 13 weeks and 5 days are no season.
+    y = autoregressive({96: 0.9}, seed, 1_000)
+    assert 96 in choose_lags(np.zeros((1_000, 0)), y)
+    assert not {*choose_lags(np.zeros((1_000, 0)), y, times=1.61e9 + DAY * np.arange(1_000))} - {1, 2, 3, 7, 365}
+
+
+def test_without_a_calendar_the_seasons_are_those_of_any_stream_and_without_a_step_none():
+    y = autoregressive({1: 0.3, 24: 0.65}, 0)
+    X, rng = np.zeros((N, 1)), np.random.default_rng(0)
+    lags = choose_lags(X, y)
+    assert 24 in lags
+    assert choose_lags(X, y, times=np.arange(float(N))) == lags
+    for start in (0.0, 1.61e9):
+        assert 24 not in choose_lags(X, y, times=start + 3_600.0 * np.cumsum(rng.exponential(size=N)))
+    assert choose_lags(X, y, times=1.61e9 + 3_600.0 * np.arange(N)) == lags
+
+
+def test_a_season_is_as_long_as_the_rows_can_show():
+    times, y = weekly(DAY / 96, 0, 1_000)  # 672 rows a week
+    assert max(choose_lags(np.zeros((1_000, 0)), y, times=times)) <= 500
+
+
+def test_late_labels_ask_for_more_of_the_clock_s_cycles():
+    times, y = weekly(DAY, 0)
+    assert choose_lags(np.zeros((1_000, 0)), y, delay=10, times=times)[-1] == 14
+
+
 @pytest.mark.parametrize("n", [10, 12, 40])
 def test_few_rows_and_no_columns_give_lag_one(n: int):
     assert choose_lags(np.zeros((n, 0)), np.random.default_rng(0).normal(size=(n, 1))) == (1,)

@@ -6,20 +6,25 @@ import typer
 
 from streamgp.app.commands.finish import check_json, command_line, fail_if_stopped, write_metrics
 from streamgp.app.commands.model_options import parsed
+from streamgp.app.console import fail
 from streamgp.models.target_options import AUTO, NONE
 
 if TYPE_CHECKING:
     from streamgp.app.run_fleet import FleetRunSettings
 
 
-def run_keyed(refused: dict[str, Any], json: str | None, lags: str, **given: Any) -> None:
+def refuse_with_key(options: dict[str, Any]) -> None:
+    """Fail if one of these options was given, which fleets do not have."""
+    for option, is_given in options.items():
+        if is_given not in (None, False):
+            fail(f"{option} does not go with --key: a fleet has one model for numbers; leave it out")
+
+
+def run_keyed(json: str | None, lags: str, **given: Any) -> None:
     """Run a fleet as the command line asks."""
     from streamgp.app.outputs import RunError
     from streamgp.app.run_fleet import FleetRunSettings
 
-    for option, is_given in refused.items():
-        if is_given not in (None, False):
-            raise RunError(f"{option} does not go with --key: a fleet has one model for numbers; leave it out")
     check_json(json)
     try:
         chosen: dict[str, Any] = {AUTO: None, NONE: []}  # a fleet has lags of its own, and finds the season

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streamgp.app.commands.early import refuse_early
 from streamgp.app.commands.finish import check_json, command_line, fail_if_stopped, write_metrics
-from streamgp.app.commands.keyed import run_keyed
+from streamgp.app.commands.keyed import refuse_with_key, run_keyed
 from streamgp.app.commands.model_options import DATA, LEARNING, OUTPUT, declared, parsed, with_model_options
-from streamgp.app.console import names, sentences
-from streamgp.models.option_type import known
+from streamgp.app.console import fail, names, sentences
 from streamgp.models.options import CALENDAR, MISSING_VALUES, MODEL, OPTIONS, SEED, WARMUP, Missing
 from streamgp.models.target_options import AUTO, COMMAND, NONE
 
@@ -201,19 +201,14 @@ def run(
     ] = False,
 ) -> None:
     """Predict a stream row by row, each before its target is seen, and learn from it."""
-    with sentences():
-        from streamgp.app.outputs import RunError
-        from streamgp.app.settings import RunSettings
-        from streamgp.data.targets import TASKS
-        from streamgp.models.registry import make_spec
-
-        if key is not None:
-            refused = {"--task": task not in ("auto", "regression"), "--grades": grades, "--exposure": exposure}
-            refused |= {"--model": model not in (MODEL.default, "fleet"), "--conformal": conformal}
-            refused |= {"--delay": delay or None, "--arrives": arrives, "--horizon": horizon}
-            refused |= {"--alarms": alarms, "--calendar": calendar}
+    if key is not None:
+        refused = {"--task": task not in ("auto", "regression"), "--grades": grades, "--exposure": exposure}
+        refused |= {"--model": model not in (MODEL.default, "fleet"), "--conformal": conformal}
+        refused |= {"--delay": delay or None, "--arrives": arrives, "--horizon": horizon}
+        refused |= {"--alarms": alarms, "--calendar": calendar}
+        refuse_with_key(refused | _changed(options))
+        with sentences():
             run_keyed(
-                refused | _changed(options),
                 json,
                 data=data,
                 target=target,
@@ -234,28 +229,46 @@ def run(
                 resume=resume,
                 overwrite=overwrite,
             )
-            return
+        return
+    if task == "auto":  # an option of a single task determines it
+        task = "ordinal" if grades is not None else "count" if exposure is not None else task
+    try:
+        direct, steps_ahead = _horizons(horizon)
+        changes = parsed(options | {"horizon": direct})
+        targets = names(target) or []
+        refuse_early(
+            model,
+            changes,
+            task,
+            exposure=exposure,
+            alarms=alarms,
+            steps_ahead=steps_ahead,
+            data=data,
+            targets=targets,
+        )
+    except ValueError as error:
+        fail(str(error))
+    with sentences():
+        from streamgp.app.outputs import RunError
+        from streamgp.app.settings import RunSettings
+        from streamgp.models.registry import make_spec
+
         if engine != "local" or any(each is not None for each in (workers, group, max_active)):
             raise RunError("--engine, --workers, --group and --max-active go with --key, a fleet's; leave them out")
-        if task == "auto":  # an option of a single task determines it
-            task = "ordinal" if grades is not None else "count" if exposure is not None else task
 
         def spec_for(chosen: str) -> "Spec":
             return make_spec(model, task=chosen, exposure=exposure is not None, **changes)
 
         if arrives is not None and options["lags"] == AUTO:  # past targets are not known when they would help
-            options = options | {"lags": NONE}
+            changes |= {"lags": NONE}
         try:
             cycles = None if calendar is None else list(CALENDAR.check(names(calendar)))
-            direct, steps_ahead = _horizons(horizon)
-            changes = parsed(options | {"horizon": direct})
-            known("--task", task, TASKS)
             spec = spec_for("regression" if task == "auto" else task)
         except ValueError as error:
             raise RunError(str(error)) from error
         settings = RunSettings(
             data=data,
-            targets=names(target) or [],
+            targets=targets,
             spec=spec,
             task=task,
             spec_for=spec_for,

@@ -10,12 +10,13 @@ from streamgp.models.changes import KEEPS_NO_LOGS, check_switching, renewal_hind
 from streamgp.models.gaussian.paths import Paths
 from streamgp.models.gaussian.renewal import conditioned_apart, renew
 from streamgp.models.gaussian.warmup import fit_ensemble
+from streamgp.models.options import FAMILY_TASKS
 from streamgp.models.spec import Spec
 
 __all__ = ["conditioned_apart", "fit", "name", "paths", "renew", "serves", "spec", "tasks", "weighs_warmup"]
 
 name = "gaussian"
-tasks: tuple[str, ...] = ("regression",)
+tasks = FAMILY_TASKS[name]
 # Whether the warm-up's rows add to the prior log weights of the experts.
 weighs_warmup = True
 paths = Paths

@@ -6,10 +6,11 @@ from typing import Any
 from streamgp.models.base import FittedModel, WarmupRows
 from streamgp.models.changes import check_switching, with_options
 from streamgp.models.generalised.warmup import fit_generalised
+from streamgp.models.options import FAMILY_TASKS
 from streamgp.models.spec import Spec
 
 name = "generalised"
-tasks: tuple[str, ...] = ("classification", "count", "ordinal")
+tasks = FAMILY_TASKS[name]
 # Whether the warm-up's rows add to the prior log weights of the experts.
 weighs_warmup = False
 

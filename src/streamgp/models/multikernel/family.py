@@ -6,11 +6,12 @@ from typing import Any
 from streamgp.models.base import FittedModel, WarmupRows
 from streamgp.models.changes import with_options
 from streamgp.models.multikernel.warmup import make_multikernel
+from streamgp.models.options import FAMILY_TASKS
 from streamgp.models.presets import MULTIKERNEL
 from streamgp.models.spec import Spec
 
 name = "multikernel"
-tasks: tuple[str, ...] = ("regression", "classification")
+tasks = FAMILY_TASKS[name]
 # Whether the warm-up's rows add to the prior log weights of the experts.
 weighs_warmup = False
 

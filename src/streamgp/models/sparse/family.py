@@ -7,12 +7,13 @@ from typing import Any
 
 from streamgp.models.base import FittedModel, WarmupRows
 from streamgp.models.changes import with_options
+from streamgp.models.options import FAMILY_TASKS
 from streamgp.models.presets import SPARSE
 from streamgp.models.sparse.warmup import make_sparse
 from streamgp.models.spec import Spec
 
 name = "sparse"
-tasks: tuple[str, ...] = ("regression",)
+tasks = FAMILY_TASKS[name]
 # Whether the warm-up's rows add to the prior log weights of the experts.
 weighs_warmup = False
 

@@ -1,11 +1,14 @@
 """Forecasts several steps ahead, as a client asks for them."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from streamgp.data import DataError
 from streamgp.estimators.forecasts import check_levels, forecast_frame
+from streamgp.service.config import StreamConfig
 from streamgp.service.keyed_model import TIME, KeyedModel
 from streamgp.service.live_stream import LiveStream
 from streamgp.service.payload import rows_with_inputs
@@ -71,12 +74,31 @@ def _of_keys(
     key = document.get("key")
     if not isinstance(key, str) or key not in model.live.fleet.keys_:
         raise Problem(404, f"key: expected one that has come, got {key!r:.80}")
-    if stream.config.features and document.get("x") is not None:
-        raise Problem(422, "x: expected none, as inputs of keys are taken to be ordinary")
-    frame = model.live.forecast(key, h, levels)
+    future = _of_key_ahead(stream.config, model, document, key, h)
+    try:
+        frame = model.live.forecast(key, h, levels, future)
+    except DataError as error:
+        raise Problem(422, f"x, times: {str(error).removeprefix('X_future: ')}") from error
     renamed = {TIME: "time"} if TIME in frame.columns else {}
     rows = frame.rename(renamed).drop(stream.config.key).to_dicts()
     return {"rows": [{"step": i + 1} | row for i, row in enumerate(rows)], "position": stream.knowledge.position}
+
+
+def _of_key_ahead(
+    config: StreamConfig, model: KeyedModel, document: dict[str, Any], key: str, h: int
+) -> pl.DataFrame | None:
+    """Return the steps of a key as its fleet takes them; without times they come at the median gap."""
+    steps, times = _steps(config.features, document.get("x"), h), document.get("times")
+    if times is not None and not (config.timed and isinstance(times, list) and len(times) == h):
+        expected = f"the times of the {h} steps" if config.timed else "none, as the stream has no times"
+        raise Problem(422, f"times: expected {expected}, got {times!r:.80}")
+    if times is None and not config.features:
+        return None
+    stamped = [{}] * h if times is None else [{"time": time} for time in times]
+    given = [{"key": key, "x": x} | stamp for x, stamp in zip(steps, stamped, strict=True)]
+    rows = rows_with_inputs(replace(config, timed=times is not None), given, with_target=False)
+    frame = model.frame(rows)
+    return frame if times is not None or not config.timed else frame.drop(TIME)
 
 
 def _steps(features: tuple[str, ...], x: Any, h: int) -> list[Any]:

@@ -1,0 +1,176 @@
+"""Forecasts of fleets with inputs: those of the rows to come are given, and then the bands hold what they say."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from fleet_streams import assert_same
+from streamgp import StreamingGPFleet
+
+KEYS, DAYS, H = 12, 30, 24
+START = datetime(2024, 1, 1)
+
+
+def hourly(rows: int = 24 * DAYS + H, seed: int = 0) -> pl.DataFrame:
+    """Return meters that answer to the hour, and hardly to their past, with the hour as two columns of the user's."""
+    rng = np.random.default_rng(seed)
+    level, size = 20.0 + 5.0 * rng.normal(size=KEYS), np.exp(0.5 * rng.normal(size=KEYS))
+    parts = []
+    for i in range(rows):
+        angle = 2.0 * np.pi * (i % 24) / 24.0
+        y = level + size * (3.0 * np.sin(angle) - 2.0 * np.cos(angle) + 0.5 * rng.normal(size=KEYS))
+        names = [f"m{k}" for k in range(KEYS)]
+        hour = {"hour_sin": np.sin(angle), "hour_cos": np.cos(angle)}
+        parts.append(pl.DataFrame({"unique_id": names, "ds": START + i * timedelta(hours=1), "y": y, **hour}))
+    return pl.concat(parts)
+
+
+def small(rows: int = 40, timed: bool = True) -> tuple[StreamingGPFleet, pl.DataFrame]:
+    """Return a fleet of two keys with an input that has learnt its rows but for the last 3 of each key, and these."""
+    rng = np.random.default_rng(3)
+    frame = pl.DataFrame(
+        {
+            "unique_id": ["a", "b"] * rows,
+            "ds": np.repeat(np.arange(float(rows)), 2),
+            "y": rng.normal(size=2 * rows),
+            "a": rng.normal(size=2 * rows),
+        }
+    )
+    if not timed:
+        frame = frame.drop("ds")
+    fleet = StreamingGPFleet(time_col="ds" if timed else None, warmup=30, season=None)
+    return fleet.partial_fit(frame[:-6]), frame[-6:]
+
+
+@pytest.mark.slow
+def test_bands_hold_with_the_inputs_of_the_rows_to_come():
+    rows = hourly()
+    fleet = StreamingGPFleet(warmup=1_000, season=None).partial_fit(rows[: -H * KEYS])
+    future = rows[-H * KEYS :]
+    with pytest.raises(ValueError, match=r"X_future: expected a frame with the inputs .*'hour_sin', 'hour_cos'"):
+        fleet.forecast(H)
+    ahead = fleet.forecast(H, X_future=future.drop("y")).join(future, on=["unique_id", "ds"], validate="1:1")
+    assert len(ahead) == H * KEYS
+    for level in (80, 95):
+        held = ((ahead[f"mean-lo-{level}"] < ahead["y"]) & (ahead["y"] < ahead[f"mean-hi-{level}"])).mean()
+        share = level / 100
+        # What a key's model does not know of its weights is common to its rows: a third of them are as good as alone.
+        assert abs(held - share) < 4 * np.sqrt(share * (1 - share) / (H * KEYS / 3)), (level, held)
+    by_key = np.sqrt(((ahead["y"] - ahead["mean"]) ** 2).mean())
+    assert 0.7 < by_key / np.sqrt((ahead["std"] ** 2).mean()) < 1.4
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_a_forecast_is_what_predict_says_of_the_first_rows(timed: bool):
+    fleet, future = small(timed=timed)
+    ahead = fleet.forecast(3, X_future=future)
+    names = ["mean", "std", "q05", "q95"]
+    expected = fleet.predict(future[:2])
+    np.testing.assert_allclose(ahead.sort("unique_id")[::3].select(names), expected.select(names), rtol=1e-9)
+    shuffled = pl.concat([future.filter(unique_id="b"), future.filter(unique_id="a")])
+    assert fleet.forecast(3, X_future=shuffled).equals(ahead)
+    assert fleet.forecast(3, inputs=future).equals(ahead)
+    alone = fleet.forecast(3, X_future=shuffled, keys=["b"])
+    assert_same(alone, ahead.filter(unique_id="b"))
+    assert fleet.forecast(3, X_future=future.filter(unique_id="b"), keys=["b"]).equals(alone)
+    of_pandas = fleet.forecast(3, X_future=pd.DataFrame(future.to_dict(as_series=False)))
+    np.testing.assert_array_equal(np.asarray(of_pandas["mean"]), ahead["mean"])
+
+
+def test_the_times_of_the_rows_are_those_given():
+    fleet, future = small()
+    later = future.with_columns(ds=pl.col("ds") * 2.0)
+    ahead = fleet.forecast(3, X_future=later)
+    assert ahead["ds"].to_list() == later.sort("unique_id", "ds")["ds"].to_list()
+    assert fleet.forecast(3, X_future=future.drop("ds"))["ds"].to_list() == [37.0, 38.0, 39.0] * 2
+
+
+def wrong(name: str) -> Any:
+    _, future = small()
+    row = pl.int_range(6) == 3
+    return {
+        "nothing": None,
+        "a column less": future.drop("a"),
+        "a column more": future.with_columns(weather=1.0),
+        "no key column": future.drop("unique_id"),
+        "a key less": future.filter(unique_id="a"),
+        "a step less": future[:-1],
+        "a step more": pl.concat([future, future[-1:].with_columns(ds=99.0)]),
+        "an unknown key": future.with_columns(unique_id=pl.when(row).then(pl.lit("z")).otherwise("unique_id")),
+        "no key": future.with_columns(unique_id=pl.when(row).then(None).otherwise("unique_id")),
+        "NaN": future.with_columns(a=pl.when(row).then(np.nan).otherwise("a")),
+        "null": future.with_columns(a=pl.when(row).then(None).otherwise("a")),
+        "infinite": future.with_columns(a=pl.when(row).then(np.inf).otherwise("a")),
+        "text": future.with_columns(a=pl.col("a").cast(pl.String)),
+        "times of the past": future.with_columns(ds=pl.col("ds") - 30.0),
+        "times twice": future.with_columns(ds=38.0),
+        "times backwards": future.reverse(),
+        "no time": future.with_columns(ds=pl.when(row).then(None).otherwise("ds")),
+        "dates": future.with_columns(ds=pl.lit(START)),
+        "no rows": future[:0],
+        "an array": future["a"].to_numpy(),
+    }[name]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("nothing", "inputs of the next 3 rows of every key, .*'unique_id', 'ds', 'a'"),
+        ("a column less", "'a' missing"),
+        ("a column more", "'weather' as well"),
+        ("no key column", "'unique_id' missing"),
+        ("a key less", "3 rows of each key, got 0 of 'b'"),
+        ("a step less", "3 rows of each key, got 2 of 'b'"),
+        ("a step more", "3 rows of each key, got 4 of 'b'"),
+        ("an unknown key", r"keys that have come, got others in row 3 \('z' at 38.0\)"),
+        ("no key", r"keys that have come, got others in row 3 \(None"),
+        ("NaN", r"numbers in 'a', .*got none in row 3 \('b' at 38.0\)"),
+        ("null", r"numbers in 'a', .*got none in row 3"),
+        ("infinite", r"numbers in 'a', .*got none in row 3"),
+        ("text", "column 'a': expected numbers"),
+        ("times of the past", r"after the last one of their key, .*got others in row 0 \('a' at 7.0\)"),
+        ("times twice", r"got others in row 2 \('a' at 38.0\)"),
+        ("times backwards", r"got others in row 2 \('b' at 38.0\)"),
+        ("no time", r"got others in row 3 \('b' at None\)"),
+        ("dates", "column 'ds': expected a column of type number"),
+        ("no rows", "3 rows of each key, got 0 of 'a'"),
+        ("an array", "X_future: expected a data frame"),
+    ],
+)
+def test_what_is_wrong_with_the_rows_to_come_is_said(given: str, said: str):
+    fleet, future = small()
+    before = fleet.forecast(3, X_future=future)
+    with pytest.raises((ValueError, TypeError), match=said) as caught:
+        fleet.forecast(3, X_future=wrong(given))
+    assert "X_future" in str(caught.value)
+    assert fleet.forecast(3, X_future=future).equals(before)
+
+
+def test_inputs_are_asked_for_in_the_warmup_too_and_not_of_fleets_without():
+    _, future = small()
+    early = StreamingGPFleet().partial_fit(future[:4])
+    with pytest.raises(ValueError, match="X_future"):
+        early.forecast(1)
+    assert len(early.forecast(1, X_future=future[4:])) == 2
+    plain = StreamingGPFleet().partial_fit(future[:4].drop("a"))
+    assert len(plain.forecast(2)) == 4
+    assert plain.forecast(1, X_future=future[4:].drop("a"))["ds"].to_list() == [39.0, 39.0]
+    with pytest.raises(ValueError, match="'a' as well"):
+        plain.forecast(1, X_future=future[4:])
+
+
+def test_groups_may_stand_beside_the_inputs():
+    _, future = small()
+    rows = future.with_columns(kind=pl.lit("x"))
+    fleet = StreamingGPFleet(group_col="kind").partial_fit(rows[:4])
+    assert fleet.forecast(1, X_future=rows[4:]).equals(fleet.forecast(1, X_future=rows[4:].drop("kind")))
+
+
+def test_two_names_of_one_frame_are_one_too_many():
+    fleet, future = small()
+    with pytest.raises(ValueError, match="X_future: expected it, or inputs, its former name"):
+        fleet.forecast(3, X_future=future, inputs=future)
