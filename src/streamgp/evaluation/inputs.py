@@ -1,4 +1,4 @@
-"""How much each input of the model that a stream ends with matters, as reports tell it."""
+"""Which inputs matter to the model that a stream ends with, as reports tell it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ MOST = 500  # inputs
 
 @dataclass(frozen=True)
 class Inputs:
-    """A model at the end of a stream, and its inputs; how much each matters is found when it is asked for.
+    """A model at the end of a stream, and its inputs; which of them matter is found when it is asked for.
 
     Attributes
     ----------

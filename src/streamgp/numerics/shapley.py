@@ -67,9 +67,9 @@ def shapley_effects(
     seed
         Of the orders, where not all of them are taken, and of the forest.
     """
-    f = f - f.mean(axis=0)
+    largest, f = np.abs(f).max(axis=0, initial=0.0), f - f.mean(axis=0)
     size = np.sqrt(np.square(f).mean(axis=0))
-    varies = size > 1e-12 * np.maximum(np.abs(f).max(initial=0.0), 1e-300)
+    varies = size > 1e-13 * largest  # what is less is rounding
     shares = np.zeros((len(groups), f.shape[1]))
     if not varies.any() or not len(groups):
         return shares
@@ -112,7 +112,7 @@ def _explaining(
     return terms, rest
 
 
-def _joined(n: int, each: Sequence[Float[np.ndarray, "n k"]]) -> _Terms:
+def _joined(n: int, each: Sequence[np.ndarray]) -> _Terms:
     """Return the terms of all inputs, in their order."""
     which = np.repeat(np.arange(len(each)), [values.shape[1] for values in each])
     return _Terms(np.concatenate([np.zeros((n, 0)), *each], axis=1), which, which)

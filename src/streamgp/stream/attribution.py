@@ -85,7 +85,10 @@ def has_influence(settings: StreamSettings, state: StreamState) -> bool:
 
 @in_float64
 def influence(
-    settings: StreamSettings, state: StreamState, groups: Mapping[str, Sequence[int]], log_exposure: Sequence[float] = ()
+    settings: StreamSettings,
+    state: StreamState,
+    groups: Mapping[str, Sequence[int]],
+    log_exposure: Sequence[float] = (),
 ) -> dict[str, Float[np.ndarray, " e"]]:
     """Return which share of each target's variance over the stream predictions take from each input, by its name.
 
