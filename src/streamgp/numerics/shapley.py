@@ -131,7 +131,7 @@ def _is_explained(rest: Float[np.ndarray, "n e"]) -> bool:
 
 
 def _orthonormal(columns: Float[np.ndarray, "n k"], after: Float[np.ndarray, "n m"] | None = None) -> np.ndarray:
-    """Return terms of unit variance, without correlation, in the span of columns beyond the mean and those `after`."""
+    """Return terms of unit variance, without correlation, that span columns beyond the mean and those `after`."""
     n: int = len(columns)
     kept = [] if after is None else list(after.T)
     found: list[np.ndarray] = []

@@ -47,8 +47,8 @@ def kept_rows(settings: StreamSettings, state: StreamState) -> Float[np.ndarray,
 
 def _too_little(state: StreamState, columns: int) -> ValueError:
     return ValueError(
-        f"expected a model that has columns of X and has learnt 2 rows or more, got {columns} columns and {state.rows} "
-        f"rows; learn more rows first"
+        f"expected a model that has columns of X and has learnt 2 rows or more, got {columns} columns and "
+        f"{state.rows} rows; learn more rows first"
     )
 
 

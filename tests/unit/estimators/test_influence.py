@@ -20,7 +20,8 @@ def normal(columns: int) -> np.ndarray:
 
 
 def learnt(X: Any, y: Any, model: str = "linear", **options: Any) -> StreamingGPRegressor:
-    return StreamingGPRegressor(model, **({"warmup": 200} | options)).partial_fit(X, y)
+    settings: dict[str, Any] = {"warmup": 200} | options
+    return StreamingGPRegressor(model, **settings).partial_fit(X, y)
 
 
 def check(found: dict[str, float], want: Any) -> None:
@@ -150,7 +151,7 @@ def shares_of(model: Any) -> list[float]:
 def test_row_by_row_in_chunks_resumed_and_late_are_the_same(tmp_path: Path):
     X, y, _ = drawn(correlated, 0)
     X, y = X[:400], y[:400]
-    options = {"warmup": 100, "lags": [1]}
+    options: dict[str, Any] = {"warmup": 100, "lags": [1]}
     whole = shares_of(learnt(X, y, **options))
     rows, chunks, late = (StreamingGPRegressor("linear", **options) for _ in range(3))
     for i in range(len(y)):

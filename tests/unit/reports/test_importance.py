@@ -93,9 +93,9 @@ def test_the_terminal_names_the_three_largest(tmp_path: Path, capsys: pytest.Cap
         return capsys.readouterr().out
 
     named = "sensor <0> 61.2%, sensor <1> 25.0%, sensor <2> 10.0%"
-    assert f"inputs that matter most, by influence, a share of the target's variance: {named}\n" in said(INPUTS)
-    assert "variance: a 1.0%\n" in said([{"name": "a", "share": 0.01}, {"name": "b", "share": 0.0004}])
-    assert "variance: '' 5.0%\n" in said([{"name": "", "share": 0.05}])
+    assert f"inputs that matter most, by influence (share of the target's variance): {named}\n" in said(INPUTS)
+    assert "variance): a 1.0%\n" in said([{"name": "a", "share": 0.01}, {"name": "b", "share": 0.0004}])
+    assert "variance): '' 5.0%\n" in said([{"name": "", "share": 0.05}])
     for nothing in (None, [], [{"name": "a", "share": 0.0004}]):
         assert "matter most" not in said(nothing)
 
