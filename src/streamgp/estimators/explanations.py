@@ -150,9 +150,9 @@ class Explained:
         """Return what each input of a row contributes to the mean that is predicted of it.
 
         Contributions are Shapley values, estimated by walks from 64 rows of the whole stream to this one and back,
-        along which the inputs change one at a time, in random orders (Strumbelj and Kononenko 2014). Together with the base
-        they are the prediction. Past targets, and the time, are the same for all. It says how the model gets from its
-        usual prediction to this one, not what would happen if an input were changed.
+        along which the inputs change one at a time, in random orders (Strumbelj and Kononenko 2014). Together with
+        the base they are the prediction. Past targets, and the time, are the same for all. It says how the model gets
+        from its usual prediction to this one, not what would happen if an input were changed.
 
         Parameters
         ----------

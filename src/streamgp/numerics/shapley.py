@@ -23,9 +23,9 @@ from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-ORDERS = 512  # at least, where there are too many inputs for all of them
+ORDERS = 256  # at least, where there are too many inputs for all of them
 _ALL_ORDERS = 5  # inputs at most, of which all orders are taken
-_ROUNDS = 3  # of products
+_ROUNDS, _PRODUCTS = 2, 48  # products at most in each
 _WAVES = 6  # half periods of the fastest over the ranks
 _CROSSED = 4  # terms of an input at most that are multiplied with those of others
 _MANY = 50  # inputs from which on only the first is
@@ -104,7 +104,7 @@ def _explaining(
     for _ in range(_ROUNDS):
         if _is_explained(rest):
             break
-        products = _products(crossed, rest, most=len(X) // 8)
+        products = _products(crossed, rest, most=min(_PRODUCTS, n // 8))
         if not products.values.shape[1]:
             break
         terms = terms.joined(products)
@@ -237,12 +237,13 @@ def _covariance(terms: _Terms) -> Float[np.ndarray, "p p"]:
 
 
 def _orders(count: int, seed: int) -> Int[np.ndarray, "k count"]:
-    """Return all orders of a few; of more some, in which each input comes as often at each place."""
+    """Return all orders of a few; of more some, in which inputs come about as often at each place."""
     if factorial(min(count, _ALL_ORDERS + 1)) <= factorial(_ALL_ORDERS):
         return np.array(list(permutations(range(count))))
-    draws = -(-ORDERS // (2 * count))
+    draws, turns = -(-ORDERS // (2 * count)), min(count, ORDERS // 2)
     drawn = np.random.default_rng(seed).permuted(np.tile(np.arange(count), (draws, 1)), axis=1)
-    turned = drawn[:, (np.arange(count)[:, None] + np.arange(count)) % count].reshape(-1, count)
+    starts = np.arange(turns) * count // turns
+    turned = drawn[:, (starts[:, None] + np.arange(count)) % count].reshape(-1, count)
     return np.concatenate([turned, turned[:, ::-1]])
 
 

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from streamgp.core import mapped
 from streamgp.numerics.shapley import shapley_effects
 from streamgp.numerics.standardise import far_out
+from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
 from streamgp.stream.batches import predict_rows
 from streamgp.stream.gains import fill_next, predicted_at
@@ -56,12 +57,11 @@ def _sampled(settings: StreamSettings, state: StreamState) -> RowSample:
     """Return a sample of the rows learnt, as the model takes them, without absurd ones."""
     sample = _of_warmup(settings, state) if state.sample is None else state.sample
     rows = sample.rows
-    X, odd = state.inputs.bounds.clip(rows.X)
-    if not settings.spec.robust:
-        odd = far_out(rows.X).any(axis=1)
+    X, beyond = state.inputs.bounds.clip(rows.X)
+    odd = np.asarray(beyond if settings.spec.robust else far_out(rows.X).any(axis=1))
     if moments_of(settings.spec) is None and not settings.task.flags_outliers:
-        odd = odd | far_out(rows.y).any(axis=1)
-    if odd.mean() > MOST_ODD:  # of many columns each may be odd in other rows
+        odd |= far_out(rows.y).any(axis=1)
+    if odd.any() and odd.mean() > MOST_ODD:  # of many columns each may be odd in other rows
         return replace(sample, rows=rows._replace(X=X))
     return sample.where(~odd)
 
@@ -125,7 +125,8 @@ def influence(
         f, variance = moments(predicted)
         total = variance.mean(axis=0).sum() + f.var(axis=0).sum()
         size = f.var(axis=0) / total if total > 0.0 else np.zeros(f.shape[1])
-    shares = size * shapley_effects(X, f, list(entries.values()), settings.seed)
+    with one_blas_thread():
+        shares = size * shapley_effects(X, f, list(entries.values()), settings.seed)
     return dict(zip(entries, shares if moments is None else shares.sum(axis=1, keepdims=True), strict=True))
 
 
