@@ -1,9 +1,9 @@
 """Importance on streams whose shares of the variance are known: the truth beside what is told.
 
 ``python -m benchmarks.accuracy.influence`` writes ``results/influence.json`` and prints the table of
-docs/research/robustness.md. The truth is that of the whole stream as it was made: what independent inputs put into the
-variance of the target, half of an interaction or of what copies say, and the closed form for two normal inputs of a
-plane (Owen and Prieur 2017).
+docs/research/robustness.md. The truth is that of the law that streams are drawn from: what independent inputs put
+into the variance of the target, half of an interaction or of what copies say, and the closed form for two normal
+inputs of a plane (Owen and Prieur 2017).
 """
 
 import json

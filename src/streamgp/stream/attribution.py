@@ -42,14 +42,14 @@ def kept_rows(settings: StreamSettings, state: StreamState) -> Float[np.ndarray,
     columns = state.inputs.imputer.width
     rows = _sampled(settings, state).first(COMPARED).rows.X[:, :columns]
     if len(rows) < 2 or not columns:
-        raise _too_little(state, columns)
+        raise _too_little(columns, len(rows))
     return rows
 
 
-def _too_little(state: StreamState, columns: int) -> ValueError:
+def _too_little(columns: int, rows: int) -> ValueError:
     return ValueError(
-        f"expected a model that has columns of X and has learnt 2 rows or more, got {columns} columns and "
-        f"{state.rows} rows; learn more rows first"
+        f"expected a model that has columns of X and has learnt 2 rows or more of which it keeps a sample, as older "
+        f"versions did not, got {columns} columns and {rows} such rows; learn more rows first"
     )
 
 
@@ -111,7 +111,7 @@ def influence(
         first = rows.X.shape[1] - len(lags) * settings.num_outputs
         entries[_unlike(PAST_TARGETS, groups)] = list(range(first, rows.X.shape[1]))
     if len(rows.X) < 2 or not entries:
-        raise _too_little(state, state.inputs.imputer.width)
+        raise _too_little(state.inputs.imputer.width, len(rows.X))
     X = rows.X.copy()
     if settings.spec.exposure:
         X[:, state.inputs.imputer.width] = log_exposure
