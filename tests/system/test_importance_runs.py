@@ -96,13 +96,14 @@ def test_of_several_targets_there_is_the_mean(tmp_path: Path):
 
 
 @pytest.mark.parametrize("options", [{"lags": [1, 5]}, {"lags": 1, "horizon": 5}])
-def test_past_targets_stay_as_they_are(tmp_path: Path, options: dict[str, Any]):
+def test_past_targets_are_an_entry(tmp_path: Path, options: dict[str, Any]):
     frame = table()
     frame.write_csv(tmp_path / "data.csv")
     found = run_spec(tmp_path / "data.csv", None, make_spec("linear", **options), features=["a", "b"]).metrics
     model = StreamingGPRegressor("linear", warmup=WARMUP, **options)
     shares = model.partial_fit(frame.select("a", "b"), frame["y"]).feature_importance()
     assert [each["name"] for each in found["importance"]] == list(shares)
+    assert set(shares) == {"a", "b", "past targets"}
     assert [each["share"] for each in found["importance"]] == pytest.approx(list(shares.values()), rel=1e-9)
 
 
@@ -110,8 +111,8 @@ def test_there_is_none_where_it_cannot_be_had(tmp_path: Path, monkeypatch: pytes
     frame = rows()
     assert told(tmp_path, frame, targets=["hits"], features=["a"], task="count", exposure="hours") is None
     frame.write_csv(tmp_path / "data.csv")
-    of_lags = run_spec(tmp_path / "data.csv", None, make_spec("linear", lags=1), features=[])
-    assert of_lags.stopped is None and of_lags.metrics["importance"] is None
+    of_lags = run_spec(tmp_path / "data.csv", None, make_spec("linear", lags=1), features=[]).metrics["importance"]
+    assert [each["name"] for each in of_lags] == ["past targets"]
     assert told(tmp_path, frame[: WARMUP - 10]) is None
     assert told(tmp_path, frame.with_columns(stamp=-pl.col("stamp").abs()), time="stamp") is None  # ends in an error
     monkeypatch.setattr(inputs, "MOST", 3)
@@ -144,5 +145,5 @@ def test_the_page_of_python_has_no_shares_where_there_are_none(tmp_path: Path):
         frame["hits"],
         exposure=frame["hours"],
     )
-    for found in (lagged, exposed):
-        assert "Which inputs matter" not in found.report(tmp_path / "page.html").read_text()
+    assert "Which inputs matter" not in exposed.report(tmp_path / "page.html").read_text()
+    assert '<th scope="row">past targets</th>' in lagged.report(tmp_path / "page.html").read_text()

@@ -68,10 +68,10 @@ def _print_whole(console: Console, table: Table) -> None:
 
 
 def _importance(inputs: list[dict[str, Any]] | None) -> str:
-    """Return the inputs that matter most; empty where none does, or it is not known."""
+    """Return the inputs with the most influence; empty where none has any, or it is not known."""
     most = [each for each in (inputs or [])[:_INPUTS_SHOWN] if each["share"] >= _MATTERS]
     named = ", ".join(f"{each['name'] or NAMELESS} {share(each['share'])}" for each in most)
-    return f"inputs that matter most, by their share of the variance: {named}" if most else ""
+    return f"inputs that matter most, by influence (share of the target's variance): {named}" if most else ""
 
 
 def _alarms(alarms: list[dict[str, Any]] | None) -> list[str]:

@@ -172,10 +172,9 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
 
     @alone
     def feature_importance(self, exposure: float | None = None) -> dict[str, float]:
-        """Return which share of the counts' variance goes with each input, by name, the largest first.
+        """Return the share of the counts' variance that predictions take from each input, the largest first.
 
-        Half the mean squared change of the predicted mean when an input takes the values that it has in other rows
-        (the total effect of Jansen 1999), over the variance that is predicted of the counts. For rows and inputs see
+        Shares are between 0 and 1 and sum to at most 1; the rest is chance, as the model has it. For the rest see
         `StreamingGPRegressor.feature_importance`.
 
         Parameters

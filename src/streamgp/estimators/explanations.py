@@ -79,13 +79,13 @@ def inputs_of(estimator: Any) -> dict[str, list[int]]:
 def importance(
     learner: StreamLearner, groups: dict[str, list[int]], single: bool = True, log_exposure: Sequence[float] = ()
 ) -> dict[str, Any]:
-    """Return the share of the target's variance that goes with each group of inputs, the largest first.
+    """Return the share of the target's variance that predictions take from each group of inputs, the largest first.
 
     Of several targets arrays (E,), in the order of their sums.
     """
-    found = attribution.importance(learner.settings, learner.state, list(groups.values()), log_exposure)
-    names, values = list(groups), found[:, 0].tolist() if single else list(found)
-    return {names[g]: values[g] for g in np.argsort(-found.sum(axis=1), kind="stable").tolist()}
+    found = attribution.influence(learner.settings, learner.state, groups, log_exposure)
+    names = sorted(found, key=lambda name: -found[name].sum())
+    return {name: float(found[name][0]) if single else found[name] for name in names}
 
 
 def explanation(
@@ -126,19 +126,21 @@ class Explained:
 
     @alone
     def feature_importance(self) -> dict[str, Any]:
-        """Return which share of the target's variance goes with each input, by name, the largest first.
+        """Return the share of the target's variance that predictions take from each input, the largest first.
 
-        Half the mean squared change of the predicted mean when an input takes the values that it has in other rows
-        (the total effect of Jansen 1999), over the variance of the target in the warm-up, both on the scale that is
-        learnt. The rows are the last 64 or so that were learnt, with the model as it is now; a category, and the
-        cycles of a date, are one input. Past targets stay as they are, and have no entry. It says what the model
-        uses, not what causes the target; of inputs that vary together, each may have a share, or only one. Of several
+        Shares are between 0 and 1 and sum to at most 1; the rest is what the inputs do not say. They are Shapley
+        effects (Owen 2014; Song, Nelson and Staum 2016): what an input adds to the variance that is predicted from
+        the inputs before it, on average over all orders. So inputs that act together share what they do, and two
+        that say the same have half of it each, also where the model uses only one. What is predicted is the mean, by
+        the model as it is now, of up to 2,048 rows that are a uniform sample of all that were learnt, outliers left
+        out, on the scale that is learnt. A category, and the cycles of a date, are one input, and all past targets
+        are one more, "past targets". It says what the predictions go with, not what causes the target. Of several
         targets there is an array (E,) each.
 
         Raises
         ------
         ValueError
-            If X has no columns, or fewer than 2 rows were learnt.
+            If the model has no inputs, or fewer than 2 rows were learnt.
         """
         self._check_fitted()
         return importance(self._learner, inputs_of(self), self._single)
@@ -147,10 +149,10 @@ class Explained:
     def explain(self, x: Any, time: Any = None) -> Explanation:
         """Return what each input of a row contributes to the mean that is predicted of it.
 
-        Contributions are Shapley values, estimated by walks from the last 64 or so rows to this one and back, along
-        which the inputs change one at a time, in random orders (Strumbelj and Kononenko 2014). Together with the base
-        they are the prediction. Past targets, and the time, are the same for all. It says how the model gets from its
-        usual prediction to this one, not what would happen if an input were changed.
+        Contributions are Shapley values, estimated by walks from 64 rows of the whole stream to this one and back,
+        along which the inputs change one at a time, in random orders (Strumbelj and Kononenko 2014). Together with
+        the base they are the prediction. Past targets, and the time, are the same for all. It says how the model gets
+        from its usual prediction to this one, not what would happen if an input were changed.
 
         Parameters
         ----------

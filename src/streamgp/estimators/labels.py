@@ -113,11 +113,11 @@ class LabelEstimator(StreamEstimator):
 
     @alone
     def feature_importance(self) -> dict[str, float]:
-        """Return which share of the labels' variance goes with each input, by name, the largest first.
+        """Return the share of the labels' variance that predictions take from each input, the largest first.
 
-        Half the mean squared change of the probabilities when an input takes the values that it has in other rows
-        (the total effect of Jansen 1999), over the variance that is predicted of the labels' indicators, each summed
-        over the labels. For rows and inputs see `StreamingGPRegressor.feature_importance`.
+        The variance is that of the labels' indicators, summed up; predictions are the probabilities. Shares are
+        between 0 and 1 and sum to at most 1; the rest is chance, as the model has it. For the rest see
+        `StreamingGPRegressor.feature_importance`.
 
         Raises
         ------

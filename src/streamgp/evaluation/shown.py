@@ -11,6 +11,7 @@ import numpy as np
 from streamgp.data.files import write_aside
 from streamgp.data.frames import FrameLike
 from streamgp.evaluation.inputs import Inputs
+from streamgp.progress import progress_bar
 from streamgp.reports import wording
 
 # In the order of a summary's columns; those that a kind of target has.
@@ -149,8 +150,7 @@ class Shown:
     ) -> Path:
         """Write the page that `streamgp run` writes, self-contained, and return its path.
 
-        Which inputs matter is found now, of the model as it was at the end of the rows: with each of up to 50 inputs
-        500 rows are predicted.
+        Which inputs matter is found now, of the model as it was at the end of the rows.
 
         Parameters
         ----------
@@ -173,12 +173,12 @@ class Shown:
         from streamgp.reports.run_page import render_run  # brings polars, which no other method needs
 
         given = self._given
-        more = {
-            "data": title,
-            "weighed": given.weighed,
-            "importance": None if given.inputs is None else given.inputs.importance(progress),
-        }
-        page = render_run(given.about | more, *self._tables())
+        with progress_bar("which inputs matter", 2, progress) as bar:
+            matters = None if given.inputs is None else given.inputs.importance()
+            bar.at(1, "the page")
+            more = {"data": title, "weighed": given.weighed, "importance": matters}
+            page = render_run(given.about | more, *self._tables())
+            bar.at(2)
         write_aside(Path(path), page)
         return Path(path)
 

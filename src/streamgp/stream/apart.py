@@ -59,6 +59,7 @@ def going_on_apart(settings: StreamSettings, state: StreamState) -> StreamState:
                 model_state=model_state,
                 targets=Standardiser(count, state.targets.mean[e : e + 1], state.targets.m2[e : e + 1]),
                 reservoir=None if state.reservoir is None else state.reservoir.of_target(e),
+                sample=None if state.sample is None else state.sample.of_target(e),
                 correlation=None,
                 scarce=0,
             )

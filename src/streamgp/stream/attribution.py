@@ -1,106 +1,162 @@
-"""What each input contributes: to all predictions over the last rows, and to a single one."""
+"""What each input contributes: to all predictions over the stream, and to a single one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
 
 from streamgp.core import mapped
+from streamgp.numerics.shapley import shapley_effects
+from streamgp.numerics.standardise import far_out
+from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
-from streamgp.stream.gains import fill_next, mean_at, predicted_at
+from streamgp.stream.batches import predict_rows
+from streamgp.stream.gains import fill_next, predicted_at
+from streamgp.stream.lags import LaggedTargets
+from streamgp.stream.rows import RawRows
+from streamgp.stream.sample import RowSample
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 from streamgp.stream.tasks import Moments, moments_of
+from streamgp.stream.warmup import known_rows
 
-SHIFTS = 8  # other rows that each row takes a value from
+PAST_TARGETS = "past targets"
+MOST_ODD = 0.5  # of the rows; where it is more, none is left out
+COMPARED = 64  # rows that a single one is explained by
+_BLOCK = 64  # rows of the sample over which the relation is taken to be the same
+_BLOCKS = 16  # at most
 Groups = Sequence[Sequence[int]]
 
 
-def last_rows(state: StreamState) -> Float[np.ndarray, "n d"]:
-    """Return the last rows that are kept, 65 at most, with their gaps filled."""
-    groups = state.inputs.imputer.groups
-    rows = np.concatenate([group.recent for group in groups], axis=1) if groups else np.empty((0, 0))
-    return rows[~np.isnan(rows).any(axis=1)]
-
-
-def kept_rows(state: StreamState) -> Float[np.ndarray, "n d"]:
-    """Return `last_rows`, of which there must be 2 to compare.
+def kept_rows(settings: StreamSettings, state: StreamState) -> Float[np.ndarray, "n d"]:
+    """Return inputs of rows of the whole stream without gaps, 64 at most, of which there must be 2 to compare.
 
     Raises
     ------
     ValueError
         If there are fewer, or no columns.
     """
-    rows = last_rows(state)
-    if len(rows) < 2 or not rows.shape[1]:
-        raise ValueError(
-            f"expected a model that has columns of X and has learnt 2 rows or more, got {rows.shape[1]} columns and "
-            f"{state.rows} rows; learn more rows first"
-        )
+    if state.apart:
+        return kept_rows(settings.of_one_target, state.apart[0])
+    columns = state.inputs.imputer.width
+    rows = _sampled(settings, state).first(COMPARED).rows.X[:, :columns]
+    if len(rows) < 2 or not columns:
+        raise _too_little(columns, len(rows))
     return rows
 
 
-def importance(
-    settings: StreamSettings, state: StreamState, groups: Groups, log_exposure: Sequence[float] = ()
-) -> Float[np.ndarray, "g e"]:
-    """Return which share of each target's variance goes with each group of columns, whatever the task.
+def _too_little(columns: int, rows: int) -> ValueError:
+    return ValueError(
+        f"expected a model that has columns of X and has learnt 2 rows or more of which it keeps a sample, as older "
+        f"versions did not, got {columns} columns and {rows} such rows; learn more rows first"
+    )
 
-    Counts with an exposure need the log of one.
+
+def _sampled(settings: StreamSettings, state: StreamState) -> RowSample:
+    """Return a sample of the rows learnt, as the model takes them, without absurd ones."""
+    sample = _of_warmup(settings, state) if state.sample is None else state.sample
+    rows = sample.rows
+    X, beyond = state.inputs.bounds.clip(rows.X)
+    odd = np.asarray(beyond if settings.spec.robust else far_out(rows.X).any(axis=1))
+    if moments_of(settings.spec) is None and not settings.task.flags_outliers:
+        odd |= far_out(rows.y).any(axis=1)
+    if odd.any() and odd.mean() > MOST_ODD:  # of many columns each may be odd in other rows
+        return replace(sample, rows=rows._replace(X=X))
+    return sample.where(~odd)
+
+
+def _of_warmup(settings: StreamSettings, state: StreamState) -> RowSample:
+    """Return a sample of the rows of the warm-up so far."""
+    known, h = known_rows(state), settings.horizon
+    usual = settings.task.usual(known.X, known.y, settings.seed)
+    lags = LaggedTargets.empty(state.inputs.lags.lags, settings.num_outputs)
+    X = lags.widen(state.inputs.refill(known.X)[0], known.y, state.targets.mean, own=h > 0)
+    rows = RawRows(X[: max(len(X) - h, 0)], known.y[h:], None)
+    return RowSample.empty(X.shape[1], settings.num_outputs).offer(rows, (usual != known.y).any(axis=1)[h:])
+
+
+def has_influence(settings: StreamSettings, state: StreamState) -> bool:
+    """Return whether there are inputs of the model, and rows enough, for `influence`."""
+    if state.apart:
+        return all(has_influence(settings.of_one_target, part) for part in state.apart)
+    return len(_sampled(settings, state).rows.X) > 1 and state.inputs.width > settings.spec.exposure
+
+
+@in_float64
+def influence(
+    settings: StreamSettings,
+    state: StreamState,
+    groups: Mapping[str, Sequence[int]],
+    log_exposure: Sequence[float] = (),
+) -> dict[str, Float[np.ndarray, " e"]]:
+    """Return which share of each target's variance over the stream predictions take from each input, by its name.
+
+    Past targets, where they are inputs, are one entry after the `groups`. Shares are at least 0 and sum to at most
+    one: they are Shapley effects of what the model of now predicts of a sample of all rows (see
+    `streamgp.numerics.shapley`), times the share of the targets' variance that this explains. Of counts and labels
+    that is as the model has it: of labels the sum over their indicators. Counts with an exposure need the log of one.
+
+    Raises
+    ------
+    ValueError
+        If there are no inputs, or fewer than 2 rows.
     """
+    if state.apart:
+        found = [influence(settings.of_one_target, part, groups) for part in state.apart]
+        names = dict.fromkeys(name for each in found for name in each)
+        return {name: np.concatenate([each.get(name, np.zeros(1)) for each in found]) for name in names}
+    rows, entries = _sampled(settings, state).rows, dict(groups)
+    if lags := state.inputs.lags.lags:
+        first = rows.X.shape[1] - len(lags) * settings.num_outputs
+        entries[_unlike(PAST_TARGETS, groups)] = list(range(first, rows.X.shape[1]))
+    if len(rows.X) < 2 or not entries:
+        raise _too_little(state.inputs.imputer.width, len(rows.X))
+    X = rows.X.copy()
+    if settings.spec.exposure:
+        X[:, state.inputs.imputer.width] = log_exposure
+    last = state.last_time
+    predicted = predict_rows(settings, state, X, None if last is None else np.full(len(X), last))
     moments = moments_of(settings.spec)
     if moments is None:
-        return total_effects(settings, state, groups)
-    return variance_shares(settings, state, groups, moments, np.asarray(log_exposure, dtype=np.float64))[:, None]
+        f = np.asarray(predicted.mean)
+        size = _explained(rows.y, f)
+    else:
+        f, variance = moments(predicted)
+        total = variance.mean(axis=0).sum() + f.var(axis=0).sum()
+        size = f.var(axis=0) / total if total > 0.0 else np.zeros(f.shape[1])
+    with one_blas_thread():
+        shares = size * shapley_effects(X, f, list(entries.values()), settings.seed)
+    return dict(zip(entries, shares if moments is None else shares.sum(axis=1, keepdims=True), strict=True))
 
 
-@in_float64
-def total_effects(settings: StreamSettings, state: StreamState, groups: Groups) -> Float[np.ndarray, "g e"]:
-    """Return the share of the target's variance that goes with each group of columns, over the rows kept.
+def _unlike(name: str, others: Mapping[str, object]) -> str:
+    """Return a name that is none of the others."""
+    return _unlike(f"{name} of the model", others) if name in others else name
 
-    Half the mean squared change of the prediction when the group takes the values that it has in another row (Jansen
-    1999, the total effect, where groups are independent), over the variance by which targets are standardised.
+
+def _explained(y: Float[np.ndarray, "n e"], f: Float[np.ndarray, "n e"]) -> Float[np.ndarray, " e"]:
+    """Return which share of the targets' variance goes with the predictions of one model.
+
+    The predictions have one slope for all rows and then, as the relation may have been steeper or flatter at other
+    times, one more within each block of rows; not between blocks, where a level that drifts would pass for it.
     """
-    return _half_squared_changes(kept_rows(state), groups, lambda X: mean_at(settings, state, X))
-
-
-@in_float64
-def variance_shares(
-    settings: StreamSettings, state: StreamState, groups: Groups, moments: Moments, exposure: Float[np.ndarray, " x"]
-) -> Float[np.ndarray, " g"]:
-    """Return `total_effects` for targets that are not standardised, over the variance that is predicted of them.
-
-    That is their mean variance in a row and the variance of their means between rows; of several moments, the sum.
-    All rows have the log of one `exposure`, if there is one (x is 0 or 1).
-    """
-    rows = kept_rows(state)
-
-    def told(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return moments(predicted_at(settings, state, _exposed(X, exposure)))
-
-    mean, variance = told(rows)
-    total = variance.mean(axis=0).sum() + mean.var(axis=0).sum()
-    effects = _half_squared_changes(rows, groups, lambda X: told(X)[0]).sum(axis=1)
-    return effects / total if total > 0.0 else np.zeros(len(effects))
-
-
-def _exposed(rows: Float[np.ndarray, "n d"], exposure: Float[np.ndarray, " x"]) -> Float[np.ndarray, "n d+x"]:
-    """Return rows with the log of one exposure in their last column, if there is one."""
-    return np.column_stack([rows, np.tile(exposure, (len(rows), 1))])
-
-
-def _half_squared_changes(
-    rows: Float[np.ndarray, "n d"], groups: Groups, mean: Callable[[np.ndarray], np.ndarray]
-) -> Float[np.ndarray, "g e"]:
-    """Return half the mean squared change of `mean` when a group takes the values that it has in another row."""
-    n = len(rows)
-    shifts = np.unique(np.linspace(1, n - 1, min(SHIFTS, n - 1)).astype(int))
-    moved = np.tile(rows, (len(groups), len(shifts), 1, 1))
-    for g, columns in enumerate(groups):
-        for s, shift in enumerate(shifts.tolist()):
-            moved[g, s][:, list(columns)] = np.roll(rows, shift, axis=0)[:, list(columns)]
-    found = mean(moved.reshape(-1, rows.shape[1]))
-    change = found.reshape(len(groups), len(shifts), n, -1) - mean(rows)
-    return 0.5 * np.square(change).mean(axis=(1, 2))
+    n = len(y)
+    count = min(max(n // _BLOCK, 1), _BLOCKS)
+    blocks = np.arange(n) * count // n
+    found = np.zeros(y.shape[1])
+    for e in range(y.shape[1]):
+        if not (np.ptp(y[:, e]) > 0.0 and np.ptp(f[:, e]) > 0.0):
+            continue
+        target, line = ((each[:, e] - each[:, e].mean()) / each[:, e].std() for each in (y, f))
+        rest = target - (line @ target / n) * line
+        within = line - (np.bincount(blocks, line) / np.bincount(blocks))[blocks]
+        met, size = np.bincount(blocks, within * rest), np.bincount(blocks, np.square(within))
+        slopes = np.divide(met, size, out=np.zeros(count), where=size > 0.0)
+        rest = rest - slopes[blocks] * within
+        freedom = max(n - 2 - count, 1)  # so that chance explains nothing
+        found[e] = min(max(1.0 - np.square(rest).sum() / freedom, 0.0), 1.0)
+    return found
 
 
 @in_float64
@@ -125,7 +181,7 @@ def contributions(
         What is predicted of the row that each walk is about, and how the prediction changes by each group, in units
         of the targets.
     """
-    rows, rng = kept_rows(state), np.random.default_rng(seed)
+    rows, rng = kept_rows(settings, state), np.random.default_rng(seed)
     filled, _ = fill_next(settings, state, x)
     goal = filled[0, : rows.shape[1]]
     n, count = len(rows), len(groups)
@@ -139,7 +195,8 @@ def contributions(
                 paths[way, w, step:, columns] = goal[columns, None]
     inputs = paths.reshape(-1, rows.shape[1])
     exposure = x[0, x.shape[1] - settings.spec.exposure :]
-    predictive = mapped(predicted_at(settings, state, _exposed(inputs, exposure), time), settings.target_map)
+    exposed = np.column_stack([inputs, np.tile(exposure, (len(inputs), 1))])
+    predictive = mapped(predicted_at(settings, state, exposed, time), settings.target_map)
     mean = predictive.mean if moments is None else moments(predictive)[0]
     found = np.asarray(mean).reshape(2, n, count + 1, -1)
     steps = np.diff(found, axis=2)

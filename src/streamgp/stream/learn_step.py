@@ -263,8 +263,10 @@ def _advance(
             state, info = update_rows(
                 settings, state, pairs, new.y, new.times, wide if h else None, None if h else extra
             )
+            learnt = RawRows(pairs, new.y, new.times)
+            if state.sample is not None:
+                state = replace(state, sample=state.sample.offer(learnt, info.flagged))
             if state.reservoir is not None:
-                learnt = RawRows(pairs, new.y, new.times)
                 state = with_rows(settings, state, learnt, info.predictive.mean, info.flagged)
         made, correlation = (info.predictive, info.rules), state.correlation
         if correlation is not None:

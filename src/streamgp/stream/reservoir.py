@@ -76,11 +76,11 @@ class Reservoir:
         first = self.added - len(latest.X)
         sample = concatenate([self.sample, latest.part(slice(old))])
         numbers = np.concatenate([self.numbers, np.arange(first, first + old)])
-        kept = np.sort(np.argsort(_priority(numbers))[:SAMPLED])
+        kept = np.sort(np.argsort(priority(numbers))[:SAMPLED])
         return replace(self, sample=sample.part(kept), numbers=numbers[kept], latest=(latest.part(slice(old, None)),))
 
 
-def _priority(numbers: Int[np.ndarray, " n"]) -> UInt[np.ndarray, " n"]:
+def priority(numbers: Int[np.ndarray, " n"]) -> UInt[np.ndarray, " n"]:
     """Return a random number of each row, always the same one: SplitMix64 (Steele, Lea and Flood 2014)."""
     z = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

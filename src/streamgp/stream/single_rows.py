@@ -55,7 +55,8 @@ class SingleRows:
         self._model.load(state.model_state.unsharded(), state.model)
         self._state = state
         self._unread: list[np.ndarray] = []  # rows that the imputer has yet to learn
-        # Rows that the reservoir has yet to take in, with their predictions, and whether they were outliers.
+        # Rows that the sample and the reservoir have yet to take in, with their predictions, and whether they were
+        # outliers.
         self._learnt: list[tuple[np.ndarray, np.ndarray, float, np.ndarray, bool]] = []
         # Predictions and targets from which the correlation of their errors has yet to be learnt.
         self._unrelated: list[tuple[AnyPredictive, np.ndarray]] = []
@@ -128,8 +129,7 @@ class SingleRows:
             past, outliers = lags.standing_in(y[None], predicted[None], np.array([flagged]))
             inputs = replace(inputs, lags=lags.learn(past, outliers))
         self._inputs = inputs
-        if renews:
-            self._learnt.append((row.wide[0], y.copy(), time, predicted, flagged))
+        self._learnt.append((row.wide[0], y.copy(), time, predicted, flagged))
         self.rows += 1
         self.renews_next = self.rows == self._renews_at
         if self._rests:
@@ -139,7 +139,7 @@ class SingleRows:
             self._read()
 
     def _read(self) -> None:
-        """Let the imputer, the reservoir and the correlation take in the rows that they have not yet."""
+        """Let the imputer, the sample, the reservoir and the correlation take in the rows that they have not yet."""
         self._relate()
         if self._unread:
             self._inputs = self._inputs.fill_and_learn(np.stack(self._unread))[2]
@@ -148,7 +148,11 @@ class SingleRows:
             X, y, times, predicted, flagged = (np.array(each) for each in zip(*self._learnt, strict=True))
             rows = RawRows(X, y, times if self._settings.timed else None)
             before = replace(self._state, rows=self.rows - len(X))
-            self._state, self._learnt = with_rows(self._settings, before, rows, predicted, flagged), []
+            if before.sample is not None:
+                before = replace(before, sample=before.sample.offer(rows, flagged))
+            if before.reservoir is not None:
+                before = with_rows(self._settings, before, rows, predicted, flagged)
+            self._state, self._learnt = before, []
         self._renews_at = next_renewal(self._settings, replace(self._state, rows=self.rows))
 
     def _relate(self) -> None:

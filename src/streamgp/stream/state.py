@@ -21,6 +21,7 @@ from streamgp.stream.imputation import Imputer
 from streamgp.stream.inputs import StreamInputs
 from streamgp.stream.reservoir import Reservoir
 from streamgp.stream.rows import RawRows
+from streamgp.stream.sample import RowSample
 from streamgp.stream.settings import StreamSettings
 
 
@@ -52,6 +53,8 @@ class StreamState:
         The provisional model or the fitted one, and its state.
     reservoir
         The rows that new experts are fitted to, as the model takes them; None where none ever are.
+    sample
+        A uniform sample of the rows learnt; None in the warm-up, whose rows are all kept.
     errors
         Whether predictions have become worse, where there is a reservoir.
     correlation
@@ -78,6 +81,7 @@ class StreamState:
     warmup_rows: tuple[RawRows, ...] | None = ()
     forecasts: Forecasts = field(default_factory=Forecasts)
     reservoir: Reservoir | None = None
+    sample: RowSample | None = None
     errors: ErrorWatch = field(default_factory=ErrorWatch)
     correlation: ErrorCorrelation | None = None
     scarce: int = 0
@@ -230,6 +234,7 @@ class StreamState:
             "model": self.model,
             "state": self.model_state,
             "reservoir": self.reservoir,
+            "sample": self.sample,
             "errors": self.errors,
             "scarce": self.scarce,
         }
@@ -277,6 +282,7 @@ class StreamState:
             warmup_rows=None if tree["kept"] is None else (RawRows(*tree["kept"]),),
             forecasts=forecasts,
             reservoir=tree.get("reservoir"),
+            sample=_sample_of(tree, inputs.width, settings.num_outputs),
             errors=tree.get("errors") or ErrorWatch(),
             correlation=correlation,
             scarce=tree.get("scarce", 0),
@@ -293,6 +299,14 @@ class StreamState:
             flagged_rows=self.flagged_rows + (0 if flagged is None else int(flagged.sum())),
             restarted=restarted,
         )
+
+
+def _sample_of(tree: dict[str, Any], width: int, num_outputs: int) -> RowSample | None:
+    """Return the sample of a tree; it is younger than some, which have at most the rows for new experts."""
+    if tree.get("sample") is not None or tree["kept"] is not None:
+        return tree.get("sample")
+    sample, reservoir = RowSample.empty(width, num_outputs), tree.get("reservoir")
+    return sample if reservoir is None else sample.offer(reservoir.rows())
 
 
 def mean_of_alike(weights: Sequence[np.ndarray]) -> np.ndarray:

@@ -18,6 +18,7 @@ from streamgp.stream.lag_choice import choose_lags
 from streamgp.stream.lags import LaggedTargets
 from streamgp.stream.renewal import conditioned_apart
 from streamgp.stream.rows import RawRows
+from streamgp.stream.sample import RowSample
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 
@@ -87,6 +88,9 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
         rebuilt = _ended(settings, rebuilt, prior, info, y, times)
         stamps = times[h:] if settings.timed else None
         rebuilt = conditioned_apart(settings, rebuilt, RawRows(inputs[: state.rows - h], usual[h:], stamps))
+        learnt = RawRows(inputs[: state.rows - h], y[h:], None)
+        sample = RowSample.empty(inputs.shape[1], settings.num_outputs)
+        rebuilt = replace(rebuilt, sample=sample.offer(learnt, (usual != y).any(axis=1)[h:]))
     if levels is not None:  # of targets that set the scale, or were fitted, the levels would tell little
         rebuilt = replace(rebuilt, model_state=replace(rebuilt.model_state, levels=levels))
     return rebuilt if state.inputs.gains is None else with_measured_gains(settings, rebuilt)

@@ -36,9 +36,10 @@ def test_the_page_lists_the_inputs_and_folds_all_but_the_first(tmp_path: Path):
     assert "<summary>3 further inputs</summary>" in section
     assert section.count("<caption") == section.count("<table") == section.count("<thead>") == 2
     assert 'class="bar" style="width: 61.2%"' in section
-    assert "of the variance of power_kw goes with each input:" in section
+    assert "which share of the variance of power_kw, over the whole stream, predictions take from it." in section
+    assert "add up to at most 100%" in section
     assert "not what causes power_kw." in section
-    assert "past targets" not in section
+    assert "Past targets" not in section and "broken" not in section
 
 
 @pytest.mark.slow
@@ -46,8 +47,8 @@ def test_the_page_says_where_past_targets_are_inputs_and_targets_several(tmp_pat
     fake_run(tmp_path, rows=400, warmup=50, importance=INPUTS[:3], lags=[1], targets=["p", "q"])
     section, rows = shown(tmp_path)
     assert len(rows) == 3 and "<details>" not in section
-    assert "What past targets tell is not in them" in section
-    assert "of the variance of a target goes with each input, on average over all 2:" in section
+    assert "Past targets are one entry." in section
+    assert "predictions take from it, on average over all 2." in section
     assert "not what causes the targets." in section
 
 
@@ -92,9 +93,9 @@ def test_the_terminal_names_the_three_largest(tmp_path: Path, capsys: pytest.Cap
         return capsys.readouterr().out
 
     named = "sensor <0> 61.2%, sensor <1> 25.0%, sensor <2> 10.0%"
-    assert f"inputs that matter most, by their share of the variance: {named}\n" in said(INPUTS)
-    assert "variance: a 1.0%\n" in said([{"name": "a", "share": 0.01}, {"name": "b", "share": 0.0004}])
-    assert "variance: '' 5.0%\n" in said([{"name": "", "share": 0.05}])
+    assert f"inputs that matter most, by influence (share of the target's variance): {named}\n" in said(INPUTS)
+    assert "variance): a 1.0%\n" in said([{"name": "a", "share": 0.01}, {"name": "b", "share": 0.0004}])
+    assert "variance): '' 5.0%\n" in said([{"name": "", "share": 0.05}])
     for nothing in (None, [], [{"name": "a", "share": 0.0004}]):
         assert "matter most" not in said(nothing)
 

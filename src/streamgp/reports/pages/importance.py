@@ -9,7 +9,7 @@ from streamgp.reports.wording import NAMELESS
 def inputs(metrics: dict[str, Any]) -> dict[str, Any]:
     """Return the table of inputs, with the length of each bar in percent; empty where it is not known what matters.
 
-    A share may be above 100%: then the largest has the whole length.
+    Of older versions a share may be above 100%: then the largest has the whole length.
     """
     found = metrics["importance"] or []
     whole = max(1.0, *(each["share"] for each in found)) if found else 1.0
