@@ -7,11 +7,11 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from streamgp.reports import comparison_page
-from streamgp.reports.wording import NAMELESS, baselines, headline, last_value, number, plural, share
+from streamgp.reports import comparison_page, verdicts
+from streamgp.reports.wording import NAMELESS, headline, last_value, number, plural, share
 
 _NOTES = {
-    "regression": "* mean log predictive density of the standardised target, higher is better",
+    "regression": "* mean log predictive density of the target in its own units, higher is better",
     "count": "* mean log probability of the count, higher is better",
     "classification": "* mean of minus the log probability of the label; lower is better, here and in all columns",
     "ordinal": "* mean of minus the log probability of the grade; lower is better, here and in all columns",
@@ -53,9 +53,9 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
             console.print(matters, markup=False)
         for line in _alarms(metrics.get("alarms")):
             console.print(line, markup=False)
-        for baseline in baselines(metrics):
-            if not baseline["beaten"]:
-                console.print(baseline["text"], markup=False)
+        for number_of, verdict in enumerate(verdicts.sentences(metrics)):
+            if not number_of or verdict["mark"] != verdicts.MARKS["better"]:
+                console.print(verdict["text"], markup=False)
     for warning in metrics["warnings"]:
         console.print(f"note: {warning}", markup=False)
 
@@ -173,7 +173,7 @@ def _number_table(metrics: dict[str, Any], task: str) -> Table:
     for name in ("", "nMSE", "RMSE", "MAE", *extra, "CRPS", "in 95%" if counts else "in 95% band"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
     covered = share(metrics["coverage"]["95"])
-    densities = (metrics["deviance"], metrics["pll"]) if counts else (metrics["pll_standardised"],)
+    densities = (metrics["deviance"], metrics["pll"]) if counts else (metrics["pll"],)
     table.add_row(metrics["model"], *_errors(metrics), *map(number, densities), number(metrics["crps"]), covered)
     for name, label in (("persistence", last_value(metrics)), ("running_mean", "the mean so far")):
         scores = metrics["naive"][name]
