@@ -114,8 +114,10 @@ def _amount(against: Against, noun: str) -> str:
 
 
 def _ends(against: Against) -> str:
-    if against.low is None or against.high is None:
+    if against.low is None or against.high is None or against.skill is None:
         return ""
+    if against.skill < -1.0:
+        return f" (95% interval: {number(1.0 - against.high, 3)} to {number(1.0 - against.low, 3)} times)"
     return f" (95% interval of what is saved: {fine_share(against.low)} to {fine_share(against.high)})"
 
 
