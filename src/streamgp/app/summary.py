@@ -100,13 +100,8 @@ def print_fleet(metrics: dict[str, Any], to_stderr: bool) -> None:
             f"nMSE {number(metrics['nmse'])} (median over keys), mean log density {number(metrics['pll'])}, CRPS "
             f"{number(metrics['crps'])}, {share(metrics['coverage']['90'])} of the targets in bands of 90%"
         )
-        scored = [key for key in keys if key["nmse"] is not None and key["nmse"] == key["nmse"]]
-        for name, what in (
-            ("nmse_persistence", "repeating the last target"),
-            ("nmse_running_mean", "the mean so far"),
-        ):
-            better = sum(key["nmse"] < key[name] for key in scored)
-            console.print(f"smaller squared errors than {what} on {better:,} of {plural(len(scored), 'key')}")
+        if verdict := verdicts.of_keys([(key["skill_low"], key["skill_high"]) for key in keys if key["scored_rows"]]):
+            console.print(verdict["text"], markup=False)
     if metrics["rows_per_second"] is not None:
         console.print(f"{metrics['rows_per_second']:,.0f} rows a second")
     for warning in metrics["warnings"]:

@@ -53,7 +53,6 @@ def render_run(metrics: dict[str, Any], predictions: pl.LazyFrame, weights: pl.L
         headline=wording.headline(metrics),
         verdicts=verdicts.sentences(metrics),
         tile=verdicts.tile(metrics),
-        short=verdicts.short,
         last_value=wording.last_value(metrics),
         weights_kept=WEIGHTS_KEPT,
         **page.along_the_stream(figures, predictions, metrics, span),

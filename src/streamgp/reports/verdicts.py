@@ -1,8 +1,10 @@
 """How a model stands beside its baselines, in words: one judgement, worded here for every page, table and terminal."""
 
+from collections.abc import Sequence
+from math import isnan
 from typing import Any
 
-from streamgp.metrics.judgement import Against, Judgement, Verdict
+from streamgp.metrics.judgement import COVERAGE, Against, Judgement, Verdict, verdict_of
 from streamgp.metrics.paired import LEAST_ROWS
 from streamgp.reports.wording import last_value, number, option, plural, share
 
@@ -59,14 +61,39 @@ def tile(metrics: dict[str, Any]) -> dict[str, Any] | None:
     return {"number": size, "text": text}
 
 
-def short(metrics: dict[str, Any]) -> str:
-    """Return the verdict beside the best baseline for a cell of a table; a dash where there is none."""
-    judgement = of(metrics)
-    if judgement is None or judgement.best is None:
-        return number(None)
-    best = judgement.best
-    amount = f", {_amount(best, SCORES[judgement.score])}{_ends(best)}"
-    return f"{_THAN[best.verdict]} {named(metrics, best.baseline)}{amount}"
+def of_keys(ends: Sequence[tuple[float | None, float | None]]) -> dict[str, Any] | None:
+    """Return a sentence on how many keys are better than the better one of their baselines, by squared errors.
+
+    Parameters
+    ----------
+    ends
+        Of the interval of what each key saves, ``skill_low`` and ``skill_high`` of the fleet's scores.
+
+    Returns
+    -------
+    dict or None
+        ``text`` and ``mark``; None where no key has an interval.
+    """
+    found = [key_verdict(low, high) for low, high in ends]
+    judged = [each for each in found if each is not None]
+    if not judged:
+        return None
+    better, worse = judged.count("better"), judged.count("worse")
+    few = len(found) - len(judged)
+    left = f"; {plural(few, 'key')} had too few rows" if few else ""
+    by_chance = (1.0 - COVERAGE) / 2.0
+    text = (
+        f"Of {plural(len(judged), 'key')}, {better:,} predicted better than the better of the last target and the mean "
+        f"so far, by squared errors, {worse:,} worse, and {len(judged) - better - worse:,} cannot be told apart from it "
+        f"(by 95% intervals: of keys that are noise {share(by_chance)} are called better by chance){left}."
+    )
+    return {"text": text, "mark": "warn" if worse > better else "good" if better > by_chance * len(judged) else "plain"}
+
+
+def key_verdict(low: float | None, high: float | None) -> Verdict | None:
+    """Return the verdict on a key; None where it has no interval."""
+    known = low is not None and high is not None and not isnan(low)
+    return verdict_of(low, high) if known else None
 
 
 def named(metrics: dict[str, Any], baseline: str) -> str:
