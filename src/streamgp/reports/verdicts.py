@@ -33,13 +33,13 @@ def sentences(metrics: dict[str, Any]) -> list[dict[str, Any]]:
     judgement = of(metrics)
     if judgement is None or len(metrics.get("classes") or (0, 0)) < 2:
         return []
-    found = [_sentence(metrics, judgement, each) for each in judgement.against]
+    found = [sentence(metrics, judgement, each) for each in judgement.against]
     if advice := _advice(metrics, judgement):
         found[0]["text"] = f"{found[0]['text'].removesuffix('.')}; {advice}."
     for name, scores in list((metrics.get("by_target") or {}).items())[1:]:
         other = of(scores)
         if other is not None and other.best is not None:
-            own = _sentence({"horizon": None} | metrics | {"naive": {}}, other, other.best)
+            own = sentence({"horizon": None} | metrics | {"naive": {}}, other, other.best)
             found.append(own | {"text": f"Target {name}: {own['text'][0].lower()}{own['text'][1:]}"})
     return found
 
@@ -103,12 +103,11 @@ def named(metrics: dict[str, Any], baseline: str) -> str:
         "running_mean": "predicting the mean of all targets known by then",
         "last_label": f"repeating {last_value(metrics, 'label')}, as surely as that was right so far",
         "last_grade": f"repeating {last_value(metrics, 'grade')}, as surely as that was right so far",
-        "frequencies": f"predicting the frequencies of the {'grades' if metrics.get('task') == 'ordinal' else 'labels'} "
-        f"so far",
+        "frequencies": "predicting the frequencies so far",
     }.get(baseline, baseline.replace("_", " "))
 
 
-def _sentence(metrics: dict[str, Any], judgement: Judgement, against: Against) -> dict[str, Any]:
+def sentence(metrics: dict[str, Any], judgement: Judgement, against: Against) -> dict[str, Any]:
     """Return what there is to say of one baseline, on all rows and, where that differs, without the flagged ones."""
     noun, what = SCORES[judgement.score], named(metrics, against.baseline)
     found = {"verdict": against.verdict, "mark": MARKS[against.verdict]}
@@ -178,7 +177,7 @@ def _flagged(judgement: Judgement, usual: Judgement) -> str:
 
 def _errors(metrics: dict[str, Any], against: Against) -> str:
     """Say so where a baseline of labels is wrong less often, although its probabilities are no better."""
-    ours, theirs = (scores.get("error_rate") for scores in (metrics, metrics["naive"].get(against.baseline, {})))
+    ours, theirs = (scores.get("error_rate") for scores in (metrics, metrics.get("naive", {}).get(against.baseline, {})))
     if against.verdict != "better" or ours is None or theirs is None or theirs >= ours:
         return ""
     return f", though the likeliest one is wrong more often, {share(ours)} of the time for {share(theirs)}"

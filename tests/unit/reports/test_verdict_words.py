@@ -114,7 +114,7 @@ def test_a_verdict_of_labels_is_that_of_their_probabilities():
     metrics = {"task": "classification", "judgement": judge("log_loss", losses).to_json(), "classes": ["u", "v", "w"]}
     metrics |= {"error_rate": 0.4, "naive": {"last_label": {"error_rate": 0.6}, "frequencies": {"error_rate": 0.405}}}
     first, second = verdicts.sentences(metrics)
-    assert re.match(r"Better than predicting the frequencies of the labels so far: 2\d\.\d% less log loss", first["text"])
+    assert re.match(r"Better than predicting the frequencies so far: 2\d\.\d% less log loss", first["text"])
     assert "though" not in first["text"] and second["verdict"] == "better"
     metrics["naive"]["frequencies"]["error_rate"] = 0.38
     assert "likeliest one is wrong more often, 40.0% of the time for 38.0%." in verdicts.sentences(metrics)[0]["text"]
