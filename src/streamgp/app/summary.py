@@ -16,6 +16,7 @@ _NOTES = {
     "classification": "* mean of minus the log probability of the label; lower is better, here and in all columns",
     "ordinal": "* mean of minus the log probability of the grade; lower is better, here and in all columns",
 }
+_OF_SEVERAL = "* mean log predictive density of all targets together in their own units, higher is better"
 _LABEL_SCORES = {
     "classification": {
         "error_rate": "errors",
@@ -38,7 +39,8 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
     if metrics["scored_rows"]:
         console.print()
         _print_whole(console, _table(metrics))
-        console.print(_NOTES[metrics.get("task", "regression")])
+        several = len(metrics["targets"]) > 1
+        console.print(_OF_SEVERAL if several else _NOTES[metrics.get("task", "regression")])
         speed, warmup = metrics["rows_per_second"], metrics["seconds"]["warmup"]
         if speed is not None:
             console.print(f"{speed:,.0f} rows a second, after a warm-up of {warmup:.1f} s")

@@ -51,12 +51,13 @@ def tile(metrics: dict[str, Any]) -> dict[str, Any] | None:
         return None
     best, noun = judgement.best, SCORES[judgement.score]
     size, rest = _amount(best, noun).split(" ", 1)
-    text = f"{rest} than the best naive baseline, {named(metrics, best.baseline)}: {ALONE[best.verdict]}{_ends(best)}"
+    what = f"the best naive baseline, {named(metrics, best.baseline)}"
+    text = f"{rest} {_link(best)} {what}: {ALONE[best.verdict]}{_ends(best)}"
     usual = _without_flagged(judgement)
     if usual is not None and usual.best is not None:
         text += (
-            f"; without the {_flagged(judgement, usual)}: {_amount(usual.best, noun)} than "
-            f"{named(metrics, usual.best.baseline)}, {ALONE[usual.best.verdict]}{_ends(usual.best)}"
+            f"; without the {_flagged(judgement, usual)}: {_amount(usual.best, noun)} "
+            f"{_link(usual.best)} {named(metrics, usual.best.baseline)}, {ALONE[usual.best.verdict]}{_ends(usual.best)}"
         )
     return {"number": size, "text": text}
 
@@ -120,9 +121,10 @@ def sentence(metrics: dict[str, Any], judgement: Judgement, against: Against) ->
         text = text[0].upper() + text[1:]
     else:
         (same,) = (each for each in usual.against if each.baseline == against.baseline)
+        are = ("" if each.verdict == "undecided" else "is " for each in (against, same))
         text = (
-            f"On all {judgement.rows:,} rows {text}; without the {_flagged(judgement, usual)} {ALONE[same.verdict]}: "
-            f"{_amount(same, noun)}{_ends(same)}"
+            f"On all {judgement.rows:,} rows the model {next(are)}{text}; without the {_flagged(judgement, usual)} it "
+            f"{next(are)}{ALONE[same.verdict]}: {_amount(same, noun)}{_ends(same)}"
         )
         found["mark"] = found["mark"] if same.verdict == against.verdict else MARKS["undecided"]
     return found | {"text": f"{text}{_errors(metrics, against)}."}
@@ -137,6 +139,10 @@ def _amount(against: Against, noun: str) -> str:
     if against.skill < -1.0:
         return f"{number(1.0 - against.skill, 3)} times the {noun}"
     return f"{fine_share(abs(against.skill))} {'less' if against.skill >= 0.0 else 'more'} {noun}"
+
+
+def _link(against: Against) -> str:
+    return "of" if against.skill is None or against.skill < -1.0 else "than"
 
 
 def _ends(against: Against) -> str:

@@ -131,8 +131,8 @@ def test_all_rows_and_those_that_were_not_flagged_are_both_told():
     losses["model"] = np.where(flagged, 50.0, losses["model"])
     metrics: dict[str, Any] = {"judgement": judge("squared_error", losses, flagged).to_json(), "naive": {}}
     text, tile = verdicts.sentences(metrics)[0]["text"], verdicts.tile(metrics)
-    assert text.startswith("On all 2,000 rows worse than repeating the last value: ")
-    assert "; without the 50 rows flagged as outliers better: " in text and tile is not None
+    assert text.startswith("On all 2,000 rows the model is worse than repeating the last value: ")
+    assert "; without the 50 rows flagged as outliers it is better: " in text and tile is not None
     assert "worse (95% interval" in tile["text"] and "value, better (95% interval" in tile["text"]
 
 
