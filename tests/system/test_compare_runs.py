@@ -140,7 +140,8 @@ def test_the_headline_calls_no_run_the_best_that_cannot_be_told_apart(runs: Path
     good, even, sure = runs / "good", path.parent, runs / "sure"
     for first, second in ((good, even), (even, good)):
         about = compare_runs([first, second, sure]).about
-        named, rest = sorted((str(good), str(even)), key=lambda name: [r["crps"] for r in about["runs"] if r["run"] == name])
+        scores = {run["run"]: run["crps"] for run in about["runs"]}
+        named, rest = sorted((str(good), str(even)), key=lambda name: scores[name])
         assert about["tied"] == [rest]
         code, output = compare(first, second, sure, "--out", tmp_path / "e.html")
         assert code == 0 and f"{named} has the lowest CRPS, " in output

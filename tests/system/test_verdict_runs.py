@@ -1,4 +1,4 @@
-"""A run says the same of a model beside its baselines on the terminal, on its page, in its metrics and in notebooks."""
+"""A run says the same of a model beside its baselines on the terminal, on its page, in metrics and notebooks."""
 
 import html
 import json
@@ -37,7 +37,7 @@ def notices(page: str) -> list[str]:
 
 
 def agree(output: str, page: str, metrics: dict[str, Any]) -> None:
-    """The sentences on the page are those of the judgement; the terminal has the first, and those that are no praise."""
+    """The page has the sentences of the judgement, the terminal the first one, and those that are no praise."""
     expected = verdicts.sentences(metrics)
     assert notices(page) == [each["text"] for each in expected]
     for i, each in enumerate(expected):

@@ -65,9 +65,9 @@ class OrdinalMetrics:
         Mean of minus the log probability of the grade, in nats.
 
     Two naive baselines are scored on the same rows: the last grade again (a certain one in the ranked probability
-    score), and the frequencies of the grades so far by Laplace's rule (see `ClassCounts`). `judgement` compares ranked
-    probability scores, of the last grade with the share of repeats so far as its probability (see `Repeats`): a
-    certain prediction would be at a disadvantage.
+    score), and the frequencies of the grades so far by Laplace's rule (see `ClassCounts`). `judgement` compares
+    ranked probability scores, of the last grade with the share of repeats so far as its probability (see `Repeats`):
+    a certain prediction would be at a disadvantage.
 
     Parameters
     ----------

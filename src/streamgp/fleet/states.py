@@ -112,8 +112,8 @@ class KeyScores:
     @classmethod
     def none(cls, keys: int) -> "KeyScores":
         """Return the sums before any row."""
-        *sums, _ = fields(cls)
-        return cls(*(np.zeros(keys) for _ in sums), np.zeros((keys, 3, many_judgements.BATCHES)))
+        sums = {each.name: np.zeros(keys) for each in fields(cls)}
+        return cls(**sums | {"batches": np.zeros((keys, 3, many_judgements.BATCHES))})
 
     @classmethod
     def with_younger_fields(cls, fields: dict[str, Any]) -> dict[str, Any]:

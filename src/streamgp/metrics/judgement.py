@@ -88,7 +88,9 @@ class Judgement:
             "verdict": self.verdict,
             **{name: own[name] for name in ("baseline", "skill", "low", "high")},
             "loss": self.loss,
-            "against": {each.baseline: {k: v for k, v in asdict(each).items() if k != "baseline"} for each in self.against},
+            "against": {
+                each.baseline: {k: v for k, v in asdict(each).items() if k != "baseline"} for each in self.against
+            },
             "unflagged": None if self.unflagged is None else self.unflagged.to_json(),
         }
 

@@ -1,4 +1,4 @@
-"""How a model stands beside its baselines, in words: one judgement, worded here for every page, table and terminal."""
+"""How a model stands beside its baselines, in words: one judgement, worded here for every page and terminal."""
 
 from collections.abc import Sequence
 from math import isnan
@@ -45,7 +45,7 @@ def sentences(metrics: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def tile(metrics: dict[str, Any]) -> dict[str, Any] | None:
-    """Return how much the model saves beside the best baseline, ``number`` and ``text``; None where nothing is known."""
+    """Return how much the model saves beside the best baseline, ``number`` and ``text``; None if not known."""
     judgement = of(metrics)
     if judgement is None or judgement.best is None or judgement.best.skill is None:
         return None
@@ -55,10 +55,9 @@ def tile(metrics: dict[str, Any]) -> dict[str, Any] | None:
     text = f"{rest} {_link(best)} {what}: {ALONE[best.verdict]}{_ends(best)}"
     usual = _without_flagged(judgement)
     if usual is not None and usual.best is not None:
-        text += (
-            f"; without the {_flagged(judgement, usual)}: {_amount(usual.best, noun)} "
-            f"{_link(usual.best)} {named(metrics, usual.best.baseline)}, {ALONE[usual.best.verdict]}{_ends(usual.best)}"
-        )
+        other = usual.best
+        amount = f"{_amount(other, noun)} {_link(other)} {named(metrics, other.baseline)}"
+        text += f"; without the {_flagged(judgement, usual)}: {amount}, {ALONE[other.verdict]}{_ends(other)}"
     return {"number": size, "text": text}
 
 
@@ -79,16 +78,19 @@ def of_keys(ends: Sequence[tuple[float | None, float | None]]) -> dict[str, Any]
     judged = [each for each in found if each is not None]
     if not judged:
         return None
-    better, worse = judged.count("better"), judged.count("worse")
+    better, worse, even = (judged.count(each) for each in ("better", "worse", "undecided"))
     few = len(found) - len(judged)
     left = f"; {plural(few, 'key')} had too few rows" if few else ""
     by_chance = (1.0 - COVERAGE) / 2.0
     text = (
-        f"Of {plural(len(judged), 'key')}, {better:,} predicted better than the better of the last target and the mean "
-        f"so far, by squared errors, {worse:,} worse, and {len(judged) - better - worse:,} cannot be told apart from it "
-        f"(by 95% intervals: of keys that are noise {share(by_chance)} are called better by chance){left}."
+        f"By squared errors, beside the better one of the last target and the mean so far, {better:,} of "
+        f"{plural(len(judged), 'key')} are better, {worse:,} worse, and {even:,} cannot be told apart (95% "
+        f"intervals: of keys that are noise {share(by_chance)} are called better by chance){left}."
     )
-    return {"text": text, "mark": "warn" if worse > better else "good" if better > by_chance * len(judged) else "plain"}
+    return {
+        "text": text,
+        "mark": "warn" if worse > better else "good" if better > by_chance * len(judged) else "plain",
+    }
 
 
 def key_verdict(low: float | None, high: float | None) -> Verdict | None:
@@ -98,19 +100,26 @@ def key_verdict(low: float | None, high: float | None) -> Verdict | None:
 
 
 def named(metrics: dict[str, Any], baseline: str) -> str:
-    """Return what a baseline does."""
+    """Return what a baseline repeats or predicts."""
     return {
-        "persistence": f"repeating {last_value(metrics)}",
-        "running_mean": "predicting the mean of all targets known by then",
-        "last_label": f"repeating {last_value(metrics, 'label')}, as surely as that was right so far",
-        "last_grade": f"repeating {last_value(metrics, 'grade')}, as surely as that was right so far",
-        "frequencies": "predicting the frequencies so far",
+        "persistence": last_value(metrics),
+        "running_mean": "the mean so far",
+        "last_label": last_value(metrics, "label"),
+        "last_grade": last_value(metrics, "grade"),
+        "frequencies": "the frequencies so far",
     }.get(baseline, baseline.replace("_", " "))
+
+
+def _doing(metrics: dict[str, Any], baseline: str) -> str:
+    """Return what a baseline does."""
+    does = "repeating" if baseline in ("persistence", "last_label", "last_grade") else "predicting"
+    how = ", as surely as that was right so far" if baseline in ("last_label", "last_grade") else ""
+    return f"{does} {named(metrics, baseline)}{how}"
 
 
 def sentence(metrics: dict[str, Any], judgement: Judgement, against: Against) -> dict[str, Any]:
     """Return what there is to say of one baseline, on all rows and, where that differs, without the flagged ones."""
-    noun, what = SCORES[judgement.score], named(metrics, against.baseline)
+    noun, what = SCORES[judgement.score], _doing(metrics, against.baseline)
     found = {"verdict": against.verdict, "mark": MARKS[against.verdict]}
     if judgement.rows < LEAST_ROWS:
         rows = plural(judgement.rows, "scored row")
@@ -123,8 +132,8 @@ def sentence(metrics: dict[str, Any], judgement: Judgement, against: Against) ->
         (same,) = (each for each in usual.against if each.baseline == against.baseline)
         are = ("" if each.verdict == "undecided" else "is " for each in (against, same))
         text = (
-            f"On all {judgement.rows:,} rows the model {next(are)}{text}; without the {_flagged(judgement, usual)} it "
-            f"{next(are)}{ALONE[same.verdict]}: {_amount(same, noun)}{_ends(same)}"
+            f"On all {judgement.rows:,} rows the model {next(are)}{text}; without the {_flagged(judgement, usual)} "
+            f"it {next(are)}{ALONE[same.verdict]}: {_amount(same, noun)}{_ends(same)}"
         )
         found["mark"] = found["mark"] if same.verdict == against.verdict else MARKS["undecided"]
     return found | {"text": f"{text}{_errors(metrics, against)}."}
@@ -183,7 +192,8 @@ def _flagged(judgement: Judgement, usual: Judgement) -> str:
 
 def _errors(metrics: dict[str, Any], against: Against) -> str:
     """Say so where a baseline of labels is wrong less often, although its probabilities are no better."""
-    ours, theirs = (scores.get("error_rate") for scores in (metrics, metrics.get("naive", {}).get(against.baseline, {})))
+    baseline = metrics.get("naive", {}).get(against.baseline, {})
+    ours, theirs = metrics.get("error_rate"), baseline.get("error_rate")
     if against.verdict != "better" or ours is None or theirs is None or theirs >= ours:
         return ""
     return f", though the likeliest one is wrong more often, {share(ours)} of the time for {share(theirs)}"
@@ -199,7 +209,8 @@ def _advice(metrics: dict[str, Any], judgement: Judgement) -> str:
     takes_lags = metrics.get("task", "regression") == "regression" and not metrics.get("late_labels")
     if judgement.best.baseline == "persistence" and takes_lags and not lags:
         how = option("lags", "1", metrics.get("python", False))
-        return f"more rows may tell, or that as an input, with {how}" if undecided else f"make that an input, with {how}"
+        return f"{'more rows may tell, or make' if undecided else 'make'} that an input, with {how}"
     own = len(metrics.get("features") or []) > len(lags) * len(metrics.get("targets") or (0,))
-    wanted = f"{'features' if own else 'inputs beside past targets'}{', or further lags,' if takes_lags and lags else ''}"
-    return f"{'more rows may tell, or' if undecided else 'look for'} {wanted} that carry more information"
+    further = ", or further lags," if takes_lags and lags else ""
+    wanted = f"{'features' if own else 'inputs beside past targets'}{further} that carry more information"
+    return f"{'more rows may tell, or' if undecided else 'look for'} {wanted}"

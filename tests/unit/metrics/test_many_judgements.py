@@ -72,7 +72,7 @@ def test_losses_at_the_ends():
 
 @pytest.mark.parametrize("n", [24, 60, 300])
 def test_keys_of_noise_are_seldom_called_better(n: int):
-    """Of 2,000 keys of autocorrelated losses of equal means at most 2.5%, and three standard errors; no share above 1."""
+    """2,000 keys of autocorrelated losses of equal means: at most 2.5%, and three standard errors."""
     rng = np.random.default_rng(n)
     shocks = rng.normal(size=(n + 1, 2_000, 3))
     errors = 2.0 * shocks[1:, :, :1] + shocks[1:] + 0.4 * shocks[:-1]

@@ -95,7 +95,7 @@ def test_words_say_what_the_interval_says_and_the_same_everywhere(seed: int):
     if judgement.unflagged is not None and len(of_tile) == 2:
         assert of_tile[1][0] == judgement.unflagged.verdict
     whole = " ".join(each["text"] for each in sentences)
-    if judgement.verdict == "better" or judgement.unflagged and judgement.unflagged.verdict == "better":
+    if "better" in (judgement.verdict, judgement.unflagged and judgement.unflagged.verdict):
         assert "--lags" not in whole and "information" not in whole
     else:
         assert "--lags" in whole or "information" in whole
@@ -163,3 +163,16 @@ def test_further_targets_have_their_own():
     first, _, other = verdicts.sentences(metrics)
     assert first["text"].startswith("Better") and other["text"].startswith("Target z: worse than repeating")
     assert (other["verdict"], other["mark"]) == ("worse", "warn")
+
+
+def test_keys_are_counted_by_their_intervals():
+    ends = [(0.1, 0.2), (0.01, 0.5), (-0.1, 0.3), (-0.5, -0.1), (None, None), (float("nan"), float("nan"))]
+    found = verdicts.of_keys(ends)
+    assert found is not None and found["mark"] == "good"
+    assert "2 of 4 keys are better, 1 worse, and 1 cannot be told apart" in found["text"]
+    assert found["text"].endswith("; 2 keys had too few rows.")
+    assert verdicts.of_keys(ends[4:]) is None
+    noise = verdicts.of_keys([(-0.1, 0.1)] * 39 + [(0.01, 0.1)])
+    assert noise is not None and noise["mark"] == "plain"  # as many as by chance
+    worse = verdicts.of_keys(ends[3:])
+    assert worse is not None and worse["mark"] == "warn"
