@@ -85,7 +85,7 @@ def of_keys(ends: Sequence[tuple[float | None, float | None]]) -> dict[str, Any]
     text = (
         f"By squared errors, beside the better one of the last target and the mean so far, {better:,} of "
         f"{plural(len(judged), 'key')} are better, {worse:,} worse, and {even:,} cannot be told apart (95% "
-        f"intervals: of keys that are noise {share(by_chance)} are called better by chance){left}."
+        f"intervals: of keys that are noise at most {share(by_chance)} are called better by chance){left}."
     )
     return {
         "text": text,
