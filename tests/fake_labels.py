@@ -100,6 +100,7 @@ def fake(
         rows = np.arange(at, at + len(y))
         directory.add(rows, 1.7e9 + 600.0 * rows, part, scored, EXPERTS, labels=labels)
     found = metrics.result() | {
+        "judgement": metrics.judgements()[0].to_json(),
         "task": task,
         "model": "default",
         "data": "kinds.csv",

@@ -9,6 +9,8 @@ import numpy as np
 import polars as pl
 from scipy.stats import norm
 
+from streamgp.metrics.judgement import judge
+
 DYNAMICS = ("static", "walk q=1e-4", "walk q=1e-3")
 NAMES = [
     f"{basis} x{start:g}, {dynamics}"
@@ -128,7 +130,10 @@ def textbook_metrics(frame: pl.DataFrame, warmup: int) -> dict[str, Any]:
             "mae": float(np.mean(np.abs(e))),
         }
 
+    squared = {name: np.square(c["y"] - c[name]) for name in ("mean", "persistence_mean", "running_mean")}
+    squared["persistence"] = squared.pop("persistence_mean")
     return errors("mean") | {
+        "judgement": judge("squared_error", squared).to_json(),
         "scored_rows": n,
         "pll": float(c["log_density"].mean()),
         "pll_moment": float(c["log_density"].mean()) - 0.01,

@@ -129,3 +129,23 @@ def test_runs_of_other_data_are_refused_in_a_sentence(runs: Path, tmp_path: Path
     assert "two or more different directories" in compare(good, *out)[1]
     assert "expected a file in a directory that exists" in compare(*refused["expected the task of"], "--out", runs)[1]
     assert not (tmp_path / "c.html").exists()
+
+
+def test_the_headline_calls_no_run_the_best_that_cannot_be_told_apart(runs: Path, tmp_path: Path):
+    path = tmp_path / "even" / "predictions.parquet"
+    shutil.copytree(runs / "good", path.parent)
+    frame = pl.read_parquet(path)
+    noise = 1.0 + 0.05 * np.random.default_rng(0).normal(size=len(frame))
+    frame.with_columns(crps=pl.col("crps") * pl.Series(noise)).write_parquet(path)
+    good, even, sure = runs / "good", path.parent, runs / "sure"
+    for first, second in ((good, even), (even, good)):
+        about = compare_runs([first, second, sure]).about
+        scores = {run["run"]: run["crps"] for run in about["runs"]}
+        named, rest = sorted((str(good), str(even)), key=lambda name: scores[name])
+        assert about["tied"] == [rest]
+        code, output = compare(first, second, sure, "--out", tmp_path / "e.html")
+        assert code == 0 and f"{named} has the lowest CRPS, " in output
+        assert f", but {rest} cannot be told apart from it." in output
+        assert f"{second} cannot be told apart from {first}: CRPS " in output
+        assert f"{sure} is worse than {first}" in output
+    assert compare_runs([good, sure]).about["tied"] == []

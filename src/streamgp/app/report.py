@@ -84,6 +84,8 @@ def read_metrics(path: Path) -> dict[str, Any]:
         "alarms": None,
         "importance": None,
         "lags": [],
+        "judgement": None,
+        "late_labels": None,
         "steps_ahead": None,
     }
     metrics = optional | raw

@@ -10,6 +10,8 @@ import polars as pl
 from streamgp.app.outputs import RunError
 from streamgp.app.report import read_metrics
 from streamgp.evaluation.comparison import differences
+from streamgp.metrics import paired_interval
+from streamgp.reports.comparison_page import best
 from streamgp.reports.pages.stream import scan
 from streamgp.reports.wording import plural
 
@@ -101,6 +103,7 @@ def compare_runs(directories: Sequence[Path]) -> RunComparison:
         "differences": [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)],
         "notes": _notes(runs, len(scored)),
     }
+    about["tied"] = _tied(about, losses)
     return RunComparison(about, scored["row"].to_numpy(), losses)
 
 
@@ -175,6 +178,16 @@ def _losses(task: str, rows: pl.DataFrame) -> dict[str, np.ndarray]:
         found = {"nmse": squared, "mae": np.abs(error)}
         found |= {"crps": rows["crps"].to_numpy(), "pll": rows["log_density"].to_numpy()}
     return {name: found[name] for name in SCORES[task]}
+
+
+def _tied(about: Mapping[str, Any], losses: Mapping[str, Mapping[str, np.ndarray]]) -> list[str]:
+    """Return the runs that cannot be told apart from the best one, by the first of the scores."""
+    score = about["scores"][0]
+    name = best(about, score)
+    if name is None:
+        return []
+    others = {other: of[score] for other, of in losses.items() if other != name}
+    return [other for other, of in others.items() if not paired_interval(of, losses[name][score], COVERAGE).is_shown]
 
 
 def _described(run: Run, losses: Mapping[str, np.ndarray], rows: pl.DataFrame) -> dict[str, Any]:

@@ -7,15 +7,16 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from streamgp.reports import comparison_page
-from streamgp.reports.wording import NAMELESS, baselines, headline, last_value, number, plural, share
+from streamgp.reports import comparison_page, verdicts
+from streamgp.reports.wording import NAMELESS, headline, last_value, number, plural, share
 
 _NOTES = {
-    "regression": "* mean log predictive density of the standardised target, higher is better",
+    "regression": "* mean log predictive density of the target in its own units, higher is better",
     "count": "* mean log probability of the count, higher is better",
     "classification": "* mean of minus the log probability of the label; lower is better, here and in all columns",
     "ordinal": "* mean of minus the log probability of the grade; lower is better, here and in all columns",
 }
+_OF_SEVERAL = "* mean log predictive density of all targets together in their own units, higher is better"
 _LABEL_SCORES = {
     "classification": {
         "error_rate": "errors",
@@ -38,7 +39,8 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
     if metrics["scored_rows"]:
         console.print()
         _print_whole(console, _table(metrics))
-        console.print(_NOTES[metrics.get("task", "regression")])
+        several = len(metrics["targets"]) > 1
+        console.print(_OF_SEVERAL if several else _NOTES[metrics.get("task", "regression")])
         speed, warmup = metrics["rows_per_second"], metrics["seconds"]["warmup"]
         if speed is not None:
             console.print(f"{speed:,.0f} rows a second, after a warm-up of {warmup:.1f} s")
@@ -53,9 +55,9 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
             console.print(matters, markup=False)
         for line in _alarms(metrics.get("alarms")):
             console.print(line, markup=False)
-        for baseline in baselines(metrics):
-            if not baseline["beaten"]:
-                console.print(baseline["text"], markup=False)
+        for number_of, verdict in enumerate(verdicts.sentences(metrics)):
+            if not number_of or verdict["mark"] != verdicts.MARKS["better"]:
+                console.print(verdict["text"], markup=False)
     for warning in metrics["warnings"]:
         console.print(f"note: {warning}", markup=False)
 
@@ -100,13 +102,8 @@ def print_fleet(metrics: dict[str, Any], to_stderr: bool) -> None:
             f"nMSE {number(metrics['nmse'])} (median over keys), mean log density {number(metrics['pll'])}, CRPS "
             f"{number(metrics['crps'])}, {share(metrics['coverage']['90'])} of the targets in bands of 90%"
         )
-        scored = [key for key in keys if key["nmse"] is not None and key["nmse"] == key["nmse"]]
-        for name, what in (
-            ("nmse_persistence", "repeating the last target"),
-            ("nmse_running_mean", "the mean so far"),
-        ):
-            better = sum(key["nmse"] < key[name] for key in scored)
-            console.print(f"smaller squared errors than {what} on {better:,} of {plural(len(scored), 'key')}")
+        if verdict := verdicts.of_keys([(key["skill_low"], key["skill_high"]) for key in keys if key["scored_rows"]]):
+            console.print(verdict["text"], markup=False)
     if metrics["rows_per_second"] is not None:
         console.print(f"{metrics['rows_per_second']:,.0f} rows a second")
     for warning in metrics["warnings"]:
@@ -173,7 +170,7 @@ def _number_table(metrics: dict[str, Any], task: str) -> Table:
     for name in ("", "nMSE", "RMSE", "MAE", *extra, "CRPS", "in 95%" if counts else "in 95% band"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
     covered = share(metrics["coverage"]["95"])
-    densities = (metrics["deviance"], metrics["pll"]) if counts else (metrics["pll_standardised"],)
+    densities = (metrics["deviance"], metrics["pll"]) if counts else (metrics["pll"],)
     table.add_row(metrics["model"], *_errors(metrics), *map(number, densities), number(metrics["crps"]), covered)
     for name, label in (("persistence", last_value(metrics)), ("running_mean", "the mean so far")):
         scores = metrics["naive"][name]

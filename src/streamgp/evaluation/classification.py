@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from streamgp.core import AnyArray
+from streamgp.metrics.judgement import Judgement, PairedLosses
 
 ECE_BINS = 15
 
@@ -121,6 +122,45 @@ class ClassCounts:
         return counts
 
 
+class Repeats:
+    """How often the label has repeated the last one that was known: that baseline's chance of being right.
+
+    Without a probability it could be compared by no proper score. The other classes share what is left by their
+    frequencies.
+
+    Parameters
+    ----------
+    horizon
+        As of `ClassCounts`.
+    """
+
+    def __init__(self, horizon: int = 0) -> None:
+        self._counts = ClassCounts(2, horizon)  # of rows that do not repeat it, and of those that do
+
+    def add(self, y: Codes, last: Codes, frequencies: Float[np.ndarray, "n j"]) -> Float[np.ndarray, "n j"]:
+        """Count the next labels; return the probabilities of each, made before it came, NaN where none was known."""
+        known = last >= 0
+        _, shares = self._counts.add((y == last)[known].astype(np.int64), 2)
+        own = np.arange(frequencies.shape[1]) == last[known, None]
+        others = np.where(own, 0.0, frequencies[known])
+        left = others.sum(axis=1, keepdims=True)
+        chance = np.where(left > 0.0, shares[:, 1:], 1.0)
+        found = np.full(frequencies.shape, np.nan)
+        found[known] = np.where(own, chance, (1.0 - chance) * others / np.where(left > 0.0, left, 1.0))
+        return found
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return the state for a checkpoint."""
+        return self._counts.to_tree()
+
+    @classmethod
+    def from_tree(cls, tree: Mapping[str, Any]) -> "Repeats":
+        """Restore what `to_tree` returned."""
+        found = cls()
+        found._counts = ClassCounts.from_tree(tree)
+        return found
+
+
 def grown(array: np.ndarray, size: int) -> np.ndarray:
     """Pad an array with zeros to at least `size` entries on every axis."""
     return np.pad(array, [(0, max(0, size - length)) for length in array.shape])
@@ -148,7 +188,8 @@ class ClassificationMetrics:
         One minus the mean, over the classes that occurred, of the recall: the share of a class's rows predicted so.
 
     Two naive baselines are scored on the same rows: the last label again (which has no probabilities), and the class
-    frequencies so far by Laplace's rule (see `ClassCounts`).
+    frequencies so far by Laplace's rule (see `ClassCounts`). `judgement` compares log losses, of the last label with
+    the share of repeats so far as its probability (see `Repeats`).
 
     Parameters
     ----------
@@ -171,6 +212,8 @@ class ClassificationMetrics:
         self._bins = np.zeros((ECE_BINS, 3))  # rows, their confidence, and how many were right
         self._repeated = 0  # errors of the last label, in
         self._repeatable = 0  # rows that have one
+        self._repeats = Repeats(horizon)
+        self._paired = PairedLosses(("last_label", "frequencies"))
 
     @property
     def labelled_rows(self) -> int:
@@ -192,7 +235,11 @@ class ClassificationMetrics:
         last, frequencies = self._known.add(y, columns)
         with_own = np.take_along_axis(frequencies, np.minimum(y, columns - 1)[:, None], axis=1)[:, 0]
         baseline = _scores(frequencies, np.log(with_own), y, self.labelled_rows)
+        repeating = self._repeats.add(y, last, frequencies)
+        of_last = np.take_along_axis(repeating, np.minimum(y, columns - 1)[:, None], axis=1)[:, 0]
+        again = _scores(repeating, np.log(of_last), y, self.labelled_rows)
         score = slice(max(0, self.warmup - self.labelled_rows), None)
+        self._paired.add(-np.stack([each.log_density[score] for each in (scores, again, baseline)], axis=1))
         self.rows += len(y)
         y, predicted, last_scored = y[score], scores.predicted[score], last[score]
         self.new_class_rows += int(np.sum(y >= columns))
@@ -214,6 +261,10 @@ class ClassificationMetrics:
         self.rows += rows
         self.unlabelled_rows += rows
         return self._known.predict(rows, len(self.classes))
+
+    def judgements(self) -> list[Judgement]:
+        """Return how the model stands beside the baselines, by log losses."""
+        return [self._paired.judgement("log_loss")]
 
     def result(self) -> dict[str, Any]:
         """Return all scores, and the confusion counts: a row for each true class, a column for each predicted one."""
@@ -251,6 +302,7 @@ class ClassificationMetrics:
         """Return the running sums for a checkpoint."""
         tree = {name: getattr(self, name) for name in _PLAIN}
         tree |= {name: getattr(self, name).copy() for name in ("classes", *_ARRAYS)}
+        tree |= {"_repeats": self._repeats.to_tree(), "_paired": self._paired.to_tree()}
         return tree | {"_known": self._known.to_tree()}
 
     @classmethod
@@ -262,4 +314,8 @@ class ClassificationMetrics:
         for name in _ARRAYS:
             setattr(metrics, name, tree[name].copy())
         metrics._known = ClassCounts.from_tree(tree["_known"])
+        metrics._repeats = Repeats(metrics._known.late + 1)
+        if "_paired" in tree:  # else rows from now on
+            metrics._repeats = Repeats.from_tree(tree["_repeats"])
+            metrics._paired = PairedLosses.from_tree(tree["_paired"])
         return metrics

@@ -7,8 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.core import AnyArray
-from streamgp.evaluation.regression import COVERAGE_LEVELS, QUANTILES
+from streamgp.evaluation.regression import BASELINES, COVERAGE_LEVELS, QUANTILES, SQUARED
 from streamgp.evaluation.running_sums import Moments, PointErrors
+from streamgp.metrics.judgement import Judgement, PairedLosses
 
 _SIDE = 24  # cells of the distribution function on each side of the median
 _REACH = 10.0  # how far they go, in distances from the median to the quantiles at 5% and 95%
@@ -174,7 +175,8 @@ class CountMetrics:
         self._rates = np.full((max(horizon, 1), 2), np.nan)  # that the baselines predict for the next rows
         self._total = self._exposure = 0.0  # of all rows so far
         self._scored = Moments()
-        self._errors = {name: PointErrors() for name in ("model", "persistence", "running_mean")}
+        self._errors = {name: PointErrors() for name in ("model", *BASELINES)}
+        self._paired = PairedLosses(BASELINES)
         self._deviance = self._pll = self._crps = 0.0
         self._baseline_deviance = np.zeros(2)
         self._covered = np.zeros(len(COVERAGE_LEVELS))
@@ -209,6 +211,8 @@ class CountMetrics:
         self._scored = self._scored.add(target)
         for name, predicted in zip(self._errors, (scores.mean[:, 0], *baselines.T), strict=True):
             self._errors[name].add(predicted[score] - target)
+        each = np.column_stack([scores.mean[score, 0], baselines[score]])
+        self._paired.add(np.square(each - target[:, None]))
         self._deviance += float(poisson_deviance(target, scores.mean[score, 0]).sum())
         known = np.isfinite(baselines[score, 0])
         self._baseline_deviance += [poisson_deviance(target, mean)[known].sum() for mean in baselines[score].T]
@@ -248,6 +252,10 @@ class CountMetrics:
             "pll": self._mean(self._pll, n),
         }
 
+    def judgements(self) -> list[Judgement]:
+        """Return how the model stands beside the baselines, by squared errors."""
+        return [self._paired.judgement(SQUARED)]
+
     @staticmethod
     def _mean(total: float, rows: int) -> float | None:
         return float(total) / rows if rows and np.isfinite(total) else None
@@ -257,7 +265,7 @@ class CountMetrics:
         tree: dict[str, Any] = {name: getattr(self, name) for name in ("target", *_PLAIN)}
         tree |= {key: getattr(self, name).copy() for key, name in _ARRAYS.items()}
         tree["_errors"] = {name: dict(vars(errors)) for name, errors in self._errors.items()}
-        return tree | {"_scored": list(self._scored)}
+        return tree | {"_scored": list(self._scored), "_paired": self._paired.to_tree()}
 
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> "CountMetrics":
@@ -270,6 +278,8 @@ class CountMetrics:
         for name, stored in tree["_errors"].items():
             vars(metrics._errors[name]).update(stored)
         metrics._scored = Moments(*tree["_scored"])
+        if "_paired" in tree:  # else rows from now on
+            metrics._paired = PairedLosses.from_tree(tree["_paired"])
         return metrics
 
 

@@ -60,7 +60,7 @@ def _by_target(targets: Sequence[str], scores: Mapping[str, Any]) -> dict[str, A
     """Return the scores of every target of numbers or counts, by its name."""
     if "nmse" not in scores:
         return {}
-    own = ("nmse", "rmse", "mae", "unflagged", "crps", "coverage", "naive")
+    own = ("nmse", "rmse", "mae", "unflagged", "crps", "coverage", "naive", "judgement")
     each = scores.get("per_target") or {targets[0]: {name: scores[name] for name in own if name in scores}}
     return dict(zip(targets, each.values(), strict=True))
 

@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.core import AnyArray
-from streamgp.evaluation.classification import ClassCounts, ClassPredictive, Codes, as_codes
+from streamgp.evaluation.classification import ClassCounts, ClassPredictive, Codes, Repeats, as_codes
+from streamgp.metrics.judgement import Judgement, PairedLosses
 
 
 class OrdinalScores(NamedTuple):
@@ -64,7 +65,9 @@ class OrdinalMetrics:
         Mean of minus the log probability of the grade, in nats.
 
     Two naive baselines are scored on the same rows: the last grade again (a certain one in the ranked probability
-    score), and the frequencies of the grades so far by Laplace's rule (see `ClassCounts`).
+    score), and the frequencies of the grades so far by Laplace's rule (see `ClassCounts`). `judgement` compares
+    ranked probability scores, of the last grade with the share of repeats so far as its probability (see `Repeats`):
+    a certain prediction would be at a disadvantage.
 
     Parameters
     ----------
@@ -85,6 +88,8 @@ class OrdinalMetrics:
         self._frequency_sums = np.zeros(4)
         self._repeated_sums = np.zeros(3)
         self._repeatable = 0
+        self._repeats = Repeats(horizon)
+        self._paired = PairedLosses(("last_grade", "frequencies"))
 
     @property
     def labelled_rows(self) -> int:
@@ -105,7 +110,10 @@ class OrdinalMetrics:
         y = scores.y
         last, frequencies = self._known.add(y, len(self.grades))
         baseline = _scores(frequencies, np.log(frequencies[np.arange(len(y)), y]), y)
+        repeating = self._repeats.add(y, last, frequencies)
+        again = _scores(repeating, np.log(repeating[np.arange(len(y)), y]), y)
         score = slice(max(0, self.warmup - self.labelled_rows), None)
+        self._paired.add(np.stack([each.rps[score] for each in (scores, again, baseline)], axis=1))
         self.rows += len(y)
         np.add.at(self._confusion, (y[score], scores.predicted[score]), 1)
         self._sums += _totals(scores, score)
@@ -122,6 +130,10 @@ class OrdinalMetrics:
         self.rows += rows
         self.unlabelled_rows += rows
         return self._known.predict(rows, len(self.grades))
+
+    def judgements(self) -> list[Judgement]:
+        """Return how the model stands beside the baselines, by ranked probability scores."""
+        return [self._paired.judgement("rps")]
 
     def result(self) -> dict[str, Any]:
         """Return all scores, and the confusion counts: a row for each true grade, a column for each predicted one."""
@@ -149,6 +161,7 @@ class OrdinalMetrics:
         """Return the running sums for a checkpoint."""
         tree = {name: getattr(self, name) for name in _PLAIN}
         tree |= {name: getattr(self, name).copy() for name in ("grades", *_ARRAYS)}
+        tree |= {"_repeats": self._repeats.to_tree(), "_paired": self._paired.to_tree()}
         return tree | {"_known": self._known.to_tree()}
 
     @classmethod
@@ -160,6 +173,10 @@ class OrdinalMetrics:
         for name in _ARRAYS:
             setattr(metrics, name, tree[name].copy())
         metrics._known = ClassCounts.from_tree(tree["_known"])
+        metrics._repeats = Repeats(metrics._known.late + 1)
+        if "_paired" in tree:  # else rows from now on
+            metrics._repeats = Repeats.from_tree(tree["_repeats"])
+            metrics._paired = PairedLosses.from_tree(tree["_paired"])
         return metrics
 
 

@@ -149,8 +149,16 @@ def _drop_target_scores(scores: Any, y: np.ndarray) -> Scores:
 
 
 def results(metrics: Metrics, learner: StreamLearner) -> dict[str, Any]:
-    """Return the scores; log densities also in units of the warm-up's standard deviation, as papers print them."""
+    """Return the scores, and the judgement made of them, each target's own under ``per_target``.
+
+    Log densities are of the targets as they came, and besides, as papers print them, in units of the warm-up's
+    standard deviation, named so.
+    """
     scores = metrics.result()
+    judgements = [each.to_json() for each in metrics.judgements()]
+    scores["judgement"] = judgements[0]
+    for each, judgement in zip(scores.get("per_target", {}).values(), judgements, strict=False):
+        each["judgement"] = judgement
     if not isinstance(metrics, RegressionMetrics):
         return scores
     unit = float(np.sum(np.log(learner.target_scale)))

@@ -11,6 +11,7 @@ from streamgp.core import MappedPredictive, NumericPredictive, Predictive, SideB
 from streamgp.core.conditional import Conditional
 from streamgp.evaluation.joint import energy_of, joint_log_density
 from streamgp.evaluation.running_sums import Moments, PointErrors
+from streamgp.metrics.judgement import Judgement, PairedLosses
 from streamgp.numerics import mixtures, student_t
 from streamgp.numerics.crps import mixture_crps
 from streamgp.numerics.quantiles import mixture_quantiles
@@ -147,6 +148,8 @@ _ERRORS = (
     "_running",
     *(f"{name}_unflagged" for name in ("_model", "_persistence", "_running")),
 )
+BASELINES = ("persistence", "running_mean")
+SQUARED = "squared_error"  # the score of means: a baseline without a distribution is at no disadvantage
 
 
 class RegressionMetrics:
@@ -174,6 +177,7 @@ class RegressionMetrics:
         self._model_unflagged = [PointErrors() for _ in targets]
         self._persistence_unflagged = [PointErrors() for _ in targets]
         self._running_unflagged = [PointErrors() for _ in targets]
+        self._paired = [PairedLosses(BASELINES) for _ in targets]
         self._crps = np.zeros(len(targets))
         self._covered = np.zeros((len(targets), len(COVERAGE_LEVELS)))
         self._pll = 0.0
@@ -234,6 +238,8 @@ class RegressionMetrics:
             self._model[e].add(scores.mean[score, e] - target)
             self._persistence[e].add(persistence[score, e] - target)
             self._running[e].add(running[score, e] - target)
+            each = np.stack([predicted[score, e] for predicted in (scores.mean, persistence, running)], axis=1)
+            self._paired[e].add(np.square(each - target[:, None]), None if flagged is None else ~usual)
             centred = np.abs(scores.pit[score, e] - 0.5)
             for i, level in enumerate(COVERAGE_LEVELS):
                 self._covered[e, i] += np.sum(centred <= level / 200.0)
@@ -270,6 +276,10 @@ class RegressionMetrics:
             result["per_target"] = dict(zip(self.targets, each, strict=True))
         return result
 
+    def judgements(self) -> list[Judgement]:
+        """Return how the model stands beside the baselines, by squared errors, for each target."""
+        return [paired.judgement(SQUARED) for paired in self._paired]
+
     def _result_of(self, e: int) -> dict[str, Any]:
         n = self._scored[e].count
         variance = self._scored[e].m2 / n if n else 0.0
@@ -305,6 +315,7 @@ class RegressionMetrics:
         tree |= {key: getattr(self, name).copy() for key, name in _ARRAYS.items()}
         tree |= {name: [list(m) for m in getattr(self, name)] for name in _MOMENTS}
         tree |= {name: [dict(vars(p)) for p in getattr(self, name)] for name in _ERRORS}
+        tree["_paired"] = [paired.to_tree() for paired in self._paired]
         return tree
 
     @classmethod
@@ -321,4 +332,6 @@ class RegressionMetrics:
             older = tree[name.removesuffix("_unflagged")]
             for errors, stored in zip(getattr(metrics, name), tree.get(name, older), strict=True):
                 vars(errors).update(stored)
+        if "_paired" in tree:  # else rows from now on
+            metrics._paired = [PairedLosses.from_tree(each) for each in tree["_paired"]]
         return metrics

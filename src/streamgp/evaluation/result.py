@@ -40,9 +40,9 @@ class Evaluation(Shown):
     metrics
         Scores over the rows after the warm-up: nmse, rmse, mae, pll and pll_moment (mean log density of the
         mixture, and of one Gaussian with its moments; ``_standardised``: of the standardised target), crps,
-        coverage, naive; unflagged (rows, nmse, rmse, mae and naive of those that were not flagged as outliers; None
-        where none was); conformal (coverage, width and unbounded_rows of its bands and, under ``own``, coverage and
-        width of the model's of the same level).
+        coverage, naive; judgement, how the model stands beside these; unflagged (rows, nmse, rmse, mae and naive of
+        those that were not flagged as outliers; None where none was); conformal (coverage, width and unbounded_rows
+        of its bands and, under ``own``, coverage and width of the model's of the same level).
     alarms
         The changes that were found, in their order; None unless asked for.
     """

@@ -12,7 +12,7 @@ from streamgp.data.files import write_aside
 from streamgp.data.frames import FrameLike
 from streamgp.evaluation.inputs import Inputs
 from streamgp.progress import progress_bar
-from streamgp.reports import wording
+from streamgp.reports import verdicts, wording
 
 # In the order of a summary's columns; those that a kind of target has.
 _SCORES = (
@@ -187,6 +187,7 @@ class Shown:
         about = self._given.about
         page = [f"<p>{escape(wording.headline(about))}</p>"]
         if about["scored_rows"]:
+            page += [f"<p>{escape(each['text'])}</p>" for each in verdicts.sentences(about)]
             columns = self._scores()
             rows = [html_row("th", columns), *(html_row("td", row) for row in zip(*columns.values(), strict=True))]
             page.append(f"<table>{''.join(rows)}</table>")

@@ -239,8 +239,10 @@ class StreamingGPFleet:
             Of the make of the last frame: the key; rows, and of them unlabelled, unusable, flagged (as outliers) and
             skipped ones; last_seen; scored_rows; nmse, pll (mean log density), coverage (of the band from q05 to
             q95); nmse_persistence and nmse_running_mean, the baselines' (the last target, the mean of all before);
-            resets, how often an expert started again; borrowed, the share of the fleet's prior that is still in the
-            key's beliefs.
+            skill, the share of the squared errors of the better of these two that the fleet saves, and skill_low and
+            skill_high, its 95% interval (above 0: better; below: worse; else they cannot be told apart); resets, how
+            often an expert started again; borrowed, the share of the fleet's prior that is still in the key's
+            beliefs.
         """
         if self._columns is None or self._engine is None:
             raise ValueError("scores: expected a fleet that has seen some rows; call partial_fit first")

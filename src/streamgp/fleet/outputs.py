@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from streamgp.fleet.directory import Directory
 from streamgp.fleet.engine import FleetEngine
 from streamgp.fleet.model import QUANTILES, Mixture
+from streamgp.fleet.scores import SKILLS
 from streamgp.numerics import mixtures
 from streamgp.numerics.crps import mixture_crps
 from streamgp.numerics.quantiles import mixture_quantiles
@@ -94,7 +95,8 @@ def scores(engine: FleetEngine, directory: Directory) -> Mapping[str, np.ndarray
         return found | engine.keys.scores()
     none, zero = np.full(n, np.nan), np.zeros(n, np.int64)
     found |= {"scored_rows": zero, "flagged": zero, "resets": zero, "borrowed": np.ones(n)}
-    return found | dict.fromkeys(("nmse", "pll", "coverage", "nmse_persistence", "nmse_running_mean"), none)
+    names = ("nmse", "pll", "coverage", "nmse_persistence", "nmse_running_mean", *SKILLS)
+    return found | dict.fromkeys(names, none)
 
 
 def _flat(part: Mixture) -> mixtures.Mixtures:

@@ -5,7 +5,9 @@ from jaxtyping import Float
 
 from streamgp.fleet.model import FleetModel
 from streamgp.fleet.states import KeyStates, take
+from streamgp.metrics.many_judgements import skills
 
+SKILLS = ("skill", "skill_low", "skill_high")
 KEYS = 4_096  # keys at a time, whose covariances are read
 
 
@@ -22,6 +24,7 @@ def key_scores(model: FleetModel, states: KeyStates, keys: int) -> dict[str, np.
             "coverage": sums.covered / each,
             "nmse_persistence": sums.persistence / whole,
             "nmse_running_mean": sums.running / whole,
+            **dict(zip(SKILLS, skills(sums.batches, sums.paired), strict=True)),
             "flagged": states.flagged[:keys].copy(),
             "resets": states.beliefs.resets[:keys].copy(),
             "borrowed": borrowed(model, states, keys),

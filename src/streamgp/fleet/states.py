@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from streamgp.checkpoint.encoding import register
 from streamgp.fleet.prior import PooledPrior
 from streamgp.fleet.scales import KeyMoments
+from streamgp.metrics import many_judgements
 
 SPARE = 1.25  # the capacity grows by this factor at least
 
@@ -92,6 +93,9 @@ class KeyScores:
         Squared errors, log densities, and how many targets lay between the quantiles 0.05 and 0.95.
     persistence, running
         Squared errors of the last target, and of the mean of all targets before.
+    paired, batches
+        Rows of which all three squared errors are known, and their sums over batches of rows: see
+        `streamgp.metrics.many_judgements`.
     """
 
     rows: Float[np.ndarray, " n"]
@@ -102,11 +106,20 @@ class KeyScores:
     covered: Float[np.ndarray, " n"]
     persistence: Float[np.ndarray, " n"]
     running: Float[np.ndarray, " n"]
+    paired: Float[np.ndarray, " n"]
+    batches: Float[np.ndarray, "n 3 b"]
 
     @classmethod
     def none(cls, keys: int) -> "KeyScores":
         """Return the sums before any row."""
-        return cls(*(np.zeros(keys) for _ in fields(cls)))
+        sums = {each.name: np.zeros(keys) for each in fields(cls)}
+        return cls(**sums | {"batches": np.zeros((keys, 3, many_judgements.BATCHES))})
+
+    @classmethod
+    def with_younger_fields(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a checkpoint from before there were judgements: of rows from now on."""
+        keys = len(fields["rows"])
+        return {"paired": np.zeros(keys), "batches": np.zeros((keys, 3, many_judgements.BATCHES))} | fields
 
     def add(
         self,
@@ -120,6 +133,8 @@ class KeyScores:
         """Return the sums with one more row of each key; of a key's first target the baselines say nothing."""
         rows = self.rows + 1.0
         off = y - self.mean
+        squared = np.column_stack([error * error, np.square(y - last), np.square(y - running)])
+        batches, paired = many_judgements.with_row(self.batches, self.paired, squared)
         return KeyScores(
             rows,
             self.mean + off / rows,
@@ -129,6 +144,8 @@ class KeyScores:
             self.covered + covered,
             self.persistence + np.where(np.isnan(last), 0.0, np.square(y - last)),
             self.running + np.where(np.isnan(running), 0.0, np.square(y - running)),
+            paired,
+            batches,
         )
 
 

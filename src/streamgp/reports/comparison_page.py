@@ -59,7 +59,7 @@ def verdicts(about: Mapping[str, Any]) -> list[dict[str, Any]]:
         if better is None:
             few = not np.isfinite(difference["low"])
             why = "too few rows for an interval" if few else ends
-            text = f"No difference shown between {name} and {first}: {by}, {why}."
+            text = f"{name} cannot be told apart from {first}: {by}, {why}."
         else:
             text = f"{name} is {'better' if better else 'worse'} than {first}: {by}, {ends}."
         found.append({"text": text, "better": better})
@@ -67,7 +67,7 @@ def verdicts(about: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def headline(about: Mapping[str, Any]) -> str:
-    """Return which run is the best one, in a sentence."""
+    """Return which run is the best one, in a sentence, and which ones cannot be told apart from it."""
     score, rows = about["scores"][0], wording.plural(about["rows"], "row")
     name = best(about, score)
     if name is None:
@@ -75,7 +75,9 @@ def headline(about: Mapping[str, Any]) -> str:
     (run,) = (run for run in about["runs"] if run["run"] == name)
     runs = "both runs" if len(about["runs"]) == 2 else f"all {len(about['runs'])} runs"
     low = f"the lowest {NAMES[score]}, {shown(score, run[score])}"
-    return f"On the {rows} that {runs} scored, {name} has {low}."
+    tied = about["tied"]
+    told = f", but {' and '.join(tied)} cannot be told apart from it" if tied else ""
+    return f"On the {rows} that {runs} scored, {name} has {low}{told}."
 
 
 def render_comparison(about: dict[str, Any], rows: np.ndarray, losses: dict[str, dict[str, np.ndarray]]) -> bytes:

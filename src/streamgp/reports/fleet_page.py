@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from streamgp.reports import wording
+from streamgp.reports import verdicts, wording
 from streamgp.reports.pages import fleet
 
 
@@ -56,7 +56,9 @@ def render_fleet(metrics: dict[str, Any], predictions: pl.LazyFrame, scores: pl.
         m=metrics,
         headline=headline(metrics, len(keys)),
         off_text=wording.describe_bands(off),
+        verdict=fleet.verdict(keys),
         against=fleet.against(keys),
+        key_verdict=key_verdict,
         judged=len(judged),
         worst=worst,
         when=lambda value: fleet.time_text(rows, value),
@@ -68,6 +70,12 @@ def render_fleet(metrics: dict[str, Any], predictions: pl.LazyFrame, scores: pl.
         **content,
         **lately,
     )
+
+
+def key_verdict(key: dict[str, Any]) -> str:
+    """Return how a key stands beside the better of its baselines, for a cell of a table."""
+    found = verdicts.key_verdict(key.get("skill_low"), key.get("skill_high"))
+    return wording.number(None) if found is None else verdicts.ALONE[found]
 
 
 def headline(metrics: dict[str, Any], keys: int) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from streamgp.reports import wording
+from streamgp.reports import verdicts, wording
 from streamgp.reports.pages import alarms, classification, expert_weights, importance, local_models, regression
 from streamgp.reports.pages.stream import clock, mean_weights, span_of
 from streamgp.reports.tables import RULE, WEIGHTS_KEPT
@@ -51,7 +51,8 @@ def render_run(metrics: dict[str, Any], predictions: pl.LazyFrame, weights: pl.L
         m=metrics,
         weighed=len(weights.collect_schema()) > 2,
         headline=wording.headline(metrics),
-        baselines=wording.baselines(metrics),
+        verdicts=verdicts.sentences(metrics),
+        tile=verdicts.tile(metrics),
         last_value=wording.last_value(metrics),
         weights_kept=WEIGHTS_KEPT,
         **page.along_the_stream(figures, predictions, metrics, span),

@@ -56,78 +56,6 @@ def _unflagged(metrics: dict[str, Any]) -> dict[str, Any] | None:
     return others
 
 
-def baselines(metrics: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the comparison with each naive baseline that could be scored; none on a target that never changed."""
-    if metrics.get("task") in ("classification", "ordinal"):
-        return _label_baselines(metrics)
-    if metrics["nmse"] is None:
-        return []
-    described = {
-        "persistence": (
-            "The simplest baseline",
-            f"repeating {last_value(metrics)}",
-            "look for features, or further lags, that carry more information."
-            if metrics.get("lags") or metrics.get("task") == "count"
-            else f"make it one of the inputs, with {option('lags', '1', metrics.get('python', False))}.",
-        ),
-        "running_mean": (
-            "A naive baseline",
-            "predicting the mean of all targets known by then",
-            "the features carry little information about the target.",
-        ),
-    }
-    scores = _unflagged(metrics)
-    among = "" if scores is None else ", without the flagged rows"
-    scores = scores or metrics
-    ours, compared = scores["rmse"], []
-    for key, (who, what, advice) in described.items():
-        theirs = scores["naive"].get(key, {}).get("rmse")
-        if theirs is None:
-            continue
-        numbers = f"(RMSE {number(theirs)}, the model's {number(ours)}{among})"
-        if theirs < ours:
-            text = f"{who}, {what}, did better {numbers}: {advice}"
-        elif theirs < 1.02 * ours or ours == 0:
-            text = f"{who}, {what}, did about as well {numbers}: {advice}"
-        else:
-            text = f"{number(theirs / ours, 2)} times smaller errors than {what} {numbers}."
-        compared.append({"text": text, "beaten": theirs >= 1.02 * ours > 0})
-    return compared
-
-
-def _label_baselines(metrics: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the comparisons with the last label and with the frequencies, by errors and by probabilities.
-
-    Of grades the first is scored by its distance, and the second by the whole distribution.
-    """
-    grades = metrics["task"] == "ordinal"
-    noun = "grade" if grades else "label"
-    naive = metrics["naive"]
-    comparisons = [
-        ("mae" if grades else "error_rate", f"last_{noun}", f"repeating the last {noun}"),
-        ("rps" if grades else "log_loss", "frequencies", f"predicting the frequencies of the {noun}s so far"),
-    ]
-    if not grades:
-        comparisons.insert(1, ("error_rate", "frequencies", "always predicting the most frequent label so far"))
-    names = {"mae": "off by", "error_rate": "wrong", "rps": "ranked probability score", "log_loss": "log loss"}
-    compared = []
-    for score, baseline, what in comparisons:
-        ours, theirs = metrics[score], naive.get(baseline, {}).get(score)
-        if ours is None or theirs is None:
-            continue
-        show = share if score == "error_rate" else number
-        numbers = f"({names[score]} {show(theirs)}, the model {show(ours)})"
-        beaten = theirs >= 1.02 * ours and theirs > 0
-        if theirs < ours:
-            text = f"A naive baseline, {what}, did better {numbers}: the features carry too little information."
-        elif beaten:
-            text = f"Better than {what} {numbers}."
-        else:
-            text = f"A naive baseline, {what}, did about as well {numbers}: the features carry little information."
-        compared.append({"text": text, "beaten": beaten})
-    return compared
-
-
 _TOLERANCE = {"50": 0.05, "90": 0.03, "95": 0.02}  # of the share of targets inside a band
 _CHANCE = 2.4  # standard deviations that one of three shares exceeds by chance in one run of twenty
 MIN_ROWS = 100  # fewer scored rows are too few to assess calibration
@@ -166,10 +94,11 @@ def option(name: str, value: str, python: bool) -> str:
     return f"{name}=({value})" if "," in value else f"{name}={value if value[0].isdigit() else repr(value)}"
 
 
-def last_value(metrics: dict[str, Any]) -> str:
-    """Return what persistence repeats."""
-    ahead = metrics.get("horizon") or 1
-    return "the last value" if ahead == 1 else f"the value of {ahead:,} rows before"
+def last_value(metrics: dict[str, Any], noun: str = "value") -> str:
+    """Return what persistence repeats: the last value, label or grade that is known when a row is predicted."""
+    delay = (metrics.get("late_labels") or {}).get("delay", 0)  # or the name of a column
+    ahead = max(metrics.get("horizon") or 1, 1 + delay if isinstance(delay, int) else 1)
+    return f"the last {noun}" if ahead == 1 else f"the {noun} of {ahead:,} rows before"
 
 
 def _explained_of(scores: dict[str, Any]) -> str:

@@ -11,16 +11,18 @@ import polars as pl
 
 from streamgp.checkpoint import load_of
 from streamgp.checkpoint.encoding import register
-from streamgp.evaluation.regression import COVERAGE_LEVELS
+from streamgp.evaluation.regression import COVERAGE_LEVELS, SQUARED
 from streamgp.evaluation.running_sums import Moments
 from streamgp.fleet import StreamingGPFleet, outputs
 from streamgp.fleet.engine import log_density_of
 from streamgp.fleet.live import LiveFleet
 from streamgp.fleet.model import Mixture
 from streamgp.fleet.warmup import DOF
+from streamgp.metrics.judgement import PairedLosses
 from streamgp.service.config import StreamConfig
 from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns, joined
+from streamgp.service.scores import worded
 from streamgp.service.work import Applied, Prediction, Waiting, shared_predictions
 from streamgp.stream.outlook import StandIn
 
@@ -89,6 +91,7 @@ class KeyedModel:
         self.sums: dict[str, float] = dict.fromkeys(_SUMS, 0.0)
         self.covered = np.zeros(len(COVERAGE_LEVELS))
         self.targets = Moments()
+        self.paired = PairedLosses(("persistence",))
         self._last: dict[str, float] = {}  # target of each key
 
     def _begin(self) -> StreamingGPFleet:
@@ -143,6 +146,7 @@ class KeyedModel:
                 str(c): float(held / n) if n else None for c, held in zip(COVERAGE_LEVELS, self.covered, strict=True)
             },
             "baselines": {"persistence": errors(s["persistence"], s["naive_rows"])},
+            "judgement": worded(self.paired.judgement(SQUARED), {}),
         }
         return found
 
@@ -270,6 +274,7 @@ class KeyedModel:
         self.sums["rows"] += len(rows.y)
         with np.errstate(invalid="ignore"):
             error, other = (values["mean"] - rows.y)[by_experts], (naive - rows.y)[by_experts]
+        self.paired.add(np.square(np.stack([error, other], axis=1)))
         other = other[np.isfinite(other)]
         for name, value in (
             ("scored_rows", len(error)),
@@ -299,6 +304,7 @@ class KeyedModel:
             "sums": self.sums,
             "covered": self.covered,
             "targets": list(self.targets),
+            "paired": self.paired.to_tree(),
             "last_keys": list(self._last),
             "last": np.array(list(self._last.values()), dtype=float),
             "held": held,
@@ -316,6 +322,8 @@ class KeyedModel:
         model = cls(config, StreamingGPFleet.load(path))
         model.next_row, model.sums = tree["next_row"], dict(tree["sums"])
         model.covered, model.targets = tree["covered"].copy(), Moments(*tree["targets"])
+        if "paired" in tree:  # else rows from now on
+            model.paired = PairedLosses.from_tree(tree["paired"])
         model._last = dict(zip(tree["last_keys"], tree["last"].tolist(), strict=True))
         for (name, row, key, time, at, which, place), x in zip(tree["waiting"], tree["inputs"], strict=True):
             held, columns = tree["held"][which]

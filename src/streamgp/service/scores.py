@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 
 from streamgp.evaluation.regression import COVERAGE_LEVELS
+from streamgp.metrics.judgement import Judgement, judge
+from streamgp.reports import verdicts
 
 RECENT = 1_000  # scored rows
 MEMORY = 1_000  # rows of the naive baseline's errors
@@ -46,8 +48,19 @@ class NaiveScore:
 
 def overall(found: dict[str, Any]) -> dict[str, Any]:
     """Return the scores over all rows, with the naive baselines under one name."""
-    kept = {name: value for name, value in found.items() if name not in ("naive", "unflagged")}
-    return kept | {"baselines": found.get("naive", {})}
+    kept = {name: value for name, value in found.items() if name not in ("naive", "unflagged", "judgement")}
+    judgement = worded(Judgement.from_json(found["judgement"]), found)
+    return kept | {"baselines": found.get("naive", {}), "judgement": judgement}
+
+
+def worded(judgement: Judgement, found: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a judgement with its sentence on the best baseline, ``text``; None where there is none.
+
+    `found` has the scores that belong to it, and those of the baselines under ``naive``.
+    """
+    if judgement.best is None:
+        return None
+    return judgement.to_json() | {"text": verdicts.sentence(found, judgement, judgement.best)["text"]}
 
 
 def recent(columns: dict[str, Any]) -> dict[str, Any]:
@@ -76,7 +89,18 @@ def recent(columns: dict[str, Any]) -> dict[str, Any]:
             "persistence": {"nmse": nmse(columns["persistence"]), "pll": _mean(columns.get("log_density_baseline"))},
             "running_mean": {"nmse": nmse(columns["running_mean"])},
         },
+        "judgement": _judged(y, mean, columns),
     }
+
+
+def _judged(y: np.ndarray, mean: np.ndarray, columns: dict[str, Any]) -> dict[str, Any] | None:
+    """Return how the model stood beside the baselines in these rows; a fleet's has one of them."""
+    squared = {"model": np.square(y - mean)}
+    for name in ("persistence", "running_mean"):
+        predicted = np.asarray(columns[name], dtype=float)
+        squared |= {name: np.square(y - predicted)} if np.isfinite(predicted).any() else {}
+    flagged = np.asarray(columns["flagged"], dtype=bool) if "flagged" in columns else None
+    return worded(judge("squared_error", squared, flagged), {})
 
 
 def _mean(values: Any) -> float | None:

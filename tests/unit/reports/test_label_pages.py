@@ -186,15 +186,3 @@ def test_a_run_without_a_scored_row(tmp_path: Path) -> None:
     html = page(tmp_path)
     assert "Nothing to score yet" in html
     assert "the calibration of the probabilities is not known yet" in html
-
-
-def test_baselines_that_do_better_are_reported() -> None:
-    metrics = {"task": "classification", "error_rate": 0.3, "log_loss": 0.5}
-    metrics["naive"] = {"last_label": {"error_rate": 0.1}, "frequencies": {"error_rate": 0.3, "log_loss": 0.9}}
-    last, frequent, odds = wording.baselines(metrics)
-    assert not last["beaten"]
-    assert "repeating the last label, did better (wrong 10.0%, the model 30.0%)" in last["text"]
-    assert not frequent["beaten"]
-    assert "did about as well" in frequent["text"]
-    assert odds["beaten"]
-    assert wording.baselines({**metrics, "error_rate": None, "log_loss": None}) == []

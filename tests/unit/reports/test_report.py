@@ -267,14 +267,14 @@ def told(tmp_path: Path, **options: Any) -> Page:
 
 def test_a_naive_baseline_that_does_better_is_reported(tmp_path: Path) -> None:
     page = told(tmp_path, rows=2000, smooth=True, sharpness=0.5)
-    assert "The simplest baseline, repeating the last value, did better (RMSE" in page.html
-    assert "make it one of the inputs, with --lags 1" in page.html
+    assert 'warn baseline">Worse than repeating the last value: ' in page.html
+    assert "; make that an input, with --lags 1." in page.html
     assert "too narrow" in page.text["bands"] and "Not quite" in page.text["bands"]
 
 
 def test_praises_only_where_praise_is_due(page: Page) -> None:
-    assert page.html.count("times smaller errors than") == 2
-    assert "did better" not in page.html and page.text["bands"].startswith("Yes")
+    assert page.html.count('good baseline">Better than ') == 2
+    assert not re.search("worse than|told apart", page.html, flags=re.I) and page.text["bands"].startswith("Yes")
 
 
 @pytest.mark.parametrize(
@@ -303,10 +303,9 @@ def test_unusual_runs(tmp_path: Path, options: dict[str, Any], sentence: str) ->
     assert not re.search(r"\b(nan|None|inf)\b", re.sub("<style.*?</style>", "", page.html, flags=re.DOTALL))
 
 
-def test_baselines_without_a_score_are_passed_over(tmp_path: Path) -> None:
-    nothing = dict.fromkeys(("nmse", "rmse", "mae"), math.nan)
-    page = told(tmp_path, rows=400, warmup=50, naive={"persistence": nothing, "running_mean": nothing})
-    assert 'baseline">' not in page.html
+def test_a_run_of_an_earlier_version_has_no_judgement(tmp_path: Path) -> None:
+    page = told(tmp_path, rows=400, warmup=50, judgement=None)
+    assert 'baseline">' not in page.html and "mean log density of the targets (PLL)" in page.html
 
 
 @pytest.mark.parametrize("name", ["predictions.parquet", "weights.parquet", "metrics.json"])

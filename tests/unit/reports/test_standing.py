@@ -1,4 +1,4 @@
-"""Skill, the last tenth, surprising rows, axes that one outlier does not decide, and colours that can be told."""
+"""The last tenth, surprising rows, axes that one outlier does not decide, and colours that can be told."""
 
 import re
 
@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from streamgp.metrics import paired_interval
 from streamgp.reports import figures
 from streamgp.reports.drawing import Rows, limits, robust_limits
 from streamgp.reports.pages import standing
@@ -21,53 +20,6 @@ def bins(n: int = 300, each: int = 4) -> tuple[pl.DataFrame, dict[str, np.ndarra
     losses = {name: scale * rng.chisquare(1, n * each) for name, scale in (("ours", 1.0), ("a", 2.0), ("b", 1.5))}
     sums = {name: of.reshape(n, each).sum(1) for name, of in losses.items()}
     return pl.DataFrame(sums | {"rows": np.full(n, each)}), losses
-
-
-def test_skill_is_the_share_that_is_saved_beside_the_best_baseline():
-    scored, losses = bins()
-    found = standing.skill(scored, "ours", "rows", ("a", "b"))
-    assert found is not None
-    assert found["baseline"] == "b"
-    assert found["share"] == pytest.approx(1.0 - losses["ours"].mean() / losses["b"].mean(), rel=1e-12)
-    of_rows = np.array(paired_interval(losses["ours"], losses["b"])) / losses["b"].mean()
-    assert found["low"] < found["share"] < found["high"]
-    # Of bins, whose fewer cosines make it somewhat wider or narrower than that of single rows.
-    assert found["high"] - found["low"] == pytest.approx(of_rows[2] - of_rows[1], rel=0.3)
-
-
-def test_the_interval_of_the_skill_holds_the_true_share_and_never_more_than_all():
-    """Heavy tails, as of squared errors of delays; 300 streams, and three standard errors of the share that holds."""
-    rng = np.random.default_rng(0)
-    held, share = [], 1.0 - 0.2
-    for _ in range(300):
-        base = rng.lognormal(0.0, 1.2, size=600)
-        ours = 0.2 * base * rng.lognormal(-0.125, 0.5, size=600)
-        found = standing.skill(pl.DataFrame({"ours": ours, "a": base, "rows": [1] * 600}), "ours", "rows", ("a",))
-        assert found is not None
-        held.append(found["low"] <= share <= found["high"])
-    assert 0.95 - 3 * 0.0126 <= np.mean(held) <= 0.95 + 3 * 0.0126
-    # One row that decides both means: the difference alone would save between 0 and two times everything.
-    base, ours = np.ones(400), np.full(400, 0.1)
-    base[200], ours[200] = 1e4, 2e3
-    found = standing.skill(pl.DataFrame({"ours": ours, "a": base, "rows": [1] * 400}), "ours", "rows", ("a",))
-    assert found is not None and found["low"] < found["share"] < found["high"] < 1.0
-
-
-def test_skill_counts_only_rows_that_a_baseline_predicts():
-    scored, losses = bins()
-    late = scored.with_columns(a=pl.when(pl.int_range(pl.len()) == 0).then(0.0).otherwise("a"), a_rows=pl.lit(4))
-    late = late.with_columns(a_rows=pl.when(pl.int_range(pl.len()) == 0).then(0).otherwise("a_rows"))
-    found = standing.skill(late, "ours", "rows", ("a",))
-    assert found is not None
-    assert found["share"] == pytest.approx(1.0 - losses["ours"].mean() / losses["a"][4:].mean(), rel=1e-12)
-
-
-def test_without_losses_of_a_baseline_there_is_no_skill():
-    scored, _ = bins()
-    assert standing.skill(scored.with_columns(a=pl.lit(0.0)), "ours", "rows", ("a",)) is None
-    assert standing.skill(scored.with_columns(rows=pl.lit(0)), "ours", "rows", ("a",)) is None
-    few = standing.skill(scored[:10], "ours", "rows", ("a",))
-    assert few is not None and few["low"] is None
 
 
 def test_the_last_tenth_is_that_of_the_rows():

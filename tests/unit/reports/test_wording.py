@@ -27,39 +27,18 @@ def test_a_few_absurd_targets_do_not_hide_what_was_explained() -> None:
     said = wording.headline({**metrics, "unflagged": others})
     assert said.endswith("Without the 3 rows that it flagged as outliers it explained 95%.")
     assert "explained none of the variance" in said
-    naive = {"persistence": {"rmse": 0.3}, "running_mean": {"rmse": 0.05}}
-    metrics |= {"naive": {"persistence": {"rmse": 2.0}, "running_mean": {"rmse": 0.9}}}
-    won, lost = wording.baselines({**metrics, "unflagged": {**others, "naive": naive}})
-    assert won["text"].startswith("3.0 times smaller errors")
-    assert "(RMSE 0.05000, the model's 0.1000, without the flagged rows)" in lost["text"]
-    assert (won["beaten"], lost["beaten"]) == (True, False)
     for same in (None, {**others, "nmse": 1.25}, {**others, "nmse": None}):
         assert "Without" not in wording.headline({**metrics, "unflagged": same})
 
 
-def test_a_near_tie_is_no_victory() -> None:
-    def verdict(theirs: float) -> str:
-        naive = {"persistence": {"rmse": theirs}, "running_mean": {"rmse": None}}
-        (only,) = wording.baselines({"rmse": 1.0, "nmse": 0.5, "naive": naive})
-        return only["text"] if not only["beaten"] else "won"
-
-    assert "did better" in verdict(0.999)
-    assert "about as well" in verdict(1.01)
-    assert verdict(1.5) == "won"
-
-
-def test_advice_against_persistence_knows_of_lags() -> None:
-    metrics = {"rmse": 1.0, "nmse": 0.5, "naive": {"persistence": {"rmse": 0.5}}}
-    assert "--lags 1" in wording.baselines(metrics)[0]["text"]
-    assert "further lags" in wording.baselines({**metrics, "lags": [1]})[0]["text"]
-
-
 def test_forecasts_are_called_so() -> None:
     metrics = {"scored_rows": 10, "rmse": 1.0, "nmse": 0.5, "coverage": {"95": 0.9}, "horizon": 24}
-    metrics["naive"] = {"persistence": {"rmse": 0.5}}
     assert "each forecast 24 rows ahead" in wording.headline(metrics)
-    assert "repeating the value of 24 rows before" in wording.baselines(metrics)[0]["text"]
-    assert "repeating the last value" in wording.baselines({**metrics, "horizon": 1})[0]["text"]
+    assert wording.last_value(metrics) == "the value of 24 rows before"
+    assert wording.last_value({**metrics, "horizon": 1}) == "the last value"
+    late = {"late_labels": {"delay": 5}}
+    assert wording.last_value(late, "label") == "the label of 6 rows before"  # the last that is known
+    assert wording.last_value({"late_labels": {"delay": "known_at"}}) == "the last value"
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,6 @@ def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str,
         "surprises": standing.surprises(predictions, found.warmup),
     }
     scored = found.bins.filter("scored")
-    context["skill"] = standing.skill(scored, "loss", "targets", ("frequent_loss",))
     context["last_tenth"] = standing.last_tenth(scored, "error", "targets")
     if len(scored):
         windows = Windows(scored)

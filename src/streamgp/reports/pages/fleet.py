@@ -8,7 +8,7 @@ import polars as pl
 from polars import selectors
 from scipy.stats import binom
 
-from streamgp.reports import wording
+from streamgp.reports import verdicts, wording
 
 COLUMNS = ("key", "y", "mean", "std", "q05", "q50", "q95", "log_density")
 BINS, LINES = 120, 300  # of the strip, along time and of keys
@@ -72,22 +72,29 @@ def by_key(rows: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
     best = pl.max_horizontal("mean_log_density_last", "mean_log_density_average")
     enough = pl.col("compared") >= MIN_ROWS
     found = found.with_columns(gain=pl.when(enough).then(pl.col("mean_log_density") - best))
-    kept = [name for name in ("group", "nmse", "borrowed", "flagged", "skipped") if name in scores.columns]
+    wanted = ("group", "nmse", "borrowed", "flagged", "skipped", "skill", "skill_low", "skill_high")
+    kept = [name for name in wanted if name in scores.columns]
     known = scores.select(pl.col("key").cast(pl.String), *(pl.col(name) for name in kept)).with_columns(
         selectors.float().fill_nan(None)
     )
     return found.filter(pl.col("key").is_not_null()).join(known, on="key", how="left", maintain_order="left")
 
 
+def verdict(keys: pl.DataFrame) -> dict[str, Any] | None:
+    """Return on how many keys the fleet is better than the better baseline, in words; None where nothing is known."""
+    if "skill_low" not in keys.columns:  # of an earlier version
+        return None
+    return verdicts.of_keys(keys.filter(pl.col("scored") > 0).select("skill_low", "skill_high").rows())
+
+
 def against(keys: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return mean log densities over all compared rows, and on how many keys the fleet has the higher one."""
+    """Return mean log densities over all compared rows: the fleet's, and those of the baselines."""
     some = keys.filter(pl.col("gain").is_not_null())
     weights = some["compared"].to_numpy()
     lines = []
     for label, name in (("fleet", ""), ("the last target", "_last"), ("the mean of all before", "_average")):
         own = some[f"mean_log_density{name}"].to_numpy()
-        mean = float(np.average(own, weights=weights)) if len(some) else None
-        lines.append({"name": label, "pll": mean, "beaten": int((some["mean_log_density"].to_numpy() > own).sum())})
+        lines.append({"name": label, "pll": float(np.average(own, weights=weights)) if len(some) else None})
     return lines
 
 

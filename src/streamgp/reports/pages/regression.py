@@ -103,12 +103,9 @@ def along_the_stream(figures: Any, predictions: pl.LazyFrame, metrics: dict[str,
 
 
 def _standing(scored: pl.DataFrame) -> dict[str, Any]:
-    """Return how the squared errors stand beside the best baseline's, and the RMSE of the last tenth and of all."""
+    """Return the RMSE of the last tenth of the rows and of all."""
     last = standing.last_tenth(scored, "squares", "targets")
-    return {
-        "skill": standing.skill(scored, "squares", "targets", ("persistence_mean", "running_mean")),
-        "last_tenth": None if last is None else [math.sqrt(mse) for mse in last],
-    }
+    return {"last_tenth": None if last is None else [math.sqrt(mse) for mse in last]}
 
 
 def _placed(row: dict[str, Any]) -> dict[str, Any]:

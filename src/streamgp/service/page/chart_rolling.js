@@ -146,10 +146,10 @@ export function aheadInWords(gains) {
   if (mean === null) return "";
   const over = `over the last ${plural(n, "row")}`;
   const size = `${number(Math.abs(mean), 2)} nats a row`;
-  if (error === null) return `The ${mean >= 0 ? "model" : "baseline"} is ahead by ${size} ${over}.`;
+  if (error === null) return `By log score the ${mean >= 0 ? "model" : "baseline"} is ahead by ${size} ${over}.`;
   const give = `± ${number(1.96 * error, 2)}`;
-  if (Math.abs(mean) < 1.96 * error) return `Neither is clearly ahead: ${signed(mean)} nats a row ${over} (${give}).`;
-  return `The ${mean > 0 ? "model" : "baseline"} is ahead by ${size} ${over} (${give}).`;
+  if (Math.abs(mean) < 1.96 * error) return `By log score neither is clearly ahead: ${signed(mean)} nats a row ${over} (${give}).`;
+  return `By log score the ${mean > 0 ? "model" : "baseline"} is ahead by ${size} ${over} (${give}).`;
 }
 
 /** Rolling error rate of a classifier beside what its baselines come to. */

@@ -2,15 +2,17 @@
 
 import { h, setText } from "./dom.js";
 import { count, number, percent, plural } from "./format.js";
+import { skillOfKey, verdictOfKey } from "./verdict.js";
 
 const MOST_HEIGHT = 240;
 const LARGEST = 16;
 const FEW = 30; // scored rows below which a key is not coloured
 
-/** Log2 of how many times smaller the errors are than the baseline's, from -1 to 1. */
+/** Log2 of how many times smaller the errors are than the better baseline's, from -1 to 1; 0 where they cannot be told apart. */
 function skill(key) {
-  if (!(key.nmse > 0) || !(key.nmse_persistence > 0)) return null;
-  return Math.max(-1, Math.min(1, 0.5 * Math.log2(key.nmse_persistence / key.nmse)));
+  const verdict = verdictOfKey(key);
+  if (verdict === null) return null;
+  return verdict === "undecided" ? 0 : Math.max(-1, Math.min(1, -0.5 * Math.log2(Math.max(1 - key.skill, 1e-9))));
 }
 
 /** How many standard errors the coverage is above 90%, over 4, from -1 to 1. */
@@ -20,16 +22,15 @@ function honesty(key) {
 }
 
 export const COLOURINGS = {
-  skill: { title: "errors against repeating the last value", of: skill, low: "baseline better", high: "model better" },
+  skill: { title: "errors against the better naive baseline", of: skill, low: "baseline better", high: "model better" },
   honesty: { title: "coverage of the 90% band", of: honesty, low: "too narrow", high: "too wide" },
 };
 
 /** What a key's scores say, in words. */
 export function keyWords(key) {
   if (!key.scored_rows) return `${key.key}: ${plural(key.rows, "row")}, none scored yet.`;
-  const ratio = key.nmse > 0 && key.nmse_persistence > 0 ? Math.sqrt(key.nmse_persistence / key.nmse) : null;
-  const skillText = ratio === null ? "" : ratio >= 1 ? `; errors ${number(ratio, 2)} times smaller than the baseline's` : `; errors ${number(1 / ratio, 2)} times larger than the baseline's`;
-  return `${key.key}: NMSE ${number(key.nmse)}${skillText}; 90% band held ${percent(key.coverage)} of ${plural(key.scored_rows, "label")}.`;
+  const skillText = skillOfKey(key);
+  return `${key.key}: NMSE ${number(key.nmse)}; 90% band held ${percent(key.coverage)} of ${plural(key.scored_rows, "label")}.${skillText === null ? "" : ` ${skillText}`}`;
 }
 
 /** A colour of the page, by name. */

@@ -4,6 +4,7 @@ import { ageOf, get, pathOf } from "./api.js";
 import { h, panel, reconcile, setText, show, table } from "./dom.js";
 import { count, duration, NOTHING, number, percent, plural } from "./format.js";
 import { KeyStrip } from "./key_strip.js";
+import { verdictOfKey } from "./verdict.js";
 
 const SHOWN = 20;
 const STRIP_EVERY = 30_000; // milliseconds
@@ -85,7 +86,7 @@ export class KeysPanel {
   }
 
   #row(key) {
-    const worse = key.nmse !== null && key.nmse_persistence !== null && key.nmse > key.nmse_persistence;
+    const worse = verdictOfKey(key) === "worse";
     return h("tr", {},
       h("th", { scope: "row" }, h("a", { href: keyAddress(this.name, key.key), title: key.key.length > 20 ? key.key : null }, key.key)),
       h("td", { class: "n" }, number(key.nmse), worse ? h("span", { class: "worse", title: "The baseline is better" }, " ▾", h("span", { class: "hidden-text" }, " baseline better")) : null),

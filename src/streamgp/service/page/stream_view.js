@@ -165,7 +165,7 @@ export class StreamView {
     const { feed, judgements } = this;
     const scores = feed.key === null ? feed.scores : scoresOfKey(feed.about);
     judgements.bands.set(labels ? verdict.judgeProbabilities(scores) : verdict.judgeBands(scores));
-    judgements.skill.set(labels ? verdict.judgeErrorRate(scores) : verdict.judgeSkill(scores));
+    judgements.skill.set(verdict.judgeSkill(scores));
     const newest = feed.rows.rows.map((row) => row.at).filter(Boolean).sort().pop();
     const state = feed.key === null ? detail : { ...detail, last_at: newest ?? null, rows: feed.about?.rows ?? feed.rows.rows.length };
     judgements.alive.set(verdict.judgeAlive(state, staleLimit, feed.perSecond));
@@ -185,7 +185,12 @@ export class StreamView {
 
 function scoresOfKey(about) {
   if (!about) return null;
-  return { rows: about.rows, scored_rows: about.scored_rows, nmse: about.nmse, coverage: { 90: about.coverage }, baselines: { persistence: { nmse: about.nmse_persistence } } };
+  return { rows: about.rows, scored_rows: about.scored_rows, nmse: about.nmse, coverage: { 90: about.coverage }, baselines: { persistence: { nmse: about.nmse_persistence } }, judgement: judgementOfKey(about) };
+}
+
+function judgementOfKey(about) {
+  const text = verdict.skillOfKey(about);
+  return text === null ? null : { verdict: verdict.verdictOfKey(about), text };
 }
 
 function aboutOf(detail, feed) {

@@ -6,13 +6,13 @@ import { binomialRange } from "./stats.js";
 
 export const LEAST = 100; // scored rows before anything is judged
 const PRACTICAL = 0.03; // a band that is off by less is nearly right
-const BETTER = 1.02; // times smaller errors that count as better
 
 const BASELINES = {
   persistence: "repeating the last value",
   running_mean: "predicting the running mean",
   last_label: "repeating the last label",
-  frequency: "always predicting the most frequent label",
+  last_grade: "repeating the last grade",
+  frequencies: "predicting the frequencies so far",
 };
 
 /** The name of a baseline in words. */
@@ -58,27 +58,30 @@ export function judgeBands(scores) {
   return { tone: "warn", text: `The error bars are ${little}too wide: ${fact}.`, aside };
 }
 
-/** Whether the model's errors are smaller than those of the better naive baseline. */
+const TONES = { better: "good", worse: "bad", undecided: "warn" };
+
+/** Whether the model is better than the best of its naive baselines, in the service's own words. */
 export function judgeSkill(scores) {
   const early = tooEarly(scores);
   if (early) return early;
-  const part = latest(scores);
-  const theirs = Object.entries(part.baselines ?? {}).filter(([, value]) => Number.isFinite(value?.nmse ?? NaN));
-  if (!Number.isFinite(part.nmse ?? NaN) || !theirs.length) return { tone: "wait", text: "No baseline to compare with yet." };
-  const [key, best] = theirs.reduce((a, b) => (b[1].nmse < a[1].nmse ? b : a));
-  const name = baselineName(key);
-  const aside = `Root mean squared errors over ${ofLabels(part.n, scores)}.`;
-  const ratio = Math.sqrt(best.nmse / part.nmse); // above 1: the model is better
-  if (!Number.isFinite(ratio)) return { tone: "wait", text: "Neither the model nor the baseline made an error yet." };
-  if (ratio < 1 / BETTER) return { tone: "bad", text: `The baseline wins: ${name} has ${compared(1 / ratio)} errors than the model.`, aside };
-  if (ratio < BETTER) return { tone: "warn", text: `No better than the baseline: ${name} does about as well.`, aside };
-  const which = theirs.length > 1 ? "both baselines" : "the baseline";
-  return { tone: "good", text: `The model beats ${which}: its errors are ${compared(ratio)} than those of ${name}.`, aside };
+  const part = latest(scores).judgement ? latest(scores) : { ...scores, n: scores.scored_rows };
+  if (!part.judgement) return { tone: "wait", text: "No baseline to compare with yet." };
+  return { tone: TONES[part.judgement.verdict], text: part.judgement.text, aside: `Over ${ofLabels(part.n, scores)}.` };
 }
 
-/** How much smaller: "12% smaller", "2.3 times smaller". */
-function compared(ratio) {
-  return ratio >= 2 ? `${number(ratio, 2)} times smaller` : `${Math.round(100 * (1 - 1 / ratio))}% smaller`;
+/** Whether a key is better than the better one of its naive baselines: "better", "worse", "undecided", or null. */
+export function verdictOfKey(key) {
+  if (!Number.isFinite(key.skill_low ?? NaN) || !Number.isFinite(key.skill_high ?? NaN)) return null;
+  return key.skill_low > 0 ? "better" : key.skill_high < 0 ? "worse" : "undecided";
+}
+
+/** The same in words. */
+export function skillOfKey(key) {
+  const verdict = verdictOfKey(key);
+  if (verdict === null) return null;
+  const than = { better: "Better than", worse: "Worse than", undecided: "Cannot be told apart from" }[verdict];
+  const saved = (value) => percent(value, value && Math.abs(value) < 0.0005 ? 4 : 1);
+  return `${than} the better of the last target and the mean so far: ${saved(Math.abs(key.skill))} ${key.skill >= 0 ? "less" : "more"} squared error (95% interval of what is saved: ${saved(key.skill_low)} to ${saved(key.skill_high)}).`;
 }
 
 /** Whether predicted probabilities come true. */
@@ -92,21 +95,6 @@ export function judgeProbabilities(scores) {
   const aside = `Expected calibration error over all ${count(scores.scored_rows)} labels.`;
   if (scores.ece <= PRACTICAL + chance) return { tone: "good", text: `The probabilities hold what they promise: ${fact}.`, aside };
   return { tone: scores.ece > 0.1 + chance ? "bad" : "warn", text: `The probabilities are not calibrated: ${fact}.`, aside };
-}
-
-/** Whether the model errs less often than the better naive baseline. */
-export function judgeErrorRate(scores) {
-  const early = tooEarly(scores);
-  if (early) return early;
-  const theirs = Object.entries(scores.baselines ?? {}).filter(([, value]) => Number.isFinite(value?.error_rate ?? NaN));
-  if (!Number.isFinite(scores.error_rate ?? NaN) || !theirs.length) return { tone: "wait", text: "No baseline to compare with yet." };
-  const [key, best] = theirs.reduce((a, b) => (b[1].error_rate < a[1].error_rate ? b : a));
-  const ours = percent(scores.error_rate);
-  const other = `${baselineName(key)} in ${percent(best.error_rate)}`;
-  const aside = `Over all ${count(scores.scored_rows)} labels.`;
-  if (scores.error_rate > best.error_rate) return { tone: "bad", text: `The baseline wins: the model is wrong in ${ours} of rows, ${other}.`, aside };
-  if (scores.error_rate * BETTER > best.error_rate) return { tone: "warn", text: `No better than the baseline: wrong in ${ours} of rows, ${other}.`, aside };
-  return { tone: "good", text: `The model beats the baselines: it is wrong in ${ours} of rows, ${other}.`, aside };
 }
 
 /** Whether rows still come. `limit`: seconds after which the stream is stale; null where that is not known. */

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.fleet.scores import SKILLS
 from streamgp.service.problems import Problem
 
-_SHOWN = ("rows", "scored_rows", "nmse", "pll", "coverage", "nmse_persistence", "last_seen")
+_SHOWN = ("rows", "scored_rows", "nmse", "pll", "coverage", "nmse_persistence", *SKILLS, "last_seen")
 _SORTS = ("worst", "name", "last")
 
 
