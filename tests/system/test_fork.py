@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-SECONDS = 8  # that a child may take, which needs one
+SECONDS = 20  # that a child may take, which needs one
 FRAME = """
 import json, os, sys, time, warnings
 
@@ -116,6 +116,9 @@ def same():
     assert loaded.predict(frame.head(6))["mean"].to_list() == expected
     loaded.partial_fit(frame)
     loaded.save(place + "/again")
+    loaded.forecast(2)
+    loaded.scores()
+    loaded.evaluate(frame)
 
 
 found = {"a fleet": same, "a new fleet": lambda: StreamingGPFleet("key", None, "y", warmup=30).partial_fit(frame)}
