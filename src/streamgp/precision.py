@@ -22,7 +22,7 @@ def float64(on: bool = True) -> AbstractContextManager:
     Raises
     ------
     RuntimeError
-        In a process that was forked from one in which JAX had begun to work: it would wait for threads that it has not.
+        In a process that was forked from one in which JAX had begun to work: it would wait forever.
     """
     check_process()
     return jax.enable_x64(on)
@@ -45,7 +45,7 @@ class _Forked:
 
     @classmethod
     def note(cls) -> None:
-        """Look, in a process that has just been forked, whether its parent had begun: JAX's record of it came along."""
+        """Look, in a process that has just been forked, whether JAX's record says that it had begun."""
         bridge = sys.modules.get("jax._src.xla_bridge")
         has_begun = getattr(bridge, "backends_are_initialized", lambda: True)  # unknown: to wait forever is worse
         cls.from_work = cls.from_work or has_begun()

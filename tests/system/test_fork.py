@@ -152,7 +152,5 @@ if __name__ == "__main__":
 def test_a_pool_of_forked_workers_raises_and_one_of_spawned_workers_works(tmp_path: Path) -> None:
     program = tmp_path / "main.py"
     program.write_text(POOLS)
-    result = subprocess.run(
-        [sys.executable, str(program)], capture_output=True, text=True, check=False, timeout=200
-    )
+    result = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False, timeout=200)
     assert result.returncode == 0, result.stderr

@@ -12,6 +12,8 @@ from streamgp.service.requests import Request
 from streamgp.service.unlearnt import Resent
 from streamgp.service.work import Applied, Waiting
 
+FIRST_DATE, LAST_DATE = 4e8, 1e10  # seconds since 1970 between which a number may well be a date
+
 
 def step_answer(
     request: Request, rows: Rows, applied: Applied, where: slice, labels: Sequence[Any], resent: Resent
@@ -66,6 +68,12 @@ def waiting_row(name: str, waiting: Waiting) -> dict[str, Any]:
 def as_iso(at: float | None) -> str | None:
     """Return seconds since 1970 as a date."""
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+
+
+def time_as_text(time: float) -> str:
+    """Return the time of a row as a number, and as a date where it may well be one."""
+    number = repr(float(time))
+    return f"{number} ({as_iso(time)} if in seconds)" if FIRST_DATE <= time < LAST_DATE else number
 
 
 def plain(y: Any) -> list[Any]:

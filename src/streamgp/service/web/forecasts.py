@@ -8,7 +8,7 @@ import polars as pl
 from streamgp.estimators.forecasts import check_levels, forecast_frame
 from streamgp.service.keyed_model import TIME, KeyedModel
 from streamgp.service.live_stream import LiveStream
-from streamgp.service.payload import rows_with_inputs
+from streamgp.service.payload import Overflown, rows_with_inputs
 from streamgp.service.problems import Problem
 from streamgp.service.status import check_ready
 from streamgp.stream.paths import draw_paths
@@ -33,7 +33,7 @@ def forecast(stream: LiveStream, document: dict[str, Any]) -> dict[str, Any]:
     if isinstance(h, bool) or not isinstance(h, int) or not 1 <= h <= MAX_STEPS:
         raise Problem(422, f"h: expected a whole number from 1 to {MAX_STEPS:,}, got {h!r:.40}")
     numbers = isinstance(level, list) and all(
-        isinstance(each, int | float) and not isinstance(each, bool) for each in level
+        isinstance(each, int | float) and not isinstance(each, bool | Overflown) for each in level
     )
     if not numbers:
         raise Problem(422, f"level: expected a list of shares in percent, got {level!r:.40}")
@@ -51,6 +51,10 @@ def _of_one(stream: LiveStream, document: dict[str, Any], h: int, levels: list[f
     config = stream.config
     if not config.can_forecast:
         raise Problem(422, f"forecast: expected a stream of numbers, got one of {config.task}")
+    if document.get("key") is not None:
+        raise Problem(422, "key: expected none, as this stream has no keys; leave it out")
+    if not config.timed and document.get("times") is not None:
+        raise Problem(422, "times: expected none, as this stream counts its rows; leave them out")
     steps = _steps(config.features, document.get("x"), h)
     times = document.get("times")
     if config.timed and (not isinstance(times, list) or len(times) != h):
@@ -71,8 +75,12 @@ def _of_keys(
     key = document.get("key")
     if not isinstance(key, str) or key not in model.live.fleet.keys_:
         raise Problem(404, f"key: expected one that has come, got {key!r:.80}")
-    if stream.config.features and document.get("x") is not None:
+    if document.get("x") is not None:
         raise Problem(422, "x: expected none, as inputs of keys are taken to be ordinary")
+    if document.get("times") is not None:
+        raise Problem(
+            422, "times: expected none, as the steps of keys follow from the times that came; leave them out"
+        )
     frame = model.live.forecast(key, h, levels)
     renamed = {TIME: "time"} if TIME in frame.columns else {}
     rows = frame.rename(renamed).drop(stream.config.key).to_dicts()
