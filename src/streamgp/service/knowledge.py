@@ -1,5 +1,6 @@
 """What a stream has learnt from its log: the model, what it is worth, what waits, and what was seen of it."""
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
@@ -18,9 +19,11 @@ from streamgp.service.predictions import as_rows, flat_rows
 from streamgp.service.problems import Problem
 from streamgp.service.requests import AGAIN, Request
 from streamgp.service.single_model import SingleModel
+from streamgp.service.staleness import ROWS, stale_after
 from streamgp.service.unlearnt import LATE, SKIPPED, Unlearnt
 from streamgp.service.work import Applied
 
+MOMENTS = 500  # at which rows came, that are remembered
 SETTLE_ROWS = 64  # rows that came singly, after which they are scored
 GROUP_ROWS = 4_096  # of steps that are learnt in one go
 
@@ -60,6 +63,8 @@ class Knowledge:
         self._single_ats: list[float] = []  # when the rows came that are still to be scored
         self.returns: list[Return] = []  # to earlier checkpoints
         self._unlearnt = Unlearnt()
+        self._moments: deque[float] = deque(maxlen=MOMENTS)  # at which rows came, a second apart or more
+        self._stale: tuple[int, float | None] = (-1, None)  # rows of the history, and what they say
         if checkpoint is None:
             self.model: Any = _kind(config)(config)
             return
@@ -212,6 +217,8 @@ class Knowledge:
     ) -> None:
         """Keep what was scored, with the times at which it came, and tell of new alarms."""
         self.position, self.last_at = max(self.position, position), last_at
+        if not self._moments or last_at - self._moments[-1] >= 1.0:
+            self._moments.append(last_at)
         for columns in applied.scored:
             if len(columns["row"]):
                 self.history.add(columns | {"at": at(columns)})
@@ -259,6 +266,15 @@ class Knowledge:
             "pending": [waiting_row(name, each) for name, each in waiting[:limit]],
         }
 
+    def stale_after(self, key: str | None = None) -> float | None:
+        """Return the seconds without a row after which the stream, or a key, is stale; None where not known."""
+        if key is None and self._stale[0] == self.history.rows:
+            return self._stale[1]
+        limit = stale_after(self.history.latest(ROWS, key=key), () if key is not None else list(self._moments))
+        if key is None:
+            self._stale = (self.history.rows, limit)
+        return limit
+
     def recent(self, rows: int, after: int, key: str | None) -> dict[str, Any]:
         """Return the latest scored rows, and those that wait, with what was predicted of them."""
         columns = self.history.latest(rows, after, key)
@@ -268,7 +284,9 @@ class Knowledge:
             for name, each in list(self.model.waiting.items())[-rows:]
             if key is None or each.key == key
         ]
-        return {"rows": [row | {"at": as_iso(row["at"])} for row in found], "waiting": waiting}
+        limit = self.stale_after(key)
+        shown = [row | {"at": as_iso(row["at"])} for row in found]
+        return {"rows": shown, "waiting": waiting, "stale_after": limit}
 
 
 def _kind(config: StreamConfig) -> Any:
