@@ -17,10 +17,10 @@ class _Compiled:
     seconds = 0.0
 
     @classmethod
-    def note(cls, event: str, seconds: float, **_: object) -> None:
+    def note(cls, event: str, duration_secs: float, **_: object) -> None:
         """Add what JAX reports."""
         if event.startswith("/jax/core/compile/"):
-            cls.seconds += seconds
+            cls.seconds += duration_secs
 
 
 monitoring.register_event_duration_secs_listener(_Compiled.note)
