@@ -1,14 +1,30 @@
 """How long a restart would take: what this process took to begin, to compile, and to learn what came since."""
 
+import math
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from time import monotonic, process_time
+from pathlib import Path
+from time import monotonic
 from typing import NamedTuple
 
 from jax import monitoring
 
-_MOST_IMPORTS = 10.0  # seconds; of a process that did other things before
-_imports = min(process_time(), _MOST_IMPORTS)  # at the end of nearly all of them
+_MOST_SECONDS, _MOST_WORK = 60.0, 10.0  # of imports; a process that is older did other things before
+
+
+def _since_start() -> float:
+    """Return the seconds since this process began, at the end of nearly all imports; of an older one, a guess."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, AttributeError, ValueError, IndexError):  # not Linux
+        age = math.inf
+    return age if 0.0 < age < _MOST_SECONDS else min(time.process_time(), _MOST_WORK)
+
+
+_imports = _since_start()
 
 
 class _Compiled:
