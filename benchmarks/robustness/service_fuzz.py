@@ -101,9 +101,13 @@ def bodies(draw: st.DrawFn, name: str, verb: str) -> bytes:
     if draw(SOMETIMES):
         return draw(st.sampled_from(RAW) | st.binary(max_size=60))
     if verb == "forecast":
-        document: Any = {"h": draw(st.sampled_from((1, 3, 40))), "key": "p"}
-        inputs = dict.fromkeys(STREAMS.get(name, STREAMS["numbers"])["features"], 0.5)
-        document |= {"x": [inputs] * document["h"], "times": [3e9 + i for i in range(document["h"])]}
+        stream = STREAMS.get(name, STREAMS["numbers"])
+        document: Any = {"h": draw(st.sampled_from((1, 3, 40)))}
+        if "key" in stream:
+            document["key"] = "p"
+        else:
+            document["x"] = [dict.fromkeys(stream["features"], 0.5)] * document["h"]
+            document |= {"times": [3e9 + i for i in range(document["h"])]} if "timed" in stream else {}
         for each in draw(st.lists(st.sampled_from(("h", "key", "x", "times", "level", "z")), max_size=2)):
             document[each] = draw(st.sampled_from(ODD) | st.just([80]) | st.lists(st.sampled_from(ODD), max_size=3))
     else:

@@ -1,6 +1,8 @@
-"""The one door to float64: JAX's own setting stays as the user has it."""
+"""The one door to float64, and so to JAX: its own setting stays as the user has it, a forked process is told."""
 
 import inspect
+import os
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import wraps
@@ -16,8 +18,41 @@ def float64(on: bool = True) -> AbstractContextManager:
     """Return a context in which JAX's arrays are of float64 where nothing else is said; of float32, unless `on`.
 
     It belongs to the thread that enters it. Wait for what JAX was asked for inside before the context ends.
+
+    Raises
+    ------
+    RuntimeError
+        In a process that was forked from one in which JAX had begun to work: it would wait forever.
     """
+    check_process()
     return jax.enable_x64(on)
+
+
+def check_process() -> None:
+    """Raise `RuntimeError` in a process that was forked from one in which JAX had begun to work."""
+    if _Forked.from_work:
+        raise RuntimeError(
+            f"expected a process in which JAX can work, got one (pid {os.getpid()}) that was forked after its parent "
+            f"had computed: JAX's threads are not in it, and it would wait for them forever; start it with spawn or "
+            f'forkserver, as by multiprocessing.get_context("spawn"), and load the model there'
+        )
+
+
+class _Forked:
+    """Whether this process was forked from one in which JAX had begun to work."""
+
+    from_work = False
+
+    @classmethod
+    def note(cls) -> None:
+        """Look, in a process that has just been forked, whether JAX's record says that it had begun."""
+        bridge = sys.modules.get("jax._src.xla_bridge")
+        has_begun = getattr(bridge, "backends_are_initialized", lambda: True)  # unknown: to wait forever is worse
+        cls.from_work = cls.from_work or has_begun()
+
+
+if hasattr(os, "register_at_fork"):  # not where processes cannot be forked
+    os.register_at_fork(after_in_child=_Forked.note)
 
 
 def in_float64(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:

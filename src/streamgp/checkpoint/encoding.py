@@ -160,8 +160,7 @@ def encode(tree: Any) -> tuple[Any, dict[str, np.ndarray]]:
             f"functions, got {cls.__module__}.{cls.__qualname__}; convert it to one of these."
         )
 
-    with float64():
-        return visit(tree, ""), arrays
+    return visit(tree, ""), arrays
 
 
 def decode(node: Any, arrays: Mapping[str, np.ndarray], functions: Mapping[str, Callable[..., Any]]) -> Any:
@@ -197,8 +196,7 @@ def decode(node: Any, arrays: Mapping[str, np.ndarray], functions: Mapping[str, 
         case {"$array": str(name), "kind": str(kind), "dtype": str(dtype), "shape": list(shape)}:
             try:
                 value = _restored(name, arrays, np.dtype(dtype), tuple(shape))
-                with float64():
-                    return _join_array(kind, value)
+                return _join_array(kind, value)
             except CheckpointError:
                 raise
             except (TypeError, ValueError) as error:
@@ -277,7 +275,8 @@ def _split_array(value: Any) -> tuple[str, np.ndarray]:
         fortran = value.flags.f_contiguous and not value.flags.c_contiguous
         return "numpy-fortran" if fortran else "numpy", value
     if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-        return f"key:{jax.random.key_impl(value)}", np.asarray(jax.random.key_data(value))
+        with float64():
+            return f"key:{jax.random.key_impl(value)}", np.asarray(jax.random.key_data(value))
     return "jax-weak" if value.weak_type else "jax", np.asarray(value)
 
 
@@ -291,7 +290,8 @@ def _join_array(kind: str, value: np.ndarray) -> Any:
         case ["numpy-fortran"]:
             return np.asfortranarray(value)
         case ["jax"]:
-            return jnp.array(value)
+            with float64():
+                return jnp.array(value)
         case ["jax-weak"]:
             # Only a Python number makes an array of weak type (one that yields to the dtype of its partner),
             # and of the width that is on.
@@ -299,7 +299,8 @@ def _join_array(kind: str, value: np.ndarray) -> Any:
                 weak = jnp.broadcast_to(jnp.asarray(value.dtype.type(0).item()), value.shape)
                 return weak.at[...].set(value)
         case ["key", implementation]:
-            return jax.random.wrap_key_data(jnp.array(value), impl=implementation)
+            with float64():
+                return jax.random.wrap_key_data(jnp.array(value), impl=implementation)
     raise CheckpointError(f"it holds an array of the unknown kind {kind!r}; load it with the version that wrote it.")
 
 

@@ -132,6 +132,9 @@ def with_columns(table: Table, settings: FleetSettings, values: Mapping[str, np.
     made = [nw.new_series(name, array, backend=table.frame.implementation) for name, array in values.items()]
     if frame.implementation.is_pandas_like():
         made = [nw.maybe_set_index(s, index=nw.maybe_get_index(frame)) for s in made]
+    if frame.implementation.is_polars():  # put together without its threads, which a forked process has not
+        columns = [*(frame[name] for name in own), *made]
+        return nw.from_dict({column.name: column for column in columns}).to_native()
     return frame.with_columns(*made).to_native()
 
 

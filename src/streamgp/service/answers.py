@@ -9,32 +9,48 @@ import numpy as np
 from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns, as_rows
 from streamgp.service.requests import Request
+from streamgp.service.unlearnt import Resent
 from streamgp.service.work import Applied, Waiting
+
+FIRST_DATE, LAST_DATE = 4e8, 1e10  # seconds since 1970 between which a number may well be a date
 
 
 def step_answer(
-    request: Request, rows: Rows, applied: Applied, where: slice, labels: Sequence[Any]
+    request: Request, rows: Rows, applied: Applied, where: slice, labels: Sequence[Any], resent: Resent
 ) -> dict[str, Any]:
-    """Return the answer to a request to learn rows, of which `applied` has those in `where`."""
+    """Return the answer to a request to learn rows, of which `applied` has those in `where`; others came before."""
     skipped = [i - where.start for i in applied.skipped if where.start <= i < where.stop]
     known = [each is not None and each == each for each in plain(rows.y)]
     learned = sum(known) - sum(known[i] for i in skipped)
-    answer: dict[str, Any] = {"learned": learned, "repeated": len(request.repeated), "position": request.position}
-    if skipped:
-        answer["skipped"] = len(skipped)
+    answer: dict[str, Any] = {"learned": learned, "repeated": len(resent.learnt), "position": request.position}
+    if resent.late:
+        answer["late"] = resent.late
+    if skipped or resent.skipped:
+        answer["skipped"] = len(skipped) + len(resent.skipped)
     if request.kind == "step" and applied.shown is not None:
         shown = {name: column[where] for name, column in applied.shown.items()}
         found = as_rows(shown, labels)
         answer["rows"] = [{"id": name} | row for name, row in zip(rows.ids, found, strict=True)]
         if request.places is not None:
-            answer["rows"] = with_repeated(answer["rows"], request.places, request.repeated)
+            answer["rows"] = with_repeated(answer["rows"], request.places, request.repeated, resent)
     return answer
 
 
-def with_repeated(rows: list[dict[str, Any]], places: list[int], repeated: list[str]) -> list[dict[str, Any]]:
-    """Return the answers for all rows of a request, of which some were learnt before."""
-    new, old, own = iter(rows), iter(repeated), set(places)
-    return [next(new) if i in own else {"id": next(old), "repeated": True} for i in range(len(rows) + len(repeated))]
+def with_repeated(
+    rows: list[dict[str, Any]], places: list[int], repeated: list[str], resent: Resent
+) -> list[dict[str, Any]]:
+    """Return the answers for all rows of a request, of which some came before."""
+    late, skipped = set(resent.late), set(resent.skipped)
+    words = ("late" if name in late else "skipped" if name in skipped else "repeated" for name in repeated)
+    new, old, own = iter(rows), zip(repeated, words, strict=True), set(places)
+    found = []
+    for i in range(len(rows) + len(repeated)):
+        if i in own:
+            found.append(next(new))
+        else:
+            name, word = next(old)
+            found.append({"id": name, word: True})
+    return found
 
 
 def predicted_columns(waiting: Waiting) -> Columns:
@@ -52,6 +68,12 @@ def waiting_row(name: str, waiting: Waiting) -> dict[str, Any]:
 def as_iso(at: float | None) -> str | None:
     """Return seconds since 1970 as a date."""
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+
+
+def time_as_text(time: float) -> str:
+    """Return the time of a row as a number, and as a date where it may well be one."""
+    number = repr(float(time))
+    return f"{number} ({as_iso(time)} if in seconds)" if FIRST_DATE <= time < LAST_DATE else number
 
 
 def plain(y: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import unicodedata
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
@@ -13,9 +14,11 @@ from streamgp.service.problems import Problem
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 TASKS = ("regression", "classification", "count", "ordinal")
 MAX_FEATURES = 1_000
+MAX_NAME = 200  # characters of a target, a feature, a key, a label or a level
 MAX_LEVELS = 100  # of a category
 MAX_PENDING = 100_000
 MAX_HISTORY = 100_000_000
+_UNWRITABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, lone surrogates, separators of lines
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,8 @@ class StreamConfig:
     classes
         Labels known beforehand, or the grades from low to high.
     timed
-        Whether the model's clock is the time of the rows, which then all have one; otherwise rows are counted, and a
-        time is only shown.
+        Whether the model's clock is the time of the rows, which then all have one; otherwise rows are counted, and
+        have none.
     warmup
         Rows after which the hyperparameters are fitted.
     lags
@@ -181,6 +184,30 @@ class StreamConfig:
     def to_json(self) -> str:
         """Return it as text."""
         return json.dumps(self.document(), indent=1) + "\n"
+
+
+def check_texts(config: StreamConfig) -> None:
+    """Check the names that a new stream is to have: they come to be shown, and written to files of many kinds.
+
+    Raises
+    ------
+    Problem
+        If one of them is no text that can be written, or is too long.
+    """
+    named = [("target", config.target), ("features", config.features), ("key", config.key or ())]
+    named += [
+        ("classes", config.classes),
+        *((f"categories.{name}", each) for name, each in config.categories.items()),
+    ]
+    for name, given in named:
+        for text in (given,) if isinstance(given, str) else given:
+            if len(text) > MAX_NAME or any(unicodedata.category(c) in _UNWRITABLE for c in text):
+                shown = json.dumps(text if len(text) <= MAX_NAME else f"{text[:60]}...")
+                raise Problem(
+                    422,
+                    f"{name}: expected 1 to {MAX_NAME} characters, no control character and no lone surrogate, "
+                    f"got {shown}; choose another",
+                )
 
 
 def _frozen(value: Any) -> Any:

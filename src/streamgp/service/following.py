@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from streamgp.data import DataError
-from streamgp.service.config import StreamConfig
+from streamgp.service.config import StreamConfig, check_texts
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,9 @@ class Following:
         more = {"model": self.model, "warmup": self.warmup}
         given: dict[str, Any] = {name: value for name, value in more.items() if value is not None}
         features = others if self.features is None else self.features
-        return StreamConfig(self.name, self.target, features, key=self.key, timed=self.time is not None, **given)
+        config = StreamConfig(self.name, self.target, features, key=self.key, timed=self.time is not None, **given)
+        check_texts(config)
+        return config
 
     def check_same(self, config: StreamConfig) -> None:
         """Check that a stream is the one that is asked for, in all that was said of it.

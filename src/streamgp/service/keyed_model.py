@@ -202,6 +202,8 @@ class KeyedModel:
         found = [
             (name, self.waiting.pop(name), label) for name, label in zip(ids, y, strict=True) if name not in gone
         ]
+        places = [i for i, name in enumerate(ids) if name not in gone]
+        places = [place for place, each in zip(places, found, strict=True) if np.isfinite(each[2])]
         found = [each for each in found if np.isfinite(each[2])]
         if not found:
             return Applied(0, late)
@@ -219,7 +221,7 @@ class KeyedModel:
         good = self._learn(rows)[0]
         scored = self._judged(rows, np.array([w.row for w in waiting]), mixture, by_experts, naive)
         skipped = sorted(set(range(len(found))) - set(good.tolist()))
-        return Applied(len(good), late, [scored], None, skipped)
+        return Applied(len(good), late, [scored], None, [places[i] for i in skipped])
 
     def stepped(self, rows: Rows) -> Applied:
         """Predict, score and learn rows that come with their labels; those not in order of time are skipped."""

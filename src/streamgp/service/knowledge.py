@@ -1,7 +1,8 @@
 """What a stream has learnt from its log: the model, what it is worth, what waits, and what was seen of it."""
 
+from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,11 @@ from streamgp.service.predictions import as_rows, flat_rows
 from streamgp.service.problems import Problem
 from streamgp.service.requests import AGAIN, Request
 from streamgp.service.single_model import SingleModel
+from streamgp.service.staleness import ROWS, stale_after
+from streamgp.service.unlearnt import LATE, SKIPPED, Unlearnt
 from streamgp.service.work import Applied
 
+MOMENTS = 500  # at which rows came, that are remembered
 SETTLE_ROWS = 64  # rows that came singly, after which they are scored
 GROUP_ROWS = 4_096  # of steps that are learnt in one go
 
@@ -58,6 +62,9 @@ class Knowledge:
         self._alarm_times: dict[int, float] = {}
         self._single_ats: list[float] = []  # when the rows came that are still to be scored
         self.returns: list[Return] = []  # to earlier checkpoints
+        self._unlearnt = Unlearnt()
+        self._moments: deque[float] = deque(maxlen=MOMENTS)  # at which rows came, a second apart or more
+        self._stale: tuple[int, float | None] = (-1, None)  # rows of the history, and what they say
         if checkpoint is None:
             self.model: Any = _kind(config)(config)
             return
@@ -67,6 +74,7 @@ class Knowledge:
         self._acknowledged = set(tree["acknowledged"])
         self._alarm_times = {int(number): at for number, at in tree["alarm_times"]}
         self.returns = [Return(*each) for each in tree.get("returns", [])]
+        self._unlearnt.restore(tree.get("unlearnt"))
 
     def begin_anew(self, back: Return, history: History | None = None) -> None:
         """Go on from here at a later position, whose `history` has rows that no longer count."""
@@ -91,6 +99,7 @@ class Knowledge:
             "acknowledged": sorted(self._acknowledged),
             "alarm_times": [list(each) for each in self._alarm_times.items()],
             "returns": [list(each) for each in self.returns],
+            "unlearnt": self._unlearnt.to_tree(),
         }
         self.model.save(path, tree)
 
@@ -131,11 +140,13 @@ class Knowledge:
             at_row = partial(_at_rows, ats, first)
             self._note(applied, at_row, requests[-1].position, requests[-1].at)
         self.learned += applied.learned
+        self._unlearnt.add((rows.ids[i] for i in applied.skipped), SKIPPED)
         answers, at = [], 0
         for request, one in zip(requests, each, strict=True):
             where = slice(at, at + len(one.X))
             at = where.stop
-            answers.append(step_answer(request, one, applied, where, self.labels))
+            resent = self._unlearnt.sort(request.repeated)
+            answers.append(step_answer(request, one, applied, where, self.labels, resent))
         return answers
 
     def _apply_one(self, request: Request) -> Any:
@@ -152,21 +163,24 @@ class Knowledge:
             assert request.rows is not None and request.prediction is not None
             model.predicted(request.rows, request.at, request.prediction)
             return {"position": position}
-        learned, late, skipped = 0, [], 0
+        resent = self._unlearnt.sort(request.repeated)
+        learned, late, skipped = 0, list(resent.late), len(resent.skipped)
         self.score_singly()
         if request.labels is not None and request.labels.ids:
             applied = model.labelled(request.labels.ids, request.labels.y)
             at = request.at
             self._note(applied, lambda columns: np.full(len(columns["row"]), at), position, at)
-            learned, late, skipped = applied.learned, applied.late, len(applied.skipped)
+            learned, late, skipped = applied.learned, [*applied.late, *late], len(applied.skipped) + skipped
+            self._unlearnt.add(applied.late, LATE)
+            self._unlearnt.add((request.labels.ids[i] for i in applied.skipped), SKIPPED)
             self.learned += learned
         if request.rows is not None:
-            more = self._step_together([request])[0]
+            more = self._step_together([replace(request, repeated=[])])[0]
             learned, skipped = learned + more["learned"], skipped + more.get("skipped", 0)
-        answer = {"learned": learned, "repeated": len(request.repeated), "position": position}
-        if request.kind == "step":  # all rows were learnt before
-            answer["rows"] = with_repeated([], [], request.repeated)
-        return answer | ({"late": list(late)} if late else {}) | ({"skipped": skipped} if skipped else {})
+        answer = {"learned": learned, "repeated": len(resent.learnt), "position": position}
+        if request.kind == "step":  # all rows came before
+            answer["rows"] = with_repeated([], [], request.repeated, resent)
+        return answer | ({"late": late} if late else {}) | ({"skipped": skipped} if skipped else {})
 
     def _again(self, request: Request) -> Any:
         """Answer what was asked for before: a prediction by what was said then."""
@@ -203,6 +217,8 @@ class Knowledge:
     ) -> None:
         """Keep what was scored, with the times at which it came, and tell of new alarms."""
         self.position, self.last_at = max(self.position, position), last_at
+        if not self._moments or last_at - self._moments[-1] >= 1.0:
+            self._moments.append(last_at)
         for columns in applied.scored:
             if len(columns["row"]):
                 self.history.add(columns | {"at": at(columns)})
@@ -250,6 +266,15 @@ class Knowledge:
             "pending": [waiting_row(name, each) for name, each in waiting[:limit]],
         }
 
+    def stale_after(self, key: str | None = None) -> float | None:
+        """Return the seconds without a row after which the stream, or a key, is stale; None where not known."""
+        if key is None and self._stale[0] == self.history.rows:
+            return self._stale[1]
+        limit = stale_after(self.history.latest(ROWS, key=key), () if key is not None else list(self._moments))
+        if key is None:
+            self._stale = (self.history.rows, limit)
+        return limit
+
     def recent(self, rows: int, after: int, key: str | None) -> dict[str, Any]:
         """Return the latest scored rows, and those that wait, with what was predicted of them."""
         columns = self.history.latest(rows, after, key)
@@ -259,7 +284,9 @@ class Knowledge:
             for name, each in list(self.model.waiting.items())[-rows:]
             if key is None or each.key == key
         ]
-        return {"rows": [row | {"at": as_iso(row["at"])} for row in found], "waiting": waiting}
+        limit = self.stale_after(key)
+        shown = [row | {"at": as_iso(row["at"])} for row in found]
+        return {"rows": shown, "waiting": waiting, "stale_after": limit}
 
 
 def _kind(config: StreamConfig) -> Any:

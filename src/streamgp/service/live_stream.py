@@ -5,11 +5,11 @@ then the learner's thread applies it, in the order of the log, and publishes a n
 function of its log alone, so that after a crash the latest checkpoint and the entries after it give the same numbers.
 """
 
+import os
 from collections import deque
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Condition, Event, Lock, Thread
-from time import monotonic
 from typing import Any
 from uuid import uuid4
 
@@ -23,6 +23,7 @@ from streamgp.service.packing import unpack
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
 from streamgp.service.requests import RETURN, Request, restored, until_return
+from streamgp.service.restart_time import RestartTime
 from streamgp.service.restoring import check_offered, last_time_of, latest, read_former
 from streamgp.service.sequencer import Sequencer, Standing
 from streamgp.service.single_model import MAX_SINGLE_ROWS
@@ -52,6 +53,8 @@ class LiveStream:
     """
 
     def __init__(self, directory: Path, config: StreamConfig, notify: Notify = lambda *_: None) -> None:
+        self.restart_time = RestartTime()
+        self.process = os.getpid()  # whose threads do the work
         self.directory = directory
         self.config = config
         self._notify = notify
@@ -64,7 +67,6 @@ class LiveStream:
         self.is_full = False
         self.is_ready = False
         self.replayed = 0.0
-        self.seconds_per_entry = 0.0
         self._lock = Lock()  # of the model
         self._view = self.model.view()
         self._is_stale = False  # the view; rows that come singly do not renew it
@@ -76,6 +78,7 @@ class LiveStream:
         self._sequencer: Sequencer | None = None
         self._has_begun = Event()
         self._thread = Thread(target=self._run, name=f"streamgp-{config.name}", daemon=True)
+        self.restart_time.opened()
 
     # Life
 
@@ -225,7 +228,8 @@ class LiveStream:
         last, begun = self._log.position, self.knowledge.position
         for entry in self._log.after(begun):
             request = restored(entry.kind, entry.position, entry.at, unpack(entry.body))
-            with self._lock:  # who looks meanwhile has rows scored that came singly
+            # Who looks meanwhile has rows scored that came singly.
+            with self._lock, self.restart_time.measured(self.checkpointing.position, 1):
                 self.knowledge.apply([request])
             self.replayed = (entry.position - begun) / max(last - begun, 1)
         self._settle()
@@ -234,16 +238,14 @@ class LiveStream:
 
     def _apply_all(self, requests: list[Request]) -> None:
         """Apply requests and publish what is known then; answer them."""
-        began = monotonic()
         try:
-            with self._lock:
+            with self._lock, self.restart_time.measured(self.checkpointing.position, len(requests)):
                 answers = self._apply_and_publish(requests)
         except Exception as error:
             self.failure = f"entry {self.knowledge.position + 1:,} of its log could not be learnt ({error})"
             self._notify("failure", {"detail": self.failure})
             self._drop(requests, Problem(500, f"{self.config.name}: {self.failure}"))
             return
-        self.seconds_per_entry += 0.1 * ((monotonic() - began) / len(requests) - self.seconds_per_entry)
         for request, answer in zip(requests, answers, strict=True):
             if isinstance(answer, Problem):
                 request.future.set_exception(answer)

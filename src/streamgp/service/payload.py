@@ -1,6 +1,7 @@
 """Rows as clients send them, checked, and as arrays."""
 
 import hashlib
+import json
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from streamgp.service.problems import Problem
 MAX_ROWS = 100_000  # of one request
 MAX_TEXT = 200  # characters of an id or a key
 SHOWN = 5  # of the rows that are wrong
+SHOWN_TEXT = 80  # characters of a value in a message
 
 
 class Rows(NamedTuple):
@@ -86,11 +88,16 @@ def rows_with_inputs(config: StreamConfig, given: Sequence[dict[str, Any]], with
             missing = [name for name in names if name not in x]
             unknown = [name for name in x if name not in known]
             if unknown:
-                wrong.add(i, f"x.{unknown[0]}", f"only the features {', '.join(names) or '(there are none)'}", "more")
+                wrong.add(
+                    i,
+                    f"x.{unknown[0]}",
+                    f"only the features {', '.join(names) or '(there are none)'}",
+                    _Said("another"),
+                )
                 continue
             if missing:
                 kind = "text" if missing[0] in config.categories else "a number"
-                wrong.add(i, f"x.{missing[0]}", f"{kind}, or null where it is not known", "nothing")
+                wrong.add(i, f"x.{missing[0]}", f"{kind}, or null where it is not known", _Said("nothing"))
                 continue
         for j, name in enumerate(names):
             cells[i, j] = _cell(x[name], levels[j], wrong, i, f"x.{name}")
@@ -99,12 +106,12 @@ def rows_with_inputs(config: StreamConfig, given: Sequence[dict[str, Any]], with
     keys: list[str | None] = [None] * len(given)
     if config.is_keyed:
         keys = [_key(row.get("key"), wrong, i) for i, row in enumerate(given)]
-    elif any(row.get("key") is not None for row in given):
-        wrong.add(0, "key", "none, as this stream has no keys", "one")
+    else:
+        _refuse(given, "key", "none, as this stream has no keys: leave it out, or create a stream with key", wrong)
     y = _targets(config, given, wrong) if with_target else None
     wrong.complain()
     if config.timed:
-        _check_times(config, times)
+        _check_times(config, given, times)
     X = model_inputs(cells.T, [None if each is None else len(each) for each in levels], times, config.calendar)
     return Rows(ids, keys, times, X, y)
 
@@ -123,9 +130,30 @@ def labels_by_id(config: StreamConfig, given: Sequence[dict[str, Any]]) -> Label
     for i, name in enumerate(ids):
         if not name:
             wrong.add(i, "id", "the id that predict returned, or x, the inputs", given[i].get("id"))
+    for name in ("key", "time"):
+        _refuse(given, name, "none beside an id alone: the row has what it was predicted with; leave it out", wrong)
     y = _targets(config, given, wrong)
     wrong.complain()
     return Labels(ids, y)
+
+
+class Overflown(float):
+    """A number that no double can hold: infinite, and shown as the client wrote it."""
+
+    def __new__(cls, text: str) -> "Overflown":
+        """Return it, by what the client wrote."""
+        number = super().__new__(cls, -math.inf if text.startswith("-") else math.inf)
+        number.text = text
+        return number
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text if len(self.text) <= SHOWN_TEXT else f"{self.text[:SHOWN_TEXT]}..."
+
+
+class _Said(str):
+    """What came, in our words rather than as a value."""
 
 
 class _Wrong:
@@ -139,8 +167,7 @@ class _Wrong:
     def add(self, row: int, field: str, expected: str, got: Any) -> None:
         self._count += 1
         if len(self._found) < SHOWN:
-            shown = repr(got) if got is None or isinstance(got, int | float | str) else type(got).__name__
-            self._found.append(f"row {row}, {field}: expected {expected}, got {shown[:80]}")
+            self._found.append(f"row {row}, {field}: expected {expected}, got {as_sent(got)}")
 
     def complain(self) -> None:
         if self._count:
@@ -148,11 +175,33 @@ class _Wrong:
             raise Problem(422, f"{'; '.join(self._found)}{more}; nothing of this request was done: correct it")
 
 
+def as_sent(value: Any) -> str:
+    """Return a value for a message as the client wrote it, in JSON; of a list or an object what it is."""
+    if isinstance(value, _Said):
+        return value
+    if isinstance(value, Overflown):
+        return repr(value)
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    try:
+        shown = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):  # of Arrow, or an integer of thousands of digits
+        shown = type(value).__name__
+    return shown if len(shown) <= SHOWN_TEXT else f"{shown[:SHOWN_TEXT]}..."
+
+
 def _check_count(given: Sequence[Any]) -> None:
     if not given:
         raise Problem(422, "rows: expected one row or more, got none")
     if len(given) > MAX_ROWS:
         raise Problem(413, f"rows: expected at most {MAX_ROWS:,}, got {len(given):,}; send several requests")
+
+
+def _refuse(given: Sequence[dict[str, Any]], field: str, expected: str, wrong: _Wrong) -> None:
+    """Note rows with a field of which nothing would be made."""
+    for i, row in enumerate(given):
+        if row.get(field) is not None:
+            wrong.add(i, field, expected, row[field])
 
 
 def _cell(value: Any, levels: tuple[str, ...] | None, wrong: _Wrong, row: int, field: str) -> float:
@@ -167,7 +216,7 @@ def _cell(value: Any, levels: tuple[str, ...] | None, wrong: _Wrong, row: int, f
 
 
 def _number(value: Any, wrong: _Wrong, row: int, field: str, absurd: float | None = None) -> float:
-    """Return a number; NaN where it is missing, and `absurd` where it is too large to compute with."""
+    """Return a number; NaN where it is missing, and `absurd` where it is a number, but too large to compute with."""
     if value is None:
         return math.nan
     if isinstance(value, bool):
@@ -181,7 +230,7 @@ def _number(value: Any, wrong: _Wrong, row: int, field: str, absurd: float | Non
             return number
         if math.isnan(number):
             return math.nan
-        if absurd is not None:
+        if absurd is not None and math.isfinite(number):
             return absurd
     wrong.add(row, field, f"a number of at most {LARGEST:g} in size, or null where it is missing", value)
     return math.nan
@@ -198,37 +247,49 @@ def _text(value: Any, wrong: _Wrong, row: int, field: str) -> str | None:
 
 def _key(value: Any, wrong: _Wrong, row: int) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
+        value = str(value)
     if value is None:
         wrong.add(row, "key", "text or a whole number", value)
     return _text(value, wrong, row, "key")
 
 
 def _time(value: Any, config: StreamConfig, wrong: _Wrong, row: int) -> float:
-    if value is None:
-        if config.timed:
-            wrong.add(row, "time", "a number, or a date as in 2026-01-31T12:00:00Z", value)
+    if not config.timed:
+        if value is not None:
+            wrong.add(
+                row,
+                "time",
+                "none, as this stream counts its rows: leave it out, or create a stream with timed",
+                value,
+            )
         return math.nan
+    seconds: Any = value
     if isinstance(value, str):
+        seconds = _date(value)
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool):
         try:
-            value = float(to_seconds([value])[0])
-        except ValueError:
-            value = math.nan
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            if abs(float(value)) <= LARGEST:
-                return float(value)
+            if abs(float(seconds)) <= LARGEST:
+                return float(seconds)
         except OverflowError:
             pass
-    wrong.add(row, "time", "a number, or a date as in 2026-01-31T12:00:00Z", value)
+    wrong.add(row, "time", "a number, as seconds since 1970, or an ISO date, as 2026-01-31T12:00:00Z", value)
     return math.nan
 
 
-def _check_times(config: StreamConfig, times: np.ndarray) -> None:
+def _date(text: str) -> float:
+    """Return a date in seconds since 1970; NaN if it is none."""
+    try:
+        return float(to_seconds([text])[0])
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def _check_times(config: StreamConfig, given: Sequence[dict[str, Any]], times: np.ndarray) -> None:
     if not config.is_keyed and (np.diff(times) < 0.0).any():
         row = int(np.argmax(np.diff(times) < 0.0)) + 1
+        before, got = as_sent(given[row - 1]["time"]), as_sent(given[row]["time"])
         raise Problem(
-            422, f"row {row}, time: expected none before that of the row before, got {times[row]}; send rows in order"
+            422, f"row {row}, time: expected none before {before} of the row before, got {got}; send rows in order"
         )
 
 
@@ -237,7 +298,7 @@ def _targets(config: StreamConfig, given: Sequence[dict[str, Any]], wrong: _Wron
         y = np.array([_number(row.get("y"), wrong, i, "y") for i, row in enumerate(given)])
         if config.counts:
             for i in np.flatnonzero((y < 0.0) | (y != np.floor(y)) & ~np.isnan(y)).tolist():
-                wrong.add(i, "y", "a whole number, 0 or more", float(y[i]))
+                wrong.add(i, "y", "a whole number, 0 or more", given[i].get("y"))
         return y
     return [_label(config, row.get("y"), wrong, i) for i, row in enumerate(given)]
 

@@ -6,6 +6,7 @@ from threading import Thread
 from time import time
 from typing import Any, NamedTuple
 
+from streamgp.service.answers import time_as_text
 from streamgp.service.checkpoints import Return
 from streamgp.service.log import EventLog, as_text, is_full
 from streamgp.service.payload import Labels, Rows
@@ -236,8 +237,8 @@ class Sequencer:
         if rows.times[0] < last:
             raise Problem(
                 422,
-                f"time: expected none before {last}, that of the last row of the stream, got "
-                f"{rows.times[0]}; send rows in the order of their times",
+                f"time: expected none before {time_as_text(last)}, that of the last row of the stream, got one "
+                f"that is {last - rows.times[0]:.15g} before it; send rows in the order of their times",
             )
         self._standing = self._standing._replace(last_time=float(rows.times[-1]))
 

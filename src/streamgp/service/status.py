@@ -1,5 +1,6 @@
 """What is said of a stream: what it is, how it is, and what is on disk."""
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from streamgp.service.answers import as_iso
@@ -29,6 +30,7 @@ def describe(stream: "LiveStream") -> dict[str, Any]:
         "position": stream.last_position,
         "pending": len(stream.model.waiting),
         "last_at": as_iso(stream.knowledge.last_at),
+        "stale_after": stream.knowledge.stale_after(),
         "state": "failed" if stream.failure else "ready" if stream.is_ready else "replaying",
         "warmed_up": stream.model.is_warmed_up,
         "warmup": c.warmup,
@@ -39,7 +41,7 @@ def describe(stream: "LiveStream") -> dict[str, Any]:
 
 def describe_durability(stream: "LiveStream") -> dict[str, Any]:
     """Return what is on disk, and how long a restart would take."""
-    behind = stream.last_position - stream.checkpointing.position
+    low, high = stream.restart_time.expected(stream.checkpointing.position)
     back = stream.knowledge.returns[-1] if stream.knowledge.returns else None
     return {
         "position": stream.last_position,
@@ -49,7 +51,8 @@ def describe_durability(stream: "LiveStream") -> dict[str, Any]:
         "restored_to": None if back is None else back.to,
         "restored_at": None if back is None else as_iso(back.at),
         "log_bytes": stream.log_bytes,
-        "recovery_seconds": round(1.0 + behind * stream.seconds_per_entry, 1),
+        "recovery_seconds": round(high, 1),
+        "recovery_seconds_at_best": round(low, 1),
         "replayed": stream.replayed,
         "disk_full": stream.is_full,
         "failure": stream.failure,
@@ -68,6 +71,12 @@ def describe_checkpoints(stream: "LiveStream") -> dict[str, Any]:
 def check_ready(stream: "LiveStream", learning: bool) -> None:
     """Raise `Problem` if the stream cannot predict now, or not learn."""
     name = stream.config.name
+    if stream.process != os.getpid():  # a stream at work does not come along into a fork: its threads do not
+        raise Problem(
+            500,
+            f"{name} is at work in process {stream.process}, and this one ({os.getpid()}) was forked from it; open "
+            f"the directory in one process, started with spawn or forkserver",
+        )
     if not stream.is_ready:
         raise Problem(503, f"{name} is being restored, {stream.replayed:.0%} are done; try again soon", retry_after=2)
     if stream.is_stopping:

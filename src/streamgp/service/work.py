@@ -59,7 +59,7 @@ class Applied(NamedTuple):
     shown
         Columns for the client, of rows that were predicted.
     skipped
-        Which of the rows do not come after the last one of their key.
+        Which of the rows, or of the labels, do not come after the last one of their key.
     """
 
     learned: int

@@ -91,7 +91,6 @@ async function showStream({ name, key }, signal) {
   } finally {
     if (shown === view && !signal.aborted) { // what came is shown, also where something else failed
       const limit = shown.feed.staleLimit;
-      if (key === null && shown.feed.detail) picker.learn(name, limit);
       shown.update(limit);
     }
   }
@@ -115,7 +114,6 @@ async function poll(signal) {
   else if (where.name !== null) await showStream(where, signal);
   else if (WIDE.matches || streams.length === 1) location.replace(streamAddress(mostUrgent(streams).name));
   else replaceView("choose", choose);
-  await picker.learnSome(signal);
 }
 
 /** The stream to open first: one that failed, else one with open alarms, else the first. */

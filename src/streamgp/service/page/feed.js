@@ -2,7 +2,7 @@
 
 import { get, getOptional, isPassing, pathOf } from "./api.js";
 import { Rows } from "./rows.js";
-import { rowsPerSecond, staleAfter } from "./stats.js";
+import { rowsPerSecond } from "./stats.js";
 
 export const KEPT = 500; // rows
 const WHOLE_EVERY = 30_000; // milliseconds between requests for all rows: labels may come late, in any order
@@ -11,7 +11,7 @@ const EXPERTS_EVERY = 10_000;
 export class Feed {
   constructor(name, key) {
     this.absent = new Set(); // resources that this stream does not have
-    Object.assign(this, { name, key, detail: null, scores: null, experts: null, alarms: null, pending: null, about: null });
+    Object.assign(this, { name, key, detail: null, scores: null, experts: null, alarms: null, pending: null, about: null, ofKey: null });
     this.rows = new Rows(KEPT);
     this.wholeAt = -Infinity;
     this.expertsAt = -Infinity;
@@ -20,7 +20,7 @@ export class Feed {
 
   /** Seconds without a row after which the stream is stale; null where that is not known. */
   get staleLimit() {
-    return staleAfter(this.rows.rows.map((row) => row.at).filter(Boolean));
+    return (this.key === null ? this.detail?.stale_after : this.ofKey) ?? null;
   }
 
   get perSecond() {
@@ -52,6 +52,7 @@ export class Feed {
     const after = whole ? null : this.rows.last;
     const answer = await unlessPassing(getOptional(`${path}/recent`, { rows: KEPT, after, key: this.key }, signal), undefined);
     if (answer === undefined) return;
+    this.ofKey = answer?.stale_after;
     this.rows.take(answer ?? {}, after === null);
     if (whole) this.wholeAt = performance.now();
   }

@@ -65,6 +65,11 @@ export function duration(seconds) {
   return `${Math.round(hours / 24)} days`;
 }
 
+/** Two ends in seconds as "3 s to 38 s", or as one where they are close. */
+export function between(low, high) {
+  return known(low) && known(high) && high > 1.5 * low ? `${duration(low)} to ${duration(high)}` : duration(high);
+}
+
 /** Bytes as "1.2 MB". */
 export function bytes(value) {
   if (!known(value)) return NOTHING;

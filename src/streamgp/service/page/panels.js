@@ -2,7 +2,7 @@
 
 import { ageOf } from "./api.js";
 import { fill, h, panel, reconcile, setText, show, table, tableRow } from "./dom.js";
-import { bytes, clock, count, duration, NOTHING, number, percent, plural, rowTime } from "./format.js";
+import { between, bytes, clock, count, duration, NOTHING, number, percent, plural, rowTime } from "./format.js";
 import { baselineName, sentence } from "./verdict.js";
 
 const ALARMS_SHOWN = 10;
@@ -166,7 +166,7 @@ export function durabilityPanel() {
     setText(failure, d.failure ? sentence(d.failure) : "");
     const age = ageOf(d.checkpoint_at);
     const checkpoint = d.checkpoint_position === null || d.checkpoint_position === undefined ? "none yet" : `${count(d.checkpoint_position)}${age === null ? "" : `, ${duration(age)} ago`}`;
-    const facts = [["log position", count(d.position)], ["applied position", count(d.applied)], ["checkpoint position", checkpoint], ["recovery would take", duration(d.recovery_seconds)], ["log size", bytes(d.log_bytes)]];
+    const facts = [["log position", count(d.position)], ["applied position", count(d.applied)], ["checkpoint position", checkpoint], ["recovery would take", between(d.recovery_seconds_at_best, d.recovery_seconds)], ["log size", bytes(d.log_bytes)]];
     if (d.restored_to !== null && d.restored_to !== undefined) facts.push(["set back to position", `${count(d.restored_to)}, ${duration(ageOf(d.restored_at))} ago`]);
     reconcile(list, facts, ([name]) => name, ([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
   }

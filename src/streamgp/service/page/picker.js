@@ -1,14 +1,10 @@
 // The list of streams, each with its state, rows, open alarms and the age of its last row.
 
-import { ageOf, getOptional, pathOf } from "./api.js";
+import { ageOf } from "./api.js";
 import { fill, h, reconcile, setText, show } from "./dom.js";
 import { count, duration, plural } from "./format.js";
-import { staleAfter } from "./stats.js";
 
 const SEARCH_FROM = 12; // streams
-const SPACING_EVERY = 600_000; // milliseconds
-const SPACING_OF = 40; // streams at most
-const SPACING_AT_ONCE = 5;
 
 /** The address of a stream's page. */
 export function streamAddress(name) {
@@ -16,10 +12,11 @@ export function streamAddress(name) {
 }
 
 /** A stream's state in a word, and its tone. */
-export function stateOf(stream, limit) {
+export function stateOf(stream) {
   if (stream.state === "failed") return { word: "failed", tone: "bad" };
   if (stream.state === "replaying") return { word: "replaying", tone: "wait" };
   if (!stream.rows) return { word: "no rows yet", tone: "wait" };
+  const limit = stream.stale_after ?? null; // seconds; null where it is not known
   if (limit !== null && ageOf(stream.last_at) > limit) return { word: "stale", tone: "bad" };
   if (!stream.warmed_up) return { word: "warm-up", tone: "wait" };
   return { word: "at work", tone: "good" };
@@ -27,7 +24,6 @@ export function stateOf(stream, limit) {
 
 export class Picker {
   constructor(nav) {
-    this.limits = new Map(); // name -> { limit, at }
     this.list = h("ul", { class: "streams" });
     this.counted = h("span", { class: "small" });
     this.search = h("input", { type: "search", id: "stream-search", "aria-label": "Search streams", placeholder: "Search streams", autocomplete: "off", spellcheck: "false", oninput: () => this.draw() });
@@ -48,7 +44,7 @@ export class Picker {
     setText(this.counted, this.streams.length ? count(this.streams.length) : "");
     const found = this.streams.filter((stream) => !text || stream.name.toLowerCase().includes(text));
     const entries = found.map((stream) => {
-      const { word, tone } = stateOf(stream, this.limitOf(stream.name));
+      const { word, tone } = stateOf(stream);
       const age = ageOf(stream.last_at);
       const what = stream.kind === "keyed" ? `${stream.keys === null || stream.keys === undefined ? "" : `${plural(stream.keys, "key")}, `}${stream.task}` : `single, ${stream.task}`;
       return { name: stream.name, word, tone, what, current: stream.name === this.current, alarms: stream.open_alarms ?? 0, facts: `${plural(stream.rows, "row")}${age === null ? "" : ` · ${duration(age)} ago`}` };
@@ -73,26 +69,5 @@ export class Picker {
       if (entry.current) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     });
-  }
-
-  /** Seconds after which a stream is stale; null where that is not known. */
-  limitOf(name) {
-    return this.limits.get(name)?.limit ?? null;
-  }
-
-  learn(name, limit) {
-    this.limits.set(name, { limit, at: performance.now() });
-  }
-
-  /** Learn the usual spacing of the rows of a few streams where it is not known: some requests a poll at most. */
-  async learnSome(signal) {
-    const now = performance.now();
-    const known = (stream) => now - (this.limits.get(stream.name)?.at ?? -Infinity) < SPACING_EVERY;
-    const due = this.streams.slice(0, SPACING_OF).filter((s) => s.rows && s.state === "ready" && !known(s)).slice(0, SPACING_AT_ONCE);
-    for (const { name } of due) {
-      const answer = await getOptional(pathOf(name, "recent"), { rows: 100 }, signal);
-      this.learn(name, staleAfter((answer?.rows ?? []).map((row) => row.at).filter(Boolean)));
-    }
-    if (due.length) this.draw();
   }
 }

@@ -62,17 +62,6 @@ export function meanWithError(values) {
   return { mean: values.reduce((a, b) => a + b, 0) / n, error: Math.sqrt(variance / batches), n };
 }
 
-/**
- * After how many seconds without a row a stream is stale, from the moments at which rows came; null where too few
- * moments are known. Rows that came together count once.
- */
-export function staleAfter(moments) {
-  const times = [...new Set(moments.map((m) => Math.round(Date.parse(m) / 100) / 10))].filter(Number.isFinite).sort((a, b) => a - b);
-  if (times.length < 5) return null;
-  const gaps = times.slice(1).map((t, i) => t - times[i]).sort((a, b) => a - b);
-  return Math.max(30, 10 * quantile(gaps, 0.5), 4 * quantile(gaps, 0.9));
-}
-
 /** Rows a second over the rows' own moments; null where they all came at once. */
 export function rowsPerSecond(moments) {
   const times = moments.map((m) => Date.parse(m) / 1000).filter(Number.isFinite);

@@ -1,7 +1,7 @@
 // What the numbers say, in words. Each judgement is { tone, text, aside }: tone is "good", "warn", "bad" or "wait".
 
 import { ageOf } from "./api.js";
-import { bytes, count, duration, number, percent, plural, share } from "./format.js";
+import { between, bytes, count, duration, number, percent, plural, share } from "./format.js";
 import { binomialRange } from "./stats.js";
 
 export const LEAST = 100; // scored rows before anything is judged
@@ -105,7 +105,7 @@ export function judgeAlive(detail, limit, perSecond) {
   if (!detail.rows || age === null) return { tone: "wait", text: "No row yet." };
   const last = `the last row came ${duration(age)} ago`;
   if (limit === null || limit === undefined) return { tone: age > 3600 ? "wait" : "good", text: `${last[0].toUpperCase()}${last.slice(1)}.` };
-  if (age > limit) return { tone: "bad", text: `Stale: ${last}.`, aside: `It is called stale after ${duration(limit)}, judged by its usual spacing.` };
+  if (age > limit) return { tone: "bad", text: `Stale: ${last}.`, aside: `It is called stale after ${duration(limit)}, judged by how far apart its rows usually are.` };
   const rate = perSecond === null ? null : perSecond >= 1 ? `About ${number(perSecond, 2)} rows a second.` : `About one row every ${duration(1 / perSecond)}.`;
   return { tone: "good", text: `Alive: ${last}.`, aside: rate };
 }
@@ -135,7 +135,7 @@ export function judgeDurable(detail) {
   if (d.failure) return { tone: "bad", text: "Not durable.", aside: sentence(d.failure) };
   const behind = Math.max(0, (d.position ?? 0) - (d.applied ?? 0));
   const known = Number.isFinite(d.recovery_seconds ?? NaN);
-  const aside = known ? `A restart would take about ${duration(d.recovery_seconds)}. Log: ${bytes(d.log_bytes)}.` : null;
+  const aside = known ? `A restart would take about ${between(d.recovery_seconds_at_best, d.recovery_seconds)}. Log: ${bytes(d.log_bytes)}.` : null;
   if (behind && detail.state === "ready") return { tone: "good", text: `Everything is in the log; ${plural(behind, "entry", "entries")} still to be applied.`, aside };
   return { tone: "good", text: "Everything is in the log.", aside };
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
@@ -23,7 +23,7 @@ from streamgp.service.status import describe_checkpoints
 from streamgp.service.streams import Streams
 from streamgp.service.web import keys, schemas
 from streamgp.service.web.bodies import answer, plain, read_document, refusal, rows_of
-from streamgp.service.web.checks import check_labels, new_config, position_of, waited, whole
+from streamgp.service.web.checks import check_labels, known_query, new_config, position_of, waited, whole
 from streamgp.service.web.forecasts import forecast
 from streamgp.service.web.measures import Measured, Measures
 from streamgp.service.web.schemas import answers, body
@@ -128,7 +128,7 @@ def _of_service(streams: Streams, measures: Measures) -> APIRouter:
 
 
 def _of_streams(streams: Streams) -> APIRouter:
-    router = APIRouter(tags=["streams"])
+    router = APIRouter(tags=["streams"], dependencies=[Depends(known_query)])
 
     @router.post(
         "",
@@ -157,7 +157,7 @@ def _of_streams(streams: Streams) -> APIRouter:
 
 
 def _of_one(streams: Streams) -> APIRouter:
-    router = APIRouter(tags=["stream"])
+    router = APIRouter(tags=["stream"], dependencies=[Depends(known_query)])
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="streamgp-predict")
 
     @router.get("", summary="What the stream is and how it is", responses=answers())

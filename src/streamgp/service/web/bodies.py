@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from io import BytesIO
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import polars as pl
 from fastapi import Request, Response
 
+from streamgp.service.payload import Overflown
 from streamgp.service.problems import Problem
 
 JSON, LINES, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
@@ -26,6 +28,7 @@ async def read_document(request: Request) -> dict[str, Any]:
     """
     kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
     data = await request.body()
+    _check_encoding(request.headers.get("content-encoding", ""), request.headers.get("content-type", ""), data)
     if kind == LINES:
         lines = [line for line in data.split(b"\n") if line.strip()]
         return {"rows": [_object(line, f"line {i + 1}") for i, line in enumerate(lines)]}
@@ -36,9 +39,22 @@ async def read_document(request: Request) -> dict[str, Any]:
     return _object(data, "the body")
 
 
+def _check_encoding(encoding: str, kind: str, data: bytes) -> None:
+    """Raise `Problem` if a body is compressed, or is text in anything else than UTF-8."""
+    named = encoding.strip().lower()
+    if named not in ("", "identity"):
+        raise Problem(415, f"Content-Encoding: expected none, got {named[:40]!r}; send the body uncompressed")
+    if data[:2] in _COMPRESSED or data[:4] == _ZSTD:
+        raise Problem(415, "the body: expected it uncompressed, got compressed bytes; send it as it is")
+    charset = re.search(r"charset\s*=\s*\"?([^\s;\"]+)", kind, re.IGNORECASE)
+    if charset and charset[1].lower() not in ("utf-8", "utf8", "us-ascii", "ascii"):
+        raise Problem(415, f"Content-Type: expected text in UTF-8, got {charset[1][:40]!r}")
+
+
 def _object(data: bytes, where: str) -> dict[str, Any]:
+    hooks: Any = _WITHIN if _MAY_OVERFLOW.search(data) else {}
     try:
-        found = json.loads(data, parse_constant=_no_constant)
+        found = json.loads(data, parse_constant=_no_constant, **hooks)
     except (ValueError, RecursionError) as error:
         raise Problem(400, f"{where}: expected JSON, got something else ({error})") from None
     if not isinstance(found, dict):
@@ -48,6 +64,22 @@ def _object(data: bytes, where: str) -> dict[str, Any]:
 
 def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is no number of JSON; send null for what is missing")
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    return Overflown(text) if math.isinf(number) else number
+
+
+def _int(text: str) -> float | int:
+    return int(text) if len(text) < MAX_DIGITS or math.isfinite(float(text)) else Overflown(text)
+
+
+MAX_DIGITS = 300  # of a whole number, which a double can hold
+_WITHIN = {"parse_float": _float, "parse_int": _int}  # slower, and needed for few bodies only
+_MAY_OVERFLOW = re.compile(rb"[eE]\+?\d{3}|\d{200}")
+_COMPRESSED = (b"\x1f\x8b", b"\x78\x9c", b"\x78\x01", b"\x78\xda")  # of gzip and deflate
+_ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 def _rows_of_arrow(data: bytes) -> list[dict[str, Any]]:

@@ -3,7 +3,9 @@
 import asyncio
 from typing import Any
 
-from streamgp.service.config import StreamConfig
+from fastapi import Request
+
+from streamgp.service.config import StreamConfig, check_texts
 from streamgp.service.problems import Problem
 from streamgp.service.web import schemas
 
@@ -22,7 +24,10 @@ def new_config(document: dict[str, Any]) -> StreamConfig:
         if isinstance(value, list):
             item: type = int if name == "lags" else str
             if not all(isinstance(each, item) and not isinstance(each, bool) for each in value):
-                raise Problem(422, f"{name}: expected a list of {'whole numbers' if item is int else 'texts'}")
+                raise Problem(
+                    422,
+                    f"{name}: expected a list of {'whole numbers' if item is int else 'texts'}, got {value!r:.80}",
+                )
         if isinstance(value, dict):
             for feature, levels in value.items():
                 if not isinstance(levels, list) or not all(isinstance(each, str) for each in levels):
@@ -30,7 +35,9 @@ def new_config(document: dict[str, Any]) -> StreamConfig:
     missing = [name for name in ("name", "target") if name not in document]
     if missing:
         raise Problem(422, f"{missing[0]}: expected text, got nothing")
-    return StreamConfig.from_document(document)
+    config = StreamConfig.from_document(document)
+    check_texts(config)
+    return config
 
 
 def check_labels(given: list[dict[str, Any]]) -> None:
@@ -49,6 +56,16 @@ def position_of(document: dict[str, Any]) -> int:
     if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position <= 2**53:
         raise Problem(422, f"position: expected that of a checkpoint, a whole number, got {position!r:.80}")
     return position
+
+
+def known_query(request: Request) -> None:
+    """Raise `Problem` if a request has parameters of which its route knows nothing."""
+    parameters = [each.alias for each in request.scope["route"].dependant.query_params]
+    known = [name for name in parameters if name not in request.path_params]
+    unknown = [name for name in request.query_params if name not in known]
+    if unknown:
+        expected = ", ".join(known) or "no parameters"
+        raise Problem(422, f"?{unknown[0][:80]}: expected {expected}, got another; correct or leave it out")
 
 
 async def waited(future: Any) -> Any:

@@ -11,7 +11,7 @@ from streamgp.estimators.forecasts import check_levels, forecast_frame
 from streamgp.service.config import StreamConfig
 from streamgp.service.keyed_model import TIME, KeyedModel
 from streamgp.service.live_stream import LiveStream
-from streamgp.service.payload import rows_with_inputs
+from streamgp.service.payload import Overflown, rows_with_inputs
 from streamgp.service.problems import Problem
 from streamgp.service.status import check_ready
 from streamgp.stream.paths import draw_paths
@@ -36,7 +36,7 @@ def forecast(stream: LiveStream, document: dict[str, Any]) -> dict[str, Any]:
     if isinstance(h, bool) or not isinstance(h, int) or not 1 <= h <= MAX_STEPS:
         raise Problem(422, f"h: expected a whole number from 1 to {MAX_STEPS:,}, got {h!r:.40}")
     numbers = isinstance(level, list) and all(
-        isinstance(each, int | float) and not isinstance(each, bool) for each in level
+        isinstance(each, int | float) and not isinstance(each, bool | Overflown) for each in level
     )
     if not numbers:
         raise Problem(422, f"level: expected a list of shares in percent, got {level!r:.40}")
@@ -54,6 +54,10 @@ def _of_one(stream: LiveStream, document: dict[str, Any], h: int, levels: list[f
     config = stream.config
     if not config.can_forecast:
         raise Problem(422, f"forecast: expected a stream of numbers, got one of {config.task}")
+    if document.get("key") is not None:
+        raise Problem(422, "key: expected none, as this stream has no keys; leave it out")
+    if not config.timed and document.get("times") is not None:
+        raise Problem(422, "times: expected none, as this stream counts its rows; leave them out")
     steps = _steps(config.features, document.get("x"), h)
     times = document.get("times")
     if config.timed and (not isinstance(times, list) or len(times) != h):
@@ -92,7 +96,7 @@ def _of_key_ahead(
     if times is not None and not (config.timed and isinstance(times, list) and len(times) == h):
         expected = f"the times of the {h} steps" if config.timed else "none, as the stream has no times"
         raise Problem(422, f"times: expected {expected}, got {times!r:.80}")
-    if times is None and not config.features:
+    if times is None and document.get("x") is None and not config.features:
         return None
     stamped = [{}] * h if times is None else [{"time": time} for time in times]
     given = [{"key": key, "x": x} | stamp for x, stamp in zip(steps, stamped, strict=True)]

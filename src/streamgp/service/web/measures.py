@@ -24,7 +24,7 @@ _DURABILITY = {
     "applied": "Position of the log up to which all is learnt.",
     "checkpoint_position": "Position of the log that the latest checkpoint holds.",
     "log_bytes": "Size of the log.",
-    "recovery_seconds": "How long a restart would take, about.",
+    "recovery_seconds": "How long a restart would take at most, about.",
     "disk_full": "Whether the disk refuses to take more.",
 }
 

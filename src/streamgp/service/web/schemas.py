@@ -92,7 +92,9 @@ PREDICTED = _object(
                     "quantiles": QUANTILES,
                     "label": {"type": "string"},
                     "probabilities": {"type": "object", "additionalProperties": {"type": "number"}},
-                    "repeated": {"type": "boolean"},
+                    "repeated": {"type": "boolean", "description": "It was learnt before."},
+                    "late": {"type": "boolean", "description": "It came before, and too late to be learnt."},
+                    "skipped": {"type": "boolean", "description": "It came before, behind the last one of its key."},
                 }
             ),
         },

@@ -1,0 +1,88 @@
+"""How long a restart would take: what this process took to begin, to compile, and to learn what came since."""
+
+import math
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import NamedTuple
+
+from jax import monitoring
+
+_MOST_SECONDS, _MOST_WORK = 60.0, 10.0  # of imports; a process that is older did other things before
+
+
+def _since_start() -> float:
+    """Return the seconds since this process began, at the end of nearly all imports; of an older one, a guess."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, AttributeError, ValueError, IndexError):  # not Linux
+        age = math.inf
+    return age if 0.0 < age < _MOST_SECONDS else min(time.process_time(), _MOST_WORK)
+
+
+_imports = _since_start()
+
+
+class _Compiled:
+    """The seconds for which JAX has traced and compiled in this process."""
+
+    seconds = 0.0
+
+    @classmethod
+    def note(cls, event: str, duration_secs: float, **_: object) -> None:
+        """Add what JAX reports."""
+        if event.startswith("/jax/core/compile/"):
+            cls.seconds += duration_secs
+
+
+monitoring.register_event_duration_secs_listener(_Compiled.note)
+
+
+class Range(NamedTuple):
+    """From how many seconds to how many it would take: what must be compiled again may be found compiled."""
+
+    low: float
+    high: float
+
+
+class RestartTime:
+    """What a stream's restart would take, by what its entries took.
+
+    An entry is learnt again alone, and in as many seconds as the first time; what was compiled for the first ones is
+    compiled anew.
+    """
+
+    def __init__(self) -> None:
+        self._began = monotonic()
+        self._opening = 0.0
+        self._checkpoint = 0
+        self._again = 0.0  # seconds of the entries after that checkpoint
+        self._alone = 0.0  # seconds of an entry that was learnt alone, the mean of the latest
+
+    def opened(self) -> None:
+        """Note that the stream is open, and its checkpoint read."""
+        self._opening = monotonic() - self._began
+
+    @contextmanager
+    def measured(self, checkpoint: int, count: int) -> Iterator[None]:
+        """Learn so many entries, and note how long it took; `checkpoint` is the position of the latest."""
+        began, compiled = monotonic(), _Compiled.seconds
+        yield
+        spent = monotonic() - began
+        spent -= min(_Compiled.seconds - compiled, 0.9 * spent)
+        if checkpoint != self._checkpoint:  # it has all that was learnt before it was written
+            self._checkpoint, self._again = checkpoint, 0.0
+        if count == 1:
+            self._alone = spent if not self._alone else 0.9 * self._alone + 0.1 * spent
+        # Many that came together were learnt together: again they are learnt one by one.
+        self._again += max(spent, count * self._alone) if count > 1 else spent
+
+    def expected(self, checkpoint: int) -> Range:
+        """Return what a restart would take; `checkpoint` is the position of the latest."""
+        again = self._again if checkpoint == self._checkpoint else 0.0
+        low = _imports + self._opening + again
+        return Range(low, low + (_Compiled.seconds if again else 0.0))
