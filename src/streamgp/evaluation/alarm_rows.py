@@ -1,6 +1,6 @@
 """What alarms are made from and what they are: rows that were predicted and scored, hits of tests, and alarms."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -53,7 +53,7 @@ class Alarm:
 
 
 @dataclass(frozen=True)
-class TestedRows:
+class AlarmRows:
     """Rows as they are tested."""
 
     rows: Float[np.ndarray, " n"]
@@ -65,12 +65,12 @@ class TestedRows:
     mean: Float[np.ndarray, "n e"]
     experts: Experts | None
 
-    def part(self, where: slice) -> "TestedRows":
+    def part(self, where: slice) -> "AlarmRows":
         """Return some of the rows."""
         times = None if self.times is None else self.times[where]
-        each = (a[where] for a in (self.rows, self.y, self.u, self.log_density))
         experts = None if self.experts is None else self.experts.take(where)
-        return TestedRows(*each, times, self.tested, self.mean[where], experts)
+        given = {name: getattr(self, name)[where] for name in ("rows", "y", "u", "log_density", "mean")}
+        return replace(self, **given, times=times, experts=experts)
 
 
 @dataclass(frozen=True)
@@ -86,16 +86,16 @@ class Hit:
 
 
 def moved_rows(
-    block: TestedRows,
+    block: AlarmRows,
     e: int,
     earlier: list[Float[np.ndarray, "n k"]],
-    steady: Bool[np.ndarray, " k"],
+    steady: Bool[np.ndarray, " s"],
     repeats: Bool[np.ndarray, " n"],
     places: np.ndarray,
 ) -> tuple[np.ndarray, MovedRows]:
     """Return the places that the tests of sudden changes look at, and what they see there, of a target.
 
-    `earlier` are the weights of the experts a while before each row, by mixture; `steady` marks experts, and `repeats`
+    `earlier` are the weights of the experts a while before each row, by mixture; `steady` marks experts, `repeats`
     targets that are the same as the one before.
     """
     y, mean = block.y[:, e], block.mean[:, e]

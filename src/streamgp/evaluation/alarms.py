@@ -2,9 +2,10 @@
 
 Each target is tested for changes of its errors (`error_tests`), for sudden ones that the model may follow at once
 (`move_tests`), and for changes of its coming (`run_tests`). Every test's evidence is a Shiryaev-Roberts sum
-(`change_tests`) with an alarm at the number of tests over the rate, so that of a model that is right at most `rate` false alarms are to be expected in 1,000 rows, all tests and targets taken
-together, and whenever one stops. With forecasts h rows ahead errors less than h rows apart depend on each other: then
-h sequences of every h-th row are tested, each by itself (Arnold, Henzi and Ziegel 2023), and changes found later.
+(`change_tests`) with an alarm at the number of tests over the rate, so that of a model that is right at most `rate`
+false alarms are to be expected in 1,000 rows, all tests and targets taken together, and whenever one stops. With
+forecasts h rows ahead errors less than h rows apart depend on each other: then h sequences of every h-th row are
+tested, each by itself (Arnold, Henzi and Ziegel 2023), changes are found later, and sudden ones are not tested for.
 """
 
 from collections import deque
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.evaluation.alarm_rows import Alarm, Hit, TestedRows, moved_rows
+from streamgp.evaluation.alarm_rows import Alarm, Hit, AlarmRows, moved_rows
 from streamgp.evaluation.alarm_state import AlarmState, TargetTests, begun_again, evidence, interleaved
 from streamgp.evaluation.alarm_text import describe, describe_move
 from streamgp.evaluation.counts import CountScores
@@ -114,7 +115,7 @@ class Alarms:
         if experts is not None and experts.table is not self._table:
             self._table, self._steady = experts.table, steady_experts(experts.table)
         u = np.clip(u, 0.0, 1.0)
-        given = TestedRows(
+        given = AlarmRows(
             np.asarray(rows, float), scores.y, u, scores.log_density, times, tested, np.asarray(scores.mean), experts
         )
         before, self.next_row = self.count, int(rows[-1]) + 1 if len(rows) else self.next_row
@@ -138,7 +139,7 @@ class Alarms:
         new = min(self.count - count, len(self.found))
         return list(self.found)[len(self.found) - new :]
 
-    def _advance(self, block: TestedRows) -> tuple[AlarmState, list[Hit]]:
+    def _advance(self, block: AlarmRows) -> tuple[AlarmState, list[Hit]]:
         """Return the state after all rows of a block, and the first hit of every test."""
         state, hits, n = self._state, [], len(block.rows)
         limit = self.log_limit
@@ -215,7 +216,7 @@ class Alarms:
         )
 
     def _weights(
-        self, state: AlarmState, block: TestedRows
+        self, state: AlarmState, block: AlarmRows
     ) -> tuple[tuple[EarlierWeights, ...], list[Float[np.ndarray, "n k"]]]:
         """Return the weights after the rows, of each mixture, and those in force a while before each row."""
         if block.experts is None:
@@ -225,7 +226,7 @@ class Alarms:
         both = [each.update(np.asarray(part.log_weights)) for each, part in zip(known, parts, strict=True)]
         return tuple(after for after, _ in both), [earlier for _, earlier in both]
 
-    def _noted(self, state: AlarmState, hit: Hit, block: TestedRows) -> AlarmState:
+    def _noted(self, state: AlarmState, hit: Hit, block: AlarmRows) -> AlarmState:
         """Return the state after a hit, which is an alarm unless it is a sudden change that is told later."""
         first = state.first if state.first >= 0.0 else evidence(state)
         which, found = list(range(len(self.names))) if hit.target is None else [hit.target], None
@@ -241,7 +242,7 @@ class Alarms:
         )
         return replace(state, targets=targets, scores=tuple(s.restart() for s in state.scores), first=first)
 
-    def _tell(self, state: AlarmState, hit: Hit, block: TestedRows, found: Found | None) -> None:
+    def _tell(self, state: AlarmState, hit: Hit, block: AlarmRows, found: Found | None) -> None:
         """Note an alarm, in `found` of a sudden change."""
         row = int(block.rows[hit.place])
         time = None if block.times is None else float(block.times[hit.place])

@@ -36,8 +36,11 @@ SCALE_CAP = float(np.log(20.0))  # and a slope more than a scale
 NO_BET = -10.0
 REST = 20  # rows after an alarm
 WAIT = 8  # rows from the first of a change to its alarm, at most, while the model has not followed
-MEMORY, MEMORY_AFTER = 100.0, 25.0  # of the size of the errors; of size and mean after an alarm
+MEMORY, MEMORY_AFTER = 100.0, 25.0  # of the size of the errors; after an alarm
+MEAN_MEMORY = 10.0  # of their mean after an alarm
+MOST_STEP = 8.0  # standard deviations by which a row counts in it, away from zero
 CORRELATION_MEMORY = 300.0
+MOST_SHARE = 0.98
 CENTRE_MEMORY = 500.0
 LARGEST = 1e6  # standard deviations
 ORDINARY = 2.0  # standard deviations up to which an error counts in the size
@@ -138,9 +141,12 @@ class MoveTests:
 
     def restart(self, found: Found | None = None) -> "MoveTests":
         """Return them after an alarm, or after a change was found that is still to be told."""
-        return replace(
-            self, detector=self.detector.restart(), means=np.zeros_like(self.means), since_alarm=0, found=found
-        )
+        start = np.nan if found is None else found.start
+        since = self.latest[self.latest[:, ROW] >= start, FIRST_SCORE : FIRST_SCORE + KINDS]
+        means = np.median(since, axis=0) if len(since) else np.zeros(KINDS)
+        share = np.array([_share(product, square, self.seen) for product, square, _ in self.sizes.tolist()])
+        means = means * np.sqrt((1.0 - share) / (1.0 + share)) / np.sqrt(np.maximum(self.sizes[:, 2], 1.0))
+        return replace(self, detector=self.detector.restart(), means=means, since_alarm=0, found=found)
 
     def told(self) -> "MoveTests":
         """Return them after the change that was found was told."""
@@ -260,8 +266,7 @@ class _Run:
         rows = min(self.seen, CORRELATION_MEMORY)
         for r, value in enumerate(z):
             last, mean, (product, square, size) = self.last[r], self.means[r], self.sizes[r]
-            share = max(product / square - 2.0 / sqrt(rows), 0.0) if square > 0.0 else 0.0
-            share = min(share, 0.98)
+            share = _share(product, square, self.seen)
             new = value if isnan(last) else (value - share * last) / sqrt(1.0 - share * share)
             new = min(max(new, -LARGEST), LARGEST) / sqrt(max(size, 1.0))
             found.append(new)
@@ -275,12 +280,20 @@ class _Run:
             off, memory = (new, MEMORY) if isnan(mean) else (new - mean, MEMORY_AFTER)
             self.sizes[r][2] += (min(off * off, ORDINARY**2) * max(size, 1.0) / _SHARE - size) / memory
             if not isnan(mean):
-                mean += (min(max(new, -8.0), 8.0) - mean) / min(self.since_alarm + 1.0, MEMORY_AFTER)
+                low, high = min(mean, 0.0) - MOST_STEP, max(mean, 0.0) + MOST_STEP
+                mean += (min(max(new, low), high) - mean) / MEAN_MEMORY
                 self.means[r] = mean if self.since_alarm < REST or abs(mean) > BACK else nan
         if tested:
             self.tested += 1
             self.since_alarm += 1
         return found
+
+
+def _share(product: float, square: float, rows: int) -> float:
+    """Return how much of an error goes over into the next one, less what that may be by chance."""
+    if not rows or square <= 0.0:
+        return 0.0
+    return min(max(product / square - 2.0 / sqrt(min(rows, CORRELATION_MEMORY)), 0.0), MOST_SHARE)
 
 
 def _bets(news: Float[np.ndarray, "n r"], means: Float[np.ndarray, "n r"], sides: Column) -> Bets:

@@ -2,8 +2,8 @@
 
 After a change the weights of an ensemble go within a few rows to the experts that follow it, and so do predictions:
 of its errors little is left to be seen. What the experts that led before say of the same rows is known as well. Their
-mixture by the weights of some rows ago, and that of those among them whose function and noise do not change, are what a
-change is measured against. They are worse predictions in ordinary times, though not by much.
+mixture by the weights of some rows ago, and that of those among them whose function and noise do not change, are
+what a change is measured against. They are worse predictions in ordinary times, though not by much.
 """
 
 from dataclasses import dataclass, replace
@@ -38,10 +38,9 @@ class Experts(NamedTuple):
     @classmethod
     def of(cls, predictive: Any, table: tuple[FittedExpert, ...]) -> "Experts | None":
         """Return those of a prediction; None if it has no experts of numbers."""
-        parts = predictive.parts if isinstance(predictive, SideBySide) else (predictive,)
-        if not all(isinstance(part, Predictive) for part in parts):
-            return None
-        return cls(tuple(parts), table)
+        given = predictive.parts if isinstance(predictive, SideBySide) else (predictive,)
+        parts = tuple(part for part in given if isinstance(part, Predictive))
+        return cls(parts, table) if len(parts) == len(given) else None
 
     def take(self, where: Any) -> "Experts":
         """Return what they said of some of the rows."""
@@ -82,7 +81,7 @@ class EarlierWeights:
 
 
 def references(
-    part: Predictive, target: int, earlier: Float[np.ndarray, "n k"], steady: Bool[np.ndarray, " k"]
+    part: Predictive, target: int, earlier: Float[np.ndarray, "n k"], steady: Bool[np.ndarray, " s"]
 ) -> tuple[Float[np.ndarray, "n r"], Float[np.ndarray, "n r"]]:
     """Return the means and the standard deviations (n, KINDS) of the references of a target.
 
