@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.evaluation.alarm_rows import Alarm, Hit, AlarmRows, moved_rows
+from streamgp.evaluation.alarm_rows import Alarm, AlarmRows, Hit, moved_rows
 from streamgp.evaluation.alarm_state import AlarmState, TargetTests, begun_again, evidence, interleaved
 from streamgp.evaluation.alarm_text import describe, describe_move
 from streamgp.evaluation.counts import CountScores
@@ -184,7 +184,8 @@ class Alarms:
             if len(errors) == 1:  # errors of forecasts that overlap are no answer to the question
                 whole = np.zeros(n, bool)
                 whole[there] = same
-                places, rows = moved_rows(block, e, earlier, self._steady, whole, there_u[~known_stuck[there_u]])
+                at = there_u[~known_stuck[there_u]] if block.tested else there_u
+                places, rows = moved_rows(block, e, earlier, self._steady, whole, at)
                 moves, paths = moves.update(rows, block.tested)
                 for kind, path in paths.items():
                     note(path, places, kind, e, sudden=True)

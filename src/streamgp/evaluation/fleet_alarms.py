@@ -39,10 +39,10 @@ def fleet_alarms(found: "FleetEvaluation", rate: float = 0.1) -> Any:
     -------
     frame
         A row for each alarm: the key; the time at which it was raised, if the fleet has times; kind, one of level,
-        scale, dependence, shape, slope, score, stuck and silence; row, the number of the key's row at which it was raised,
-        and since, at which the change probably began, both counted from 0 in the frame that was evaluated; evidence;
-        and a sentence. See `streamgp.evaluation.Alarm`. A name that is the key's or the time's is preceded by
-        ``alarm_``.
+        scale, dependence, shape, slope, score, stuck and silence; row, the number of the key's row at which it was
+        raised, and since, at which the change probably began, both counted from 0 in the frame that was evaluated;
+        evidence; and a sentence. See `streamgp.evaluation.Alarm`. A name that is the key's or the time's is preceded
+        by ``alarm_``.
 
     Raises
     ------

@@ -30,16 +30,18 @@ from streamgp.evaluation.references import KINDS
 SHIFT = 2.0  # bets are on a mean so far out, in standard deviations
 TOLERATED = 0.125  # on either side
 CAP = float(np.log(100.0))
-SLOPE_CAP = float(np.log(50.0))  # a level tells more than a slope where both explain the errors
-RATIO, TOLERATED_RATIO = 3.0, 1.15  # bets on errors so many times larger than those tolerated
-SCALE_CAP = float(np.log(20.0))  # and a slope more than a scale
+SLOPE_CAP = float(np.log(60.0))  # a level tells more than a slope where both explain the errors
+RATIO, TOLERATED_RATIO = 3.0, 1.05  # bets on errors so many times larger than those tolerated
+SCALE_CAP = float(np.log(40.0))  # and a slope more than a scale
 NO_BET = -10.0
+FIRST = 20  # rows, in which what is usual is learnt
 REST = 20  # rows after an alarm
 WAIT = 8  # rows from the first of a change to its alarm, at most, while the model has not followed
 MEMORY, MEMORY_AFTER = 100.0, 25.0  # of the size of the errors; after an alarm
 MEAN_MEMORY = 10.0  # of their mean after an alarm
 MOST_STEP = 8.0  # standard deviations by which a row counts in it, away from zero
 CORRELATION_MEMORY = 300.0
+CHANCE = 0.115  # twice the standard deviation of the correlation of so many rows
 MOST_SHARE = 0.98
 CENTRE_MEMORY = 500.0
 LARGEST = 1e6  # standard deviations
@@ -144,8 +146,8 @@ class MoveTests:
         start = np.nan if found is None else found.start
         since = self.latest[self.latest[:, ROW] >= start, FIRST_SCORE : FIRST_SCORE + KINDS]
         means = np.median(since, axis=0) if len(since) else np.zeros(KINDS)
-        share = np.array([_share(product, square, self.seen) for product, square, _ in self.sizes.tolist()])
-        means = means * np.sqrt((1.0 - share) / (1.0 + share)) / np.sqrt(np.maximum(self.sizes[:, 2], 1.0))
+        known = np.array([_share(product, square, self.tested) for product, square, _ in self.sizes.tolist()])
+        means = means * (1.0 - known[:, 0]) / known[:, 1] / np.sqrt(np.maximum(self.sizes[:, 2], 1.0))
         return replace(self, detector=self.detector.restart(), means=means, since_alarm=0, found=found)
 
     def told(self) -> "MoveTests":
@@ -153,7 +155,7 @@ class MoveTests:
         return replace(self, found=None)
 
     def update(self, rows: "MovedRows", tested: bool) -> tuple["MoveTests", dict[str, Column]]:
-        """Return them after rows, and each kind's log M after each row; rows not tested only teach."""
+        """Return them after rows, and each kind's log M after each row; of others repeats alone are learnt."""
         run = _Run(self)
         n = len(rows.rows)
         news, means = np.zeros((n, KINDS)), np.full((n, KINDS), np.nan)
@@ -163,10 +165,10 @@ class MoveTests:
             sides[i] = run.side(predicted)
             if run.is_due(error) and told is None:
                 told = i
-            if run.repeat(repeat):
+            if run.repeat(repeat) or not tested:
                 continue
-            live[i], means[i] = tested and run.since_alarm >= REST, run.means
-            news[i] = run.step(z, tested)
+            live[i], means[i] = run.is_live, run.means
+            news[i] = run.step(z)
         bets = _bets(news[live], means[live], sides[live])
         detector, log_sums = self.detector.update(bets, rows.rows[live])
         path = np.full((n, bets.shape[1]), -np.inf)
@@ -239,6 +241,11 @@ class _Run:
             found=self.found,
         )
 
+    @property
+    def is_live(self) -> bool:
+        """Whether the next row is bet on."""
+        return self.since_alarm >= REST and self.tested >= FIRST
+
     def side(self, predicted: float) -> float:
         """Return on which side of its mean so far a prediction is, and learn it."""
         off = predicted - self.centre
@@ -260,40 +267,43 @@ class _Run:
         self.repeats += (repeat - self.repeats) / min(self.seen + 1.0, CENTRE_MEMORY)
         return unusual
 
-    def step(self, z: list[float], tested: bool) -> list[float]:
+    def step(self, z: list[float]) -> list[float]:
         """Return what is new in the scores of a row, in its usual size, and learn what is usual."""
         found = []
-        rows = min(self.seen, CORRELATION_MEMORY)
+        rows = min(self.tested, CORRELATION_MEMORY)
         for r, value in enumerate(z):
             last, mean, (product, square, size) = self.last[r], self.means[r], self.sizes[r]
-            share = _share(product, square, self.seen)
-            new = value if isnan(last) else (value - share * last) / sqrt(1.0 - share * share)
+            share, left = _share(product, square, self.tested)
+            new = value if isnan(last) else (value - share * last) / left
             new = min(max(new, -LARGEST), LARGEST) / sqrt(max(size, 1.0))
             found.append(new)
             self.last[r] = value
-            if not isnan(last):
+            if rows:
                 now, before = min(max(value, -3.0), 3.0), min(max(last, -3.0), 3.0)
                 self.sizes[r][0] += (now * before - product) / rows
                 self.sizes[r][1] += (0.5 * (now * now + before * before) - square) / rows
-            if not tested:
-                continue
             off, memory = (new, MEMORY) if isnan(mean) else (new - mean, MEMORY_AFTER)
             self.sizes[r][2] += (min(off * off, ORDINARY**2) * max(size, 1.0) / _SHARE - size) / memory
             if not isnan(mean):
                 low, high = min(mean, 0.0) - MOST_STEP, max(mean, 0.0) + MOST_STEP
                 mean += (min(max(new, low), high) - mean) / MEAN_MEMORY
                 self.means[r] = mean if self.since_alarm < REST or abs(mean) > BACK else nan
-        if tested:
-            self.tested += 1
-            self.since_alarm += 1
+        self.tested += 1
+        self.since_alarm += 1
         return found
 
 
-def _share(product: float, square: float, rows: int) -> float:
-    """Return how much of an error goes over into the next one, less what that may be by chance."""
+def _share(product: float, square: float, rows: int) -> tuple[float, float]:
+    """Return how much of an error goes over into the next, and the size of the rest, in units of that of the errors.
+
+    It is less what it may be by chance; of the first rows that is not taken off, since too much is safer than too
+    little.
+    """
     if not rows or square <= 0.0:
-        return 0.0
-    return min(max(product / square - 2.0 / sqrt(min(rows, CORRELATION_MEMORY)), 0.0), MOST_SHARE)
+        return 0.0, 1.0
+    correlation = min(product / square, MOST_SHARE)
+    share = correlation - CHANCE * min(rows / CORRELATION_MEMORY, 1.0)
+    return (share, sqrt(1.0 + share * (share - 2.0 * correlation))) if share > 0.0 else (0.0, 1.0)
 
 
 def _bets(news: Float[np.ndarray, "n r"], means: Float[np.ndarray, "n r"], sides: Column) -> Bets:
