@@ -112,7 +112,7 @@ def test_scattered_glitches_are_no_change_and_a_step_among_them_is_one():
 
 
 def test_errors_that_grow_four_times_are_a_scale():
-    for seed in range(10):
+    for seed in range(4):
         y = np.random.default_rng(seed).normal(size=ROWS)
         y[AT:] *= 4.0
         found = alarms_of(y, np.zeros(ROWS))
@@ -134,7 +134,7 @@ def test_targets_that_answer_otherwise_are_a_slope(gain, words):
 
 def test_errors_that_depend_on_those_before_are_no_step():
     """Of a model without lags; what stays of the last error is taken off, once that is known."""
-    for seed in range(3):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         e = rng.normal(size=3_000)
         for i in range(1, len(e)):
@@ -149,7 +149,7 @@ def test_errors_that_depend_on_those_before_are_no_step():
 @pytest.mark.slow
 def test_false_alarms_of_a_right_model_and_of_heavy_tails():
     """At the highest rate: within it if the model is right, and not far above if errors have longer tails."""
-    rng, rows = np.random.default_rng(4), 30_000
+    rng, rows = np.random.default_rng(4), 15_000
     for errors in (rng.normal(size=rows), rng.standard_t(3, size=rows) / np.sqrt(3.0)):
         found = Alarms(["y"], rate=10.0).add(scored(errors, np.zeros(rows)), np.arange(rows))
         assert len(sudden(found)) <= 0.3 * rows * 10.0 / 1000.0
@@ -201,7 +201,7 @@ def test_rows_chunks_and_a_restored_state_give_the_same():
     y, quick, experts = a_step(10.0, np.random.default_rng(8))
     times, scores = 1.7e9 + np.arange(ROWS), scored(y, quick)
     found = []
-    for cuts in ([], [3, 399, 402, 404, 405], list(range(1, ROWS))):
+    for cuts in ([], [3, 399, 402, 404, 405], list(range(390, ROWS))):
         alarms = Alarms(["y"])
         for rows in np.split(np.arange(ROWS), cuts):
             if rows[0] in (399, 404):
