@@ -112,7 +112,7 @@ def test_a_step_that_is_followed_is_told_with_its_size_and_time(tmp_path: Path):
     assert (alarm["kind"], alarm["since"]) == ("level", 220)
     assert alarm["row"] <= 230
     assert abs(alarm["size"] - 13.0) < 0.5
-    assert "the level moved by +13.0" in alarm["sentence"] or "the level moved by +12.9" in alarm["sentence"]
+    assert alarm["sentence"].startswith(f"the level moved by +{alarm['size']:.2f} ")
     assert "at 2024-01-10 04:00 (row 220)" in alarm["sentence"]
     assert alarm["since_time"] == 1.7040672e9 + 3600.0 * 220
     assert f"row {alarm['row']:,} (2024-01-10 " in said
