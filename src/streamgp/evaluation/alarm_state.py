@@ -74,16 +74,17 @@ class AlarmState:
         return cls((each,) * targets, (ScoreTest.start(targets),) * sequences, GapClock.start())
 
 
-def begun_again(tests: TargetTests, kind: str, sudden: bool, found: Found | None) -> TargetTests:
+def begun_again(tests: TargetTests, kind: str, found: Found | None, told: bool) -> TargetTests:
     """Return the tests of a target after an alarm of some kind: those of errors, and that of a run if it was one.
 
-    A sudden change may follow on what other tests have found, but for what is the same in other words. `found` is one
-    that is still to be told.
+    A sudden change may follow on what other tests have found, but for what is the same in other words. `found` is a
+    sudden change, which is told by now or is not.
     """
     tests = replace(tests, errors=tuple(errors.restart() for errors in tests.errors))
-    if sudden and tests.moves.found is not None:
+    if found is not None and tests.moves.found is not None:
         return replace(tests, moves=tests.moves.told())
-    tests = replace(tests, moves=tests.moves.restart(found)) if sudden or kind in MOVES else tests
+    if found is not None or kind in MOVES:
+        tests = replace(tests, moves=tests.moves.restart(found, told))
     return replace(tests, **{kind: getattr(tests, kind).restart()}) if kind in ("stuck", "silence") else tests
 
 

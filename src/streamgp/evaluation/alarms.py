@@ -234,11 +234,11 @@ class Alarms:
         if hit.sudden:
             moves = state.targets[which[0]].moves
             found = moves.find(hit.kind, hit.log_sum) if moves.found is None else moves.found
-        if found is None or found.is_due:
+        told = found is None or found.is_due
+        if told:
             self._tell(state, hit, block, found)
-            found = None
         targets = tuple(
-            begun_again(tests, hit.kind, hit.sudden, found) if e in which else tests
+            begun_again(tests, hit.kind, found, told) if e in which else tests
             for e, tests in enumerate(state.targets)
         )
         return replace(state, targets=targets, scores=tuple(s.restart() for s in state.scores), first=first)

@@ -46,6 +46,7 @@ MOST_SHARE = 0.98
 CENTRE_MEMORY = 500.0
 LARGEST = 1e6  # standard deviations
 ORDINARY = 2.0  # standard deviations up to which an error counts in the size
+USUAL_SIZE = 0.6745  # median of the absolute value of a normal score
 _SHARE = 0.9205  # of the mean square of a normal error is left then
 BACK = 0.25  # of the mean of the errors: it is what it was
 REPEATS = 0.25  # share of repeats from which on they are usual
@@ -141,14 +142,25 @@ class MoveTests:
         latest = np.full((KEPT, _COLUMNS), np.nan)
         return cls(Detector.start(KINDS * _EACH), np.full(KINDS, np.nan), sizes, np.full(KINDS, np.nan), latest)
 
-    def restart(self, found: Found | None = None) -> "MoveTests":
-        """Return them after an alarm, or after a change was found that is still to be told."""
+    def restart(self, found: Found | None, told: bool) -> "MoveTests":
+        """Return them after an alarm, or after a change was found, which is told by now or is not."""
         start = np.nan if found is None else found.start
         since = self.latest[self.latest[:, ROW] >= start, FIRST_SCORE : FIRST_SCORE + KINDS]
         means = np.median(since, axis=0) if len(since) else np.zeros(KINDS)
         known = np.array([_share(product, square, self.tested) for product, square, _ in self.sizes.tolist()])
         means = means * (1.0 - known[:, 0]) / known[:, 1] / np.sqrt(np.maximum(self.sizes[:, 2], 1.0))
-        return replace(self, detector=self.detector.restart(), means=means, since_alarm=0, found=found)
+        sizes = self.sizes.copy()
+        if found is not None and found.kind != "level" and len(since):  # errors are as large as that from now on
+            typical = np.median(np.abs(since), axis=0) / USUAL_SIZE
+            sizes[:, 2] = np.maximum(sizes[:, 2], np.square(typical))
+        return replace(
+            self,
+            detector=self.detector.restart(),
+            sizes=sizes,
+            means=means,
+            since_alarm=0,
+            found=None if told else found,
+        )
 
     def told(self) -> "MoveTests":
         """Return them after the change that was found was told."""

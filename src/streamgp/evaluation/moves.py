@@ -4,9 +4,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamgp.evaluation.move_tests import ERROR, FIRST_OFF, FIRST_SCORE, ROW, SIDE, TIME, Found, MoveTests
-
-USUAL_SIZE = 0.6745  # median of the absolute value of a normal score
+from streamgp.evaluation.move_tests import (
+    ERROR,
+    FIRST_OFF,
+    FIRST_SCORE,
+    ROW,
+    SIDE,
+    TIME,
+    USUAL_SIZE,
+    Found,
+    MoveTests,
+)
 
 
 @dataclass(frozen=True)
