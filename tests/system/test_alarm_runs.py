@@ -77,8 +77,12 @@ def test_chunks_and_a_resumed_run_find_the_same(table: Path, tmp_path: Path):
     run(table, tmp_path / "parts", "--alarms", "--max-rows", 305)
     run(table, tmp_path / "parts", "--alarms", "--resume")
     whole, chunks, parts = (metrics(tmp_path / name)["alarms"] for name in ("whole", "chunks", "parts"))
-    assert [alarm | {"evidence": 0} for alarm in whole] == [alarm | {"evidence": 0} for alarm in parts]
-    assert [alarm | {"evidence": 0} for alarm in whole] == [alarm | {"evidence": 0} for alarm in chunks]
+    rounded = {"evidence": 0, "size": 0}
+    assert [alarm | rounded for alarm in whole] == [alarm | rounded for alarm in parts]
+    assert [alarm | rounded for alarm in whole] == [alarm | rounded for alarm in chunks]
+    sizes = [alarm["size"] or 0.0 for alarm in whole]
+    np.testing.assert_allclose([alarm["size"] or 0.0 for alarm in parts], sizes, rtol=1e-9)
+    np.testing.assert_allclose([alarm["size"] or 0.0 for alarm in chunks], sizes, rtol=1e-9)
     evidence = [alarm["evidence"] for alarm in whole]
     np.testing.assert_allclose([alarm["evidence"] for alarm in parts], evidence, rtol=1e-6)
     np.testing.assert_allclose([alarm["evidence"] for alarm in chunks], evidence, rtol=1e-6)

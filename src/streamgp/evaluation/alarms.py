@@ -125,7 +125,7 @@ class Alarms:
             stop = len(block.rows)
             if hits:
                 stop = 1 + min(hit.place for hit in hits)
-                hit = max((hit for hit in hits if hit.place < stop), key=lambda hit: hit.log_sum)
+                hit = max((hit for hit in hits if hit.place < stop), key=_telling)
                 if stop < len(block.rows):
                     state, _ = self._advance(block.part(slice(stop)))
                 self._state = self._noted(state, hit, block)
@@ -293,3 +293,8 @@ def _draws(rows: np.ndarray) -> np.ndarray:
     blocks, places = np.divmod(np.asarray(rows, dtype=np.int64), _DRAWS)
     made = {int(b): np.random.default_rng([0, int(b)]).random(_DRAWS) for b in np.unique(blocks)}
     return np.array([made[int(b)][i] for b, i in zip(blocks, places, strict=True)])
+
+
+def _telling(hit: Hit) -> tuple[int, float]:
+    """Return how much a hit says, beside others of the same row: a sudden change more, and a level most."""
+    return (-list(MOVES).index(hit.kind) if hit.sudden else -len(MOVES), hit.log_sum)
