@@ -299,6 +299,24 @@ def test_alarms_are_found_and_acknowledged(service: TestClient):
     assert service.get("/v1/streams").json()["streams"][0]["open_alarms"] == len(alarms) - 1
 
 
+def test_a_step_is_told_with_its_time(service: TestClient):
+    service.post("/v1/streams", json=POWER | {"timed": True})
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(200, 2))
+    y = x[:, 0] + 0.1 * rng.normal(size=200) + np.where(np.arange(200) < 160, 0.0, 10.0)
+    rows = [
+        {"x": {"a": float(a), "b": float(b)}, "y": float(t), "time": 1.7e9 + 60.0 * i}
+        for i, ((a, b), t) in enumerate(zip(x, y, strict=True))
+    ]
+    for part in (rows[:150], rows[150:163], rows[163:164], rows[164:]):
+        assert service.post("/v1/streams/power/step", json={"rows": part}).status_code == 200
+    (alarm,) = service.get("/v1/streams/power/alarms").json()["alarms"]
+    assert (alarm["kind"], alarm["since"]) == ("level", 160)
+    assert alarm["row"] <= 170
+    assert (alarm["time"], alarm["since_time"]) == (1.7e9 + 60.0 * alarm["row"], 1.7e9 + 60.0 * 160)
+    assert "the level moved by +" in alarm["sentence"]
+
+
 def test_the_page_and_its_files_are_served(unchanging: TestClient):
     page = unchanging.get("/")
     assert page.status_code == 200 and "text/html" in page.headers["content-type"]

@@ -77,8 +77,12 @@ def test_chunks_and_a_resumed_run_find_the_same(table: Path, tmp_path: Path):
     run(table, tmp_path / "parts", "--alarms", "--max-rows", 305)
     run(table, tmp_path / "parts", "--alarms", "--resume")
     whole, chunks, parts = (metrics(tmp_path / name)["alarms"] for name in ("whole", "chunks", "parts"))
-    assert [alarm | {"evidence": 0} for alarm in whole] == [alarm | {"evidence": 0} for alarm in parts]
-    assert [alarm | {"evidence": 0} for alarm in whole] == [alarm | {"evidence": 0} for alarm in chunks]
+    rounded = {"evidence": 0, "size": 0}
+    assert [alarm | rounded for alarm in whole] == [alarm | rounded for alarm in parts]
+    assert [alarm | rounded for alarm in whole] == [alarm | rounded for alarm in chunks]
+    sizes = [alarm["size"] or 0.0 for alarm in whole]
+    np.testing.assert_allclose([alarm["size"] or 0.0 for alarm in parts], sizes, rtol=1e-9)
+    np.testing.assert_allclose([alarm["size"] or 0.0 for alarm in chunks], sizes, rtol=1e-9)
     evidence = [alarm["evidence"] for alarm in whole]
     np.testing.assert_allclose([alarm["evidence"] for alarm in parts], evidence, rtol=1e-6)
     np.testing.assert_allclose([alarm["evidence"] for alarm in chunks], evidence, rtol=1e-6)
@@ -99,3 +103,21 @@ def test_labels_and_fleets_have_none(table: Path):
     assert "--alarms: expected numbers or counts" in said
     said = invoke("run", table, "--target", "y", "--key", "key", "--time", "at", "--alarms", code=1)
     assert "--alarms does not go with --key" in said
+
+
+def test_a_step_that_is_followed_is_told_with_its_size_and_time(tmp_path: Path):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=260)
+    y = 20.0 + x + 0.1 * rng.normal(size=260) + np.where(np.arange(260) < 220, 0.0, 13.0)
+    times = [f"2024-01-{1 + hour // 24:02d} {hour % 24:02d}:00" for hour in range(260)]
+    pl.DataFrame({"x": x, "y": y, "at": times}).write_csv(tmp_path / "data.csv")
+    said = run(tmp_path / "data.csv", tmp_path / "out", "--alarms")
+    (alarm,) = metrics(tmp_path / "out")["alarms"]
+    assert (alarm["kind"], alarm["since"]) == ("level", 220)
+    assert alarm["row"] <= 230
+    assert abs(alarm["size"] - 13.0) < 0.5
+    assert alarm["sentence"].startswith(f"the level moved by +{alarm['size']:.2f} ")
+    assert "at 2024-01-10 04:00 (row 220)" in alarm["sentence"]
+    assert alarm["since_time"] == 1.7040672e9 + 3600.0 * 220
+    assert f"row {alarm['row']:,} (2024-01-10 " in said
+    assert alarm["sentence"][1:] in (tmp_path / "out" / "report.html").read_text()

@@ -153,7 +153,8 @@ class LiveRun:
             times = None if chunk.times is None else chunk.times[rows]
             if self.alarms is not None:
                 scores: Any = part.scores  # of numbers or counts: others have no alarms
-                self.alarms.add(scores, chunk.rows[rows], times, tested=part.weights is not None)
+                by_fit = part.weights is not None
+                self.alarms.add(scores, chunk.rows[rows], times, tested=by_fit, experts=part.experts)
             if self.directory is not None:
                 experts = [expert.name for expert in self.learner.experts]
                 self.directory.add(chunk.rows[rows], times, part, scored, experts, list(self.learner.rules), labels)

@@ -8,7 +8,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from streamgp.reports import comparison_page, verdicts
-from streamgp.reports.wording import NAMELESS, headline, last_value, number, plural, share
+from streamgp.reports.wording import NAMELESS, clock, headline, last_value, number, plural, share
 
 _NOTES = {
     "regression": "* mean log predictive density of the target in its own units, higher is better",
@@ -86,8 +86,14 @@ def _alarms(alarms: list[dict[str, Any]] | None) -> list[str]:
     shown = "" if len(latest) == len(alarms) else f", the latest {len(latest)}"
     return [
         f"{plural(len(alarms), 'alarm')}{shown}:",
-        *(f"  row {alarm['row']:,}, {alarm['kind']}: {alarm['sentence']}" for alarm in latest),
+        *(f"  {_place(alarm)}, {alarm['kind']}: {alarm['sentence']}" for alarm in latest),
     ]
+
+
+def _place(alarm: dict[str, Any]) -> str:
+    """Return the row of an alarm, with its time where it has one."""
+    row = f"row {alarm['row']:,}"
+    return row if alarm["time"] is None else f"{row} ({clock(alarm['time'])})"
 
 
 def print_fleet(metrics: dict[str, Any], to_stderr: bool) -> None:

@@ -229,10 +229,10 @@ def _evaluated(
         learner.progress = lambda done, todo: bar.at(metrics.rows, f"fitting experts: {done} of {todo}")
         try:
             for part in scored:
-                parts.append(part if weights else part._replace(weights=None))
                 in_warmup = perf_counter() - began if part.weights is None else in_warmup
                 if watched is not None:
                     watched.add(part)
+                parts.append(part._replace(experts=None, weights=part.weights if weights else None))
                 bar.at(metrics.rows, "test, then train")
             if arrivals is not None:
                 arrivals.deliver_all()

@@ -12,7 +12,7 @@ from streamgp.estimators.labels import LabelEstimator
 from streamgp.estimators.single import frame_of
 from streamgp.evaluation.alarms import Alarm, Alarms
 from streamgp.evaluation.description import expert_table
-from streamgp.evaluation.prequential import Metrics, Scores, prequential, results, scored
+from streamgp.evaluation.prequential import Metrics, ScoredRows, Scores, prequential, results, scored
 from streamgp.likelihoods import AnyPredictive
 from streamgp.models.options import DEFAULT_WARMUP
 from streamgp.numerics.batching import concatenate
@@ -160,14 +160,20 @@ class LiveModel:
         self.refresh()
         return self._late.append(X, times, standing)
 
-    def score_late(self, held: Sequence[tuple[HeldPrediction, int]], y: np.ndarray, rows: np.ndarray) -> ScoredPart:
+    def score_late(
+        self,
+        held: Sequence[tuple[HeldPrediction, int]],
+        y: np.ndarray,
+        rows: np.ndarray,
+        times: np.ndarray | None = None,
+    ) -> ScoredPart:
         """Score labels (n, E) by the predictions that were made, of which a place is given for each."""
         parts = [jax.tree.map(lambda a, i=i: a[i : i + 1], each.predictive) for each, i in held]
         predictive = concatenate(parts)
         by_experts = all(each.by_experts for each, _ in held)
         info = Info(predictive, np.zeros(len(y), bool))
         found = scored(self._learner, info, by_experts, 0, np.empty((len(y), 0)), y, self.metrics, None)
-        self._test(found.scores, rows, np.array([each.in_time[i] for each, i in held]), by_experts)
+        self._test(found, rows, times, np.array([each.in_time[i] for each, i in held]))
         return ScoredPart(found.scores, found.persistence, found.running_mean, by_experts, None)
 
     def learn_late(self, numbers: Sequence[int], y: np.ndarray) -> None:
@@ -204,7 +210,8 @@ class LiveModel:
             for part in parts:
                 n = len(part.scores.y)
                 by_experts = part.weights is not None
-                self._test(part.scores, first + at + np.arange(n), np.full(n, in_time), by_experts)
+                now = None if times is None else times[at : at + n]
+                self._test(part, first + at + np.arange(n), now, np.full(n, in_time))
                 yield ScoredPart(part.scores, part.persistence, part.running_mean, by_experts, part.flagged)
                 at += n
 
@@ -228,12 +235,19 @@ class LiveModel:
         """Predict and learn one row, and leave it to `score` to judge it; return also whether it was an outlier."""
         return self._learner.step_one(x, y, time)
 
-    def score(self, predictive: AnyPredictive, y: np.ndarray, flagged: np.ndarray, first: int) -> ScoredPart:
+    def score(
+        self,
+        predictive: AnyPredictive,
+        y: np.ndarray,
+        flagged: np.ndarray,
+        first: int,
+        times: np.ndarray | None = None,
+    ) -> ScoredPart:
         """Score rows that `step_one` predicted one after the other."""
         n = len(y)
         info = Info(predictive, np.zeros(n, bool))
         found = scored(self._learner, info, True, 0, np.empty((n, 0)), y, self.metrics, None, flagged)
-        self._test(found.scores, first + np.arange(n), np.ones(n, bool), True)
+        self._test(found, first + np.arange(n), times, np.ones(n, bool))
         return ScoredPart(found.scores, found.persistence, found.running_mean, True, flagged)
 
     def encode(self, y: Sequence[Any]) -> np.ndarray:
@@ -243,10 +257,13 @@ class LiveModel:
             return np.array(codes, dtype=np.float64).reshape(-1, 1)
         return np.asarray(y, dtype=np.float64).reshape(-1, 1)
 
-    def _test(self, scores: Any, rows: np.ndarray, in_time: np.ndarray, by_experts: bool) -> None:
+    def _test(self, part: ScoredRows, rows: np.ndarray, times: np.ndarray | None, in_time: np.ndarray) -> None:
         """Test for changes those rows whose errors are independent of each other."""
         if self._tests is None or not in_time.any():
             return
+        scores: Any = part.scores
+        experts, times = part.experts, None if times is None else times[in_time]
         if not in_time.all():
             scores = type(scores)(*(np.asarray(a)[in_time] for a in scores))
-        self._tests.add(scores, rows[in_time], tested=by_experts)
+            experts = None if experts is None else experts.take(in_time)
+        self._tests.add(scores, rows[in_time], times, tested=part.weights is not None, experts=experts)

@@ -23,7 +23,8 @@ class WatchedRows:
         where = slice(self._at, self._at + len(part.scores.y))
         times = None if self._rows.times is None else self._rows.times[where]
         scores: Any = part.scores  # estimators of labels have no tests
-        self._tests.add(scores, self._first + self._rows.kept[where], times, tested=part.weights is not None)
+        numbers = self._first + self._rows.kept[where]
+        self._tests.add(scores, numbers, times, tested=part.weights is not None, experts=part.experts)
         self._at = where.stop
 
     def end(self) -> list[Alarm]:

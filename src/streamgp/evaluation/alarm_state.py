@@ -1,11 +1,14 @@
 """All that the alarms of a stream know, as one value of fixed size."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from streamgp.checkpoint.encoding import register
 from streamgp.evaluation.error_tests import BETS, ErrorTests, ScoreTest
+from streamgp.evaluation.move_tests import BETS as MOVES
+from streamgp.evaluation.move_tests import Found, MoveTests
+from streamgp.evaluation.references import EarlierWeights
 from streamgp.evaluation.run_tests import GapClock, RunTest
 
 
@@ -22,6 +25,8 @@ class TargetTests:
         Of equal targets, and the last target.
     silence
         Of targets that are missing.
+    moves
+        Of sudden changes.
     """
 
     errors: tuple[ErrorTests, ...]
@@ -29,6 +34,7 @@ class TargetTests:
     silence: RunTest
     seen: int = 0
     last: float = np.nan
+    moves: MoveTests = field(default_factory=MoveTests.start)
 
 
 @register
@@ -48,6 +54,8 @@ class AlarmState:
         How many rows have been tested.
     first
         The e-value's numerator at the first alarm; negative before it.
+    weights
+        The latest weights of the experts: of each mixture.
     """
 
     targets: tuple[TargetTests, ...]
@@ -56,6 +64,7 @@ class AlarmState:
     seen: int = 0
     tested: int = 0
     first: float = -1.0
+    weights: tuple[EarlierWeights, ...] = ()
 
     @classmethod
     def start(cls, targets: int, sequences: int) -> "AlarmState":
@@ -65,9 +74,17 @@ class AlarmState:
         return cls((each,) * targets, (ScoreTest.start(targets),) * sequences, GapClock.start())
 
 
-def begun_again(tests: TargetTests, kind: str) -> TargetTests:
-    """Return the tests of a target after an alarm of some kind: those of errors, and that of a run if it was one."""
+def begun_again(tests: TargetTests, kind: str, found: Found | None, told: bool) -> TargetTests:
+    """Return the tests of a target after an alarm of some kind: those of errors, and that of a run if it was one.
+
+    A sudden change may follow on what other tests have found, but for what is the same in other words. `found` is a
+    sudden change, which is told by now or is not.
+    """
     tests = replace(tests, errors=tuple(errors.restart() for errors in tests.errors))
+    if found is not None and tests.moves.found is not None:
+        return replace(tests, moves=tests.moves.told())
+    if found is not None or kind in MOVES:
+        tests = replace(tests, moves=tests.moves.restart(found, told))
     return replace(tests, **{kind: getattr(tests, kind).restart()}) if kind in ("stuck", "silence") else tests
 
 
@@ -83,6 +100,7 @@ def evidence(state: AlarmState) -> float:
     for tests in state.targets:
         for where in BETS.values():
             sums.append(sum(_mean(errors.watch.detector.log_sums[where]) for errors in tests.errors))
+        sums += [_mean(tests.moves.detector.log_sums[where]) for where in MOVES.values()]
         sums += [_mean(tests.stuck.detector.log_sums), _mean(tests.silence.detector.log_sums)]
     sums.append(sum(_mean(score.watch.detector.log_sums) for score in state.scores))
     return float(np.sum(sums) / (len(sums) - 1))

@@ -3,6 +3,9 @@
 import numpy as np
 from jaxtyping import Float
 
+from streamgp.evaluation.moves import Move
+from streamgp.reports.wording import clock, number, plural
+
 
 def describe(
     kind: str,
@@ -54,6 +57,32 @@ def describe(
             return f"since row {since:,} the target{of} is missing"
         case _:
             return f"before row {since:,} no row came for unusually long"
+
+
+def describe_move(move: Move, row: int, time: float | None, target: str | None) -> str:
+    """Return what changed suddenly, where, and whether the model has followed; `row` and `time` are the alarm's."""
+    of = f" of {target}" if target is not None else ""
+    at = f"row {move.since:,}" if move.time is None else f"{clock(move.time)} (row {move.since:,})"
+    match move.kind:
+        case "level":
+            what = f"the level{of} moved by {_signed(move)} at {at}"
+        case "slope" if (move.size or 0.0) > 0.0:
+            what = f"since {at} the targets{of} lie further from their mean than predicted, on the same side of it"
+        case "slope":
+            what = f"since {at} the targets{of} lie nearer to their mean than predicted, or on its other side"
+        case _:
+            size = "" if move.size is None else f"{_number(move.size)} times "
+            return f"since {at} the errors{of} are {size}larger than predicted"
+    if move.followed is not None:
+        return f"{what}, followed after {plural(move.followed, 'row')}"
+    now = f"row {row:,}" if time is None else f"{clock(time)} (row {row:,})"
+    return f"{what}, not followed by {now}"
+
+
+def _signed(move: Move) -> str:
+    if move.size is None:
+        return f"{move.deviations:+.2g} standard deviations".replace("-", "\N{MINUS SIGN}")
+    return number(move.size) if move.size < 0.0 else f"+{number(move.size)}"
 
 
 def _where(place: int, places: int) -> str:

@@ -1,91 +1,41 @@
 """Alarms that keep their word: what has changed on a stream, since when, and how often that is said for nothing.
 
-Each target is tested for seven kinds of change, of its errors (`error_tests`) and of its coming (`run_tests`). Every
-test's evidence is a Shiryaev-Roberts sum (`change_tests`) with an alarm at the number of tests over the rate, so that
-of a model that is right at most `rate` false alarms are to be expected in 1,000 rows, all tests and targets taken
-together, and whenever one stops. With forecasts h rows ahead errors less than h rows apart depend on each other: then
-h sequences of every h-th row are tested, each by itself (Arnold, Henzi and Ziegel 2023), and changes found later.
+Each target is tested for changes of its errors (`error_tests`), for sudden ones that the model may follow at once
+(`move_tests`), and for changes of its coming (`run_tests`). Every test's evidence is a Shiryaev-Roberts sum
+(`change_tests`) with an alarm at the number of tests over the rate, so that of a model that is right at most `rate`
+false alarms are to be expected in 1,000 rows, all tests and targets taken together, and whenever one stops. With
+forecasts h rows ahead errors less than h rows apart depend on each other: then h sequences of every h-th row are
+tested, each by itself (Arnold, Henzi and Ziegel 2023), changes are found later, and sudden ones are not tested for.
 """
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from streamgp.evaluation.alarm_rows import Alarm, AlarmRows, Hit, moved_rows
 from streamgp.evaluation.alarm_state import AlarmState, TargetTests, begun_again, evidence, interleaved
-from streamgp.evaluation.alarm_text import describe
+from streamgp.evaluation.alarm_text import describe, describe_move
 from streamgp.evaluation.counts import CountScores
 from streamgp.evaluation.error_tests import BETS, leading
+from streamgp.evaluation.move_tests import BETS as MOVES
+from streamgp.evaluation.move_tests import Found
+from streamgp.evaluation.moves import moved
+from streamgp.evaluation.references import EarlierWeights, Experts, steady_experts
 from streamgp.evaluation.regression import RegressionScores
 from streamgp.evaluation.run_tests import RunTest
 
 RATE = 1e-3
-KINDS = (*BETS, "score", "stuck", "silence")
+KINDS = (*BETS, "slope", "score", "stuck", "silence")
+TESTS = len(BETS) + len(MOVES) + 2  # of each target, and one of all
 ROWS_OF_RATE = 1000
 MOST_RATE = 10
 KEPT = 1000  # of the latest alarms
 _BLOCK = 4096  # rows tested in one go
 _DRAWS = 1024  # of random numbers, made together
-
-
-@dataclass(frozen=True)
-class Alarm:
-    """A change that was found.
-
-    Attributes
-    ----------
-    kind
-        ``level``, ``scale``, ``dependence`` or ``shape`` of the errors, ``score`` against naive forecasts, ``stuck``
-        or ``silence``.
-    row, time
-        The row at which it was found, and its time if rows have one.
-    since
-        The row at which it probably began: where the evidence is largest.
-    evidence
-        The sum of bets that the test had come to: under no change its mean is the number of rows since the last
-        alarm, or less.
-    sentence
-        What has changed.
-    target
-        Which target; None of all together.
-    """
-
-    kind: str
-    row: int
-    time: float | None
-    since: int
-    evidence: float
-    sentence: str
-    target: str | None
-
-
-@dataclass(frozen=True)
-class _Rows:
-    rows: Float[np.ndarray, " n"]
-    y: Float[np.ndarray, "n e"]
-    u: Float[np.ndarray, "n e"]
-    log_density: Float[np.ndarray, " n"]
-    times: Float[np.ndarray, " n"] | None
-    tested: bool
-
-    def part(self, where: slice) -> "_Rows":
-        """Return some of the rows."""
-        times = None if self.times is None else self.times[where]
-        return _Rows(self.rows[where], self.y[where], self.u[where], self.log_density[where], times, self.tested)
-
-
-@dataclass(frozen=True)
-class _Hit:
-    """Evidence that has reached the limit: at which place of the rows, of which test."""
-
-    place: int
-    log_sum: float
-    kind: str
-    target: int | None
-    sequence: int
 
 
 class Alarms:
@@ -117,11 +67,13 @@ class Alarms:
         self.count = 0
         self.next_row = 0
         self._state = AlarmState.start(len(targets), max(horizon, 1))
+        self._table: tuple[Any, ...] = ()
+        self._steady = steady_experts(())
 
     @property
     def log_limit(self) -> float:
         """Return the log of the evidence that is an alarm: the number of tests over the rate of a row."""
-        tests = (len(KINDS) - 1) * len(self.names) + 1
+        tests = TESTS * len(self.names) + 1
         return float(np.log(tests * ROWS_OF_RATE / self.rate))
 
     @property
@@ -140,6 +92,7 @@ class Alarms:
         times: np.ndarray | None = None,
         *,
         tested: bool = True,
+        experts: Experts | None = None,
     ) -> list[Alarm]:
         """Test rows that were predicted and scored; return the alarms.
 
@@ -153,11 +106,18 @@ class Alarms:
             Their times, if they have some.
         tested
             Whether the fitted model predicted them. Rows of the warm-up only teach what is usual.
+        experts
+            What each expert said of them; without, a change that the model follows at once is harder to see.
         """
         u = np.asarray(scores.pit, float)
         if isinstance(scores, CountScores):  # uniform between both ends
             u = scores.pit_below + _draws(rows)[:, None] * (u - scores.pit_below)
-        given = _Rows(np.asarray(rows, float), scores.y, np.clip(u, 0.0, 1.0), scores.log_density, times, tested)
+        if experts is not None and experts.table is not self._table:
+            self._table, self._steady = experts.table, steady_experts(experts.table)
+        u = np.clip(u, 0.0, 1.0)
+        given = AlarmRows(
+            np.asarray(rows, float), scores.y, u, scores.log_density, times, tested, np.asarray(scores.mean), experts
+        )
         before, self.next_row = self.count, int(rows[-1]) + 1 if len(rows) else self.next_row
         while len(given.rows):
             block = given.part(slice(_BLOCK))
@@ -165,10 +125,10 @@ class Alarms:
             stop = len(block.rows)
             if hits:
                 stop = 1 + min(hit.place for hit in hits)
-                hit = max((hit for hit in hits if hit.place < stop), key=lambda hit: hit.log_sum)
+                hit = max((hit for hit in hits if hit.place < stop), key=_telling)
                 if stop < len(block.rows):
                     state, _ = self._advance(block.part(slice(stop)))
-                self._state = self._raise(state, hit, block)
+                self._state = self._noted(state, hit, block)
             else:
                 self._state = state
             given = given.part(slice(stop, None))
@@ -179,19 +139,28 @@ class Alarms:
         new = min(self.count - count, len(self.found))
         return list(self.found)[len(self.found) - new :]
 
-    def _advance(self, block: _Rows) -> tuple[AlarmState, list[_Hit]]:
+    def _advance(self, block: AlarmRows) -> tuple[AlarmState, list[Hit]]:
         """Return the state after all rows of a block, and the first hit of every test."""
         state, hits, n = self._state, [], len(block.rows)
         limit = self.log_limit
 
-        def note(log_sums: np.ndarray, places: np.ndarray, kind: str, target: int | None, sequence: int = 0) -> None:
+        def note(
+            log_sums: np.ndarray,
+            places: np.ndarray,
+            kind: str,
+            target: int | None,
+            sequence: int = 0,
+            sudden: bool = False,
+        ) -> None:
             reached = np.flatnonzero(log_sums >= limit)
             if len(reached):
-                hits.append(_Hit(int(places[reached[0]]), float(log_sums[reached[0]]), kind, target, sequence))
+                at = reached[0]
+                hits.append(Hit(int(places[at]), float(log_sums[at]), kind, target, sequence, sudden))
 
         clock, ticks, everywhere = state.clock, None, np.arange(n)
         if block.times is not None:
             clock, ticks = clock.update(block.times)
+        weights, earlier = self._weights(state, block)
         targets, any_stuck = [], np.zeros(n, bool)
         for e, tests in enumerate(state.targets):
             y, u, known_stuck = block.y[:, e], block.u[:, e], np.zeros(n, bool)
@@ -211,9 +180,18 @@ class Alarms:
                 errors[j], paths = errors[j].update(u[places], block.rows[places])
                 for kind, path in paths.items():
                     note(path, places, kind, e, j)
+            moves = tests.moves
+            if len(errors) == 1:  # errors of forecasts that overlap are no answer to the question
+                whole = np.zeros(n, bool)
+                whole[there] = same
+                at = there_u[~known_stuck[there_u]] if block.tested else there_u
+                places, rows = moved_rows(block, e, earlier, self._steady, whole, at)
+                moves, paths = moves.update(rows, block.tested)
+                for kind, path in paths.items():
+                    note(path, places, kind, e, sudden=True)
             any_stuck |= known_stuck
             last = float(y[there[-1]]) if len(there) else tests.last
-            targets.append(TargetTests(tuple(errors), stuck, silence, seen + len(there_u), last))
+            targets.append(TargetTests(tuple(errors), stuck, silence, seen + len(there_u), last, moves))
         scores = list(state.scores)
         full = np.flatnonzero(np.isfinite(block.y).all(axis=1) & np.isfinite(block.u).all(axis=1))
         for j, every in interleaved(full, state.seen, len(scores)):
@@ -233,14 +211,58 @@ class Alarms:
                 clock=clock,
                 seen=state.seen + len(full),
                 tested=tested,
+                weights=weights,
             ),
             hits,
         )
 
-    def _raise(self, state: AlarmState, hit: _Hit, block: _Rows) -> AlarmState:
-        """Note an alarm; return the state with the tests that it concerns begun again."""
-        row = block.rows[hit.place]
-        details = {}
+    def _weights(
+        self, state: AlarmState, block: AlarmRows
+    ) -> tuple[tuple[EarlierWeights, ...], list[Float[np.ndarray, "n k"]]]:
+        """Return the weights after the rows, of each mixture, and those in force a while before each row."""
+        if block.experts is None:
+            return state.weights, []
+        parts = block.experts.parts
+        known = state.weights if len(state.weights) == len(parts) else (EarlierWeights.start(),) * len(parts)
+        both = [each.update(np.asarray(part.log_weights)) for each, part in zip(known, parts, strict=True)]
+        return tuple(after for after, _ in both), [earlier for _, earlier in both]
+
+    def _noted(self, state: AlarmState, hit: Hit, block: AlarmRows) -> AlarmState:
+        """Return the state after a hit, which is an alarm unless it is a sudden change that is told later."""
+        first = state.first if state.first >= 0.0 else evidence(state)
+        which, found = list(range(len(self.names))) if hit.target is None else [hit.target], None
+        if hit.sudden:
+            moves = state.targets[which[0]].moves
+            found = moves.find(hit.kind, hit.log_sum) if moves.found is None else moves.found
+        told = found is None or found.is_due
+        if told:
+            self._tell(state, hit, block, found)
+        targets = tuple(
+            begun_again(tests, hit.kind, found, told) if e in which else tests
+            for e, tests in enumerate(state.targets)
+        )
+        return replace(state, targets=targets, scores=tuple(s.restart() for s in state.scores), first=first)
+
+    def _tell(self, state: AlarmState, hit: Hit, block: AlarmRows, found: Found | None) -> None:
+        """Note an alarm, in `found` of a sudden change."""
+        row = int(block.rows[hit.place])
+        time = None if block.times is None else float(block.times[hit.place])
+        target = None if hit.target is None else self.names[hit.target]
+        named, more = target if len(self.names) > 1 else None, {}
+        if hit.target is not None and found is not None:
+            move = moved(state.targets[hit.target].moves, found)
+            since, sentence = move.since, describe_move(move, row, time, named)
+            more = {"since_time": move.time, "size": move.size, "followed": move.followed}
+        else:
+            since, mean, details = self._began(state, hit, row)
+            sentence = describe(hit.kind, since, mean, named, **details)
+        worth = float(np.exp(min(hit.log_sum, 700.0)))
+        self.found.append(Alarm(hit.kind, row, time, since, worth, sentence, target, **more))
+        self.count += 1
+
+    def _began(self, state: AlarmState, hit: Hit, row: int) -> tuple[int, Float[np.ndarray, " m"], dict[str, Any]]:
+        """Return since when there is evidence, the averages of what is tested since then, and more of a run."""
+        details: dict[str, Any] = {}
         if hit.target is None:
             since, mean = leading(state.scores[hit.sequence].watch, slice(0, 1))
         elif hit.kind in BETS:
@@ -249,20 +271,7 @@ class Alarms:
             test: RunTest = getattr(state.targets[hit.target], hit.kind)
             since, mean = (test.since if test.length else row), np.zeros(0)
             details = {"value": state.targets[hit.target].last, "missing": bool(test.length)}
-        since = int(row if np.isnan(since) else since)
-        target = None if hit.target is None else self.names[hit.target]
-        named = target if len(self.names) > 1 else None
-        time = None if block.times is None else float(block.times[hit.place])
-        sentence = describe(hit.kind, since, mean, named, **details)
-        alarm = Alarm(hit.kind, int(row), time, since, float(np.exp(min(hit.log_sum, 700.0))), sentence, target)
-        self.found.append(alarm)
-        self.count += 1
-        first = state.first if state.first >= 0.0 else evidence(state)
-        which = range(len(self.names)) if hit.target is None else [hit.target]
-        targets = tuple(
-            begun_again(tests, hit.kind) if e in which else tests for e, tests in enumerate(state.targets)
-        )
-        return replace(state, targets=targets, scores=tuple(s.restart() for s in state.scores), first=first)
+        return int(row if np.isnan(since) else since), mean, details
 
     def to_tree(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
@@ -284,3 +293,8 @@ def _draws(rows: np.ndarray) -> np.ndarray:
     blocks, places = np.divmod(np.asarray(rows, dtype=np.int64), _DRAWS)
     made = {int(b): np.random.default_rng([0, int(b)]).random(_DRAWS) for b in np.unique(blocks)}
     return np.array([made[int(b)][i] for b, i in zip(blocks, places, strict=True)])
+
+
+def _telling(hit: Hit) -> tuple[int, float]:
+    """Return how much a hit says, beside others of the same row: a sudden change more, and a level most."""
+    return (-list(MOVES).index(hit.kind) if hit.sudden else -len(MOVES), hit.log_sum)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 class _Scores(NamedTuple):
     y: Float[np.ndarray, "n 1"]
+    mean: Float[np.ndarray, "n 1"]
     pit: Float[np.ndarray, "n 1"]
     log_density: Float[np.ndarray, " n"]
 
@@ -38,10 +39,10 @@ def fleet_alarms(found: "FleetEvaluation", rate: float = 0.1) -> Any:
     -------
     frame
         A row for each alarm: the key; the time at which it was raised, if the fleet has times; kind, one of level,
-        scale, dependence, shape, score, stuck and silence; row, the number of the key's row at which it was raised,
-        and since, at which the change probably began, both counted from 0 in the frame that was evaluated; evidence;
-        and a sentence. See `streamgp.evaluation.Alarm`. A name that is the key's or the time's is preceded by
-        ``alarm_``.
+        scale, dependence, shape, slope, score, stuck and silence; row, the number of the key's row at which it was
+        raised, and since, at which the change probably began, both counted from 0 in the frame that was evaluated;
+        evidence; and a sentence. See `streamgp.evaluation.Alarm`. A name that is the key's or the time's is preceded
+        by ``alarm_``.
 
     Raises
     ------
@@ -89,7 +90,7 @@ def _tested(rows: "TestedRows", which: np.ndarray, numbers: np.ndarray, target: 
         here = rows.fitted[which] == fitted
         if here.any():
             of = which[here]
-            scores: Any = _Scores(rows.y[of, None], rows.pit[of, None], rows.log_density[of])
+            scores: Any = _Scores(rows.y[of, None], rows.mean[of, None], rows.pit[of, None], rows.log_density[of])
             times = None if rows.times is None else rows.times[rows.good[of]]
             alarms.add(scores, numbers[here], times, tested=fitted)
     return alarms

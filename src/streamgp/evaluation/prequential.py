@@ -11,6 +11,7 @@ from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.counts import CountMetrics, CountScores
 from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores
+from streamgp.evaluation.references import Experts
 from streamgp.evaluation.regression import RegressionMetrics, RegressionScores
 from streamgp.evaluation.steps_ahead import RowsAhead, StepsAhead
 from streamgp.precision import in_float64
@@ -44,6 +45,9 @@ class ScoredRows(NamedTuple):
         Which rows were set aside as outliers; None where the model sets none aside.
     ahead
         The forecasts that were made of the rows several steps before, if they are asked for.
+    experts
+        What each expert said of the rows, for those who look at them right away; None of models without experts of
+        numbers.
     """
 
     start: int
@@ -55,6 +59,7 @@ class ScoredRows(NamedTuple):
     band: tuple[np.ndarray, np.ndarray] | np.ndarray | None = None
     flagged: np.ndarray | None = None
     ahead: RowsAhead | None = None
+    experts: Experts | None = None
 
 
 def prequential(
@@ -100,7 +105,8 @@ def scored(
     weights = np.asarray(mixed) if by_experts else None
     rules = np.asarray(info.rules) if by_experts and info.rules is not None else None
     band = None if conformal is None else conformal.of_rows(predictive, scores)
-    return ScoredRows(start, scores, weights, rules, persistence, running, band, flagged)
+    experts = Experts.of(predictive, learner.experts if by_experts else ())
+    return ScoredRows(start, scores, weights, rules, persistence, running, band, flagged, experts=experts)
 
 
 def _find_flagged(learner: StreamLearner, info: Info, n: int) -> np.ndarray | None:

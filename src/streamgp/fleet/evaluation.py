@@ -27,8 +27,8 @@ class TestedRows(NamedTuple):
         Of each row of the frame (n); times are None without a time column.
     good
         The numbers of the m rows that were learnt; the others were left out.
-    y
-        The targets of these.
+    y, mean
+        The targets of these, and the means predicted of them.
     pit
         The level of the predictive distribution at which each came; NaN where there is none.
     log_density
@@ -41,6 +41,7 @@ class TestedRows(NamedTuple):
     times: Float[np.ndarray, " n"] | None
     good: Int[np.ndarray, " m"]
     y: Float[np.ndarray, " m"]
+    mean: Float[np.ndarray, " m"]
     pit: Float[np.ndarray, " m"]
     log_density: Float[np.ndarray, " m"]
     fitted: Bool[np.ndarray, " m"]
@@ -108,7 +109,9 @@ def tested(fleet: "StreamingGPFleet", frame: Any) -> tuple[Any, dict[str, Any], 
     found = outputs.metrics(values, table.y[good], level, scored)
     found["warmup"] = int((~scored).sum())
     wide = {fleet.settings.target_col: table.y} | outputs.spread(values, good, len(table.keys))
-    rows = TestedRows(table.keys, table.times, good, table.y[good], level, outcome.log_density, scored)
+    rows = TestedRows(
+        table.keys, table.times, good, table.y[good], np.asarray(values["mean"]), level, outcome.log_density, scored
+    )
     return with_columns(table, fleet.settings, wide), found, rows, table.columns
 
 

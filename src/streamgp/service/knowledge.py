@@ -224,7 +224,9 @@ class Knowledge:
                 self.history.add(columns | {"at": at(columns)})
         for number in range(len(self._alarm_times), self.model.alarm_count):
             self._alarm_times[number] = last_at
-            self._notify("alarm", {"number": number, "sentence": self.model.alarms[-1].sentence})
+            kept = max(number - self.model.alarm_count, -len(self.model.alarms))
+            told = {name: getattr(self.model.alarms[kept], name) for name in ("kind", "row", "time", "sentence")}
+            self._notify("alarm", {"number": number, **told})
 
     # What is shown
 

@@ -163,9 +163,11 @@ class SingleModel:
         for group in _alike([(name, w, y) for (name, w, _), y in zip(found, targets, strict=True) if np.isfinite(y)]):
             rows = np.array([w.row for _, w, _ in group])
             held = [(w.held, w.place) for _, w, _ in group]
-            part = self.live.score_late(held, np.array([y for *_, y in group]), rows)
+            times = np.array([w.time for _, w, _ in group])
+            known = times if self.config.timed else None
+            part = self.live.score_late(held, np.array([y for *_, y in group]), rows, known)
             columns = {"row": rows, "id": [name for name, *_ in group], "key": [None] * len(group)}
-            scored.append(columns | {"time": np.array([w.time for _, w, _ in group])} | self._judged(part))
+            scored.append(columns | {"time": times} | self._judged(part))
         self.live.learn_late([w.number for _, w, _ in found], targets)
         return Applied(int(np.isfinite(targets).sum()), late, scored)
 
@@ -223,8 +225,10 @@ class SingleModel:
             return []
         predictives, y, flagged, rows, ids, times = zip(*self._unscored, strict=True)
         self._unscored = []
-        part = self.live.score(concatenate(list(predictives)), np.array(y), np.array(flagged), rows[0])
-        columns = {"row": np.array(rows), "id": list(ids), "key": [None] * len(ids), "time": np.array(times)}
+        came = np.array(times)
+        known = came if self.config.timed else None
+        part = self.live.score(concatenate(list(predictives)), np.array(y), np.array(flagged), rows[0], known)
+        columns = {"row": np.array(rows), "id": list(ids), "key": [None] * len(ids), "time": came}
         return [columns | self._judged(part)]
 
     def settle(self) -> None:
