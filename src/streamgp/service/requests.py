@@ -34,6 +34,8 @@ class Request:
         How often the stream had returned to a checkpoint, of a prediction.
     position
         Of its entry in the log, 0 before it has one.
+    chain
+        The link of the log's chain there.
     repeated
         Ids of rows that were learnt before with the same label.
     places
@@ -46,6 +48,7 @@ class Request:
     prediction: Prediction | None = None
     number: int = 0
     position: int = 0
+    chain: bytes = b""
     at: float = 0.0
     repeated: list[str] = field(default_factory=list)
     places: list[int] | None = None
@@ -77,7 +80,7 @@ def promise() -> "Future[Any]":
     return future
 
 
-def restored(kind: str, position: int, at: float, tree: dict[str, Any]) -> Request:
+def restored(kind: str, position: int, chain: bytes, at: float, tree: dict[str, Any]) -> Request:
     """Return a request from what the log kept of it."""
     rows, labels, prediction = tree.get("rows"), tree.get("labels"), tree.get("prediction")
     if prediction is not None:  # an earlier version kept the means alone
@@ -90,6 +93,7 @@ def restored(kind: str, position: int, at: float, tree: dict[str, Any]) -> Reque
         None if prediction is None else Prediction(**prediction),
         tree["number"],
         position,
+        chain,
         at,
     )
 
