@@ -234,8 +234,8 @@ class LiveStream:
     def _replay(self) -> None:
         last, begun = self._log.position, self.knowledge.position
         for entry in self._log.after(begun):
-            chain = self._log.chain_at(entry.position) or b""
-            request = restored(entry.kind, entry.position, chain, entry.at, unpack(entry.body))
+            request = restored(entry.kind, entry.position, entry.at, unpack(entry.body))
+            request.chain = self._log.chain_at(entry.position) or b""
             with self._lock:  # who looks meanwhile has rows scored that came singly
                 self.knowledge.apply([request])
             self.replayed = (entry.position - begun) / max(last - begun, 1)

@@ -2,8 +2,8 @@
 
 SQLite, in files that are only ever appended to while they are in use (its write-ahead log is never folded back). From
 time to time a new file begins with what is still needed, and the one before the last is deleted. Every entry has a
-digest of all entries up to it (its link of a chain), and where the log ends stands in a file of its own, so that a log
-that is damaged or cut is known; see `streamgp.service.log_check`.
+digest of all entries up to it (its link of a chain), and where the log ends stands in a file of its own, so that a
+log that is damaged or cut is known; see `streamgp.service.log_check`.
 """
 
 import os
@@ -17,12 +17,11 @@ from typing import Any, NamedTuple
 from streamgp.checkpoint.directory import sync_directory
 from streamgp.service.log_check import Damage, damage, opened_to_read
 from streamgp.service.log_end import NAME, SYNC_SECONDS, End, EndFile, digest_of, link
-from streamgp.service.problems import Problem
 
 RENEW_BYTES = 64 << 20  # of the write-ahead log, after which a new file begins
 MAX_IDS = 1_000_000  # of rows, that are remembered
 _FILE = re.compile(r"log-(\d{8})\.sqlite")
-_SCHEMA = """
+SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries
     (position INTEGER PRIMARY KEY, kind TEXT NOT NULL, at REAL NOT NULL, body BLOB, chain BLOB);
 CREATE TABLE IF NOT EXISTS ids (number INTEGER PRIMARY KEY, id TEXT UNIQUE, position INTEGER, row BLOB, label TEXT);
@@ -94,7 +93,9 @@ class EventLog:
         self.position: int = 0
         self.chain = b""
         for table in ("entries", "ids", "marks"):
-            self.position = max(self.position, self._db.execute(f"SELECT max(position) FROM {table}").fetchone()[0] or 0)
+            self.position = max(
+                self.position, self._db.execute(f"SELECT max(position) FROM {table}").fetchone()[0] or 0
+            )
         self.chain = self._chain_before = self.chain_at(self.position) or b""
         self.notices = self._notices(had_entries=self.position > 0)
         self._at = 0.0 if self._end.end is None else self._end.end.at
@@ -112,7 +113,7 @@ class EventLog:
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=FULL")
             db.execute("PRAGMA wal_autocheckpoint=0")
-            db.executescript(_SCHEMA)
+            db.executescript(SCHEMA)
             if "chain" not in [row[1] for row in db.execute("PRAGMA table_info(entries)")]:  # of an earlier version
                 db.execute("ALTER TABLE entries ADD COLUMN chain BLOB")
             if not db.execute("PRAGMA user_version").fetchone()[0]:
@@ -126,8 +127,8 @@ class EventLog:
         if self._end.end is None and had_entries and self._was_marked:
             what = "is damaged" if self._end.exists else "is not there"
             return [
-                f"{path}: {what}, which says where the log ends. It goes on at {self.position:,}; whether entries after "
-                f"that were acknowledged is not known: compare with what was sent last"
+                f"{path}: {what}, which says where the log ends. It goes on at {self.position:,}; whether entries "
+                f"after that were acknowledged is not known: compare with what was sent last"
             ]
         if self._end.is_damaged:
             return [f"{path}: one of its two halves was damaged; the other one and the log agree, and it goes on"]
@@ -250,8 +251,9 @@ class EventLog:
         self.begin()
         try:
             marks = {each: self.chain_at(each) for each in (position, *checkpoints) if each <= self.position}
+            known = [each for each in marks.items() if each[1] is not None]
             self._db.execute("DELETE FROM marks")
-            self._db.executemany("INSERT INTO marks VALUES (?, ?)", [each for each in marks.items() if each[1] is not None])
+            self._db.executemany("INSERT INTO marks VALUES (?, ?)", known)
             self._db.execute("DELETE FROM entries WHERE position <= ?", (min(position, self.position - 1),))
             more = self._db.execute("SELECT count(*) FROM ids").fetchone()[0] - self.max_ids
             if more > 0:

@@ -11,8 +11,8 @@ from streamgp.service.log_end import End, digest_of, link
 from streamgp.service.problems import Problem
 
 WAY_OUT = (
-    "put a backup in its place, or end the service and go on from what is left with --accept-loss and the name of the "
-    "stream"
+    "put a backup in its place, or end the service and go on from what is left with "
+    "streamgp serve DIR --accept-loss NAME"
 )
 
 
@@ -97,8 +97,8 @@ def _entries(
     if found is not None and found != end.chain:
         return Damage(
             end.position,
-            f"{directory}: entry {end.position:,} is another one than was acknowledged: the log is of another stream, "
-            f"or of a copy that went its own way",
+            f"{directory}: entry {end.position:,} is another one than was acknowledged: the log is of another "
+            f"stream, or of a copy that went its own way",
         )
     if number == end.number and end.digest and digest_of(path) != end.digest:
         return Damage(

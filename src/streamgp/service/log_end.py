@@ -1,8 +1,8 @@
 """Where a log ends, kept apart from it, so that a log that has lost its end is known.
 
-SQLite drops what comes after the first damaged page of its write-ahead log without a word. So the position of the last
-entry that was acknowledged, and its place in the chain of entries, stand in a small file too. It is written after the
-log has the entry, and is never ahead of it.
+SQLite drops what comes after the first damaged page of its write-ahead log without a word. So the position of the
+last entry that was acknowledged, and its link of the chain of entries, stand in a small file too. It is written after
+the log has the entry, and is never ahead of it.
 """
 
 import hashlib

@@ -80,7 +80,7 @@ def promise() -> "Future[Any]":
     return future
 
 
-def restored(kind: str, position: int, chain: bytes, at: float, tree: dict[str, Any]) -> Request:
+def restored(kind: str, position: int, at: float, tree: dict[str, Any]) -> Request:
     """Return a request from what the log kept of it."""
     rows, labels, prediction = tree.get("rows"), tree.get("labels"), tree.get("prediction")
     if prediction is not None:  # an earlier version kept the means alone
@@ -91,10 +91,9 @@ def restored(kind: str, position: int, chain: bytes, at: float, tree: dict[str, 
         None if rows is None else Rows(**rows),
         None if labels is None else Labels(**labels),
         None if prediction is None else Prediction(**prediction),
-        tree["number"],
-        position,
-        chain,
-        at,
+        number=tree["number"],
+        position=position,
+        at=at,
     )
 
 

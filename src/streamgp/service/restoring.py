@@ -44,8 +44,8 @@ def check_same(directory: Path, config: StreamConfig, log: EventLog) -> None:
         other = [f"{name} {now[name]!r} where it was {was[name]!r}" for name in now if now[name] != was[name]]
         raise Problem(
             500,
-            f"{directory}: stream.json has {', '.join(other)}: it was edited or is damaged, and what was learnt is of "
-            f"the stream as it was; put that back",
+            f"{directory}: stream.json has {', '.join(other)}: it was edited or is damaged, and what was learnt is "
+            f"of the stream as it was; put that back",
         )
 
 
@@ -84,7 +84,9 @@ def latest(
         chain, own = checkpoints.about(each).get("chain"), log.chain_at(each)
         if chain and own and chain != own.hex():
             aside = checkpoints.set_aside(each)
-            notices.append(f"the checkpoint of {each:,} is not of this log, or what it notes is damaged; it is in {aside}")
+            notices.append(
+                f"the checkpoint of {each:,} is not of this log, or what it notes is damaged; it is in {aside}"
+            )
     if log.first > position + 1:
         raise Problem(
             500,

@@ -205,7 +205,7 @@ def test_a_log_that_lost_its_end_is_not_opened(how: str, tmp_path: Path):
         for path in (tmp_path / "copy").glob("*-wal" if how == "gone" else "log-*"):
             path.unlink()
     before = {path: path.read_bytes() for path in (tmp_path / "copy").iterdir() if path.suffix != ".sqlite-shm"}
-    with pytest.raises(Problem, match="entries [0-9]+ to 3[01] are missing.*--accept-loss"):
+    with pytest.raises(Problem, match=r"entries [0-9]+ to 3[01] are missing.*--accept-loss"):
         EventLog(tmp_path / "copy")
     assert {path: path.read_bytes() for path in before} == before
 
@@ -222,7 +222,7 @@ def test_an_id_that_changed_is_found(tmp_path: Path):
     filled(tmp_path).close()
     path = tmp_path / "log-00000001.sqlite"
     flip(path, path.read_bytes().index(b"r17") + 1)
-    with pytest.raises(Problem, match="is not as it was written.*up to 30 are all there, but ids"):
+    with pytest.raises(Problem, match=r"is not as it was written.*up to 30 are all there, but ids"):
         EventLog(tmp_path)
 
 
@@ -263,7 +263,7 @@ def test_a_log_of_an_earlier_version_goes_on(tmp_path: Path):
     assert (bodies(log, 2), log.position, log.notices) == ([b"c", b"d"], 4, [])
     log.close()
     flip(path, path.read_bytes().index(b"learn") + 3)
-    with pytest.raises(Problem, match="entry [34] is not as it was accepted"):
+    with pytest.raises(Problem, match=r"entry [34] is not as it was accepted"):
         EventLog(tmp_path)
 
 
