@@ -14,10 +14,9 @@ def back_up_directory(directory: Path, target: Path) -> None:
     Raises
     ------
     RunError
-        If there are no streams, the target is taken, or a stream cannot be copied; then there is no copy.
+        If there are no streams or the target is taken; or a stream cannot be copied, which the copy is without then.
     """
     from streamgp.service.backup import STREAMS, back_up
-    from streamgp.service.problems import Problem
 
     if not (directory / STREAMS).is_dir():
         raise RunError(
@@ -29,9 +28,9 @@ def back_up_directory(directory: Path, target: Path) -> None:
         raise RunError(f"TARGET: expected a directory outside of {directory}, got {target}; name another one")
     target.parent.mkdir(parents=True, exist_ok=True)
     with progress_bar("copying", 1.0) as bar:
-        try:
-            positions = back_up(directory, target, lambda i, n, name: bar.at(i / n, f"copying {name}"))
-        except Problem as problem:
-            raise RunError(f"there is no copy: {problem.detail}") from problem
+        positions, failed = back_up(directory, target, lambda i, n, name: bar.at(i / n, f"copying {name}"))
     held = ", ".join(f"{name} up to {position:,}" for name, position in positions.items())
     typer.echo(f"{target}: {held if positions else 'no streams'}")
+    if failed:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+        raise RunError(f"{target} is without {', '.join(failed)} ({reasons})")

@@ -6,23 +6,27 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 from streamgp.checkpoint.directory import sync_directory
-from streamgp.service.checkpoints import Checkpoints
+from streamgp.service.checkpoints import ASIDE, Checkpoints
 from streamgp.service.log import log_files
 from streamgp.service.log_check import chained, damage, opened_to_read
 from streamgp.service.log_end import NAME, End, EndFile, digest_of
 from streamgp.service.problems import Problem
 
+PAUSE = 0.1  # seconds between two of them
 TRIES = 20  # of a stream whose checkpoints or files are replaced faster than they are copied
 STREAMS = "streams"
 CONFIG = "stream.json"
 _LOCK = ".lock"
 
 
-def back_up(directory: Path, target: Path, say: Callable[[int, int, str], None]) -> dict[str, int]:
-    """Copy the streams of a directory; return the position of each, of which the copy has everything up to there.
+def back_up(
+    directory: Path, target: Path, say: Callable[[int, int, str], None]
+) -> tuple[dict[str, int], dict[str, str]]:
+    """Copy the streams of a directory; return up to which position the copy has each, and why it has not the others.
 
     The copy is made aside, and gets its name when the disk has all of it. Of every stream the log is copied last, in
     one go, by SQLite itself, so that nothing else in the copy is of a later time.
@@ -38,10 +42,8 @@ def back_up(directory: Path, target: Path, say: Callable[[int, int, str], None])
 
     Raises
     ------
-    Problem
-        If a stream is damaged or cannot be copied; there is no copy then.
     OSError
-        If the disk refuses it.
+        If the disk refuses it; there is no copy then.
     """
     aside = target.with_name(f".{target.name}.{os.getpid()}.part")
     shutil.rmtree(aside, ignore_errors=True)
@@ -51,13 +53,17 @@ def back_up(directory: Path, target: Path, say: Callable[[int, int, str], None])
             if path.is_file() and path.name != _LOCK:  # such as tokens
                 _copy(path, aside / path.name)
         names = [each.name for each in _streams(directory)]
-        positions = {}
+        positions, failed = dict[str, int](), dict[str, str]()
         (aside / STREAMS).mkdir()
         for i, name in enumerate(names):
             say(i, len(names), name)
-            position = _stream(directory / STREAMS / name, aside / STREAMS / name)
-            if position is not None:
-                positions[name] = position
+            try:
+                position = _stream(directory / STREAMS / name, aside / STREAMS / name)
+                if position is not None:
+                    positions[name] = position
+            except Problem as problem:
+                failed[name] = problem.detail
+                shutil.rmtree(aside / STREAMS / name, ignore_errors=True)
         sync_directory(aside / STREAMS)
         sync_directory(aside)
         aside.rename(target)
@@ -65,7 +71,7 @@ def back_up(directory: Path, target: Path, say: Callable[[int, int, str], None])
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
-    return positions
+    return positions, failed
 
 
 def _streams(directory: Path) -> list[Path]:
@@ -91,9 +97,8 @@ def _stream(source: Path, target: Path) -> int | None:
         if not (source / CONFIG).exists():
             shutil.rmtree(target, ignore_errors=True)
             return None
-    raise Problem(
-        503, f"{source}: could not be copied in {TRIES} tries ({wrong}); try again when there is less to do"
-    )
+        sleep(PAUSE)
+    raise Problem(503, f"{source}: could not be copied in {TRIES} tries ({wrong}); try again when less goes on")
 
 
 def _copy_files(source: Path, target: Path) -> None:
@@ -108,7 +113,7 @@ def _copy_files(source: Path, target: Path) -> None:
         except FileNotFoundError:  # it has been deleted; whether it is needed is seen in the end
             shutil.rmtree(path, ignore_errors=True)
     for path in sorted(source.iterdir()):
-        if path.name in ("checkpoints", "log", CONFIG) or path.name.startswith("."):
+        if path.name in ("checkpoints", "log", CONFIG, ASIDE) or path.name.startswith("."):
             continue
         if path.is_dir():
             _copy_tree(path, target / path.name)

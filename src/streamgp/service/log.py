@@ -89,6 +89,9 @@ class EventLog:
         for path in found[:-2]:
             _delete(path)
         path = self._path(self._number)
+        if self._end.end is not None:
+            with suppress(OSError):  # what SQLite does when it opens a file may change it
+                self._end.write(self._end.end._replace(digest=""))
         self._db = self._open(path)
         self.position: int = 0
         self.chain = b""

@@ -95,9 +95,9 @@ def accept_loss(directory: Path, config: StreamConfig) -> str:
     lost = f"entries {until + 1:,} to {last:,}" if until < last else "no entry"
     first = min(left.entries, default=until + 1)
     gap = range(max((p for p in left.entries if p <= until), default=first - 1) + 1, until + 1)
-    forgotten = f"; of entries {gap[0]:,} to {gap[-1]:,} the ids: rows of them that are sent again count twice"
+    forgotten = f"; of entries {gap[0]:,} to {until:,} the ids: rows of them that are sent again count twice" if gap else ""
     return (
-        f"{config.name} goes on at {until:,}. Lost: {lost}{forgotten if gap else ''}. What could not be used is in "
+        f"{config.name} goes on at {until:,}. Lost: {lost}{forgotten}. What could not be used is in "
         f"{directory / ASIDE}"
     )
 

@@ -44,8 +44,8 @@ def serve(
     accept_loss: Annotated[
         list[str] | None,
         typer.Option(
-            help="Name of a damaged stream that goes on from what is left of it; what is lost is said, and what cannot "
-            "be used is moved to its directory aside. May be given again."
+            help="Name of a damaged stream that goes on from what is left of it; what is lost is said, and what "
+            "cannot be used is moved to its directory aside. May be given again."
         ),
     ] = None,
     follow: Annotated[
