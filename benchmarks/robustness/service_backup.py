@@ -28,6 +28,7 @@ from streamgp.service.live_stream import LiveStream
 from streamgp.service.payload import rows_with_inputs
 
 MORE = 3  # rows that a copy is given after each of its restarts
+FIRST = 50  # rows before the first copy
 MOST = 20_000  # rows of a campaign
 BUSY = {"streamgp.service.checkpointing:SECONDS": 0.05, "streamgp.service.checkpointing:SHARE": 1.0}
 BUSY |= {"streamgp.service.history:PART": 40}
@@ -113,6 +114,8 @@ def campaign(copies: int, minutes: float, seed: int = 0) -> dict[str, Any]:
             client.request("POST", "/v1/streams", document)
         writer = Writer(server.url)
         writer.start()
+        while writer.acknowledged < FIRST and writer.is_alive():
+            time.sleep(0.01)
         while len(made) < copies and time.monotonic() - began < 60 * minutes:
             time.sleep(random_.uniform(0.0, 0.15))
             target, low, start = Path(folder) / f"copy {len(made)}", writer.acknowledged, time.monotonic()
