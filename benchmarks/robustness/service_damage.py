@@ -2,12 +2,12 @@
 
     python -m benchmarks.robustness.service_damage --cases 200 --out benchmarks/results/service_damage.json
 
-A stream learns rows that came singly and together, with labels that come late, and writes checkpoints, files of scored
-rows and new files of its log. Of its directory, as a kill leaves it and as an orderly end does, one file is damaged at
-a time: a bit is flipped at its beginning, its end or anywhere, it is cut, or deleted. Then the stream is opened.
-Either it knows all that was acknowledged, by its predictions, its counts and the ids that it takes for repeated; or it
-is not opened, and says what is missing. With the loss accepted, it must stand where a stream stands that was given the
-rows up to there, and come to the same end with the others.
+A stream learns rows that came singly, some with labels that come late, and writes checkpoints, files of scored rows
+and a new file of its log. Of its directory, as a kill leaves it and as an orderly end does, one file is damaged at a
+time: a bit is flipped at its beginning, its end or anywhere, it is cut, or deleted. Then the stream is opened. Either
+it knows all that was acknowledged, by its predictions, its counts and the ids that it takes for repeated; or it is
+not opened, and says what is missing. With the loss accepted, it must stand where one stands that was given the rows
+up to there, and come to the same end with the others.
 """
 
 import json
@@ -212,7 +212,7 @@ def _sent_again(stream: LiveStream, whole: Whole) -> str:
 
 
 def _other_rows(path: Path, original: Path) -> str:
-    """Return what is wrong with a file of scored rows; after a kill it may be written again, with other last digits."""
+    """Return what is wrong with a file of scored rows; one that is written again may have other last digits."""
     found, expected = pl.read_parquet(path), pl.read_parquet(original)
     for name in expected.columns:
         a, b = found[name].to_list(), expected[name].to_list()

@@ -93,9 +93,9 @@ def accept_loss(directory: Path, config: StreamConfig) -> str:
             path.rename(aside / path.name)
     _begin(log, aside, left, start, until, ids)
     lost = f"entries {until + 1:,} to {last:,}" if until < last else "no entry"
-    first = min(left.entries, default=until + 1)
-    gap = range(max((p for p in left.entries if p <= until), default=first - 1) + 1, until + 1)
-    forgotten = f"; of entries {gap[0]:,} to {until:,} the ids: rows of them that are sent again count twice" if gap else ""
+    known = max((p for p in left.entries if p <= until), default=0)  # and so are the ids, up to there
+    twice = f"; of entries {known + 1:,} to {until:,} the ids: rows of them that are sent again count twice"
+    forgotten = twice if known < until else ""
     return (
         f"{config.name} goes on at {until:,}. Lost: {lost}{forgotten}. What could not be used is in "
         f"{directory / ASIDE}"
