@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from streamgp.service.backlog import Backlog
 from streamgp.service.checkpointing import Checkpointing
-from streamgp.service.checkpoints import Checkpoints, Return
+from streamgp.service.checkpoints import KEPT, Checkpoints, Return
 from streamgp.service.config import StreamConfig
 from streamgp.service.knowledge import Knowledge, Notify
 from streamgp.service.log import EventLog
@@ -349,6 +349,7 @@ class LiveStream:
         oldest = self.checkpointing.write(self.knowledge, wanted)
         if oldest is not None and self._sequencer is not None and not self.is_stopping:
             checkpoints = self.checkpoints.positions()
+            oldest = oldest if len(checkpoints) >= KEPT else 0  # one that is alone may be damaged
             self._sequencer.call(lambda log: (log.forget(oldest, checkpoints), log.renew_if_large()))
 
     # What is shown

@@ -78,7 +78,8 @@ def accept_loss(directory: Path, config: StreamConfig) -> str:
     start = max(starts, key=lambda each: (left.reach(each), each.position))
     until = left.reach(start)
     last = max([0 if end is None else end.position, *checkpoints.positions(), *left.entries, *left.marks])
-    if damage_of(log) is None and until >= last:
+    reached = max([*left.entries, *left.marks], default=0)  # by the log itself
+    if damage_of(log) is None and until >= last and reached >= max(checkpoints.positions(), default=0):
         raise Problem(409, f"--accept-loss: {config.name} has lost nothing; leave that option out")
     if not until and last:
         raise Problem(500, f"{directory}: nothing is left to go on from; put a backup in its place")
