@@ -165,7 +165,7 @@ def _copy_log(source: Path, target: Path) -> int:
     except sqlite3.DatabaseError as error:
         raise Problem(500, f"{found[-1]}: could not be copied ({error})") from error
     written = EndFile(target / NAME)
-    written.write(End(last, at, chain, number, digest_of(path)))
+    written.write(End(last, at, chain, number, digest_of(path), True))
     written.close()
     return last
 

@@ -137,10 +137,10 @@ class EventLog:
             return [f"{path}: one of its two halves was damaged; the other one and the log agree, and it goes on"]
         return []
 
-    def _mark(self) -> None:
+    def _mark(self, is_closed: bool = False) -> None:
         """Note where the log ends."""
         with suppress(OSError):  # the log has it; the next group is noted again
-            self._end.write(End(self.position, self._at, self.chain, self._number, self._digest))
+            self._end.write(End(self.position, self._at, self.chain, self._number, self._digest, is_closed))
 
     # What came
 
@@ -317,7 +317,7 @@ class EventLog:
         if self._former is not None and self._former[1] is not None:
             self._former[1].close()
         self._digest = digest_of(self._path(self._number))
-        self._mark()
+        self._mark(is_closed=True)
         with suppress(OSError):
             self._end.close()
 

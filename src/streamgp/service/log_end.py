@@ -28,6 +28,8 @@ class End(NamedTuple):
         Of the last entry: its place, when it was accepted, and its link of the chain of entries.
     number, digest
         Of the file of the log, and of its bytes, which no longer change; empty while they may.
+    is_closed
+        Whether the file has all, without a write-ahead log.
     """
 
     position: int
@@ -35,6 +37,7 @@ class End(NamedTuple):
     chain: bytes
     number: int
     digest: str
+    is_closed: bool = False
 
 
 class EndFile:

@@ -180,5 +180,5 @@ def _begin(log: Path, aside: Path, left: _Left, start: _Start, until: int, ids: 
     sync_directory(log)
     chain = left.entries[until][4] or b"" if until in left.entries else marks.get(until, b"")
     at = left.entries[until][2] if until in left.entries else 0.0
-    end.write(End(until, at, chain, number, digest_of(path)))
+    end.write(End(until, at, chain, number, digest_of(path), True))
     end.close()

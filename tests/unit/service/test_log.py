@@ -279,3 +279,10 @@ def test_a_group_that_is_dropped_leaves_the_chain_as_it_was(tmp_path: Path):
     log.close()
     log = EventLog(tmp_path)
     assert (log.position, log.notices) == (2, [])
+
+
+def test_a_log_that_was_never_closed_is_not_taken_for_damaged(tmp_path: Path):
+    log = filled(tmp_path)
+    log._db.close()  # as when a process ends in order without closing it: SQLite folds its write-ahead log
+    log = EventLog(tmp_path)
+    assert (log.position, log.notices) == (30, [])
