@@ -14,6 +14,7 @@ import numpy as np
 
 from benchmarks.common.service_requests import differences, probe
 from benchmarks.common.serving import Changes, Server
+from streamgp.app.backup import back_up_directory
 from streamgp.client import Client, ServiceError
 
 NAME = "linear"
@@ -53,7 +54,7 @@ def started(directory: Path, cache: Path, changes: Changes | None = None) -> Ser
 
 
 def backup(directory: Path, cache: Path, pause: float, most: int = 20_000) -> dict[str, Any]:
-    """Copy a directory with `cp -r` while rows come singly; what the copy holds must be what came first."""
+    """Copy a directory with `streamgp backup` while rows come singly; the copy must hold what came first."""
     server = started(directory, cache, Changes(COPIED, renew_bytes=300_000))
     given, done, stop = rows(most), [0], threading.Event()
     copy = directory.with_name(directory.name + ", copy")
@@ -75,7 +76,7 @@ def backup(directory: Path, cache: Path, pause: float, most: int = 20_000) -> di
     loading.start()
     time.sleep(2.0 + pause)
     before = done[0]
-    subprocess.run(["cp", "-r", str(directory), str(copy)], check=True)
+    back_up_directory(directory, copy)
     after = done[0] + 1
     time.sleep(0.2)
     stop.set()

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import streamgp
-from streamgp.app.commands import compare, demo, embed, run, serve
+from streamgp.app.commands import backup, compare, demo, embed, run, serve
 from streamgp.app.interrupt import end_imports_at_once
 
 app = typer.Typer(
@@ -39,6 +39,7 @@ app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=embed.EXAMPLES)(embed.embed)
 app.command()(demo.demo)
 app.command(epilog=serve.EXAMPLES)(serve.serve)
+app.command(epilog=backup.EXAMPLES)(backup.backup)
 # The papers' tables are a package of their own, which nothing here depends on.
 app.command()(import_module("streamgp_papers.command").reproduce)
 

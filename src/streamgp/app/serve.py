@@ -1,6 +1,8 @@
 """The live service as a process: who may ask, the directory that it owns, and its end."""
 
+import json
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +74,7 @@ def serve_directory(
     max_body: int,
     max_rate: float | None,
     follow: "Following | None" = None,
+    accept_loss: Sequence[str] = (),
 ) -> None:
     """Serve the streams of a directory until the process is told to end; then write checkpoints.
 
@@ -101,6 +104,8 @@ def serve_directory(
         raise RunError(str(error)) from error
     keep_compiled_programs()
     with locked(directory, "DIR"), one_blas_thread():  # for good: to set it for every row would take its time
+        for name in accept_loss:
+            _accept_loss(directory, name)
         streams = Streams(directory)
         if follow is not None:
             streams.follow(Follower(streams, follow, lambda text: typer.echo(f"streamgp: {text}", err=True)))
@@ -129,6 +134,23 @@ def serve_directory(
             f"streamgp serves {directory} at http://{address}:{listening.getsockname()[1]}; Ctrl-C ends it", err=True
         )
         server.run(sockets=[listening])
+
+
+def _accept_loss(directory: Path, name: str) -> None:
+    """Let a damaged stream go on from what is left of it, and say what that is."""
+    from streamgp.service.config import StreamConfig
+    from streamgp.service.problems import Problem
+    from streamgp.service.salvage import accept_loss
+    from streamgp.service.streams import CONFIG
+
+    path = directory / "streams" / name / CONFIG
+    try:
+        config = StreamConfig.from_document(json.loads(path.read_text()))
+        typer.echo(f"streamgp: {accept_loss(path.parent, config)}", err=True)
+    except FileNotFoundError as error:
+        raise RunError(f"--accept-loss: expected the name of a stream of {directory}, got {name}") from error
+    except (Problem, ValueError, TypeError, AttributeError) as error:
+        raise RunError(str(error) if isinstance(error, Problem) else f"{path}: cannot be read ({error})") from error
 
 
 def _listen(host: str, port: int) -> socket.socket:

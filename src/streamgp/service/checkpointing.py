@@ -76,6 +76,7 @@ class Checkpointing:
     def _write(self, knowledge: Knowledge) -> int | Problem:
         now, position = time(), knowledge.position
         about = {"at": now, "rows": knowledge.model.next_row, "learned": knowledge.learned}
+        about |= {"chain": knowledge.chain.hex()}
         try:
             oldest = self.checkpoints.write(
                 position, lambda path: knowledge.save(path, now), about, knowledge.returns

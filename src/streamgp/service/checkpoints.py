@@ -16,6 +16,7 @@ KEPT = 2
 ASKED = 5  # the latest of those that somebody asked for
 LADDER = ((600.0, 3), (3600.0, 6), (86_400.0, 7))  # of so many stretches of so many seconds the last one each
 ABOUT = "about.json"
+ASIDE = "aside"  # beside the checkpoints: what could not be used
 _NAME = re.compile(r"\d{15}")
 
 
@@ -51,9 +52,24 @@ class Checkpoints:
         """Return when one was written (``at``), and what else was noted of it."""
         path = self.path(position)
         try:
-            return json.loads((path / ABOUT).read_bytes())
-        except (OSError, ValueError):  # of an earlier version
-            return {"at": path.stat().st_mtime, "asked": False}
+            about = json.loads((path / ABOUT).read_bytes())
+            if isinstance(about["at"], int | float) and isinstance(about["asked"], bool):
+                return about
+        except (OSError, ValueError, TypeError, KeyError):  # of an earlier version, or damaged
+            pass
+        return {"at": path.stat().st_mtime, "asked": False}
+
+    def set_aside(self, position: int) -> Path:
+        """Move one that cannot be used out of the way, and return where to."""
+        aside = self.directory.parent / ASIDE
+        aside.mkdir(exist_ok=True)
+        name = f"checkpoint-{position:015d}"
+        taken = sum(path.name.startswith(name) for path in aside.iterdir())
+        target = aside / (name + (f"-{taken + 1}" if taken else ""))
+        self.path(position).rename(target)
+        sync_directory(aside)
+        sync_directory(self.directory)
+        return target
 
     def offered(self, returns: Iterable[Return]) -> dict[int, dict[str, Any]]:
         """Return what is noted of those that a stream may return to: all but those that a return has left behind."""
@@ -104,6 +120,8 @@ class Checkpoints:
         shutil.rmtree(path, ignore_errors=True)
         aside.rename(path)
         sync_directory(self.directory)  # before anything that it replaces is dropped
+        for beyond in [each for each in self.positions() if each > position]:  # of another time: never of this log
+            self.set_aside(beyond)
         found = self.positions()
         kept = self._kept(found, returns)
         for old in found:
@@ -127,8 +145,12 @@ class Checkpoints:
             kept.update(last[each] for each in sorted(last)[-most:])
         return kept
 
-    def load(self, last: int, read: Callable[[Path], Any]) -> tuple[int, Any] | None:
+    def load(
+        self, last: int, read: Callable[[Path], Any], notices: list[str] | None = None
+    ) -> tuple[int, Any] | None:
         """Read the latest one that is whole and not beyond the last entry of the log; None if there is none at all.
+
+        Later ones that cannot be read are moved out of the way, once an earlier one was read, and `notices` says so.
 
         Raises
         ------
@@ -138,13 +160,20 @@ class Checkpoints:
         found = self.positions()
         if not found:
             return None
+        unread: list[tuple[int, CheckpointError]] = []
         wrong = f"the log ends at {last:,}, before the first checkpoint, at {found[0]:,}"
         for position in reversed(found):
             if position <= last:
                 try:
-                    return position, read(self.path(position))
+                    loaded = read(self.path(position))
                 except CheckpointError as error:
                     wrong = str(error)
+                    unread.append((position, error))
+                    continue
+                for each, error in unread:
+                    said = f"the checkpoint of {each:,} cannot be used ({error}); it is in {self.set_aside(each)}"
+                    (notices if notices is not None else []).append(said)
+                return position, loaded
         raise Problem(500, f"{self.directory}: no checkpoint can be read ({wrong}); use a copy of the directory")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from streamgp.service.log_end import digest_of
 from streamgp.service.predictions import joined, plain_list
 
 PART = 20_000  # rows of a file
@@ -37,6 +38,7 @@ class History:
         self._sealed = 0  # rows in files
         self._parting: int | None = None  # the position at which it begins anew, until files are in their place
         self._former: History | None = None
+        self._digests: dict[int, str] = {}  # of the files, by their first rows
 
     def add(self, columns: dict[str, Any]) -> None:
         """Add scored rows, in the order in which they were scored."""
@@ -75,11 +77,13 @@ class History:
             path = self.directory / f"{self._sealed:012d}.parquet"
             aside = path.with_suffix(".part")
             _frame(part).write_parquet(aside)
+            self._digests[self._sealed] = digest_of(aside)
             aside.replace(path)
             self._sealed += PART
             for old in self.directory.glob("*.parquet"):
                 if int(old.stem) + PART <= self._sealed - self.most:
                     old.unlink()
+                    self._digests.pop(int(old.stem), None)
         while self._blocks and self._held - len(self._blocks[0]["row"]) >= max(LATEST, self.rows - self._sealed):
             self._held -= len(self._blocks.popleft()["row"])
 
@@ -126,14 +130,30 @@ class History:
             at += n
         return joined(found)
 
+    def damage(self) -> list[str]:
+        """Return sentences on files that are not there, or not as they were written."""
+        found = []
+        for first, digest in self._digests.items():
+            path = self.directory / f"{first:012d}.parquet"
+            if self._sealed - self.most < first + PART and (not path.exists() or digest_of(path) != digest):
+                what = "is not as it was written" if path.exists() else "is not there"
+                found.append(
+                    f"{path}: {what}: what was predicted of scored rows {first:,} to {first + PART - 1:,} is lost "
+                    f"there; what was learnt of them is not"
+                )
+        return found
+
     def to_tree(self) -> dict[str, Any]:
         """Return what a checkpoint needs."""
         held = joined(list(self._blocks))
-        return {"rows": self.rows, "sealed": self._sealed, "columns": held, "parting": self._parting}
+        return {"rows": self.rows, "sealed": self._sealed, "columns": held, "parting": self._parting} | {
+            "files": [list(each) for each in self._digests.items()]
+        }
 
     def restore(self, tree: dict[str, Any]) -> None:
         """Go on from what `to_tree` returned."""
         self.rows, self._sealed, self._parting = tree["rows"], tree["sealed"], tree.get("parting")
+        self._digests = {int(first): digest for first, digest in tree.get("files", [])}
         self._blocks.clear()
         self._held = len(tree["columns"].get("row", ()))
         if self._held:

@@ -56,6 +56,7 @@ class Knowledge:
         self._notify = notify
         self.history = History(directory, config.history_rows)
         self.position = 0
+        self.chain = b""  # the link of the log's chain there
         self.learned = 0  # rows whose label was learnt
         self.last_at: float | None = None
         self._acknowledged: set[int] = set()
@@ -71,14 +72,15 @@ class Knowledge:
         self.model, tree = checkpoint
         self.history.restore(tree["history"])
         self.position, self.learned, self.last_at = tree["position"], tree["learned"], tree["last_at"]
+        self.chain = bytes.fromhex(tree.get("chain", ""))
         self._acknowledged = set(tree["acknowledged"])
         self._alarm_times = {int(number): at for number, at in tree["alarm_times"]}
         self.returns = [Return(*each) for each in tree.get("returns", [])]
         self._unlearnt.restore(tree.get("unlearnt"))
 
-    def begin_anew(self, back: Return, history: History | None = None) -> None:
+    def begin_anew(self, back: Return, chain: bytes, history: History | None = None) -> None:
         """Go on from here at a later position, whose `history` has rows that no longer count."""
-        self.position = back.position
+        self.position, self.chain = back.position, chain
         self.returns.append(back)
         self.history.begin_anew(back.position, history)
 
@@ -92,6 +94,7 @@ class Knowledge:
         self.score_singly()
         tree = {
             "position": self.position,
+            "chain": self.chain.hex(),
             "written_at": written_at,
             "last_at": self.last_at,
             "learned": self.learned,
@@ -120,7 +123,9 @@ class Knowledge:
                 rows += request.size
             else:
                 answers.append(self._apply_one(request))
-        return answers + (self._step_together(steps) if steps else [])
+        answers += self._step_together(steps) if steps else []
+        self.chain = requests[-1].chain
+        return answers
 
     def _step_together(self, requests: list[Request]) -> list[Any]:
         """Learn the rows of several requests as one: the numbers are the same, and it is faster."""

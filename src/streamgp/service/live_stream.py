@@ -5,6 +5,7 @@ then the learner's thread applies it, in the order of the log, and publishes a n
 function of its log alone, so that after a crash the latest checkpoint and the entries after it give the same numbers.
 """
 
+import logging
 import os
 from collections import deque
 from concurrent.futures import Future
@@ -15,7 +16,7 @@ from uuid import uuid4
 
 from streamgp.service.backlog import Backlog
 from streamgp.service.checkpointing import Checkpointing
-from streamgp.service.checkpoints import Checkpoints, Return
+from streamgp.service.checkpoints import KEPT, Checkpoints, Return
 from streamgp.service.config import StreamConfig
 from streamgp.service.knowledge import Knowledge, Notify
 from streamgp.service.log import EventLog
@@ -24,12 +25,13 @@ from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
 from streamgp.service.requests import RETURN, Request, restored, until_return
 from streamgp.service.restart_time import RestartTime
-from streamgp.service.restoring import check_offered, last_time_of, latest, read_former
+from streamgp.service.restoring import check_offered, check_same, last_time_of, latest, read_former
 from streamgp.service.sequencer import Sequencer, Standing
 from streamgp.service.single_model import MAX_SINGLE_ROWS
 from streamgp.service.status import check_ready, describe, describe_durability
 from streamgp.service.work import Prediction
 
+LOGGER = logging.getLogger("streamgp.service")
 SETTLE_SECONDS = 0.02  # without a request, after which rows that came singly are scored
 SETTLE_PATIENCE = 0.25  # that a reader waits for them
 
@@ -60,7 +62,15 @@ class LiveStream:
         self._notify = notify
         self._log = EventLog(directory / "log")
         self.checkpoints = Checkpoints(directory / "checkpoints")
-        self.knowledge, written = latest(directory, config, self._log, self.checkpoints, notify)
+        try:
+            check_same(directory, config, self._log)
+            self.knowledge, written, notices = latest(directory, config, self._log, self.checkpoints, notify)
+        except BaseException:
+            self._log.close()
+            raise
+        self.notices = self._log.notices + notices + self.knowledge.history.damage()
+        for each in self.notices:
+            LOGGER.warning("%s: %s", config.name, each)
         self.checkpointing = Checkpointing(self.checkpoints, written, self._set_full, notify)
         self.last_position = self._log.position  # accepted
         self.failure: str | None = None
@@ -228,6 +238,7 @@ class LiveStream:
         last, begun = self._log.position, self.knowledge.position
         for entry in self._log.after(begun):
             request = restored(entry.kind, entry.position, entry.at, unpack(entry.body))
+            request.chain = self._log.chain_at(entry.position) or b""
             # Who looks meanwhile has rows scored that came singly.
             with self._lock, self.restart_time.measured(self.checkpointing.position, 1):
                 self.knowledge.apply([request])
@@ -307,7 +318,9 @@ class LiveStream:
             with self._lock:
                 if self.failure is None:
                     self.knowledge.score_singly()
-                known.begin_anew(Return(request.position, request.number, request.at), self.knowledge.history)
+                known.begin_anew(
+                    Return(request.position, request.number, request.at), request.chain, self.knowledge.history
+                )
                 with self._changed:
                     self._accepted.popleft()
                 self.knowledge, self.failure = known, None
@@ -337,7 +350,9 @@ class LiveStream:
             self.knowledge.score_singly()
         oldest = self.checkpointing.write(self.knowledge, wanted)
         if oldest is not None and self._sequencer is not None and not self.is_stopping:
-            self._sequencer.call(lambda log: (log.forget(oldest), log.renew_if_large()))
+            checkpoints = self.checkpoints.positions()
+            oldest = oldest if len(checkpoints) >= KEPT else 0  # one that is alone may be damaged
+            self._sequencer.call(lambda log: (log.forget(oldest, checkpoints), log.renew_if_large()))
 
     # What is shown
 

@@ -1,27 +1,34 @@
 """The log of a stream: what was accepted, in order, on disk before it is acknowledged.
 
-SQLite, in files that are only ever appended to while they are in use (its write-ahead log is never folded back), so
-that a copy of the directory taken at any moment holds the log up to some moment. From time to time a new file begins
-with what is still needed, and the one before the last is deleted.
+SQLite, in files that are only ever appended to while they are in use (its write-ahead log is never folded back). From
+time to time a new file begins with what is still needed, and the one before the last is deleted. Every entry has a
+digest of all entries up to it (its link of a chain), and where the log ends stands in a file of its own, so that a
+log that is damaged or cut is known; see `streamgp.service.log_check`.
 """
 
 import os
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamgp.checkpoint.directory import sync_directory
-from streamgp.service.problems import Problem
+from streamgp.service.log_check import Damage, damage, opened_to_read
+from streamgp.service.log_end import NAME, SYNC_SECONDS, End, EndFile, digest_of, link
 
 RENEW_BYTES = 64 << 20  # of the write-ahead log, after which a new file begins
 MAX_IDS = 1_000_000  # of rows, that are remembered
 _FILE = re.compile(r"log-(\d{8})\.sqlite")
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS entries (position INTEGER PRIMARY KEY, kind TEXT NOT NULL, at REAL NOT NULL, body BLOB);
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS entries
+    (position INTEGER PRIMARY KEY, kind TEXT NOT NULL, at REAL NOT NULL, body BLOB, chain BLOB);
 CREATE TABLE IF NOT EXISTS ids (number INTEGER PRIMARY KEY, id TEXT UNIQUE, position INTEGER, row BLOB, label TEXT);
+CREATE TABLE IF NOT EXISTS marks (position INTEGER PRIMARY KEY, chain BLOB);
+CREATE TABLE IF NOT EXISTS stream (config TEXT);
 """
+_ENTRY = "SELECT position, kind, at, body FROM entries"
 
 
 class Entry(NamedTuple):
@@ -53,26 +60,51 @@ class EventLog:
     Raises
     ------
     Problem
-        If no file of the log can be read.
+        If it is damaged, or ends before what was acknowledged; nothing is changed then.
+
+    Attributes
+    ----------
+    position, chain
+        Of the last entry: its place, and its link of the chain of entries.
+    notices
+        What an operator should know of it.
     """
 
     def __init__(self, directory: Path, max_ids: int = MAX_IDS) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.max_ids = max_ids
+        self._end = EndFile(directory / NAME)
+        found = log_files(directory)
+        wrong = damage_of(directory)
+        if wrong is not None:
+            raise wrong.problem
         for left in directory.glob("*.new*"):  # of a file that was never finished
             left.unlink()
-        found = sorted(path for path in directory.iterdir() if _FILE.fullmatch(path.name))
-        self._number = int(_FILE.fullmatch(found[-1].name)[1]) if found else 1  # type: ignore[index]
+        self._number = number_of(found[-1]) if found else 1
+        self._was_marked = bool(found) and _is_marked(found[-1])
         self._former: tuple[Path, sqlite3.Connection | None] | None = None
         if len(found) > 1:
             self._former = (found[-2], None)
         for path in found[:-2]:
             _delete(path)
-        self._db = self._open(self._path(self._number))
-        last = self._db.execute("SELECT max(position) FROM entries").fetchone()[0]
-        kept = self._db.execute("SELECT max(position) FROM ids").fetchone()[0]
-        self.position: int = max(last or 0, kept or 0)
+        path = self._path(self._number)
+        if self._end.end is not None:
+            with suppress(OSError):  # what SQLite does when it opens a file may change it
+                self._end.write(self._end.end._replace(digest=""))
+        self._db = self._open(path)
+        self.position: int = 0
+        self.chain = b""
+        for table in ("entries", "ids", "marks"):
+            self.position = max(
+                self.position, self._db.execute(f"SELECT max(position) FROM {table}").fetchone()[0] or 0
+            )
+        self.chain = self._chain_before = self.chain_at(self.position) or b""
+        self.notices = self._notices(had_entries=self.position > 0)
+        self._at = 0.0 if self._end.end is None else self._end.end.at
+        self._digest = digest_of(path)
+        self._mark()
+        self._end.sync()
 
     def _path(self, number: int) -> Path:
         return self.directory / f"log-{number:08d}.sqlite"
@@ -84,26 +116,45 @@ class EventLog:
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=FULL")
             db.execute("PRAGMA wal_autocheckpoint=0")
-            db.executescript(_SCHEMA)
-            if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-                raise sqlite3.DatabaseError("its pages do not fit together")
+            db.executescript(SCHEMA)
+            if "chain" not in [row[1] for row in db.execute("PRAGMA table_info(entries)")]:  # of an earlier version
+                db.execute("ALTER TABLE entries ADD COLUMN chain BLOB")
+            if not db.execute("PRAGMA user_version").fetchone()[0]:
+                db.execute("PRAGMA user_version=1")  # it has a file that says where it ends
         except sqlite3.DatabaseError as error:
-            raise Problem(
-                500, f"{path}: could not be read as a log ({error}); use a copy of the directory"
-            ) from error
+            raise Damage(0, f"{path}: could not be read as a log ({error})").problem from error
         return db
+
+    def _notices(self, had_entries: bool) -> list[str]:
+        path = self._end.path
+        if self._end.end is None and had_entries and self._was_marked:
+            what = "is damaged" if self._end.exists else "is not there"
+            return [
+                f"{path}: {what}, which says where the log ends. It goes on at {self.position:,}; whether entries "
+                f"after that were acknowledged is not known: compare with what was sent last"
+            ]
+        if self._end.is_damaged:
+            return [f"{path}: one of its two halves was damaged; the other one and the log agree, and it goes on"]
+        return []
+
+    def _mark(self, is_closed: bool = False) -> None:
+        """Note where the log ends."""
+        with suppress(OSError):  # the log has it; the next group is noted again
+            self._end.write(End(self.position, self._at, self.chain, self._number, self._digest, is_closed))
 
     # What came
 
     def begin(self) -> None:
         """Begin a group of entries, which is kept as a whole or not at all."""
         self._db.execute("BEGIN IMMEDIATE")
+        self._chain_before = self.chain
 
     def add(self, kind: str, at: float, body: bytes) -> int:
         """Add an entry to the group; return its position."""
         position = self.position + 1
-        self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (position, kind, at, body))
-        self.position = position
+        chain = link(self.chain, position, kind, at, body)
+        self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", (position, kind, at, body, chain))
+        self.position, self.chain, self._at = position, chain, at
         return position
 
     def note_ids(self, rows: Iterable[tuple[str, bytes, str | None]], position: int) -> None:
@@ -137,26 +188,56 @@ class EventLog:
     def commit(self) -> None:
         """Keep the group: when this returns, the disk has it."""
         self._db.execute("COMMIT")
+        self._chain_before = self.chain
+        self._mark()
+        self.sync_end(SYNC_SECONDS)
+
+    @property
+    def end_is_behind(self) -> bool:
+        """Whether the disk may not have where the log ends yet."""
+        return self._end.is_behind
+
+    def sync_end(self, seconds: float = 0.0) -> None:
+        """Wait until the disk has where the log ends, if that was not so for so many seconds."""
+        with suppress(OSError):
+            self._end.sync(seconds)
 
     def roll_back(self, position: int) -> None:
         """Drop the group; `position` was the last before it."""
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
-        self.position = position
+        self.position, self.chain = position, self._chain_before
 
     # What is kept
 
     def after(self, position: int) -> Iterator[Entry]:
         """Yield the entries after a position."""
-        rows = self._db.execute("SELECT * FROM entries WHERE position > ? ORDER BY position", (position,))
+        rows = self._db.execute(f"{_ENTRY} WHERE position > ? ORDER BY position", (position,))
         yield from (Entry(*row) for row in rows)
 
     def last_of(self, kind: str, after: int) -> Entry | None:
         """Return the last entry of a kind after a position; None if there is none."""
         row = self._db.execute(
-            "SELECT * FROM entries WHERE kind = ? AND position > ? ORDER BY position DESC LIMIT 1", (kind, after)
+            f"{_ENTRY} WHERE kind = ? AND position > ? ORDER BY position DESC LIMIT 1", (kind, after)
         ).fetchone()
         return None if row is None else Entry(*row)
+
+    def chain_at(self, position: int) -> bytes | None:
+        """Return the link of the chain at a position; None if that is forgotten."""
+        if position == 0:
+            return b""
+        for table in ("entries", "marks"):
+            row = self._db.execute(f"SELECT chain FROM {table} WHERE position = ?", (position,)).fetchone()
+            if row is not None:
+                return row[0]
+        return None
+
+    def stream_of(self, config: str) -> str:
+        """Note what the stream is, if nothing is noted yet; return what is."""
+        row = self._db.execute("SELECT config FROM stream").fetchone()
+        if row is None:
+            self._db.execute("INSERT INTO stream VALUES (?)", (config,))
+        return config if row is None else row[0]
 
     @property
     def first(self) -> int:
@@ -164,14 +245,18 @@ class EventLog:
         found = self._db.execute("SELECT min(position) FROM entries").fetchone()[0]
         return self.position + 1 if found is None else found
 
-    def forget(self, position: int) -> None:
+    def forget(self, position: int, checkpoints: Iterable[int] = ()) -> None:
         """Drop the entries up to a position, and the oldest ids beyond those that are remembered.
 
-        The last entry stays, which says where the log ends. The disk gets its space back when a new file begins; see
-        `renew_if_large`.
+        The last entry stays, which says where the log ends, and of each of those positions at which there is a
+        checkpoint the link of the chain. The disk gets its space back when a new file begins; see `renew_if_large`.
         """
         self.begin()
         try:
+            marks = {each: self.chain_at(each) for each in (position, *checkpoints) if each <= self.position}
+            known = [each for each in marks.items() if each[1] is not None]
+            self._db.execute("DELETE FROM marks")
+            self._db.executemany("INSERT INTO marks VALUES (?, ?)", known)
             self._db.execute("DELETE FROM entries WHERE position <= ?", (min(position, self.position - 1),))
             more = self._db.execute("SELECT count(*) FROM ids").fetchone()[0] - self.max_ids
             if more > 0:
@@ -200,11 +285,15 @@ class EventLog:
             raise
         with aside.open("rb") as file:
             os.fsync(file.fileno())
+        digest = digest_of(aside)
         aside.rename(new)
         sync_directory(self.directory)
         self._drop_former()
         # Left open: to close it would fold its write-ahead log into it, while somebody may copy both.
         self._former, self._db, self._number = (path, self._db), self._open(new), self._number + 1
+        self._digest = digest
+        self._mark()
+        self.sync_end()
         return True
 
     def _drop_former(self) -> None:
@@ -221,9 +310,38 @@ class EventLog:
 
     def close(self) -> None:
         """Close the log."""
+        self._digest = ""  # SQLite folds its write-ahead log into the file now
+        self._mark()
+        self.sync_end()
         self._db.close()
         if self._former is not None and self._former[1] is not None:
             self._former[1].close()
+        self._digest = digest_of(self._path(self._number))
+        self._mark(is_closed=True)
+        with suppress(OSError):
+            self._end.close()
+
+
+def log_files(directory: Path) -> list[Path]:
+    """Return the files of a log, in the order in which they were made."""
+    return sorted(path for path in directory.iterdir() if _FILE.fullmatch(path.name))
+
+
+def number_of(path: Path) -> int:
+    """Return the number of a file of a log."""
+    return int(path.name[4:12])
+
+
+def damage_of(directory: Path) -> Damage | None:
+    """Return what is wrong with the log of a directory; None if nothing is."""
+    found = log_files(directory)
+    newest = (number_of(found[-1]), found[-1]) if found else None
+    return damage(directory, newest, EndFile(directory / NAME).end)
+
+
+def _is_marked(path: Path) -> bool:
+    with closing(opened_to_read(path)) as db:
+        return db.execute("PRAGMA user_version").fetchone()[0] > 0
 
 
 def _delete(path: Path) -> None:

@@ -34,6 +34,8 @@ class Request:
         How often the stream had returned to a checkpoint, of a prediction.
     position
         Of its entry in the log, 0 before it has one.
+    chain
+        The link of the log's chain there.
     repeated
         Ids of rows that were learnt before with the same label.
     places
@@ -46,6 +48,7 @@ class Request:
     prediction: Prediction | None = None
     number: int = 0
     position: int = 0
+    chain: bytes = b""
     at: float = 0.0
     repeated: list[str] = field(default_factory=list)
     places: list[int] | None = None
@@ -88,9 +91,9 @@ def restored(kind: str, position: int, at: float, tree: dict[str, Any]) -> Reque
         None if rows is None else Rows(**rows),
         None if labels is None else Labels(**labels),
         None if prediction is None else Prediction(**prediction),
-        tree["number"],
-        position,
-        at,
+        number=tree["number"],
+        position=position,
+        at=at,
     )
 
 

@@ -1,7 +1,7 @@
 """The order of what comes to a stream: checked against what came before, written to disk as a group, acknowledged."""
 
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Thread
 from time import time
 from typing import Any, NamedTuple
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from streamgp.service.answers import time_as_text
 from streamgp.service.checkpoints import Return
 from streamgp.service.log import EventLog, as_text, is_full
+from streamgp.service.log_end import SYNC_SECONDS
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
 from streamgp.service.requests import AGAIN, RETURN, Request
@@ -88,7 +89,11 @@ class Sequencer:
     def _run(self) -> None:
         stopping = False
         while not stopping:
-            found = [self._queue.get()]
+            try:
+                found = [self._queue.get(timeout=SYNC_SECONDS if self._log.end_is_behind else None)]
+            except Empty:
+                self._log.sync_end()
+                continue
             while not self._queue.empty():
                 found.append(self._queue.get())
             stopping = _STOP in found
@@ -122,6 +127,7 @@ class Sequencer:
                     request.position = self._log.add(request.kind, now, request.body())
                 else:
                     request.position = self._log.position
+                request.chain = self._log.chain
                 written.append(request)
             self._log.commit()
         except Exception as error:

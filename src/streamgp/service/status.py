@@ -56,6 +56,7 @@ def describe_durability(stream: "LiveStream") -> dict[str, Any]:
         "replayed": stream.replayed,
         "disk_full": stream.is_full,
         "failure": stream.failure,
+        "notices": stream.notices,
     }
 
 

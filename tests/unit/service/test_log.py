@@ -1,6 +1,9 @@
 """The log: in order, as groups, in files that may be copied while they are written."""
 
 import shutil
+import sqlite3
+from contextlib import closing
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -52,26 +55,37 @@ def test_a_copy_made_while_it_is_written_holds_a_beginning(tmp_path: Path):
         if i == 20:
             shutil.copytree(tmp_path / "log", tmp_path / "copy")
     assert len(bodies(EventLog(tmp_path / "copy"))) == 21
-    # The database first, its log later, or the other way round: what a slow copy may see.
+    # One file first, others later: what a slow copy may see. One whose end is newer than its log says so.
     names = sorted(path.name for path in (tmp_path / "log").iterdir() if not path.name.endswith("-shm"))
-    slow = tmp_path / "slow"
-    slow.mkdir()
-    for name in reversed(names):
-        shutil.copy(tmp_path / "log" / name, slow / name)
-        write(log, b"more")
-    assert len(bodies(EventLog(slow))) >= 40
+    assert names == ["end", "log-00000001.sqlite", "log-00000001.sqlite-wal"]
+    for order in permutations(names):
+        slow = tmp_path / " ".join(order)
+        slow.mkdir()
+        before = log.position
+        for name in order:
+            shutil.copy(tmp_path / "log" / name, slow / name)
+            write(log, b"more")
+        if order.index("end") < order.index("log-00000001.sqlite-wal"):
+            assert len(bodies(EventLog(slow))) >= before
+        else:
+            with pytest.raises(Problem, match=f"entries .* to {before + order.index('end'):,} are missing"):
+                EventLog(slow)
 
 
-def test_a_torn_end_is_left_out(tmp_path: Path):
+def test_a_torn_end_is_left_out_if_nobody_was_told_of_it(tmp_path: Path):
     log = EventLog(tmp_path / "log")
     write(log, b"a" * 3000)
     shutil.copytree(tmp_path / "log", tmp_path / "torn")
     before = (tmp_path / "torn" / "log-00000001.sqlite-wal").stat().st_size
     write(log, b"b" * 3000)
-    shutil.copytree(tmp_path / "log", tmp_path / "torn", dirs_exist_ok=True)
-    wal = tmp_path / "torn" / "log-00000001.sqlite-wal"
+    shutil.copytree(tmp_path / "log", tmp_path / "lost")
+    wal = tmp_path / "lost" / "log-00000001.sqlite-wal"
     wal.write_bytes(wal.read_bytes()[: before + 1500])
+    shutil.copy(wal, tmp_path / "torn")
     assert bodies(EventLog(tmp_path / "torn")) == [b"a" * 3000]
+    with pytest.raises(Problem, match="ends at 1, and entries up to 2 were acknowledged: entries 2 to 2 are missing"):
+        EventLog(tmp_path / "lost")
+    assert wal.stat().st_size == before + 1500  # what can be had of it can still be had
 
 
 def test_a_new_file_begins_with_what_is_needed(tmp_path: Path):
@@ -156,3 +170,119 @@ def test_ids_go_back_to_what_was_known_of_them(tmp_path: Path):
     assert log.find(before) == {}
     assert log.last_of("step", 2) == Entry(4, "step", 0.0, b"")
     assert log.last_of("restore", 0) is None and log.last_of("step", 4) is None
+
+
+def filled(directory: Path) -> EventLog:
+    log = EventLog(directory)
+    for i in range(30):
+        log.begin()
+        position = log.add("learn", float(i), bytes([i]) * 300)
+        log.note_ids([(f"r{i}", b"d", "1.0")], position)
+        log.commit()
+    return log
+
+
+def flip(path: Path, at: int, bit: int = 0) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1 << bit
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("how", ["flip", "half", "gone", "all gone", "older"])
+def test_a_log_that_lost_its_end_is_not_opened(how: str, tmp_path: Path):
+    log = filled(tmp_path / "log")
+    wal = tmp_path / "copy" / "log-00000001.sqlite-wal"
+    shutil.copytree(tmp_path / "log", tmp_path / "copy")
+    if how == "flip":
+        flip(wal, wal.stat().st_size // 2)
+    elif how == "half":
+        wal.write_bytes(wal.read_bytes()[: wal.stat().st_size // 2])
+    elif how == "older":
+        assert log.renew_if_large(limit=1)
+        write(log, b"more")
+        shutil.copy(tmp_path / "log" / "end", tmp_path / "copy")
+    else:
+        for path in (tmp_path / "copy").glob("*-wal" if how == "gone" else "log-*"):
+            path.unlink()
+    before = {path: path.read_bytes() for path in (tmp_path / "copy").iterdir() if path.suffix != ".sqlite-shm"}
+    with pytest.raises(Problem, match=r"entries [0-9]+ to 3[01] are missing.*--accept-loss"):
+        EventLog(tmp_path / "copy")
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_an_entry_that_changed_is_found(tmp_path: Path):
+    filled(tmp_path).close()
+    path = tmp_path / "log-00000001.sqlite"
+    flip(path, path.read_bytes().index(bytes([20]) * 300) + 150)
+    with pytest.raises(Problem, match="entry 21 is not as it was accepted, so that entries 21 to 30"):
+        EventLog(tmp_path)
+
+
+def test_an_id_that_changed_is_found(tmp_path: Path):
+    filled(tmp_path).close()
+    path = tmp_path / "log-00000001.sqlite"
+    flip(path, path.read_bytes().index(b"r17") + 1)
+    with pytest.raises(Problem, match=r"is not as it was written.*up to 30 are all there, but ids"):
+        EventLog(tmp_path)
+
+
+def test_where_the_log_ends_may_itself_be_damaged(tmp_path: Path):
+    filled(tmp_path).close()
+    end = tmp_path / "end"
+    whole = end.read_bytes()
+    for at in (0, 40, 300, 511, 512, 700, 1023):
+        end.write_bytes(whole)
+        flip(end, at)
+        log = EventLog(tmp_path)
+        assert log.position == 30 and "one of its two halves was damaged" in log.notices[0]
+        log.close()
+        log = EventLog(tmp_path)
+        assert log.notices == []
+        log.close()
+    for spoil, says in ((lambda: end.write_bytes(b"x" * 1024), "is damaged"), (end.unlink, "is not there")):
+        spoil()
+        log = EventLog(tmp_path)
+        assert log.position == 30 and says in log.notices[0] and "goes on at 30" in log.notices[0]
+        log.close()
+
+
+def test_a_log_of_an_earlier_version_goes_on(tmp_path: Path):
+    path = tmp_path / "log-00000001.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.executescript(
+            "CREATE TABLE entries (position INTEGER PRIMARY KEY, kind TEXT NOT NULL, at REAL NOT NULL, body BLOB);"
+            "CREATE TABLE ids (number INTEGER PRIMARY KEY, id TEXT UNIQUE, position INTEGER, row BLOB, label TEXT);"
+            "INSERT INTO entries VALUES (1, 'learn', 1.5, 'a'), (2, 'learn', 1.5, 'b');"
+        )
+    log = EventLog(tmp_path)
+    assert (log.position, log.notices) == (2, [])
+    write(log, b"c", b"d")
+    log.close()
+    log = EventLog(tmp_path)
+    assert (bodies(log, 2), log.position, log.notices) == ([b"c", b"d"], 4, [])
+    log.close()
+    flip(path, path.read_bytes().index(b"learn") + 3)
+    with pytest.raises(Problem, match=r"entry [34] is not as it was accepted"):
+        EventLog(tmp_path)
+
+
+def test_a_group_that_is_dropped_leaves_the_chain_as_it_was(tmp_path: Path):
+    log = EventLog(tmp_path)
+    write(log, b"a")
+    log.begin()
+    log.add("learn", 0.0, b"lost")
+    log.roll_back(1)
+    write(log, b"b")
+    log.forget(2, [1])
+    assert log.chain_at(1) is not None and log.chain_at(7) is None
+    log.close()
+    log = EventLog(tmp_path)
+    assert (log.position, log.notices) == (2, [])
+
+
+def test_a_log_that_was_never_closed_is_not_taken_for_damaged(tmp_path: Path):
+    log = filled(tmp_path)
+    log._db.close()  # as when a process ends in order without closing it: SQLite folds its write-ahead log
+    log = EventLog(tmp_path)
+    assert (log.position, log.notices) == (30, [])

@@ -22,6 +22,8 @@ Examples:
 
 - `streamgp serve live --token-file tokens.json --add-token plant:predict,learn` — print a new token, and end
 
+- `streamgp serve live --accept-loss power` — go on with a stream whose log is damaged from what is left of it
+
 - `streamgp serve live --host 0.0.0.0 --token-file tokens.json` — for other machines, behind a proxy that encrypts
 """  # noqa: E501
 
@@ -38,6 +40,13 @@ def serve(
     max_body: Annotated[int, typer.Option(help="Largest request, in megabytes.", min=1, max=1024)] = 32,
     max_rate: Annotated[
         float | None, typer.Option(help="Requests of a client in a second. Default: any number.", min=0.01)
+    ] = None,
+    accept_loss: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Name of a damaged stream that goes on from what is left of it; what is lost is said, and what "
+            "cannot be used is moved to its directory aside. May be given again."
+        ),
     ] = None,
     follow: Annotated[
         str | None,
@@ -97,4 +106,4 @@ def serve(
                 warmup=warmup,
                 stream=stream,
             )
-            serve_directory(directory, host, port, token_file, max_body << 20, max_rate, what)
+            serve_directory(directory, host, port, token_file, max_body << 20, max_rate, what, accept_loss or ())
