@@ -191,7 +191,8 @@ class StreamingGPFleet:
         h
             How many rows.
         level
-            Shares in percent that bands are to hold: columns ``mean-lo-80``, ``mean-hi-80`` and so on.
+            Percents (80, not 0.8, which is refused) that bands are to hold: columns ``mean-lo-80``, ``mean-hi-80``
+            and so on.
         inputs
             A frame with the key and the inputs of the rows to come, those of a key in their order. Without it, inputs
             are taken to be ordinary for their key.
