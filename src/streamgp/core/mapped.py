@@ -17,8 +17,9 @@ from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.quantiles import mixture_quantiles
 
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)  # at whose quantiles the range that is integrated over is divided
-_NODES, _SHARES = np.polynomial.legendre.leggauss(10)  # between each two of them
+_NODES, _SHARES = np.polynomial.legendre.leggauss(8)  # between each two of them
 _NEGLIGIBLE = 1e-4  # of the probability beyond a bound: its part in the CRPS is of its square
+_CERTAIN = 1e-6  # of the standard deviation on the scale that is learnt: y is not known better
 _LEVEL_ENDS = 1e-10, 1.0 - 1e-10
 _PINBALL_NODES, _PINBALL_SHARES = np.polynomial.legendre.leggauss(16)
 _BATCH_ELEMENTS = 1 << 15  # of an array at a time: so many stay in a core's cache
@@ -203,26 +204,30 @@ class MappedPredictive(eqx.Module):
 
         E(Y - c) is the integral of 1 - F above c less that of F below, E(Y - c)^2 that of 2 |y - c| times either.
         """
-        edges = self._edges()
-        centre = edges[len(edges) // 2]
+        edges, centre = self._edges()
         c, first, second = self.map.inverse(centre), np.zeros_like(centre), np.zeros_like(centre)
         for share, z, below in self._nodes(edges):
             off = self.map.inverse(z) - c
             tail = share * np.where(z >= centre, 1.0 - below, -below)
             first = first + tail.sum(0)
             second = second + 2.0 * (off * tail).sum(0)
-        return c + first, np.maximum(second - first * first, 0.0)
+        # Where all lies at a bound there is still an error to be scored by.
+        least = _CERTAIN * np.sqrt(np.asarray(self.base.variance)) * self.map.slope(centre)
+        return c + first, np.maximum(second - first * first, np.square(least))
 
     def _crps_within_reach(self, y: Rows) -> Rows:
-        edges = self._edges()
+        edges, _ = self._edges()
         at = np.clip(self.map.forward(y), edges[0], edges[-1])
         crps = np.abs(y - self.map.inverse(at))
         for share, z, below in self._nodes(np.sort(np.concatenate([edges, at[None]]), axis=0)):
             crps = crps + (share * np.where(z >= at, 1.0 - below, below) ** 2).sum(0)
         return crps
 
-    def _edges(self) -> Float[np.ndarray, "m n e"]:
-        """Return the quantiles of z at some levels, the median in their middle, between the ends of its reach."""
+    def _edges(self) -> tuple[Float[np.ndarray, "m n e"], Rows]:
+        """Return edges of z between which an integral over y is smooth, the ends of its reach outermost; the median.
+
+        They are quantiles, between which F hardly moves, and where the map bends.
+        """
         m, (n, _, e), v = self.base.flat(), self.loc.shape, self.base.recalibration
         levels = np.repeat(np.array(_LEVELS), n * e)
         if v is not None:
@@ -230,7 +235,9 @@ class MappedPredictive(eqx.Module):
         (z,) = mixture_quantiles(mixtures.repeated(m, len(_LEVELS)), [levels])
         z = z.reshape(-1, n, e)
         low, high = self.map.reach(z[0], z[len(z) // 2], z[-1])
-        return np.clip(np.concatenate([low[None], z, high[None]]), low, high)
+        bends = np.stack(np.broadcast_arrays(*self.map.bends(high)))
+        edges = np.clip(np.concatenate([low[None], z, bends, high[None]]), low, high)
+        return np.sort(edges, axis=0), np.clip(z[len(z) // 2], low, high)
 
     def _nodes(
         self, edges: Float[np.ndarray, "m n e"]

@@ -92,6 +92,12 @@ class TargetMap:
         lowest, highest = (float(np.clip(end, -_LARGEST, _LARGEST)) for end in self.ends)
         return np.clip(low, lowest, highest), np.clip(high, lowest, highest)
 
+    def bends(self, high: Rows) -> tuple[Rows, ...]:
+        """Return the z between which y, up to that of `high`, is easily integrated over, however wide the range."""
+        if self.transform == "logit":
+            return tuple(np.full_like(high, z) for z in (-12.0, -5.0, -1.5, 1.5, 5.0, 12.0))
+        return high - 12.0, high - 5.0, high - 1.5
+
     def moments_of_draws(
         self, y: Float[np.ndarray, "n m"]
     ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
