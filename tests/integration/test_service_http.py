@@ -132,7 +132,8 @@ def test_a_forecast_has_every_step(service: TestClient):
 
 
 def test_a_level_that_is_no_percent_is_refused(service: TestClient):
-    service.post("/v1/streams", json=POWER | {"features": []})
+    service.post("/v1/streams", json=POWER | {"features": [], "lags": [1, 2]})
+    service.post("/v1/streams/power/step", json={"rows": [{"x": {}, "y": float(np.sin(i / 5))} for i in range(80)]})
     for level, said in (
         ([0.9], "pass level=90"),
         (0.9, "pass level=90"),

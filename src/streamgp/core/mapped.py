@@ -233,7 +233,7 @@ class MappedPredictive(eqx.Module):
         if v is not None:
             levels = recalibration.level(np.tile(v.reshape(n * e, -1), (len(_LEVELS), 1)), levels)
         (z,) = mixture_quantiles(mixtures.repeated(m, len(_LEVELS)), [levels])
-        z = z.reshape(-1, n, e)
+        z = np.asarray(z).reshape(-1, n, e)
         low, high = self.map.reach(z[0], z[len(z) // 2], z[-1])
         bends = np.stack(np.broadcast_arrays(*self.map.bends(high)))
         edges = np.clip(np.concatenate([low[None], z, bends, high[None]]), low, high)
@@ -253,7 +253,7 @@ class MappedPredictive(eqx.Module):
             part = z[at : at + step]
             repeated = mixtures.repeated(m, len(part))
             below = mixtures.cdf(repeated, mixtures.evaluate(repeated, part.ravel())).reshape(part.shape)
-            yield share[at : at + step], part, below if v is None else recalibration.below(v, below)
+            yield share[at : at + step], part, np.asarray(below if v is None else recalibration.below(v, below))
 
 
 def _scales(p: Predictive) -> tuple[np.ndarray, np.ndarray | None]:

@@ -84,7 +84,7 @@ def test_moments_are_those_of_the_grid(name: str, heavy: bool):
         mean = np.clip((np.exp(p.log_weights) * p.loc[..., 0]).sum(1), MAPS[name].low, MAPS[name].high)
     assert_allclose(p.mean[:, 0], mean, rtol=2e-3 if heavy else 1e-4, atol=1e-7)
     std = np.sqrt((mass * (y - mean[:, None]) ** 2).sum(1))
-    assert_allclose(p.std[:, 0], std, rtol=5e-3 if heavy else 5e-4, atol=1e-7)
+    assert_allclose(p.std[:, 0], std, rtol=5e-3 if heavy else 5e-4, atol=2e-6)  # never zero
 
 
 @WHICH
@@ -238,7 +238,7 @@ def test_where_targets_come_as_predicted_the_crps_is_at_most_the_error_of_the_me
     low, high = (p.map.inverse(end) for end in p.map.reach(*map(p.base.quantile, LEVELS)))
     ys = [np.clip(p.quantile(level), low, high) for level in (np.arange(60) + 0.5) / 60]
     crps, error = (np.mean(each, axis=0) for each in ([p.crps(y) for y in ys], [np.abs(y - median) for y in ys]))
-    assert (crps <= 1.02 * error + 1e-9 * (high - low)).all()
+    assert (crps <= 1.02 * error + 1e-9 * (high - low) + 1e-12).all()
 
 
 def test_a_wild_tail_does_not_decide_mean_std_and_crps():
@@ -261,5 +261,5 @@ def test_absurd_predictions_are_numbers_and_warn_of_nothing(name: str, where: fl
     p = MappedPredictive(Predictive(np.zeros((1, 1)), np.full((1, 1, 1), where), np.full((1, 1, 1), 1e8)), MAPS[name])
     y = MAPS[name].inverse(np.ones((1, 1)))
     with np.errstate(all="warn", under="ignore"):
-        each = (p.mean, p.std, p.crps(y), p.quantile(0.95), p.quantile(1e-3), MAPS[name].scale_at(p.loc, p.loc))
+        each = (p.mean, p.std, p.crps(y), p.quantile(0.95), p.quantile(1e-3), MAPS[name].scale_at(y, y))
     assert all(np.isfinite(a).all() for a in each)
