@@ -245,11 +245,11 @@ def test_what_is_refused():
         model.forecast(2)
     with pytest.raises(ValueError, match="X_future: expected 3 rows, as many as there are steps, got 2"):
         model.forecast(3, np.zeros((2, 2)))
-    with pytest.raises(
-        ValueError, match=r"level: expected different shares between 0 and 100 percent, got \[120.0\]"
-    ):
+    with pytest.raises(ValueError, match=r"level: expected percents above 1 and below 100, such as 90, got 120"):
         model.forecast(2, np.zeros((2, 2)), level=120)
-    with pytest.raises(ValueError, match=r"level: expected different shares .*, got \[80.0, 80.0\]"):
+    with pytest.raises(ValueError, match=r"got 0\.9; for a band of 90% pass level=90"):
+        model.forecast(2, np.zeros((2, 2)), level=0.9)
+    with pytest.raises(ValueError, match=r"level: expected percents that differ, got \(80, 80\)"):
         model.forecast(2, np.zeros((2, 2)), level=(80, 80))
     with pytest.raises(ValueError, match="n: expected at least 2 paths, got 1"):
         model.forecast(2, np.zeros((2, 2)), n=1)

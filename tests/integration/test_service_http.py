@@ -131,6 +131,20 @@ def test_a_forecast_has_every_step(service: TestClient):
     assert found == service.post("/v1/streams/power/forecast", json={"h": 5, "level": [80]}).json()["rows"]
 
 
+def test_a_level_that_is_no_percent_is_refused(service: TestClient):
+    service.post("/v1/streams", json=POWER | {"features": [], "lags": [1, 2]})
+    service.post("/v1/streams/power/step", json={"rows": [{"x": {}, "y": float(np.sin(i / 5))} for i in range(80)]})
+    for level, said in (
+        ([0.9], "pass level=90"),
+        (0.9, "pass level=90"),
+        (["80"], "expected percents"),
+        (True, "got"),
+    ):
+        found = service.post("/v1/streams/power/forecast", json={"h": 2, "level": level})
+        assert found.status_code == 422
+        assert said in found.json()["detail"]
+
+
 def test_keys_are_listed_and_forecast(service: TestClient):
     service.post("/v1/streams", json=POWER | {"key": "sensor", "model": "fleet", "features": ["a"], "warmup": 60})
     rng = np.random.default_rng(0)

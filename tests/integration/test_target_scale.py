@@ -159,3 +159,40 @@ def test_the_command_keeps_within_bounds_and_skips_what_cannot_be(tmp_path: Path
     assert "expected a target in (0, inf)" in " ".join(refused.output.split())
     wrong = CliRunner().invoke(app, [*command, "--bounds", "0"])
     assert "--bounds: expected two numbers with a comma" in " ".join(wrong.output.split())
+
+
+@pytest.mark.filterwarnings("error")
+def test_targets_that_all_but_always_rest_at_the_bound_leave_scores_that_are_numbers():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(ROWS, 2))
+    y = np.maximum(X[:, 0] - 2.0, 0.0)
+    r = evaluate(StreamingGPRegressor("linear", warmup=WARMUP, target_transform="log1p"), X, y, progress=False)
+    assert all(np.isfinite(r.metrics[name]) for name in ("nmse", "crps", "pll", "pll_moment"))
+    assert r.std.min() > 0.0
+
+
+def test_heavy_tails_leave_mean_and_crps_with_the_targets():
+    """Durations whose logarithm has a Student's t for noise: the mean as good as without, the CRPS better."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = np.exp(1.0 + X[:, 0] + 0.8 * rng.standard_t(2, 400))
+    plain = StreamingGPRegressor("linear", warmup=100, robust=True, recalibrate=True)
+    r, without = (
+        evaluate(clone(plain).set_params(target_transform=transform), X, y, progress=False)
+        for transform in ("log", None)
+    )
+    scored = slice(100, None)
+    assert r.metrics["nmse"] < 1.02 * without.metrics["nmse"]
+    assert r.metrics["crps"] < without.metrics["crps"]
+    assert (r.crps <= np.hypot(r.std, r.mean - y) * 1.01)[scored].all()
+    assert (r.mean <= r.q95)[scored].all()
+
+
+def test_a_forecast_of_a_transformed_target_has_the_mean_that_is_believed():
+    rng = np.random.default_rng(0)
+    y = np.exp(np.cumsum(rng.standard_t(2, 300)) * 0.3 / 3.0)
+    m = StreamingGPRegressor("linear", warmup=100, target_transform="log", lags=[1], recalibrate=True, robust=True)
+    m.partial_fit(np.empty((300, 0)), y)
+    frame = m.forecast(30)
+    assert (frame["mean"] <= frame["q95"]).all()
+    assert (frame["std"] <= 20.0 * frame["q95"]).all()

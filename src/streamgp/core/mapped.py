@@ -1,6 +1,6 @@
 """The predictive distribution of a target that is learnt on another scale, or is known to keep within bounds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,16 +12,17 @@ from jaxtyping import Array, Float, Key
 from streamgp.core import recalibration
 from streamgp.core.predictive import Predictive
 from streamgp.core.target_map import TargetMap
-from streamgp.numerics import student_t
+from streamgp.numerics import mixtures, student_t
 from streamgp.numerics.arrays import AnyArray
+from streamgp.numerics.quantiles import mixture_quantiles
 
-CUT = 1e-3  # mean and std leave so much of either tail at its quantile: exp of a Student's t has no mean
-_SPAN = 10.0  # scales of a component to either side that are integrated over
-_INFINITE_DOF = 1e12  # degrees of freedom that are a Gaussian to all digits, where infinity would not do
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
+_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)  # at whose quantiles the range that is integrated over is divided
+_NODES, _SHARES = np.polynomial.legendre.leggauss(8)  # between each two of them
 _NEGLIGIBLE = 1e-4  # of the probability beyond a bound: its part in the CRPS is of its square
+_CERTAIN = 1e-6  # of the standard deviation on the scale that is learnt: y is not known better
 _LEVEL_ENDS = 1e-10, 1.0 - 1e-10
-_LEVELS, _SHARES = np.polynomial.legendre.leggauss(16)
+_PINBALL_NODES, _PINBALL_SHARES = np.polynomial.legendre.leggauss(16)
+_BATCH_ELEMENTS = 1 << 15  # of an array at a time: so many stay in a core's cache
 
 Rows = Float[np.ndarray, "n e"]
 
@@ -33,6 +34,16 @@ class MappedPredictive(eqx.Module):
     quantiles, bands and the CRPS of a target within the bounds are never worse than without. The log density is that
     of `base` itself with the change of variables, at a bound too, where there is probability rather than a density:
     so it compares with that of other predictions, as they have none.
+
+    Of a transformed target mean, std and CRPS are those of one distribution, that of Y: of y with its tails moved to
+    the ends of `TargetMap.reach`. The exponential of a Student's t has no mean and no CRPS, and tails that far out
+    are believed rather than learnt. With Y' another draw, m the median of Y and D = E|Y - m|, up to quadrature:
+
+    - CRPS(y) = E|Y - y| - E|Y - Y'| / 2 is at most E|Y - y|, and so at most sqrt(std^2 + (mean - y)^2).
+    - CRPS(y) is at most |y - m| + D / 2: E|Y - y| is at most |y - m| + D, and E|Y - Y'| at least D, as no point has a
+      smaller mean distance from Y than m.
+    - The mean of CRPS(Y) is at most D, the mean error of the median: it is E|Y - Y'| / 2, and E|Y - Y'| is at most
+      E|Y - m| + E|m - Y'|.
 
     Parameters
     ----------
@@ -81,12 +92,13 @@ class MappedPredictive(eqx.Module):
 
         Of bounds alone the mean is that of `base`, moved to a bound where it lies beyond: what was learnt from
         targets within the bounds is their mean already, and no target is further from it than without. Of a
-        transformed target it is that of y, with the tails beyond `CUT` at their quantiles.
+        transformed target both are those of y within its reach, as recalibrated.
         """
-        parts = self._by_components()
-        expected, variance = np.asarray(parts.mean), np.asarray(parts.variance)
         if self.map.transform is not None:
-            return expected, variance
+            return self._moments_within_reach()
+        loc, var = _clipped_moments(self.base, *self.map.ends)
+        parts = replace(self.base, loc=loc, var=var, dof=None)
+        expected, variance = (np.asarray(a) for a in parts.moments)
         mean = np.clip(self.base.mean, *self.map.ends)
         v = self.base.recalibration
         factor = 1.0 if v is None else recalibration.variance_factor(v)
@@ -135,14 +147,14 @@ class MappedPredictive(eqx.Module):
         return self.map.inverse(self.base.sample(key, shape))
 
     def crps(self, y: Rows) -> Rows:
-        """Return the continuous ranked probability score of targets within the bounds.
+        """Return the continuous ranked probability score of targets within the bounds, to some 0.5%.
 
-        The integral of the pinball loss over all levels (Gneiting and Ranjan 2011, Eq. 6), below that of y and above
-        it by 16 nodes each: within 0.5%. Of bounds alone that of `base` where next to nothing lies beyond them. Of a
-        transformed target with the tails beyond `CUT` at their quantiles: exp of a Student's t has none otherwise.
+        Of bounds alone that of `base` where next to nothing lies beyond them, and otherwise the integral of the
+        pinball loss over all levels (Gneiting and Ranjan 2011, Eq. 6), below that of y and above it by 16 nodes
+        each. Of a transformed target the integral of (F - 1[y below])^2 within its reach.
         """
         if self.map.transform is not None:
-            return self._pinball(y, np.full_like(y, CUT), np.full_like(y, 1.0 - CUT))
+            return self._crps_within_reach(y)
         crps = np.array(self.base.crps(y))
         low, high = (self._below(np.full_like(y, bound)) for bound in (self.map.low, self.map.high))
         rows = ((low > _NEGLIGIBLE) | (1.0 - high > _NEGLIGIBLE)).any(axis=1)
@@ -156,15 +168,6 @@ class MappedPredictive(eqx.Module):
         whole = inside & np.isfinite(z)
         slope = self.map.log_slope(np.where(whole, y, self._middle)).sum(-1)
         return np.where(whole.all(-1), of_base(np.where(whole, z, 0.0)) + slope, -np.inf)
-
-    def _by_components(self) -> Predictive:
-        """Return a mixture of as many components that have the means and variances of these, cut off and mapped."""
-        base = self.base
-        if self.map.transform is None:
-            loc, var = _clipped_moments(base, *self.map.ends)
-        else:
-            loc, var = self._mapped_moments()
-        return Predictive(base.log_weights, loc, var, None, base.trim, base.recalibration)
 
     @property
     def _middle(self) -> float:
@@ -190,37 +193,67 @@ class MappedPredictive(eqx.Module):
         for tail, end, upper in ((first, ends[0], False), (1.0 - last, ends[1], True)):
             span = (1.0 - level if upper else level) - tail
             total += tail**2 * np.abs(inside - end)
-            for node, share in zip(0.5 * (1.0 + _LEVELS), 0.5 * _SHARES, strict=True):
+            for node, share in zip(0.5 * (1.0 + _PINBALL_NODES), 0.5 * _PINBALL_SHARES, strict=True):
                 side = tail + span * node**2
                 found = self.quantile(1.0 - side if upper else side)
                 total += share * 4.0 * node * span * side * np.abs(inside - found)
         return total
 
-    def _mapped_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and variance of each component of y, by quadrature between the ends."""
-        base = replace(self.base, recalibration=None)  # which the mean is not
-        scale, dof = _scales(base)
-        ends = [np.asarray(base.quantile(p))[:, None, :] for p in (CUT, 1.0 - CUT)]
-        low, high = (np.clip(end, *self.map.ends) for end in ends)
-        start, stop = (np.clip(base.loc + side * _SPAN * scale, low, high) for side in (-1.0, 1.0))
-        half = 0.5 * (stop - start)
-        peak = student_t.log_density(np.zeros_like(base.loc), base.var, dof)
-        half_dof = 0.0 if dof is None else 0.5 * np.minimum(dof, _INFINITE_DOF)
-        beyond = _below(base, low, scale, dof), 1.0 - _below(base, high, scale, dof)
-        total = [beyond[0] + beyond[1], beyond[0] * self.map.inverse(low) + beyond[1] * self.map.inverse(high)]
-        about = self.map.inverse(np.clip(base.loc, low, high))  # of squares of deviations, few digits are lost
-        squares = sum(b * (self.map.inverse(end) - about) ** 2 for b, end in zip(beyond, (low, high), strict=True))
-        for node, weight in zip(_NODES, _WEIGHTS, strict=True):
-            z = start + (1.0 + node) * half
-            squared = ((z - base.loc) / scale) ** 2
-            kernel = 0.5 * squared if dof is None else (half_dof + 0.5) * np.log1p(0.5 * squared / half_dof)
-            share = weight * half * np.exp(peak - kernel)
-            y = self.map.inverse(z)
-            total[0] = total[0] + share
-            total[1] = total[1] + share * y
-            squares = squares + share * (y - about) ** 2
-        mean = total[1] / total[0]
-        return mean, np.maximum(squares / total[0] - (mean - about) ** 2, 0.0)
+    def _moments_within_reach(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and variance of Y: about its median, by integrals of the tails to either side.
+
+        E(Y - c) is the integral of 1 - F above c less that of F below, E(Y - c)^2 that of 2 |y - c| times either.
+        """
+        edges, centre = self._edges()
+        c, first, second = self.map.inverse(centre), np.zeros_like(centre), np.zeros_like(centre)
+        for share, z, below in self._nodes(edges):
+            off = self.map.inverse(z) - c
+            tail = share * np.where(z >= centre, 1.0 - below, -below)
+            first = first + tail.sum(0)
+            second = second + 2.0 * (off * tail).sum(0)
+        # Where all lies at a bound there is still an error to be scored by.
+        least = _CERTAIN * np.sqrt(np.asarray(self.base.variance)) * self.map.slope(centre)
+        return c + first, np.maximum(second - first * first, np.square(least))
+
+    def _crps_within_reach(self, y: Rows) -> Rows:
+        edges, _ = self._edges()
+        at = np.clip(self.map.forward(y), edges[0], edges[-1])
+        crps = np.abs(y - self.map.inverse(at))
+        for share, z, below in self._nodes(np.sort(np.concatenate([edges, at[None]]), axis=0)):
+            crps = crps + (share * np.where(z >= at, 1.0 - below, below) ** 2).sum(0)
+        return crps
+
+    def _edges(self) -> tuple[Float[np.ndarray, "m n e"], Rows]:
+        """Return edges of z between which an integral over y is smooth, the ends of its reach outermost; the median.
+
+        They are quantiles, between which F hardly moves, and where the map bends.
+        """
+        m, (n, _, e), v = self.base.flat(), self.loc.shape, self.base.recalibration
+        levels = np.repeat(np.array(_LEVELS), n * e)
+        if v is not None:
+            levels = recalibration.level(np.tile(v.reshape(n * e, -1), (len(_LEVELS), 1)), levels)
+        (z,) = mixture_quantiles(mixtures.repeated(m, len(_LEVELS)), [levels])
+        z = np.asarray(z).reshape(-1, n, e)
+        low, high = self.map.reach(z[0], z[len(z) // 2], z[-1])
+        bends = np.stack(np.broadcast_arrays(*self.map.bends(high)))
+        edges = np.clip(np.concatenate([low[None], z, bends, high[None]]), low, high)
+        return np.sort(edges, axis=0), np.clip(z[len(z) // 2], low, high)
+
+    def _nodes(
+        self, edges: Float[np.ndarray, "m n e"]
+    ) -> Iterator[tuple[Float[np.ndarray, "b n e"], Float[np.ndarray, "b n e"], Float[np.ndarray, "b n e"]]]:
+        """Yield the nodes of a quadrature between edges of z: shares of an integral over y, z, and F there."""
+        m, v = self.base.flat(), self.base.recalibration
+        half = 0.5 * np.diff(edges, axis=0)
+        z = (edges[:-1, None] + half[:, None] * (1.0 + _NODES[:, None, None])).reshape(-1, *edges.shape[1:])
+        share = (half[:, None] * _SHARES[:, None, None]).reshape(z.shape)
+        share = share * self.map.slope(z)
+        step = max(1, _BATCH_ELEMENTS // m.loc.size)
+        for at in range(0, len(z), step):
+            part = z[at : at + step]
+            repeated = mixtures.repeated(m, len(part))
+            below = mixtures.cdf(repeated, mixtures.evaluate(repeated, part.ravel())).reshape(part.shape)
+            yield share[at : at + step], part, np.asarray(below if v is None else recalibration.below(v, below))
 
 
 def _scales(p: Predictive) -> tuple[np.ndarray, np.ndarray | None]:

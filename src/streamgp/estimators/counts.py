@@ -16,6 +16,7 @@ from streamgp.estimators.prediction import Prediction
 from streamgp.estimators.single import as_table, in_order
 from streamgp.estimators.validation import Rows, check_inputs, check_one
 from streamgp.evaluation.counts import CountMetrics
+from streamgp.metrics.shares import probabilities
 from streamgp.models.spec import Spec
 from streamgp.stream.tasks import mean_and_variance
 
@@ -149,7 +150,9 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         self, X: Any, quantiles: Sequence[float], exposure: Any = None, times: Any = None
     ) -> np.ndarray:
         """Return quantiles of the next count, (n, Q): the least count with that much probability up to it."""
-        return self._prediction(self._predict_exposed(X, exposure, times)).quantile(np.atleast_1d(quantiles).tolist())
+        return self._prediction(self._predict_exposed(X, exposure, times)).quantile(
+            probabilities("quantiles", quantiles)
+        )
 
     @alone
     def log_density(self, X: Any, y: Any, exposure: Any = None, times: Any = None) -> np.ndarray:

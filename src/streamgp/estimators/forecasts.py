@@ -7,22 +7,16 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Float
 
+from streamgp.core import TargetMap
 from streamgp.data.frames import FrameLike
 from streamgp.estimators.access import alone
 from streamgp.estimators.time_column import split_times
 from streamgp.estimators.validation import check_inputs, given_names
+from streamgp.metrics.shares import percents
 from streamgp.models.option_type import whole_number
 from streamgp.stream.learner import StreamLearner
 
 QUANTILES = {"q05": 0.05, "q50": 0.5, "q95": 0.95}
-
-
-def check_levels(level: float | Sequence[float]) -> list[float]:
-    """Return the shares in percent that bands are to hold, checked; they differ in six digits."""
-    levels = np.atleast_1d(np.asarray(level, dtype=float)).tolist()
-    if not all(0 < each < 100 for each in levels) or len({f"{each:g}" for each in levels}) < len(levels):
-        raise ValueError(f"level: expected different shares between 0 and 100 percent, got {levels}")
-    return levels
 
 
 def future_rows(estimator: Any, h: int, X_future: Any, times: Any) -> tuple[np.ndarray, np.ndarray | None]:
@@ -67,7 +61,12 @@ def _usual_times(learner: StreamLearner, rows: int) -> np.ndarray | None:
 
 
 def forecast_frame(
-    paths: Float[np.ndarray, "n h e"], level: Sequence[float], times: Any, single: bool, like: Any
+    paths: Float[np.ndarray, "n h e"],
+    target_map: TargetMap,
+    level: Sequence[float],
+    times: Any,
+    single: bool,
+    like: Any,
 ) -> Any:
     """Return what paths say of every step, in a frame of the make of `like`, or of polars if that is none.
 
@@ -81,7 +80,8 @@ def forecast_frame(
         values["time"] = np.asarray(times).repeat(outputs)
     if not single:
         values["target"] = [f"y{e}" for e in range(outputs)] * h
-    values |= {"mean": drawn.mean(axis=0), "std": drawn.std(axis=0, ddof=1)}
+    mean, std = target_map.moments_of_draws(drawn)
+    values |= {"mean": mean, "std": std}
     values |= dict(zip(QUANTILES, np.quantile(drawn, list(QUANTILES.values()), axis=0), strict=True))
     for each in level:
         ends = np.quantile(drawn, [0.5 - each / 200.0, 0.5 + each / 200.0], axis=0)
@@ -117,7 +117,8 @@ class Forecasting:
             Their inputs (h, D), which may be NaN under ``missing="impute"``; None for a model of lags, or of lags and
             the calendar of its times, alone.
         level
-            Shares in percent (80, not 0.8) that bands are to hold: columns ``mean-lo-80``, ``mean-hi-80`` and so on.
+            Percents (80, not 0.8, which is refused) that bands are to hold: columns ``mean-lo-80``, ``mean-hi-80``
+            and so on.
         times
             Their time stamps or the name of the column of `X_future` that has them, on a timed stream; without, they
             come at the warm-up's median gap.
@@ -133,12 +134,14 @@ class Forecasting:
         Raises
         ------
         ValueError
-            If the model has a horizon, or is no ensemble, or inputs or times are not those of h rows to come.
+            If the model has a horizon, or is no ensemble, inputs or times are not those of h rows to come, or a level
+            is not above 1 and below 100.
         """
-        levels = check_levels(level)
+        levels = percents("level", level)
         if whole_number("n", n) < 2:
             raise ValueError(f"n: expected at least 2 paths, got {n}")
-        return forecast_frame(self._paths(h, n, X_future, times), levels, times, self._single, X_future)
+        paths, target_map = self._paths(h, n, X_future, times), self._learner.settings.target_map
+        return forecast_frame(paths, target_map, levels, times, self._single, X_future)
 
     @alone
     def sample_paths(self, h: int, n: int = 1_000, X_future: Any = None, times: Any = None) -> np.ndarray:

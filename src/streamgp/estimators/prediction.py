@@ -10,6 +10,7 @@ from streamgp.core import NumericPredictive
 from streamgp.core.conditional import Conditional
 from streamgp.evaluation.regression import apply_in_batches
 from streamgp.likelihoods import AnyPredictive
+from streamgp.metrics.shares import probabilities, share
 from streamgp.models.option_type import whole_number
 from streamgp.precision import float64
 
@@ -66,12 +67,10 @@ class Prediction:
         ValueError
             If a probability is not strictly between 0 and 1.
         """
-        levels = np.atleast_1d(np.asarray(q, dtype=float))
-        if levels.ndim != 1 or not ((levels > 0.0) & (levels < 1.0)).all():
-            raise ValueError(f"quantiles: expected probabilities strictly between 0 and 1, got {q}")
-        if not len(levels):
+        levels = probabilities("quantiles", q)
+        if not levels:
             return np.zeros((*self._expected, 0))
-        found = self._asked(lambda p: tuple(p.quantile(float(level)) for level in levels))
+        found = self._asked(lambda p: tuple(p.quantile(level) for level in levels))
         return np.stack(found, axis=-1) if np.ndim(q) else found[0]
 
     def interval(self, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
@@ -82,8 +81,7 @@ class Prediction:
         ValueError
             If `coverage` is not strictly between 0 and 1.
         """
-        if not 0.0 < coverage < 1.0:
-            raise ValueError(f"coverage: expected a share strictly between 0 and 1, such as 0.9, got {coverage}")
+        coverage = share("coverage", coverage)
         ends = self.quantile([0.5 - coverage / 2.0, 0.5 + coverage / 2.0])
         return ends[..., 0], ends[..., 1]
 

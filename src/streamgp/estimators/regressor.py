@@ -18,6 +18,7 @@ from streamgp.estimators.prediction import Prediction
 from streamgp.estimators.single_rows import SingleRowEstimator
 from streamgp.estimators.validation import Rows, check_given, check_same_targets, check_within
 from streamgp.evaluation.regression import RegressionMetrics
+from streamgp.metrics.shares import probabilities
 from streamgp.models.spec import Spec
 
 
@@ -203,7 +204,7 @@ class StreamingGPRegressor(RegressorMixin, Explained, Forecasting, SingleRowEsti
     @alone
     def predict_quantiles(self, X: Any, quantiles: Sequence[float], times: Any = None) -> np.ndarray:
         """Return quantiles of the next target, shape (n, Q), or (n, E, Q) with several targets."""
-        return self._prediction(self._predict(X, times)).quantile(np.atleast_1d(quantiles).tolist())
+        return self._prediction(self._predict(X, times)).quantile(probabilities("quantiles", quantiles))
 
     @alone
     def log_density(self, X: Any, y: Any, times: Any = None) -> np.ndarray:

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.core import MappedPredictive, SideBySide
+from streamgp.metrics.shares import share
 from streamgp.precision import float64
 
 STEP = 0.005  # g in Gibbs and Candes (2021), Sec. 2.2
@@ -89,19 +90,6 @@ class AdaptiveThreshold:
         self._sorted = sorted(self._last)
 
 
-def checked_level(level: float) -> float:
-    """Return the share of targets to hold, if it is one.
-
-    Raises
-    ------
-    ValueError
-        If `level` is not between 0 and 1.
-    """
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"conformal: expected the share of targets to hold, between 0 and 1, got {level!r}")
-    return level
-
-
 class Conformal:
     """Conformal bands beside a model's own on a stream of measurements or counts, and the scores of both.
 
@@ -123,7 +111,7 @@ class Conformal:
     """
 
     def __init__(self, level: float, targets: list[str], warmup: int = 0, horizon: int = 0) -> None:
-        self.level = checked_level(level)
+        self.level = share("conformal", level)
         self.targets = targets
         self.warmup = warmup
         self.rows = np.zeros(len(targets), np.int64)  # with each target

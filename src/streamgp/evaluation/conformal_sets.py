@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.evaluation.conformal import AdaptiveThreshold, checked_level
+from streamgp.evaluation.conformal import AdaptiveThreshold
 from streamgp.evaluation.ordinal import OrdinalScores
+from streamgp.metrics.shares import share
 
 UNKNOWN = 1.0  # the score of a label that no row had before: all probability is on others
 _SUMS = ("rows", "inside", "size", "inside own", "size of own")
@@ -70,7 +71,7 @@ class ConformalSets:
     """
 
     def __init__(self, level: float, warmup: int = 0, horizon: int = 0) -> None:
-        self.level = checked_level(level)
+        self.level = share("conformal", level)
         self.warmup = warmup
         self.rows = 0
         self._threshold = AdaptiveThreshold(level, max(horizon, 1))

@@ -193,7 +193,8 @@ class StreamingGPFleet:
         h
             How many rows.
         level
-            Shares in percent that bands are to hold: columns ``mean-lo-80``, ``mean-hi-80`` and so on.
+            Percents (80, not 0.8, which is refused) that bands are to hold: columns ``mean-lo-80``, ``mean-hi-80``
+            and so on.
         X_future
             A frame as `predict` takes it, with the key, time and inputs of the next `h` rows of every key, those of a
             key in the order of time; a fleet with inputs needs it, and all of them. Without times, or without a

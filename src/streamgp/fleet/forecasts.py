@@ -21,6 +21,7 @@ from streamgp.fleet.provisional import Provisional
 from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.states import KeyStates
 from streamgp.fleet.warmup import DOF, rounds
+from streamgp.metrics.shares import percents
 
 MAX_STEPS = 10_000
 
@@ -35,10 +36,7 @@ def checked(h: int, level: float | Sequence[float]) -> Sequence[float]:
     """
     if isinstance(h, bool) or not isinstance(h, int) or not 1 <= h <= MAX_STEPS:
         raise ValueError(f"h: expected a whole number from 1 to {MAX_STEPS}, got {h!r}")
-    levels = [level] if isinstance(level, int | float) else list(level)
-    if not all(0 < each < 100 for each in levels):
-        raise ValueError(f"level: expected shares between 0 and 100 percent, got {levels}")
-    return levels
+    return percents("level", level)
 
 
 def stepped(

@@ -5,6 +5,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from streamgp.metrics.shapes import together
+from streamgp.metrics.shares import probabilities, share
 
 
 def pinball(quantiles: ArrayLike, levels: ArrayLike, y: ArrayLike) -> Float[np.ndarray, "..."]:
@@ -31,9 +32,8 @@ def pinball(quantiles: ArrayLike, levels: ArrayLike, y: ArrayLike) -> Float[np.n
     ValueError
         If a level is not strictly between 0 and 1, or the shapes do not belong together.
     """
-    at, found, targets = (np.asarray(each, dtype=np.float64) for each in (levels, quantiles, y))
-    if at.ndim > 1 or not ((at > 0.0) & (at < 1.0)).all():
-        raise ValueError(f"levels: expected probabilities strictly between 0 and 1, got {levels}")
+    at = np.reshape(probabilities("levels", levels), np.shape(levels))
+    found, targets = (np.asarray(each, dtype=np.float64) for each in (quantiles, y))
     if found.shape != targets.shape + at.shape:
         raise ValueError(
             f"quantiles: expected shape {targets.shape + at.shape}, one for each target and level, got {found.shape}"
@@ -61,8 +61,7 @@ def interval_score(low: ArrayLike, high: ArrayLike, y: ArrayLike, coverage: floa
     ValueError
         If `coverage` is not strictly between 0 and 1, an upper end is below its lower one, or shapes differ.
     """
-    if not 0.0 < coverage < 1.0:
-        raise ValueError(f"coverage: expected a share strictly between 0 and 1, such as 0.9, got {coverage}")
+    coverage = share("coverage", coverage)
     low, high, y = _checked(low, high, y)
     outside = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
     return high - low + 2.0 / (1.0 - coverage) * outside

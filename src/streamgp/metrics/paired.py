@@ -9,6 +9,7 @@ from scipy.fft import dct
 from scipy.special import stdtrit
 
 from streamgp.metrics.shapes import together
+from streamgp.metrics.shares import share
 
 LEAST_ROWS = 20  # so that three cosines are left
 _COSINES = 0.4  # times rows to the power of two thirds
@@ -56,8 +57,7 @@ def paired_interval(losses: ArrayLike, others: ArrayLike, coverage: float = 0.95
     transform, and the quantile that of Student's t with B degrees of freedom: the equal-weighted cosine test, with
     the number of cosines that Lazarus, Lewis, Stock and Watson (2018) recommend.
     """
-    if not 0.0 < coverage < 1.0:
-        raise ValueError(f"coverage: expected a share strictly between 0 and 1, such as 0.95, got {coverage}")
+    coverage = share("coverage", coverage)
     losses, others = together(losses=losses, others=others)
     if losses.ndim != 1:
         raise ValueError(f"losses, others: expected one loss a row, shape (n,), got shape {losses.shape}")

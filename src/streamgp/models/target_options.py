@@ -60,8 +60,8 @@ TARGET_OPTIONS = (
         help="The scale on which the target is learnt, for noise that grows with it: log (of targets above 0), log1p "
         "(from 0 on), logit (strictly within --bounds).",
         details="With `bounds` logarithms count from the lower one. Predictions, densities and scores are in the "
-        "target's own units, exact but for mean and std: these are of the mixture by quadrature, either tail cut off "
-        "at one in a thousand.",
+        "target's own units, exact but for mean, std and CRPS: these are of the distribution with its tails moved in "
+        "to where it is believed, see `streamgp.core.TargetMap.reach`.",
         unset="that of the target itself",
         choices=TRANSFORMS,
         panel="Data",

@@ -106,6 +106,9 @@ def test_several_targets_and_counts(counts: StreamingGPCountRegressor):
 def test_a_coverage_that_is_no_share(numbers: StreamingGPRegressor, coverage: float):
     with pytest.raises(ValueError, match="coverage: expected a share strictly between 0 and 1"):
         numbers.predict_interval(pd.DataFrame({"a": [0.0], "b": [0.0]}), coverage)
+    if coverage == 90:
+        with pytest.raises(ValueError, match=r"for 90% pass 0\.9"):
+            numbers.predict_interval(pd.DataFrame({"a": [0.0], "b": [0.0]}), coverage)
     with pytest.raises(ValueError, match="quantiles: expected probabilities strictly between"):
         numbers.predict_dist(pd.DataFrame({"a": [0.0], "b": [0.0]})).quantile([0.5, 1.0])
 

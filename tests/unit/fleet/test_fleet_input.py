@@ -201,8 +201,12 @@ def test_what_needs_rows_says_so():
             ask(fleet())
     with pytest.raises(ValueError, match="h: expected a whole number from 1"):
         fleet().partial_fit(ROWS).forecast(0)
-    with pytest.raises(ValueError, match="level: expected shares between 0 and 100"):
+    with pytest.raises(ValueError, match="level: expected percents above 1 and below 100"):
         fleet().partial_fit(ROWS).forecast(1, level=100)
+    with pytest.raises(ValueError, match="for a band of 90% pass level=90"):
+        fleet().partial_fit(ROWS).forecast(1, level=0.9)
+    with pytest.raises(ValueError, match="level: expected percents that differ"):
+        fleet().partial_fit(ROWS).forecast(1, level=(80, 80))
 
 
 def test_an_empty_frame_and_a_fleet_without_rows():

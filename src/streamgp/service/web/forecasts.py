@@ -7,11 +7,12 @@ import numpy as np
 import polars as pl
 
 from streamgp.data import DataError
-from streamgp.estimators.forecasts import check_levels, forecast_frame
+from streamgp.estimators.forecasts import forecast_frame
+from streamgp.metrics.shares import percents
 from streamgp.service.config import StreamConfig
 from streamgp.service.keyed_model import TIME, KeyedModel
 from streamgp.service.live_stream import LiveStream
-from streamgp.service.payload import Overflown, rows_with_inputs
+from streamgp.service.payload import rows_with_inputs
 from streamgp.service.problems import Problem
 from streamgp.service.status import check_ready
 from streamgp.stream.paths import draw_paths
@@ -35,14 +36,12 @@ def forecast(stream: LiveStream, document: dict[str, Any]) -> dict[str, Any]:
     h, level = document.get("h"), document.get("level", [80, 95])
     if isinstance(h, bool) or not isinstance(h, int) or not 1 <= h <= MAX_STEPS:
         raise Problem(422, f"h: expected a whole number from 1 to {MAX_STEPS:,}, got {h!r:.40}")
-    numbers = isinstance(level, list) and all(
-        isinstance(each, int | float) and not isinstance(each, bool | Overflown) for each in level
-    )
-    if not numbers:
-        raise Problem(422, f"level: expected a list of shares in percent, got {level!r:.40}")
+    try:
+        levels = percents("level", level)
+    except ValueError as error:
+        raise Problem(422, str(error)) from error
     check_ready(stream, learning=False)
     try:
-        levels = check_levels(level) if level else []
         if isinstance(stream.model, KeyedModel):
             return _of_keys(stream, stream.model, document, h, levels)
         return _of_one(stream, document, h, levels)
@@ -68,7 +67,7 @@ def _of_one(stream: LiveStream, document: dict[str, Any], h: int, levels: list[f
     stamps = rows.times if config.timed else None
     rng = np.random.default_rng([config.seed, outlook.state.rows])
     paths = draw_paths(outlook.settings, outlook.state, rows.X, stamps, PATHS, rng)
-    frame: pl.DataFrame = forecast_frame(paths, levels, times, True, None)
+    frame: pl.DataFrame = forecast_frame(paths, outlook.settings.target_map, levels, times, True, None)
     return {"rows": frame.to_dicts(), "position": stream.knowledge.position}
 
 

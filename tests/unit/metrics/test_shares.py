@@ -1,0 +1,66 @@
+"""Percents where forecasts are made, shares of one elsewhere: either is refused in place of the other."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from streamgp.evaluation.conformal import Conformal
+from streamgp.evaluation.conformal_sets import ConformalSets
+from streamgp.fleet.forecasts import checked
+from streamgp.metrics import interval_score, paired_interval, pinball
+from streamgp.metrics.shares import percents, probabilities, share
+
+NAN = float("nan")
+
+
+def test_numbers_of_every_make_are_taken():
+    assert percents("level", 90) == percents("level", np.int64(90)) == percents("level", np.array([90.0])) == [90.0]
+    assert percents("level", (80, 97.5)) == percents("level", pd.Series([80, 97.5])) == [80.0, 97.5]
+    assert percents("level", []) == probabilities("quantiles", ()) == []
+    assert share("coverage", np.float64(0.9)) == share("coverage", np.array(0.9)) == 0.9
+    assert probabilities("quantiles", [0.05, 0.5]) == [0.05, 0.5]
+
+
+@pytest.mark.parametrize(
+    "given", [0, 1, 1.0, 100, 120, -5, NAN, np.inf, True, "90", None, [80, "95"], {80: 95}, [[80]]]
+)
+def test_what_is_no_percent_is_refused(given: Any):
+    with pytest.raises(ValueError, match=r"^level: expected percents above 1 and below 100, such as 90, got .*[^%]$"):
+        percents("level", given)
+
+
+@pytest.mark.parametrize("given", [0, 1, 0.0, -0.1, 100.0, NAN, True, "0.9", None, [0.9], np.array([0.9])])
+def test_what_is_no_share_is_refused(given: Any):
+    with pytest.raises(ValueError, match=r"^coverage: expected a share strictly between 0 and 1, such as 0\.9, got "):
+        share("coverage", given)
+
+
+def test_percents_that_are_there_twice_are_refused():
+    with pytest.raises(ValueError, match=r"level: expected percents that differ, got \(80, 80\.0\)"):
+        percents("level", (80, 80.0))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: percents("level", 0.9), r"got 0\.9; for a band of 90% pass level=90$"),
+        (lambda: percents("level", (0.8, 0.95)), r"got \(0\.8, 0\.95\); for a band of 80% pass level=80$"),
+        (lambda: checked(3, 0.95), r"level: .*; for a band of 95% pass level=95$"),
+        (lambda: share("coverage", 90), r"got 90; for 90% pass 0\.9$"),
+        (
+            lambda: probabilities("quantiles", [5, 95]),
+            r"quantiles: .*got \[5, 95\]; for the quantile of 5% pass 0\.05$",
+        ),
+        (lambda: Conformal(90, ["y"]), r"conformal: expected a share .* for 90% pass 0\.9$"),
+        (lambda: ConformalSets(95), r"conformal: expected a share .* for 95% pass 0\.95$"),
+        (lambda: interval_score([0.0], [1.0], [0.5], 90), r"coverage: .* for 90% pass 0\.9$"),
+        (lambda: pinball([0.0], 95, [0.5]), r"levels: expected probabilities .* pass 0\.95$"),
+        (lambda: paired_interval(np.zeros(9), np.ones(9), 95), r"coverage: .* for 95% pass 0\.95$"),
+    ],
+)
+def test_the_error_says_what_to_pass_instead(call: Callable[[], Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        call()
