@@ -173,9 +173,9 @@ def test_targets_that_all_but_always_rest_at_the_bound_leave_scores_that_are_num
 
 def test_heavy_tails_leave_mean_and_crps_with_the_targets():
     """Durations whose logarithm has a Student's t for noise: the mean as good as without, the CRPS better."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(2)
     X = rng.normal(size=(400, 2))
-    y = np.exp(1.0 + X[:, 0] + 0.8 * rng.standard_t(2, 400))
+    y = np.exp(1.0 + X[:, 0] + 2.0 * rng.standard_t(3, 400))
     plain = StreamingGPRegressor("linear", warmup=100, robust=True, recalibrate=True)
     r, without = (
         evaluate(clone(plain).set_params(target_transform=transform), X, y, progress=False)
@@ -190,7 +190,7 @@ def test_heavy_tails_leave_mean_and_crps_with_the_targets():
 
 def test_a_forecast_of_a_transformed_target_has_the_mean_that_is_believed():
     rng = np.random.default_rng(0)
-    y = np.exp(np.cumsum(rng.standard_t(2, 300)) * 0.3 / 3.0)
+    y = np.exp(0.5 * np.cumsum(rng.standard_t(2, 500))[200:])
     m = StreamingGPRegressor("linear", warmup=100, target_transform="log", lags=[1], recalibrate=True, robust=True)
     m.partial_fit(np.empty((300, 0)), y)
     frame = m.forecast(30)
