@@ -1,14 +1,24 @@
 """A server that ends in order: SIGTERM and Ctrl-C let it finish, and the process then ends well."""
 
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
 
 
+WAITING = 2_048  # connections that the system holds until they are accepted
+
+
 class Server(uvicorn.Server):
     """uvicorn's, which would end its process by the signal once more after it has ended in order."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen; few connections are accepted in one go, but many may wait for that."""
+        await super().startup(sockets)
+        for each in sockets or []:
+            each.listen(WAITING)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

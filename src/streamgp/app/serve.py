@@ -3,8 +3,9 @@
 import json
 import socket
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -86,10 +87,10 @@ def serve_directory(
     try:
         import uvicorn
 
-        from streamgp.app.graceful import Server
+        from streamgp.app.graceful import WAITING, Server
         from streamgp.service.follow import Follower
         from streamgp.service.streams import Streams
-        from streamgp.service.web import tokens
+        from streamgp.service.web import connections, tokens
         from streamgp.service.web.app import Limits, make_app
     except ImportError as error:
         raise RunError(f"{_PACKAGES} ({error.name} is missing)") from error
@@ -117,14 +118,16 @@ def serve_directory(
             log_level="warning",
             access_log=False,
             server_header=False,
-            timeout_keep_alive=75,
             timeout_graceful_shutdown=10,
-            limit_concurrency=1_000,
             lifespan="on",
+            http=cast(Any, partial(connections.Connection, connections.Connections(connections.raise_descriptors()))),
+            timeout_keep_alive=int(connections.IDLE_SECONDS),
+            backlog=connections.BACKLOG,
+            ws="none",
         )
         server = Server(config)
         try:
-            listening = _listen(host, port)
+            listening = _listen(host, port, WAITING)
         except OSError as error:
             raise RunError(
                 f"{host}:{port} cannot be listened on ({error.strerror}): choose another --host or --port"
@@ -153,14 +156,14 @@ def _accept_loss(directory: Path, name: str) -> None:
         raise RunError(str(error) if isinstance(error, Problem) else f"{path}: cannot be read ({error})") from error
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, waiting: int) -> socket.socket:
     """Return a socket that listens; its protocol is named, or asyncio would leave small answers waiting (Nagle)."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen(2048)  # who comes before the server is ready waits
+        listening.listen(waiting)  # who comes before the server is ready waits
     except OSError:
         listening.close()
         raise

@@ -23,12 +23,14 @@ class Problem(Exception):
         401: "No valid token",
         403: "Not allowed",
         404: "Not found",
+        405: "Not allowed",
         408: "Too slow",
         409: "Conflict",
         413: "Too large",
         415: "Unknown form",
         422: "Not as expected",
         429: "Too many requests",
+        431: "Too large",
         500: "Internal error",
         503: "Not ready",
         507: "Out of disk space",
@@ -46,3 +48,8 @@ class Problem(Exception):
         """Return the body of the answer (RFC 9457)."""
         title = self.TITLES.get(self.status, "Refused")
         return {"type": "about:blank", "title": title, "status": self.status, "detail": self.detail} | self.more
+
+
+def unforeseen(error: BaseException) -> Problem:
+    """Return what is said of an error of the service itself."""
+    return Problem(500, f"an error that nobody foresaw ({type(error).__name__}); nothing was acknowledged")

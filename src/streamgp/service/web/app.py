@@ -18,7 +18,7 @@ import streamgp
 from streamgp.service.keyed_model import KeyedModel
 from streamgp.service.payload import labels_by_id, rows_with_inputs
 from streamgp.service.predictions import as_rows
-from streamgp.service.problems import Problem
+from streamgp.service.problems import Problem, unforeseen
 from streamgp.service.status import describe_checkpoints
 from streamgp.service.streams import Streams
 from streamgp.service.web import keys, schemas
@@ -82,9 +82,7 @@ def make_app(streams: Streams, tokens: list[Token] | None = None, limits: Limits
         return refusal(Problem(error.status_code, f"expected a path and a method of /openapi.json, got {asked}"))
 
     async def broken(_: Request, error: Exception) -> Response:
-        return refusal(
-            Problem(500, f"an error that nobody foresaw ({type(error).__name__}); nothing was acknowledged")
-        )
+        return refusal(unforeseen(error))
 
     app.add_exception_handler(Problem, refused)
     app.add_exception_handler(HTTPException, unknown)

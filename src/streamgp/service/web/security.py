@@ -9,11 +9,12 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streamgp.service.problems import Problem
+from streamgp.service.problems import Problem, unforeseen
 from streamgp.service.web.bodies import refusal
 from streamgp.service.web.tokens import Token, find
 
 BODY_SECONDS = 30.0  # without any part of a body that was announced
+BODY_RATE = 1_000.0  # bytes a second of a body that takes longer, at least
 OPEN = ("/livez", "/readyz", "/")
 _SCOPES = (
     (re.compile(r"/v1/streams/[^/]+/(predict|forecast)"), "predict"),
@@ -74,11 +75,11 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        started = False
+        started = has_left = False
         wrong: Problem | None = None  # with the body: it gets through the application wrapped in other errors
 
         async def send_checked(message: Message) -> None:
-            if wrong is None:
+            if wrong is None and not has_left:
                 await send_with_headers(message)
 
         async def send_with_headers(message: Message) -> None:
@@ -91,18 +92,24 @@ class Guard:
                 ]
             await send(message)
 
-        taken, complete = 0, False
+        taken, complete, asked_at = 0, False, None
 
         async def receive_within() -> Message:
-            nonlocal taken, complete, wrong
+            nonlocal taken, complete, asked_at, wrong, has_left
             if complete:  # what comes now is the end of the connection
                 return await receive()
+            now = monotonic()
+            asked_at = now if asked_at is None else asked_at
+            left = asked_at + BODY_SECONDS + taken / BODY_RATE - now  # a byte now and then is not enough
             try:
-                async with asyncio.timeout(BODY_SECONDS):
+                async with asyncio.timeout(min(left, BODY_SECONDS)):
                     message = await receive()
             except TimeoutError:
                 wrong = Problem(408, f"the body: expected it within {BODY_SECONDS:g} seconds, got a part of it")
                 raise wrong from None
+            if message["type"] == "http.disconnect":
+                has_left = True
+                return message
             complete = not message.get("more_body", False)
             taken += len(message.get("body", b""))
             if taken > self._max_body:
@@ -115,8 +122,12 @@ class Guard:
             await self._app(scope, receive_within, send_checked)
         except Problem as problem:
             wrong = problem
-        except Exception:
+        except Exception as error:
+            if has_left:
+                return
             if wrong is None:
+                if not started:
+                    await refusal(unforeseen(error))(scope, receive, send_with_headers)
                 raise
         if wrong is not None and not started:
             await refusal(wrong)(scope, receive, send_with_headers)
