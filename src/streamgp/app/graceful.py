@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 import uvicorn
 
-
 WAITING = 2_048  # connections that the system holds until they are accepted
 
 

@@ -111,11 +111,13 @@ def run_fleet(settings: FleetRunSettings) -> Outcome:
 def _run(settings: FleetRunSettings, directory: RunDirectory | None) -> Outcome:
     stored: Any = None
     if settings.resume and directory is not None and directory.has_checkpoint:
-        stored = checkpoint.load_of(directory.checkpoint, StreamingGPFleet)["run"]
-        for name in stored["config"] | settings.config:
-            before, now = (each.get(name) for each in (stored["config"], settings.config))
-            if before != now:
-                raise directory.option_differs(name, before, now)
+        whole = checkpoint.load_of(directory.checkpoint, StreamingGPFleet)
+        with checkpoint.reading(directory.checkpoint, RunError):
+            stored = whole["run"]
+            for name in stored["config"] | settings.config:
+                before, now = (each.get(name) for each in (stored["config"], settings.config))
+                if before != now:
+                    raise directory.option_differs(name, before, now)
     elif directory is not None:
         directory.check_free(settings.resume, settings.overwrite)
     with KeyedRows(settings) as rows:

@@ -13,7 +13,7 @@ from streamgp.app.runner import Outcome
 from streamgp.app.settings import RunSettings
 from streamgp.app.tasks import new_alarms, new_bands, new_steps
 from streamgp.core import TargetMap
-from streamgp.data import RowReader, Schema, open_rows
+from streamgp.data import DataError, RowReader, Schema, open_rows
 from streamgp.estimators import default_warmup
 from streamgp.models.options import DEFAULT_WARMUP
 from streamgp.models.spec import Spec, in_todays_terms
@@ -62,7 +62,8 @@ def _run(settings: RunSettings, directory: RunDirectory | None) -> Outcome:
     stored: dict[str, Any] | None = None
     if settings.resume and directory is not None and directory.has_checkpoint:
         stored = _load(directory)
-        settings = replace(_checked(settings, stored, directory), warmup=stored["config"]["warmup"])
+        with checkpoint.reading(directory.checkpoint, RunError, DataError):
+            settings = replace(_checked(settings, stored, directory), warmup=stored["config"]["warmup"])
     elif directory is not None:
         directory.check_free(settings.resume, settings.overwrite)
     if settings.warmup is None:
@@ -70,7 +71,11 @@ def _run(settings: RunSettings, directory: RunDirectory | None) -> Outcome:
     with _open(settings, stored) as reader:
         settings = _for_task(settings, reader.schema.task)
         _check_bands(settings, reader.schema)
-        live = LiveRun(settings, reader, directory, stored)
+        if directory is None or stored is None:
+            live = LiveRun(settings, reader, directory, None)
+        else:
+            with checkpoint.reading(directory.checkpoint, RunError, DataError):
+                live = LiveRun(settings, reader, directory, stored)
         if directory is not None and stored is None:
             directory.start()
         elif directory is not None:
@@ -138,6 +143,10 @@ def _load(directory: RunDirectory) -> dict[str, Any]:
     if meta.get("kind") != "run":
         raise checkpoint.CheckpointError(
             f"{directory.checkpoint}: expected the checkpoint of a run, got one of {meta.get('kind')!r}"
+        )
+    if not isinstance(tree, dict) or not {"schema", "config", "next_row", "learner", "metrics"} <= tree.keys():
+        raise checkpoint.CheckpointError(
+            f"{directory.checkpoint}: expected the checkpoint of a run, found another content; use another copy."
         )
     return tree
 

@@ -300,7 +300,8 @@ class TimeVaryingOptimizer:
             )
         new = object.__new__(cls)
         new.space, new.expert, new._warned = tree["space"], expert, False
-        new._unit = UnitOptimizer.from_tree(tree)
+        with checkpoint.reading(path):
+            new._unit = UnitOptimizer.from_tree(tree)
         return new
 
     def _warn_if_unanswered(self) -> None:

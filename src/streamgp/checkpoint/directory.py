@@ -12,7 +12,7 @@ import platform
 import re
 import secrets
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ import safetensors.numpy
 
 from streamgp.checkpoint.encoding import CheckpointError, decode, encode, register, registry
 
-__all__ = ["CheckpointError", "load", "load_meta", "load_of", "register", "registry", "save"]
+__all__ = ["CheckpointError", "load", "load_meta", "load_of", "reading", "register", "registry", "save"]
 
 _FORMAT = "streamgp-checkpoint"
 _FORMAT_VERSION = 1
@@ -124,11 +124,30 @@ def load(
                 f"{', '.join(document)}; use another copy."
             )
     try:
-        return decode(node, arrays, functions or {}), meta
+        with reading(directory):
+            return decode(node, arrays, functions or {}), meta
     except CheckpointError as error:
         raise CheckpointError(
             f"{directory}: cannot load this checkpoint (written by streamgp {version}; "
             f"this is {own_version()}): {error}"
+        ) from error
+
+
+@contextlib.contextmanager
+def reading(directory: str | Path, *passing: type[Exception]) -> Iterator[None]:
+    """Raise `CheckpointError` where what a checkpoint holds is not what the body of a ``with`` statement expects.
+
+    The checksums of a checkpoint hold for whatever was put into it, also by another program: every way in which
+    that does not fit is an error of the checkpoint. Errors of files and imports pass, and those that are named.
+    """
+    try:
+        yield
+    except (CheckpointError, OSError, ImportError, *passing):
+        raise
+    except Exception as error:  # a key, type, shape or depth that nothing here would write
+        detail = f"{type(error).__name__}: {error}"
+        raise CheckpointError(
+            f"{directory}: what it holds does not fit together ({detail[:200]}); use another copy."
         ) from error
 
 
@@ -144,6 +163,11 @@ def load_of(directory: str | Path, cls: type) -> dict[str, Any]:
     if meta.get("kind") != cls.__name__:
         raise CheckpointError(
             f"{directory}: expected a checkpoint of a {cls.__name__}, got one of {meta.get('kind')!r}"
+        )
+    if not isinstance(tree, dict):
+        raise CheckpointError(
+            f"{directory}: expected a checkpoint of a {cls.__name__}, found {type(tree).__name__} in its place; "
+            f"use another copy."
         )
     return tree
 

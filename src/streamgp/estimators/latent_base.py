@@ -103,8 +103,9 @@ class LatentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             If the checkpoint is damaged or not of this kind; the message says what is wrong.
         """
         tree = checkpoint.load_of(path, cls)
-        estimator = cls.of(LatentLearner.from_tree(tree["learner"]), tree["feature_names"])
-        return estimator.set_params(**tree["params"])
+        with checkpoint.reading(path):
+            estimator = cls.of(LatentLearner.from_tree(tree["learner"]), tree["feature_names"])
+            return estimator.set_params(**tree["params"])
 
     # Inner works
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from streamgp import checkpoint
 from streamgp.bases.learners import check_same, remember
 from streamgp.core.conditional import Conditional
 from streamgp.estimators.access import alone
@@ -129,7 +130,8 @@ class StreamingGPRegressor(RegressorMixin, Explained, Forecasting, SingleRowEsti
             If the checkpoint is damaged, not of this kind, or of other `learners`; the message says what is wrong.
         """
         estimator = super().load(path)
-        check_same(remember(learners), estimator.learners or ())
+        with checkpoint.reading(path):
+            check_same(remember(learners), estimator.learners or ())
         estimator.learners = list(learners) or None
         return estimator
 

@@ -299,14 +299,20 @@ class StreamingGPFleet:
         tree = checkpoint.load_of(path, cls)
         fleet = cls.__new__(cls)
         where = {"workers": workers, "max_active": max_active, "directory": as_path(directory)}
-        fleet.settings = replace(tree["settings"], engine=engine, **where)
-        fleet._begin(tree["columns"], tree["seq"])
-        fleet._directory.groups = tree.get("groups", [])
-        if fleet._columns is not None:
-            fleet._engine = fleet._new_engine(fleet._columns, new_keys(fleet.settings, fleet._directory))
-            fleet._engine.restore(tree["engine"], frozen=shards is not None)
-            asleep = tree.get("asleep", [])
-            fleet._shards.load(Path(path), tree["shards"], asleep, fleet._directory, fleet._engine, shards)
+        with checkpoint.reading(path):
+            settings = tree["settings"]
+            if not isinstance(settings, FleetSettings):
+                raise TypeError(f"settings of a fleet expected, got {type(settings).__name__}")
+            settings = replace(settings, engine="local", workers=None, max_active=None, directory=None)  # checks them
+        fleet.settings = replace(settings, engine=engine, **where)
+        with checkpoint.reading(path):
+            fleet._begin(tree["columns"], tree["seq"])
+            fleet._directory.groups = tree.get("groups", [])
+            if fleet._columns is not None:
+                fleet._engine = fleet._new_engine(fleet._columns, new_keys(fleet.settings, fleet._directory))
+                fleet._engine.restore(tree["engine"], frozen=shards is not None)
+                asleep = tree.get("asleep", [])
+                fleet._shards.load(Path(path), tree["shards"], asleep, fleet._directory, fleet._engine, shards)
         return fleet
 
     def _ahead(self, frame: Any) -> tuple[Table, Mixture]:

@@ -3,6 +3,7 @@
 import json
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
@@ -163,7 +164,7 @@ class StreamConfig:
         return self.task == "regression"
 
     @classmethod
-    def from_document(cls, given: dict[str, Any]) -> Self:
+    def from_document(cls, given: Any) -> Self:
         """Return the stream that a client describes.
 
         Raises
@@ -171,10 +172,18 @@ class StreamConfig:
         Problem
             If it cannot be such a one.
         """
+        if not isinstance(given, dict):
+            raise Problem(422, f"expected an object that describes a stream, got {given!r:.80}")
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(given) - known)
         if unknown:
             raise _wrong(unknown[0], f"one of {', '.join(sorted(known))}", "another name")
+        for name in ("name", "target"):
+            if name not in given:
+                raise _wrong(name, "text", None)
+        for name, value in given.items():
+            if not _is_of_kind(name, value):
+                raise _wrong(name, _KINDS[name][1], value)
         return cls(**{name: _frozen(value) for name, value in given.items()})
 
     def document(self) -> dict[str, Any]:
@@ -184,6 +193,31 @@ class StreamConfig:
     def to_json(self) -> str:
         """Return it as text."""
         return json.dumps(self.document(), indent=1) + "\n"
+
+
+def _are(items: Any, kind: type) -> bool:
+    return isinstance(items, list | tuple) and all(isinstance(i, kind) and not isinstance(i, bool) for i in items)
+
+
+_TEXTS = (lambda value: _are(value, str), "a list of texts")
+_WHOLE = (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number")
+_TEXT = (lambda value: isinstance(value, str), "text")
+_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("name", "target", "task", "model"), _TEXT),
+    **dict.fromkeys(("features", "classes", "calendar"), _TEXTS),
+    **dict.fromkeys(("warmup", "seed", "max_pending", "history_rows"), _WHOLE),
+    "key": (lambda value: value is None or isinstance(value, str), "text or null"),
+    "timed": (lambda value: isinstance(value, bool), "true or false"),
+    "lags": (lambda value: _are(value, int), "a list of whole numbers"),
+    "categories": (
+        lambda value: isinstance(value, dict) and all(_are(each, str) for each in value.values()),
+        "an object of lists of texts",
+    ),
+}
+
+
+def _is_of_kind(name: str, value: Any) -> bool:
+    return _KINDS[name][0](value)
 
 
 def check_texts(config: StreamConfig) -> None:

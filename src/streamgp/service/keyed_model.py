@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import polars as pl
 
-from streamgp.checkpoint import load_of
+from streamgp.checkpoint import load_of, reading
 from streamgp.checkpoint.encoding import register
 from streamgp.evaluation.regression import COVERAGE_LEVELS, SQUARED
 from streamgp.evaluation.running_sums import Moments
@@ -320,14 +320,16 @@ class KeyedModel:
     @classmethod
     def load(cls, path: Path, config: StreamConfig) -> tuple[Self, dict[str, Any]]:
         """Read a checkpoint; return also what `save` was given as `more`."""
-        tree = load_of(path, StreamingGPFleet)["service"]
-        model = cls(config, StreamingGPFleet.load(path))
-        model.next_row, model.sums = tree["next_row"], dict(tree["sums"])
-        model.covered, model.targets = tree["covered"].copy(), Moments(*tree["targets"])
-        if "paired" in tree:  # else rows from now on
-            model.paired = PairedLosses.from_tree(tree["paired"])
-        model._last = dict(zip(tree["last_keys"], tree["last"].tolist(), strict=True))
-        for (name, row, key, time, at, which, place), x in zip(tree["waiting"], tree["inputs"], strict=True):
-            held, columns = tree["held"][which]
-            model.waiting[name] = Waiting(row, row, key, time, at, held, place, columns, x)
+        whole = load_of(path, StreamingGPFleet)
+        with reading(path):
+            tree = whole["service"]
+            model = cls(config, StreamingGPFleet.load(path))
+            model.next_row, model.sums = tree["next_row"], dict(tree["sums"])
+            model.covered, model.targets = tree["covered"].copy(), Moments(*tree["targets"])
+            if "paired" in tree:  # else rows from now on
+                model.paired = PairedLosses.from_tree(tree["paired"])
+            model._last = dict(zip(tree["last_keys"], tree["last"].tolist(), strict=True))
+            for (name, row, key, time, at, which, place), x in zip(tree["waiting"], tree["inputs"], strict=True):
+                held, columns = tree["held"][which]
+                model.waiting[name] = Waiting(row, row, key, time, at, held, place, columns, x)
         return model, tree

@@ -221,18 +221,35 @@ class LiveStream:
                 requests, wanted = until_return(self._accepted), []
                 if len(requests) == len(self._accepted):
                     wanted, self.checkpointing.wanted = self.checkpointing.wanted, []
-            if not requests:
-                self.settled()
-            elif requests[0].kind == RETURN:
-                self._return(requests[0])
-            elif self.failure is None:
-                self._apply_all(requests)
-            else:
-                self._drop(requests, Problem(500, f"{self.config.name} learns no longer: {self.failure}"))
-            if wanted or self.is_stopping or self._is_due():
-                self._checkpoint(wanted)
+            try:
+                self._turn(requests, wanted)
+            except Exception as error:  # the thread goes on, to answer whoever asks
+                self._fail(f"what was learnt could not be scored or kept ({error})", list(self._accepted), wanted)
             if self.is_stopping and not self._accepted:
                 return
+
+    def _turn(self, requests: list[Request], wanted: list["Future[Any]"]) -> None:
+        """Do what was asked for."""
+        if not requests:
+            self.settled()
+        elif requests[0].kind == RETURN:
+            self._return(requests[0])
+        elif self.failure is None:
+            self._apply_all(requests)
+        else:
+            self._drop(requests, Problem(500, f"{self.config.name} learns no longer: {self.failure}"))
+        if wanted or self.is_stopping or self._is_due():
+            self._checkpoint(wanted)
+
+    def _fail(self, failure: str, requests: list[Request], wanted: list["Future[Any]"]) -> None:
+        """Learn no longer, say why, and answer those who wait."""
+        self.failure = failure
+        self._notify("failure", {"detail": failure})
+        problem = Problem(500, f"{self.config.name}: {failure}")
+        self._drop(requests, problem)
+        for future in wanted:
+            if not future.done():
+                future.set_exception(problem)
 
     def _replay(self) -> None:
         last, begun = self._log.position, self.knowledge.position
@@ -253,9 +270,9 @@ class LiveStream:
             with self._lock, self.restart_time.measured(self.checkpointing.position, len(requests)):
                 answers = self._apply_and_publish(requests)
         except Exception as error:
-            self.failure = f"entry {self.knowledge.position + 1:,} of its log could not be learnt ({error})"
-            self._notify("failure", {"detail": self.failure})
-            self._drop(requests, Problem(500, f"{self.config.name}: {self.failure}"))
+            self._fail(
+                f"entry {self.knowledge.position + 1:,} of its log could not be learnt ({error})", requests, []
+            )
             return
         for request, answer in zip(requests, answers, strict=True):
             if isinstance(answer, Problem):
@@ -303,7 +320,8 @@ class LiveStream:
             gone = {id(request) for request in requests}
             self._accepted = deque(each for each in self._accepted if id(each) not in gone)
         for request in requests:
-            request.future.set_exception(problem)
+            if not request.future.done():
+                request.future.set_exception(problem)
 
     def _settle(self) -> None:
         try:

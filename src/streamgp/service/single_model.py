@@ -9,7 +9,7 @@ from typing import Any, Self
 import jax
 import numpy as np
 
-from streamgp.checkpoint.encoding import register
+from streamgp.checkpoint import reading, register
 from streamgp.estimators import (
     StreamingGPClassifier,
     StreamingGPCountRegressor,
@@ -270,15 +270,16 @@ class SingleModel:
     def load(cls, path: Path, config: StreamConfig) -> tuple[Self, dict[str, Any]]:
         """Read a checkpoint; return also what `save` was given as `more`."""
         model, whole = _ESTIMATORS[config.task].load_with(path)
-        tree = whole["service"]
-        metrics = type(model._metrics(0, 0)).from_tree(tree["metrics"])
-        single = cls(config, LiveModel(model, metrics))
-        single.next_row = tree["next_row"]
-        single._naive.restore(tree["naive"])
-        for name, (number, row, time, at, which, place) in tree["waiting"].items():
-            held, columns = tree["held"][which]
-            single.waiting[name] = Waiting(number, row, None, time, at, held, place, columns)
-        return single, tree
+        with reading(path):
+            tree = whole["service"]
+            metrics = type(model._metrics(0, 0)).from_tree(tree["metrics"])
+            single = cls(config, LiveModel(model, metrics))
+            single.next_row = tree["next_row"]
+            single._naive.restore(tree["naive"])
+            for name, (number, row, time, at, which, place) in tree["waiting"].items():
+                held, columns = tree["held"][which]
+                single.waiting[name] = Waiting(number, row, None, time, at, held, place, columns)
+            return single, tree
 
 
 def _column(a: Any) -> np.ndarray:

@@ -36,7 +36,18 @@ def describe(stream: "LiveStream") -> dict[str, Any]:
         "warmup": c.warmup,
         "open_alarms": stream.knowledge.open_alarms,
         "keys": len(stream.model.live.fleet.keys_) if isinstance(stream.model, KeyedModel) else None,
+        "failure": stream.failure,
     }
+
+
+def describe_broken(name: str, reason: str) -> dict[str, Any]:
+    """Return what `describe` does of a stream that could not be opened, and the reason."""
+    unknown = dict.fromkeys(
+        ("kind", "task", "model", "target", "key", "timed", "last_at", "stale_after", "warmup", "keys")
+    )
+    counted = dict.fromkeys(("rows", "learned", "scored_rows", "position", "pending", "open_alarms"), 0)
+    known = {"name": name, "features": [], "categories": {}, "state": "failed", "warmed_up": False, "failure": reason}
+    return unknown | counted | known
 
 
 def describe_durability(stream: "LiveStream") -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """All streams of a directory."""
 
 import json
+import logging
 import os
 import shutil
 from pathlib import Path
@@ -8,6 +9,7 @@ from threading import Lock, Thread
 from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4
 
+from streamgp.checkpoint import CheckpointError
 from streamgp.checkpoint.directory import sync_directory
 from streamgp.service.config import NAME, StreamConfig
 from streamgp.service.events import Events
@@ -16,6 +18,7 @@ from streamgp.service.problems import Problem
 
 MAX_STREAMS = 1_000
 CONFIG = "stream.json"
+LOGGER = logging.getLogger("streamgp.service")
 
 
 @runtime_checkable
@@ -35,6 +38,28 @@ class Follows(Protocol):
     def status(self) -> dict[str, Any]:
         """Return what is read, and how far."""
         ...
+
+
+def _config_of(path: Path) -> StreamConfig:
+    """Return what the stream of a directory is."""
+    if not (path / CONFIG).exists():
+        raise Problem(500, f"{path}: expected {CONFIG}, which says what the stream is, found none; use a backup")
+    try:
+        config = StreamConfig.from_document(json.loads((path / CONFIG).read_text(encoding="utf-8")))
+    except Problem as problem:
+        raise Problem(500, f"{path / CONFIG}: {problem.detail}; use a backup") from problem
+    except (ValueError, RecursionError) as error:
+        raise Problem(500, f"{path / CONFIG}: expected JSON, found something else ({error}); use a backup") from error
+    if config.name != path.name:
+        raise Problem(500, f"{path / CONFIG}: expected the name {path.name!r}, got {config.name!r}; use a backup")
+    return config
+
+
+def _reason(path: Path, error: Exception) -> str:
+    """Return why a stream could not be opened, in a sentence."""
+    if isinstance(error, Problem | OSError | CheckpointError):
+        return str(error)
+    return f"{path}: what it holds does not fit together ({type(error).__name__}: {error!s:.200}); use a backup"
 
 
 class Streams:
@@ -69,12 +94,12 @@ class Streams:
         for path in sorted(self.directory.iterdir()):
             if path.name.startswith("."):  # was being made or deleted
                 shutil.rmtree(path, ignore_errors=True)
-            elif (path / CONFIG).exists():
+            elif path.is_dir():
                 try:
-                    config = StreamConfig.from_document(json.loads((path / CONFIG).read_text()))
-                    self._open(path, config)
-                except (Problem, OSError, ValueError) as error:
-                    self.broken[path.name] = str(error)
+                    self._open(path, _config_of(path))
+                except Exception as error:  # of one stream, which shall not stop the others
+                    self.broken[path.name] = _reason(path, error)
+                    LOGGER.error("stream %s could not be opened: %s", path.name, self.broken[path.name])
         for source in list(self._sources.values()):
             source.start()
 
@@ -100,12 +125,12 @@ class Streams:
         stream = self._streams.get(name)
         if stream is None:
             if name in self.broken:
-                raise Problem(500, f"stream {name!r} could not be opened: {self.broken[name]}")
+                raise Problem(500, f"stream {name!r} could not be opened: {self.broken[name]}; or delete the stream")
             raise Problem(404, f"stream: expected one of {self._known()}, got {name[:80]!r}")
         return stream
 
     def _known(self) -> str:
-        names = sorted(self._streams)
+        names = sorted([*self._streams, *self.broken])
         return (
             ", ".join(names[:10]) + (" ..." if len(names) > 10 else "") if names else "the streams, of which none is"
         )
@@ -123,6 +148,11 @@ class Streams:
             known = self._streams.get(config.name)
             if known is not None and known.config == config:
                 return known, False
+            if config.name in self.broken:
+                raise Problem(
+                    409,
+                    f"name: {config.name!r} is that of a stream that is broken; delete it, or choose another",
+                )
             if known is not None or path.exists():
                 raise Problem(409, f"name: {config.name!r} is that of another stream; choose another, or delete it")
             if len(self._streams) >= MAX_STREAMS:
@@ -148,15 +178,17 @@ class Streams:
 
     def delete(self, name: str) -> None:
         """End a stream and delete all that there is of it."""
-        if not NAME.fullmatch(name):
+        if name not in self.broken and not NAME.fullmatch(name):
             raise Problem(404, f"stream: expected one of {self._known()}, got {name[:80]!r}")
-        stream = self.get(name)
+        stream = None if name in self.broken else self.get(name)
         source = self._sources.pop(name, None)
         if source is not None:
             source.stop()
         with self._lock:
             self._streams.pop(name, None)
-        stream.stop()
+            self.broken.pop(name, None)
+        if stream is not None:
+            stream.stop()
         aside = self.directory / f".{uuid4().hex}"
         (self.directory / name).rename(aside)
         shutil.rmtree(aside, ignore_errors=True)

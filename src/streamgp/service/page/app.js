@@ -60,6 +60,11 @@ function unknown(name) {
   return h("section", { class: "panel" }, h("h1", {}, "Not found"), h("p", {}, `There is no stream named ${name}. `, h("a", { href: "#/" }, "All streams")));
 }
 
+/** A stream that the service could not open, and why. */
+function broken({ name, failure }) {
+  return h("section", { class: "panel" }, h("h1", {}, name), h("p", { class: "trouble", role: "alert" }, "This stream could not be opened. The others are at work."), h("p", {}, failure), h("p", {}, h("a", { href: "#/" }, "All streams")));
+}
+
 /** The question for the token. */
 function askToken(refused) {
   const field = h("input", { type: "password", id: "token", autocomplete: "off", required: true, spellcheck: "false" });
@@ -111,6 +116,7 @@ async function poll(signal) {
     document.body.classList.remove("at-list");
     replaceView("none", noStreams);
   } else if (where.name !== null && !streams.some((stream) => stream.name === where.name)) replaceView(`unknown ${where.name}`, () => unknown(where.name));
+  else if (where.name !== null && streams.some((stream) => stream.name === where.name && stream.kind === null)) replaceView(`broken ${where.name}`, () => broken(streams.find((stream) => stream.name === where.name)));
   else if (where.name !== null) await showStream(where, signal);
   else if (WIDE.matches || streams.length === 1) location.replace(streamAddress(mostUrgent(streams).name));
   else replaceView("choose", choose);

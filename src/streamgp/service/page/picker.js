@@ -46,7 +46,7 @@ export class Picker {
     const entries = found.map((stream) => {
       const { word, tone } = stateOf(stream);
       const age = ageOf(stream.last_at);
-      const what = stream.kind === "keyed" ? `${stream.keys === null || stream.keys === undefined ? "" : `${plural(stream.keys, "key")}, `}${stream.task}` : `single, ${stream.task}`;
+      const what = stream.kind === null ? "could not be opened" : stream.kind === "keyed" ? `${stream.keys === null || stream.keys === undefined ? "" : `${plural(stream.keys, "key")}, `}${stream.task}` : `single, ${stream.task}`;
       return { name: stream.name, word, tone, what, current: stream.name === this.current, alarms: stream.open_alarms ?? 0, facts: `${plural(stream.rows, "row")}${age === null ? "" : ` · ${duration(age)} ago`}` };
     });
     this.#reconcile(entries);

@@ -19,7 +19,7 @@ from streamgp.service.keyed_model import KeyedModel
 from streamgp.service.payload import labels_by_id, rows_with_inputs
 from streamgp.service.predictions import as_rows
 from streamgp.service.problems import Problem, unforeseen
-from streamgp.service.status import describe_checkpoints
+from streamgp.service.status import describe_broken, describe_checkpoints
 from streamgp.service.streams import Streams
 from streamgp.service.web import keys, schemas
 from streamgp.service.web.bodies import answer, plain, read_document, refusal, rows_of
@@ -147,9 +147,10 @@ def _of_streams(streams: Streams) -> APIRouter:
 
     @router.get("", summary="List the streams", responses=answers())
     def every(request: Request) -> Response:
-        return answer(
-            request, plain({"streams": [each.status() for each in streams.all()], "broken": streams.broken})
-        )
+        found = [each.status() for each in streams.all()]
+        found += [describe_broken(name, reason) for name, reason in streams.broken.items()]
+        found.sort(key=lambda each: each["name"])
+        return answer(request, plain({"streams": found, "broken": streams.broken}))
 
     return router
 

@@ -241,7 +241,7 @@ class Connection(H11Protocol):
             return
         waits, waited = self.waits, now - self.since
         if waits == "head" and waited > HEAD_SECONDS:
-            self.end(Problem(408, f"expected the head of a request within {HEAD_SECONDS:g} seconds, got a part of it"))
+            self.end(Problem(408, f"expected the head of a request within {HEAD_SECONDS:g} seconds, got a part"))
         elif waits == "reader" and waited > WRITE_SECONDS:
             self.transport.abort()
         elif waits == "next" and waited > IDLE_SECONDS:
