@@ -169,7 +169,10 @@ class Campaign:
         saved = "" if kind.startswith("saves") else "checkpoint"
         found, expected = (StreamingGPFleet.load(each / saved) for each in (out, self.whole[kind]))
         same(found.scores(), expected.scores())
-        ahead = [fleet.forecast(3) for fleet in (found, expected)]
+        inputs = pl.DataFrame({"unique_id": list(expected.keys_)}).join(
+            pl.DataFrame({"a": [0.1, 0.2, 0.3]}), how="cross"
+        )
+        ahead = [fleet.forecast(3, X_future=inputs) for fleet in (found, expected)]
         same(*ahead)
         kept = {each.name for each in (out / saved).glob("asleep-*")}
         known = set(json.loads((out / saved / "checkpoint.json").read_text())["tree"]["asleep"])

@@ -102,7 +102,8 @@ def test_files_are_short_and_the_root_has_few():
     long = {
         path.relative_to(ROOT).as_posix(): count
         for path in (ROOT / "src").rglob("*.py")
-        if (count := len(path.read_text(encoding="utf-8").splitlines())) > 350
+        if (count := len(path.read_text(encoding="utf-8").splitlines()))
+        > 400  # seldom over 350, and then for one subject
     }
     assert not long
     assert len(list(SOURCE.glob("*.py"))) <= 6

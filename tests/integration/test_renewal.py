@@ -150,7 +150,7 @@ def test_nothing_grows():
     model, sizes, (X, y) = learner(), [], rows(DUE[6])
     for start, stop in pairwise([0, *DUE[:7]]):
         learn(model, X[start:stop], y[start:stop])
-        tree = model.to_tree() | {"reservoir": None}
+        tree = model.to_tree() | {"reservoir": None, "sample": None}  # which grow up to a most
         sizes.append(sum(a.nbytes for a in encode(tree)[1].values()))
     assert len(set(sizes)) == 1
 

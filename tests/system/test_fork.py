@@ -103,6 +103,7 @@ def test_what_needs_no_jax_goes_on_in_a_child() -> None:
     said = ran("""
 import tempfile
 at_work().predict(X[:5])
+ahead = frame.group_by("key", maintain_order=True).head(2).drop("y")
 fleet = StreamingGPFleet("key", None, "y", warmup=30)
 fleet.partial_fit(frame)
 place = tempfile.mkdtemp()
@@ -116,7 +117,7 @@ def same():
     assert loaded.predict(frame.head(6))["mean"].to_list() == expected
     loaded.partial_fit(frame)
     loaded.save(place + "/again")
-    loaded.forecast(2)
+    loaded.forecast(2, X_future=ahead)
     loaded.scores()
     loaded.evaluate(frame)
 

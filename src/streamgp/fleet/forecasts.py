@@ -119,7 +119,8 @@ def _given(
     """Return rows to come and the numbers of their keys, checked; their times may be left out."""
     try:
         frame = nw.from_native(X_future, eager_only=True)
-        frame = frame.drop([name for name in (settings.group_col,) if name in frame.columns])
+        if settings.group_col in frame.columns:
+            frame = frame.drop(settings.group_col)
         settings = replace(settings, group_col=None)
         if settings.time_col not in frame.columns:
             settings, columns = replace(settings, time_col=None), replace(columns, time=None)

@@ -29,6 +29,7 @@ FAMILY_TASKS: dict[str, tuple[str, ...]] = {
     "sparse": NUMBERS,
 }
 FAMILIES = tuple(FAMILY_TASKS)
+STEPS_TASKS = FAMILY_TASKS["gaussian"]  # of which several steps ahead can be predicted at once
 ENSEMBLES = ("gaussian", "generalised")
 
 COUNTS = "StreamingGPCountRegressor"

@@ -39,8 +39,8 @@ class Former(NamedTuple):
 def check_same(directory: Path, config: StreamConfig, log: EventLog) -> None:
     """Raise `Problem` if a log is not that of a stream as it is described now."""
     noted = StreamConfig.from_document(json.loads(log.stream_of(config.to_json())))
-    if noted != config:
-        was, now = noted.document(), config.document()
+    was, now = noted.document(), config.document()
+    if was != now:
         other = [f"{name} {now[name]!r} where it was {was[name]!r}" for name in now if now[name] != was[name]]
         raise Problem(
             500,

@@ -4,7 +4,7 @@ from typing import Any
 
 from streamgp.models.accepted import check_accepted
 from streamgp.models.option_type import known
-from streamgp.models.options import FAMILY_TASKS, TASKS
+from streamgp.models.options import STEPS_TASKS, TASKS
 
 
 def refuse_early(
@@ -31,7 +31,7 @@ def refuse_early(
             raise ValueError(f"--exposure: expected it with counts, got the task {what!r}; leave it out")
         if alarms and what in ("classification", "ordinal"):
             raise ValueError(f"--alarms: expected numbers or counts, whose errors it tests, got {what}; leave it out")
-        if steps_ahead and what not in FAMILY_TASKS["gaussian"]:
+        if steps_ahead and what not in STEPS_TASKS:
             raise ValueError(
                 f"--horizon 1..{steps_ahead}: expected an ensemble for numbers, got the model {model} of {what}; "
                 f"leave it out"
