@@ -3,7 +3,8 @@
 What a model, a run or an optimiser puts into its checkpoint is decided where that lives, not here.
 """
 
-from streamgp.checkpoint.directory import MANIFEST, load, load_meta, load_of, reading, save
+from streamgp.checkpoint.directory import MANIFEST, load, load_meta, load_of, save
+from streamgp.checkpoint.directory import reading as reading  # of those that restore something, not of users
 from streamgp.checkpoint.encoding import CheckpointError, register, registry
 
-__all__ = ["MANIFEST", "CheckpointError", "load", "load_meta", "load_of", "reading", "register", "registry", "save"]
+__all__ = ["MANIFEST", "CheckpointError", "load", "load_meta", "load_of", "register", "registry", "save"]
