@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import resource
 import signal
 import socket
 import sys
@@ -52,6 +53,8 @@ class Changes:
         A name of `POINTS` and at which of its calls.
     quick
         Whether programs are compiled quickly rather than well.
+    files
+        How many it may have open; None: as many as this process.
     """
 
     constants: dict[str, Any] = field(default_factory=dict)
@@ -59,6 +62,7 @@ class Changes:
     synchronous: bool = True
     die_at: tuple[str, int] | None = None
     quick: bool = True
+    files: int | None = None
 
     def make(self) -> None:
         """Change this process."""
@@ -72,6 +76,8 @@ class Changes:
             EventLog.renew_if_large.__defaults__ = (self.renew_bytes,)
         if not self.synchronous:
             EventLog._open = _unsynced(EventLog._open)  # type: ignore[method-assign]
+        if self.files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self.files, self.files))
         if self.die_at is not None:
             point, call = self.die_at
             _die(*POINTS[point], call)

@@ -1,7 +1,9 @@
 """One stream that cannot be opened stops nobody: it is listed with its reason, and can be deleted."""
 
 import json
+import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,7 +71,21 @@ def a_directory(stream: Path) -> None:
     (stream / "stream.json").mkdir()
 
 
+def a_pipe(stream: Path) -> None:
+    (stream / "stream.json").unlink()
+    os.mkfifo(stream / "stream.json")
+
+
+def edited(stream: Path) -> None:
+    """Say that the stream has other inputs than its model; the log's beginning goes."""
+    document = json.loads((stream / "stream.json").read_text())
+    (stream / "stream.json").write_text(json.dumps(document | {"features": ["a"]}))
+    shutil.rmtree(stream / "log")
+
+
 SPOILT = {
+    "a pipe": a_pipe,
+    "inputs of another stream": edited,
     "checkpoints of an estimator": rewritten,
     "no description": lambda stream: (stream / "stream.json").unlink(),
     "a directory": a_directory,
@@ -117,6 +133,42 @@ def test_what_the_thread_of_a_stream_does_not_expect_leaves_the_service_at_work(
         refused = client.post("/v1/streams/bad/step", json={"rows": rows(60, 61)})
         assert refused.status_code == 500
         assert "unheard of" in refused.json()["detail"]
+        assert client.post("/v1/streams/good/step", json={"rows": rows(60, 61)}).json()["learned"] == 1
+
+
+def test_a_directory_of_any_name_is_no_trouble(made: Path, tmp_path: Path):
+    directory = tmp_path / "live"
+    shutil.copytree(made, directory)
+    for name in (b"\xff\xfe", b"white space", b"-x", "\u00e9".encode()):
+        os.mkdir(os.fsencode(directory / "streams") + b"/" + name)
+    with service(directory) as client:
+        assert client.post("/v1/streams/good/step", json={"rows": rows(60, 61)}).json()["learned"] == 1
+        assert len(client.get("/v1/streams").json()["streams"]) == 6
+        assert client.get("/metrics").text.count("streamgp_failed{") == 6
+        assert len(client.get("/readyz").json()["failed"]) == 4
+        for name in ("white%20space", "-x", "%C3%A9"):
+            assert client.delete(f"/v1/streams/{name}").status_code == 200
+        shutil.rmtree(directory / "streams" / "bad")
+        assert client.delete("/v1/streams/bad").status_code == 200  # by hand, before
+        assert len(client.get("/v1/streams").json()["streams"]) == 2
+
+
+def test_a_log_that_cannot_be_set_back_is_said_to_be_so(made: Path, tmp_path: Path):
+    directory = tmp_path / "live"
+    shutil.copytree(made, directory)
+    streams = Streams(directory)
+    with TestClient(make_app(streams), HERE, raise_server_exceptions=False) as client:
+        log = streams.get("bad")._log
+
+        def fails(*_: Any) -> None:
+            raise sqlite3.OperationalError("disk I/O error")
+
+        usual = log.commit, log.roll_back
+        log.commit, log.roll_back = fails, fails  # type: ignore[method-assign]
+        for _ in range(2):
+            refused = client.post("/v1/streams/bad/step", json={"rows": rows(60, 61)})
+            assert (refused.status_code, "disk I/O error" in refused.json()["detail"]) == (500, True)
+        log.commit, log.roll_back = usual  # type: ignore[method-assign]
         assert client.post("/v1/streams/good/step", json={"rows": rows(60, 61)}).json()["learned"] == 1
 
 

@@ -115,7 +115,7 @@ def serve_directory(
             app,
             host=host,
             port=port,
-            log_level="warning",
+            log_level="error",  # its warnings are of what clients send, who could fill a disk with them
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=10,

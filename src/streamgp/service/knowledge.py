@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.checkpoint import CheckpointError
 from streamgp.service import scores
 from streamgp.service.answers import as_iso, predicted_columns, stacked, step_answer, waiting_row, with_repeated
 from streamgp.service.checkpoints import Return
@@ -26,6 +27,8 @@ from streamgp.service.work import Applied
 MOMENTS = 500  # at which rows came, that are remembered
 SETTLE_ROWS = 64  # rows that came singly, after which they are scored
 GROUP_ROWS = 4_096  # of steps that are learnt in one go
+
+_OF_MODEL = ("features", "categories", "calendar", "key", "task", "classes", "timed", "lags")  # it has no other ones
 
 Notify = Callable[[str, dict[str, Any]], None]
 
@@ -86,8 +89,22 @@ class Knowledge:
 
     @staticmethod
     def read(config: StreamConfig, path: Path) -> tuple[Any, dict[str, Any]]:
-        """Read a checkpoint, as `__init__` takes it."""
-        return _kind(config).load(path, config)
+        """Read a checkpoint, as `__init__` takes it.
+
+        Raises
+        ------
+        CheckpointError
+            If it is damaged, or of a stream with other inputs or targets.
+        """
+        model, tree = _kind(config).load(path, config)
+        before, now = tree["config"], config.document()
+        other = [name for name in _OF_MODEL if name in before and before[name] != now[name]]
+        if other:
+            raise CheckpointError(
+                f"{path}: expected a checkpoint of {config.name}, got one of a stream with other {', '.join(other)}; "
+                f"use a copy of its own directory"
+            )
+        return model, tree
 
     def save(self, path: Path, written_at: float) -> None:
         """Write a checkpoint."""

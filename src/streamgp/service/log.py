@@ -204,9 +204,9 @@ class EventLog:
 
     def roll_back(self, position: int) -> None:
         """Drop the group; `position` was the last before it."""
+        self.position, self.chain = position, self._chain_before
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
-        self.position, self.chain = position, self._chain_before
 
     # What is kept
 

@@ -92,20 +92,28 @@ class Sequencer:
             try:
                 found = [self._queue.get(timeout=SYNC_SECONDS if self._log.end_is_behind else None)]
             except Empty:
-                self._log.sync_end()
+                self._try(EventLog.sync_end)
                 continue
             while not self._queue.empty():
                 found.append(self._queue.get())
             stopping = _STOP in found
             requests = [each for each in found if isinstance(each, Request)]
             if requests:
-                self._write(requests)
+                try:
+                    self._write(requests)
+                except Exception as error:  # the thread goes on, to answer whoever asks
+                    for request in requests:
+                        if not request.future.done():
+                            _refuse(request, Problem(500, f"the log can be neither written nor set back ({error})"))
             for each in found:
                 if each is not _STOP and not isinstance(each, Request):
-                    try:
-                        each(self._log)
-                    except Exception as error:
-                        self._full(is_full(error))
+                    self._try(each)
+
+    def _try(self, work: Callable[[EventLog], Any]) -> None:
+        try:
+            work(self._log)
+        except Exception as error:
+            self._full(is_full(error))
 
     def _write(self, requests: list[Request]) -> None:
         before, standing, now = self._log.position, self._standing, time()

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, Protocol, runtime_checkable
@@ -18,6 +19,7 @@ from streamgp.service.problems import Problem
 
 MAX_STREAMS = 1_000
 CONFIG = "stream.json"
+MAX_CONFIG = 1 << 26  # bytes
 LOGGER = logging.getLogger("streamgp.service")
 
 
@@ -44,6 +46,8 @@ def _config_of(path: Path) -> StreamConfig:
     """Return what the stream of a directory is."""
     if not (path / CONFIG).exists():
         raise Problem(500, f"{path}: expected {CONFIG}, which says what the stream is, found none; use a backup")
+    if not ((path / CONFIG).is_file() and (path / CONFIG).stat().st_size <= MAX_CONFIG):  # a pipe never ends
+        raise Problem(500, f"{path / CONFIG}: expected a file of at most {MAX_CONFIG:,} bytes; use a backup")
     try:
         config = StreamConfig.from_document(json.loads((path / CONFIG).read_text(encoding="utf-8")))
     except Problem as problem:
@@ -188,9 +192,13 @@ class Streams:
             self._streams.pop(name, None)
             self.broken.pop(name, None)
         if stream is not None:
-            stream.stop()
+            try:
+                stream.stop()
+            except Exception as error:  # what it leaves on disk is deleted in any case
+                LOGGER.error("stream %s did not end in order: %s", name, error)
         aside = self.directory / f".{uuid4().hex}"
-        (self.directory / name).rename(aside)
+        with suppress(FileNotFoundError):  # somebody has deleted it already
+            (self.directory / name).rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
 
     def stop(self) -> None:

@@ -23,8 +23,8 @@ MOST_OF_ONE = 500  # address
 HEAD_SECONDS = 10.0  # until a request's lines and headers are there
 WRITE_SECONDS = 30.0  # without anything read of an answer
 IDLE_SECONDS = 75.0  # between two requests
-BACKLOG = 32  # connections that are accepted in one go, before it is looked whether there is room
-RESERVED = 256  # descriptors, for logs, checkpoints and what was accepted in one go; a quarter at most
+BACKLOG = 16  # connections that are accepted in one go, before it is looked whether there is room
+RESERVED = 256  # descriptors, for logs, checkpoints and what was accepted in one go; half at most
 SWEEP_SECONDS = 1.0
 PROBES = ("/livez", "/readyz", "/metrics")
 _CLOSED_AT_ONCE = 10  # one in so many of those that wait: each look at all of them makes room for many
@@ -77,7 +77,7 @@ class Connections:
     """
 
     def __init__(self, descriptors: int) -> None:
-        self._last_descriptor = descriptors - min(RESERVED, descriptors // 4)
+        self._last_descriptor = descriptors - min(RESERVED, descriptors // 2)
         self._of: dict[str, set[Connection]] = defaultdict(set)
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -194,6 +194,13 @@ class Connection(H11Protocol):
         """Wait for the next request, or for the rest of this one."""
         self._since = monotonic()
         super().on_response_complete()
+
+    def shutdown(self) -> None:
+        """End with the service: at once if the client is waited for, else after the answer."""
+        if self.waits in ("body", "reader"):
+            self.end(Problem(503, "the service is being stopped; ask again soon", retry_after=5))
+        else:
+            super().shutdown()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP; uvicorn calls this where it has caught an error of h11."""
