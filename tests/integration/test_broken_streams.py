@@ -136,7 +136,7 @@ def test_what_the_thread_of_a_stream_does_not_expect_leaves_the_service_at_work(
         assert client.post("/v1/streams/good/step", json={"rows": rows(60, 61)}).json()["learned"] == 1
 
 
-def test_a_directory_of_any_name_is_no_trouble(made: Path, tmp_path: Path):
+def test_a_directory_of_any_name_is_no_trouble(made: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture):
     directory = tmp_path / "live"
     shutil.copytree(made, directory)
     for name in (b"\xff\xfe", b"white space", b"-x", "\u00e9".encode()):
@@ -144,6 +144,7 @@ def test_a_directory_of_any_name_is_no_trouble(made: Path, tmp_path: Path):
     with service(directory) as client:
         assert client.post("/v1/streams/good/step", json={"rows": rows(60, 61)}).json()["learned"] == 1
         assert len(client.get("/v1/streams").json()["streams"]) == 6
+        caplog.text.encode()  # what is logged can be written
         assert client.get("/metrics").text.count("streamgp_failed{") == 6
         assert len(client.get("/readyz").json()["failed"]) == 4
         for name in ("white%20space", "-x", "%C3%A9"):

@@ -59,6 +59,11 @@ def _config_of(path: Path) -> StreamConfig:
     return config
 
 
+def _writable(text: str) -> str:
+    """Return text for logs and answers, in which a directory may have a name of any bytes."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def _reason(path: Path, error: Exception) -> str:
     """Return why a stream could not be opened, in a sentence."""
     if isinstance(error, Problem | OSError | CheckpointError):
@@ -102,8 +107,8 @@ class Streams:
                 try:
                     self._open(path, _config_of(path))
                 except Exception as error:  # of one stream, which shall not stop the others
-                    self.broken[path.name] = _reason(path, error)
-                    LOGGER.error("stream %s could not be opened: %s", path.name, self.broken[path.name])
+                    self.broken[path.name] = _writable(_reason(path, error))
+                    LOGGER.error("stream %s could not be opened: %s", _writable(path.name), self.broken[path.name])
         for source in list(self._sources.values()):
             source.start()
 
