@@ -40,11 +40,10 @@ def serving(folder: Path, files: int) -> Iterator[tuple[int, str]]:
     command = [sys.executable, "-m", "streamgp.app.cli", "serve", str(folder / "live"), "--port", "0"]
     environment = os.environ | {"PYTHONPATH": str(Path(streamgp.__file__).parents[1])}
     with subprocess.Popen(
-        [*command, "--token-file", str(folder / "tokens.json")],
+        ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command, "--token-file", str(folder / "tokens.json")],
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files)),
     ) as process:
         assert process.stderr is not None
         line = process.stderr.readline()
