@@ -79,7 +79,9 @@ def regression(model: str, stream: str, **options: Any) -> dict[str, np.ndarray]
     found = evaluated(learner, X, y, **late)
     if learner.horizon is None:
         found["quantiles"] = np.asarray(learner.predict_quantiles(X[:5], LEVELS))
-        found["weights"] = np.asarray(list(learner.weights_.values()) if isinstance(learner.weights_, dict) else learner.weights_)
+        found["weights"] = np.asarray(
+            list(learner.weights_.values()) if isinstance(learner.weights_, dict) else learner.weights_
+        )
     return found
 
 
@@ -157,7 +159,7 @@ def cases() -> Iterator[tuple[str, Callable[[], dict[str, np.ndarray]]]]:
     yield "late default drifting", lambda: regression("default", "drifting", delay=40)
     yield "calendar-free lags hourly", lambda: regression("default", "hourly", lags="auto")
     yield "log hourly", lambda: regression("fast", "hourly", target_transform="log")
-    yield "bounds jumping", lambda: regression("fast", "jumping", bounds=(-8.0, 10.0))
+    yield "bounds jumping", lambda: regression("fast", "jumping", bounds=(-20.0, 20.0))
     for model in ("linear", "default"):
         yield f"classes {model}", lambda m=model: labels(StreamingGPClassifier, m)
         yield f"ordered {model}", lambda m=model: labels(StreamingGPOrdinal, m)

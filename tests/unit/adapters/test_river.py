@@ -35,8 +35,7 @@ def rows(n: int, seed: int = 0) -> tuple[list[dict[str, float]], np.ndarray]:
 
 
 def streams(model: Any, scale: int = 1) -> Iterator[list[tuple[dict[str, float], Any]]]:
-    n = 60 * scale if scale > 1 else 70
-    xs, y = rows(min(n, 300))
+    xs, y = rows(min(60 * scale, 300) if scale > 1 else 50)
     if isinstance(model, RiverAnomalyDetector):
         odd = np.random.default_rng(1).random(len(xs)) < 0.05
         yield [({k: v + 6.0 * o for k, v in x.items()}, int(o)) for x, o in zip(xs, odd, strict=True)]
@@ -49,9 +48,9 @@ def streams(model: Any, scale: int = 1) -> Iterator[list[tuple[dict[str, float],
 
 
 MODELS: dict[str, Callable[[], Any]] = {
-    "regressor": lambda: RiverRegressor("linear", warmup=WARMUP),
-    "classifier": lambda: RiverClassifier("linear", warmup=WARMUP),
-    "anomaly detector": lambda: RiverAnomalyDetector("linear", warmup=WARMUP),
+    "regressor": lambda: RiverRegressor("linear", warmup=30),
+    "classifier": lambda: RiverClassifier("linear", warmup=30),
+    "anomaly detector": lambda: RiverAnomalyDetector("linear", warmup=30),
     "forecaster": lambda: RiverForecaster("linear", warmup=20),
 }
 

@@ -1,5 +1,6 @@
 """Importance and contributions for counts, classes and grades, beside what they must be."""
 
+from functools import cache
 from itertools import permutations
 from typing import Any
 
@@ -28,11 +29,12 @@ def labels(kind: str) -> Any:
 def shapley(value: Any, count: int) -> np.ndarray:
     """The definition: over all orders, what each input adds to those before it."""
     found, orders = np.zeros(count), list(permutations(range(count)))
+    of = cache(lambda known: value(tuple(sorted(known))))
     for order in orders:
-        before: tuple[int, ...] = ()
+        before: frozenset[int] = frozenset()
         for i in order:
-            found[i] += value((*before, i)) - value(before)
-            before = (*before, i)
+            found[i] += of(before | {i}) - of(before)
+            before |= {i}
     return found / len(orders)
 
 
