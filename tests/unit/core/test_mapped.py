@@ -67,9 +67,15 @@ def targets(name: str) -> np.ndarray:
     return MAPS[name].inverse(z)
 
 
+def reach(p: MappedPredictive) -> tuple[np.ndarray, np.ndarray]:
+    """Return how far out each row is believed, on the scale that is learnt."""
+    q05, q50, q95 = (np.asarray(p.base.quantile(level)) for level in LEVELS)
+    return p.reach(q05, q50, q95)
+
+
 def within_reach(p: MappedPredictive, y: np.ndarray) -> np.ndarray:
     """Return each row's y with the tails beyond the reach at its ends."""
-    low, high = (p.map.inverse(end) for end in p.reach(*map(p.base.quantile, LEVELS)))
+    low, high = (p.map.inverse(end) for end in reach(p))
     return np.clip(y, low, high)
 
 
@@ -219,7 +225,7 @@ def test_scores_and_moments_keep_their_bounds(p: MappedPredictive, score: float)
     """With Y of the docstring and its median m: CRPS(y) is at most E|Y - y|, and at most |y - m| + E|Y - m| / 2."""
     y = p.at_scores(np.full((12, 1), score))
     median = p.quantile(0.5)
-    low, high = (p.map.inverse(end) for end in p.reach(*map(p.base.quantile, LEVELS)))
+    low, high = (p.map.inverse(end) for end in reach(p))
     mean, std, crps = p.mean, p.std, p.crps(y)
     for each in (mean, std, crps):
         assert np.isfinite(each).all()
@@ -236,7 +242,7 @@ def test_scores_and_moments_keep_their_bounds(p: MappedPredictive, score: float)
 @settings(max_examples=8, deadline=None)
 def test_where_targets_come_as_predicted_the_crps_is_at_most_the_error_of_the_median(p: MappedPredictive):
     median = p.quantile(0.5)
-    low, high = (p.map.inverse(end) for end in p.reach(*map(p.base.quantile, LEVELS)))
+    low, high = (p.map.inverse(end) for end in reach(p))
     ys = [np.clip(p.quantile(level), low, high) for level in (np.arange(60) + 0.5) / 60]
     crps, error = (np.mean(each, axis=0) for each in ([p.crps(y) for y in ys], [np.abs(y - median) for y in ys]))
     assert (crps <= 1.02 * error + 1e-4 * (high - low) + 1e-12).all()
