@@ -79,7 +79,7 @@ def test_a_new_level_is_followed_as_by_the_model_of_the_logarithm():
 def test_glitches_leave_the_range_as_it_was():
     X, y = sizes()
     spoilt = y.copy()
-    spoilt[[100, 220, 221]] = 1e9
+    spoilt[[60, 100, 130, 220, 250, 290]] = 1e9  # more than the rank that counts, in the warm-up and after it
     far = np.array([[1e4, 0.0]])
     clean, other = (model(robust=True).partial_fit(X, each).predict(far)[0] for each in (y, spoilt))
     assert_allclose(other, clean, rtol=0.3)
@@ -113,6 +113,10 @@ def test_chunks_rows_and_a_resumed_run_are_limited_alike(case: str, tmp_path: Pa
         mean, std = single.predict_one(X[i])
         assert_allclose((mean, std), (whole.mean[i], whole.std[i]), rtol=1e-9)
         single.learn_one(X[i], y[i])
+    ranges = [
+        each._learner.state.target_range for each in (single, model(**CASES[case]).partial_fit(X[:310], y[:310]))
+    ]
+    assert_allclose(ranges[0].ends, ranges[1].ends, rtol=1e-9)
 
 
 def test_several_targets_keep_to_their_own_ranges_also_apart():
@@ -126,6 +130,14 @@ def test_several_targets_keep_to_their_own_ranges_also_apart():
     apart = model().partial_fit(X, some)
     assert apart._learner.learns_apart
     assert (apart.predict(far)[0] <= 2.0 * np.nanmax(some, axis=0)).all()
+
+
+def test_a_forecast_keeps_to_what_was_known_when_it_was_made():
+    y, time = growth(), np.arange(ROWS)[:, None] / 100.0
+    state = model(horizon=2).partial_fit(time, y)._learner.state
+    low, high = state.target_range.ends[0, :, 0]
+    (made, _) = state.forecasts.parts[-1]
+    assert_allclose(made.limits[-1, :, 0], [low - 2.0 * np.log(2.0), high + 2.0 * np.log(2.0)], rtol=1e-12)
 
 
 def test_labels_that_come_late_let_growth_go_on():
