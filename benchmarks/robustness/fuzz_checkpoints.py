@@ -2,7 +2,7 @@
 
     python -m benchmarks.robustness.fuzz_checkpoints --cases 3000 --out benchmarks/results/fuzz_checkpoints.json
 
-Each case changes one to three places of a checkpoint of `tests/checkpoints`: a value of another type, a huge or
+Each case changes one to three places of a checkpoint of a small model of any kind: a value of another type, a huge or
 negative number, a key or an element left out or twice, deep nests, another class, arrays cut, exchanged or made NaN.
 A failure is any error of `load` but `CheckpointError`, and a case that takes more than ten seconds. Counted are
 those that load and then cannot predict.
@@ -28,8 +28,8 @@ from benchmarks.common import campaigns
 from streamgp import TimeVaryingOptimizer
 from streamgp.checkpoint import MANIFEST, CheckpointError
 from streamgp.checkpoint.directory import _seal, _sha256
+from tests import small_models
 
-KEPT = Path(__file__).parents[2] / "tests" / "checkpoints"
 X = np.array([[0.1, -0.3], [1.0, 1.0]])
 ROWS = pl.DataFrame({"unique_id": [0, 1, 9], "ds": [900.0, 901.0, 902.0], "a": [0.1, 0.2, 0.3]})
 LONGEST = 10.0  # seconds
@@ -155,18 +155,18 @@ def campaign(cases: int, minutes: float, seed: int) -> dict[str, Any]:
     """Change, load and use checkpoints."""
     warnings.simplefilter("ignore")
     rng, until = random.Random(seed), time.monotonic() + 60.0 * minutes
-    names = sorted(path.name for path in KEPT.iterdir() if path.is_dir() and list(path.rglob(MANIFEST)))
-    for name in names:  # compile what all the others use
-        use(name, load(KEPT / name))
     found: Counter[str] = Counter()
     errors: Counter[str] = Counter()
     failures: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
+        kept = {name: small_models.save(name, Path(folder)) for name in sorted(small_models.NAMES)}
+        for name, path in kept.items():  # compile what all the others use
+            use(name, load(path))
         for case in range(cases):
             if time.monotonic() > until:
                 break
-            name = rng.choice(names)
-            path = Path(shutil.copytree(KEPT / name, Path(folder) / str(case) / name))
+            name = rng.choice(list(kept))
+            path = Path(shutil.copytree(kept[name], Path(folder) / str(case) / name))
             kind = crafted(rng, path)
             what = outcome(name, path, lambda text: errors.update([text]))
             if what not in ("refused", "predicted", "loaded, and predicts nothing"):

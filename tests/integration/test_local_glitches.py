@@ -3,17 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from streamgp import SplittingGPRegressor, StreamingGPRegressor
-from streamgp.checkpoint.encoding import decode, encode
-from streamgp.models.registry import make_spec
 from streamgp.models.sparse.glitches import TargetGuard, draw_in_rows, replace_glitches
-from streamgp.stream.learner import StreamLearner
 
 pytestmark = pytest.mark.slow
 
@@ -114,39 +110,3 @@ def test_five_in_a_row_are_a_change_across_batches_as_well():
     assert learnt([0, 1, 9], run=3) == ([9], 1)
     assert learnt(list(range(10)), run=3) == ([], 13)
     assert learnt([7, 8, 9]) == ([7, 8, 9], 3)
-
-
-@pytest.mark.parametrize(
-    ("spec", "name", "lacking"),
-    [
-        (make_spec("wgpr", **INDUCING), "LocalState", ("guard", "pending_drawn")),
-        (make_spec("sfg-mkl", features_per_basis=12), "MultiKernelState", ("beyond",)),
-    ],
-    ids=["wgpr", "sfg-mkl"],
-)
-def test_a_checkpoint_from_before_there_was_a_guard_goes_on(spec, name, lacking):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 2))
-    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=200)
-    with jax.enable_x64(True):
-        learner = StreamLearner(spec, num_inputs=2, warmup=60)
-        list(learner.learn(X[:90], y[:90, None]))
-        node, arrays = encode(learner.to_tree())
-        removed = []
-
-        def strip(node):
-            if isinstance(node, dict):
-                if str(node.get("$module", "")).endswith(name):
-                    removed.extend(node["fields"].pop(field) for field in lacking)
-                for value in node.values():
-                    strip(value)
-            elif isinstance(node, list):
-                for value in node:
-                    strip(value)
-
-        strip(node)
-        assert len(removed) == len(lacking)
-        older = StreamLearner.from_tree(decode(node, arrays, {}))
-        for one in (learner, older):
-            list(one.learn(X[90:], y[90:, None]))
-        assert_array_equal(older.predict(X[:5]).mean, learner.predict(X[:5]).mean)

@@ -13,7 +13,6 @@ from streamgp import (
     StreamingGPCountRegressor,
     StreamingGPOrdinal,
     StreamingGPRegressor,
-    checkpoint,
     evaluate,
 )
 
@@ -284,17 +283,3 @@ class TestOtherTargets:
         assert np.isfinite(model.predict([[NAN, 0.0, 0.0]], exposure=[1.0])).all()
         with pytest.raises(ValueError, match="exposure: expected finite numbers above 0, got nan"):
             model.partial_fit(X, counts, exposure=np.where(hours > 1.5, NAN, hours))
-
-
-def test_checkpoints_with_the_old_name_of_the_option(tmp_path: Path):
-    X, y = stream(share=0.0)
-    model = new(missing="skip").partial_fit(X, y)
-    model.save(tmp_path / "kept")
-    tree, meta = checkpoint.load(tmp_path / "kept")
-    tree["params"]["on_bad_row"] = tree["params"].pop("missing")
-    for name in ("imputer", "gains", "imputed_values"):
-        del tree["learner"][name]
-    checkpoint.save(tmp_path / "old", tree, meta)
-    old = StreamingGPRegressor.load(tmp_path / "old")
-    assert old.missing == "skip"
-    np.testing.assert_array_equal(old.predict(X), model.predict(X))

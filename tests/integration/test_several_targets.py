@@ -12,7 +12,7 @@ from streamgp.core.correlation import Comoments, correlation_matrices
 from streamgp.models.registry import make_spec
 from streamgp.precision import float64
 from streamgp.stream.learner import StreamLearner
-from streams import learn, restored, same
+from streams import restored, same
 
 ROWS, WARMUP = 160, 30
 
@@ -93,22 +93,6 @@ def test_a_forecast_knows_the_correlation_of_when_it_was_made():
     for i in range(ROWS):
         rows += [row for info in one.learn(X[i : i + 1], y[i : i + 1]) for row in info.predictive.correlation]
     np.testing.assert_allclose(rows, found, rtol=1e-9, atol=1e-9)
-
-
-def test_a_checkpoint_without_a_correlation_begins_one():
-    X, y = stream(2, missing=False)
-    for options in ({}, {"horizon": 3}):
-        model = new(2, **options)
-        learn(model, X[:60], y[:60])
-        tree = model.to_tree()
-        tree.pop("correlation")
-        bare = [(made.__class__(*(getattr(made, f) for f in ("log_weights", "loc", "var", "dof"))), rules)
-                for made, rules in tree["forecasts"].parts]  # fmt: skip
-        tree["forecasts"] = tree["forecasts"].__class__(tuple(bare))
-        loaded = StreamLearner.from_tree(tree)
-        np.testing.assert_array_equal(loaded.error_correlation, np.eye(2))
-        learn(loaded, X[60:], y[60:])
-        assert loaded.error_correlation[0, 1] > 0.15
 
 
 # For users

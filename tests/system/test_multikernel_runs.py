@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from streamgp import checkpoint
 from streamgp.app import cli
 
 pytestmark = pytest.mark.slow
@@ -63,25 +62,6 @@ def test_a_resumed_run_is_that_which_goes_through(table: Path, tmp_path: Path):
         np.testing.assert_allclose(parts[name].to_numpy(), whole[name].to_numpy(), rtol=1e-9, err_msg=name)
     scores = [json.loads((tmp_path / name / "metrics.json").read_text())["conformal"] for name in ("whole", "parts")]
     assert scores[0]["coverage"] == scores[1]["coverage"]
-    tree, meta = checkpoint.load(tmp_path / "parts" / "checkpoint")
-    before = {name: value for name, value in tree["config"].items() if name != "conformal"}
-    old = {name: value for name, value in tree.items() if name != "conformal"} | {"config": before}
-    checkpoint.save(tmp_path / "parts" / "checkpoint", old, meta)  # as it was before there were such bands
-    words = [
-        "run",
-        str(table),
-        "--features",
-        "a,b",
-        "--target",
-        "y",
-        "--model",
-        "sfg-mkl",
-        "--features-per-basis",
-        "10",
-    ]
-    words += ["--out", str(tmp_path / "parts"), "--resume"]
-    assert "has conformal None, but now 0.8" in CliRunner().invoke(cli.app, [*words, "--conformal", "0.8"]).output
-    assert CliRunner().invoke(cli.app, words).exit_code == 0
     refused = CliRunner().invoke(
         cli.app, ["run", str(table), "--target", "y", "--out", str(tmp_path / "parts"), "--resume"]
     )

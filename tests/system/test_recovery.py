@@ -14,7 +14,6 @@ from polars.testing import assert_frame_equal
 
 import streamgp
 from small_runs import ROWS, WARMUP, contents, predictions, run_linear, run_spec, same_as_unbroken, table
-from streamgp import checkpoint
 from streamgp.app import live_run
 from streamgp.app.lock import locked
 from streamgp.app.outputs import RunError
@@ -51,15 +50,6 @@ def test_labels_and_grades_whose_first_row_is_written_alone(
     rows = predictions(tmp_path / "out")
     assert rows["row"].to_list() == list(range(60))
     assert rows["last_label"].to_list() == [None, *rows["y"].to_list()[:-1]]
-
-
-def test_a_part_of_an_older_run_without_a_type_is_joined(graded: Path, tmp_path: Path):
-    out = tmp_path / "out"
-    run_names(graded, out, "classification", max_rows=1)
-    whole = predictions(out)
-    whole.with_columns(last_label=pl.lit(None)).write_parquet(out / "predictions.parquet")
-    assert run_names(graded, out, "classification", resume=True).stopped is None
-    assert predictions(out)["last_label"].dtype == pl.String
 
 
 # The first checkpoints
@@ -162,15 +152,6 @@ def test_a_shorter_max_rows_than_were_learnt_changes_nothing(data: Path, tmp_pat
     before = predictions(tmp_path / "out")
     assert run_linear(data, tmp_path / "out", max_rows=120, resume=True).metrics["rows"] == 150
     assert_frame_equal(predictions(tmp_path / "out"), before)
-
-
-def test_a_checkpoint_without_a_fingerprint_goes_on(data: Path, tmp_path: Path):
-    out = tmp_path / "out"
-    run_linear(data, out, chunk=50, max_rows=150)
-    tree, meta = checkpoint.load(out / "checkpoint")
-    del tree["fingerprint"]
-    checkpoint.save(out / "checkpoint", tree, meta)
-    same_as_unbroken(data, tmp_path, run_linear(data, out, chunk=50, resume=True), chunk=50)
 
 
 # One run at a time

@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -282,8 +280,6 @@ def test_a_damaged_checkpoint_is_refused_and_nothing_is_lost(data: Path, tmp_pat
 
 
 def test_a_checkpoint_of_something_else_is_refused(data: Path, tmp_path: Path):
-    from streamgp import checkpoint
-
     checkpoint.save(tmp_path / "out" / "checkpoint", {}, {"kind": "other"})
     with pytest.raises(CheckpointError, match="expected the checkpoint of a run, got one of 'other'"):
         run_linear(data, tmp_path / "out", resume=True)
@@ -300,40 +296,3 @@ def test_an_earlier_run_is_replaced_only_when_asked(data: Path, tmp_path: Path):
     run_linear(data, out, overwrite=True, max_rows=200)
     assert len(predictions(out)) == 200
     assert (out / "mine.txt").read_text() == "keep me"
-
-
-def stored_differently(out: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Store the specification of a run as another version would have, in its settings and in its learner."""
-    path = out / "checkpoint"
-    tree, meta = checkpoint.load(path)
-    change(tree["config"])
-    change(tree["learner"]["spec"])
-    checkpoint.save(path, tree, meta)
-
-
-def test_a_run_that_began_before_the_default_renewed_goes_on_without(data: Path, tmp_path: Path):
-    options = {"bases": ["linear", "boosted"], "features_per_basis": 5, "dynamics": "static", "noise": "constant"}
-    run_spec(data, tmp_path / "out", make_spec("default", **options, renew=False), max_rows=170)
-    stored_differently(tmp_path / "out", lambda fields: fields.pop("searched_every"))
-    resumed = run_spec(data, tmp_path / "out", make_spec("default", **options), resume=True)
-    assert {expert.get("since", 0) for expert in resumed.metrics["experts"]} == {0}
-    anew = run_spec(data, None, make_spec("default", **options))
-    assert {expert.get("since", 0) for expert in anew.metrics["experts"]} != {0}
-
-
-def test_a_run_of_the_default_that_trained_no_frequencies_anew_goes_on_without(data: Path, tmp_path: Path):
-    def as_it_was(fields: dict[str, Any]) -> None:
-        assert fields.pop("searched_every") == 0
-        fields["searches"] = False
-
-    bases = ["linear", "boosted", "fourier-trained"]
-    options: dict[str, Any] = {"bases": bases, "features_per_basis": 5, "dynamics": "static", "noise": "constant"}
-    trees_alone = replace(make_spec("default", **options), searched_every=0)
-    whole = run_spec(data, tmp_path / "whole", trees_alone)
-    run_spec(data, tmp_path / "out", trees_alone, max_rows=170)
-    stored_differently(tmp_path / "out", as_it_was)
-    resumed = run_spec(data, tmp_path / "out", make_spec("default", **options), resume=True)
-    assert [expert.get("since") for expert in resumed.metrics["experts"]] == [
-        expert.get("since") for expert in whole.metrics["experts"]
-    ]
-    close(predictions(tmp_path / "out"), predictions(tmp_path / "whole"))

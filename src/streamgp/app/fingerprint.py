@@ -46,7 +46,7 @@ def fewer_rows(name: str, rows: int, out: object) -> RunError:
     )
 
 
-def replay(reader: RowReader, rows: int, next_row: int, digest: str | None, out: object) -> Fingerprint:
+def replay(reader: RowReader, rows: int, next_row: int, digest: str, out: object) -> Fingerprint:
     """Pass over the rows that a run has learnt, and check that they are those.
 
     Parameters
@@ -54,7 +54,7 @@ def replay(reader: RowReader, rows: int, next_row: int, digest: str | None, out:
     reader
         At the first row of the file, with the schema of the run.
     rows, next_row, digest
-        How many were learnt, the row of the file after them, and their fingerprint, if it is known.
+        How many were learnt, the row of the file after them, and their fingerprint.
     out
         The directory of the run, for error messages.
 
@@ -77,6 +77,6 @@ def replay(reader: RowReader, rows: int, next_row: int, digest: str | None, out:
                 bar.at(learnt, "rows of before")
     except DataError as error:
         raise differs from error
-    if after != next_row or digest not in (None, found.digest):
+    if after != next_row or digest != found.digest:
         raise differs
     return found

@@ -65,16 +65,14 @@ class LiveRun:
         else:
             self.learner = StreamLearner.from_tree(stored["learner"])
             self.metrics = tasks.restored_metrics(reader.schema.task, stored["metrics"])
-            # Younger than some checkpoints.
-            self.conformal = tasks.restored_bands(reader.schema.task, stored.get("conformal"))
-            self.alarms = Alarms.from_tree(stored["alarms"]) if stored.get("alarms") is not None else None
-            steps = stored.get("steps_ahead")
+            self.conformal = tasks.restored_bands(reader.schema.task, stored["conformal"])
+            self.alarms = None if stored["alarms"] is None else Alarms.from_tree(stored["alarms"])
+            steps = stored["steps_ahead"]
             self.steps = None if steps is None else StepsAhead.from_tree(steps)
-            if stored.get("arrivals") is not None:
+            if stored["arrivals"] is not None:
                 self.arrivals = Arrivals.from_tree(self.learner, stored["arrivals"])
             self.next_row = stored["next_row"]
-            known = stored.get("fingerprint")  # younger than some checkpoints
-            self.fingerprint = replay(reader, self.metrics.rows, self.next_row, known, settings.out)
+            self.fingerprint = replay(reader, self.metrics.rows, self.next_row, stored["fingerprint"], settings.out)
         self.unseen_levels = dict(reader.unseen_levels)
         self.skipped_rows = self.next_row - self.metrics.rows
 

@@ -221,8 +221,7 @@ class RunDirectory:
         try:
             if parts:
                 each = [pl.scan_parquet(part, glob=False) for part in parts]
-                # Relaxed: an older version gave a column of nulls no type.
-                pl.concat(each, how="diagonal_relaxed").sink_parquet(aside)
+                pl.concat(each, how="diagonal").sink_parquet(aside)
             else:
                 pl.DataFrame({"row": pl.Series([], dtype=pl.Int64)}).write_parquet(aside)
             put_in_place(aside, self.directory / f"{table}.parquet")

@@ -1,6 +1,6 @@
 """`streamgp run`: begin a run, or go on with one."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,7 @@ from streamgp.core import TargetMap
 from streamgp.data import DataError, RowReader, Schema, open_rows
 from streamgp.estimators import default_warmup
 from streamgp.models.options import DEFAULT_WARMUP
-from streamgp.models.spec import Spec, in_todays_terms
 
-_YOUNGER = {
-    "conformal": None,
-    "alarms": False,
-    "delay": 0,
-    "arrives": None,
-    "steps_ahead": 0,
-    "calendar": None,
-}  # than some checkpoints
 SHORT_FILE = 5 * DEFAULT_WARMUP  # a file with fewer rows with targets gets a fifth of them as its warm-up
 
 
@@ -153,20 +144,9 @@ def _load(directory: RunDirectory) -> dict[str, Any]:
 
 def _checked(settings: RunSettings, tree: dict[str, Any], directory: RunDirectory) -> RunSettings:
     """Return the settings for the task of a stored run, if they are the same as then."""
-    settings, config = _for_task(settings, Schema.from_json(tree["schema"]).task), in_todays_terms(tree["config"])
-    if settings.spec.chooses_lags and "chooses_lags" not in tree["config"]:  # it is older than the choice
-        fixed = replace(settings.spec, chooses_lags=False, lags=tuple(tree["config"].get("lags", ())))
-        settings = replace(settings, spec=fixed)
-    usual = Spec.searched_every
-    if settings.spec.searched_every != usual and "searched_every" not in tree["config"]:  # the default was another
-        before = {"renew": config.get("renew", False), "searched_every": config.get("searched_every", usual)}
-        settings = replace(settings, spec=replace(settings.spec, **before))
+    settings = _for_task(settings, Schema.from_json(tree["schema"]).task)
     given = settings.config
-    # An option that is younger than the checkpoint had its default then.
-    stored = {**asdict(Spec(tree["config"]["model"])), **_YOUNGER, **config}
-    if "on_bad_row" in stored:
-        stored["missing"] = stored.pop("on_bad_row")  # its name before there was a third way
-    for name, before in stored.items():
+    for name, before in tree["config"].items():
         now = given.get(name)
         if before != now and not (name == "warmup" and now is None):
             raise directory.option_differs(name, before, now)

@@ -6,10 +6,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from streamgp.bandits.kdpp import distinct
-from streamgp.checkpoint.encoding import formerly, register
+from streamgp.checkpoint.encoding import register
 
 
-@formerly("History", surprise="z_scores", beyond="outlying", doubt="added_noise")
 @register
 @dataclass(frozen=True, eq=False)
 class History:
@@ -155,10 +154,3 @@ class History:
             outlying=self.outlying & ~rows,
             added_noise=np.where(rows, 0.0, self.added_noise),
         )
-
-    def with_default_marks(self) -> "History":
-        """Add marks where a checkpoint has none: every observation counts in full, as it did then."""
-        n = len(self.y)
-        if len(self.added_noise) == n:
-            return self
-        return replace(self, z_scores=np.zeros(n), outlying=np.zeros(n, bool), added_noise=np.zeros(n))

@@ -174,14 +174,13 @@ class UnitOptimizer:
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> "UnitOptimizer":
-        """Return the optimiser whose `to_tree` gave `tree`, or that of an earlier version."""
+        """Return the optimiser whose `to_tree` gave `tree`."""
         new = cls(tree["space"], tree["settings"])
         new.surrogate.restore(tree["belief"])
-        new.history, new.price, new.failures = tree["history"].with_default_marks(), tree["price"], tree["failures"]
+        new.history, new.price, new.failures = tree["history"], tree["price"], tree["failures"]
         new.skipped_rewards, new.skipped_answers = tree["skipped"]
-        earlier = tree.get("out", new.pending.earlier)
-        new.pending = Pending(tree["asked"], earlier, tree.get("again"), tree["stale"])
-        new.clock = tree.get("clock") or replace(new.clock, last=new.history.time)
+        new.pending = Pending(tree["asked"], tree["out"], tree["again"], tree["stale"])
+        new.clock = tree["clock"]
         return new
 
     def _beta(self, log_gain: float) -> float:

@@ -6,11 +6,10 @@ import equinox as eqx
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
-from streamgp.checkpoint.encoding import formerly, register
+from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray
 
 
-@formerly("ActiveDims")
 @register
 class ActiveDims(Basis):
     """phi(x) = psi(x_{k+1}, ..., x_{k+d}): a basis that looks at d consecutive inputs and at no other.

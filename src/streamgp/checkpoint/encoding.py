@@ -19,8 +19,6 @@ Class = TypeVar("Class", bound=type)
 
 registry: dict[str, type] = {}
 """The classes that a checkpoint may hold, by name; `register` fills it."""
-_former_names: dict[str, str] = {}
-_former_fields: dict[str, Mapping[str, str]] = {}
 
 # What safetensors stores under its own name; arrays of any other dtype go in as their bytes.
 _NATIVE = frozenset(
@@ -65,33 +63,6 @@ def register(cls: Class) -> Class:
         )
     registry[cls.__name__] = cls
     return cls
-
-
-def formerly(name: str, /, **fields: str) -> Callable[[Class], Class]:
-    """Let checkpoints of earlier versions load into a class that was renamed; use it above ``@register``.
-
-    Parameters
-    ----------
-    name
-        The name that the class had, or has still where only fields were renamed.
-    fields
-        The former names of fields, and what each is called now.
-
-    Raises
-    ------
-    ValueError
-        If the former name belongs to another registered class.
-    """
-
-    def decorate(cls: Class) -> Class:
-        if name != cls.__name__:
-            if name in registry or _former_names.get(name, cls.__name__) != cls.__name__:
-                raise ValueError(f"formerly: the name {name} belongs to another class; choose the one {cls} had")
-            _former_names[name] = cls.__name__
-        _former_fields[name] = fields
-        return cls
-
-    return decorate
 
 
 def encode(tree: Any) -> tuple[Any, dict[str, np.ndarray]]:
@@ -228,29 +199,15 @@ def _field_names(cls: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(cls))
 
 
-def _defaults(cls: type) -> dict[str, Any]:
-    """Return the values of fields that an older checkpoint lacks."""
-    if issubclass(cls, tuple):
-        return dict(getattr(cls, "_field_defaults"))  # noqa: B009 (as above)
-    missing, fields = dataclasses.MISSING, dataclasses.fields(cls)
-    made = {each.name: each.default_factory() for each in fields if each.default_factory is not missing}
-    return made | {each.name: each.default for each in fields if each.default is not missing}
-
-
 def _build(name: str, fields: Mapping[str, Any]) -> Any:
     """Build an instance with these fields, set as a tree-unflatten sets them: its constructor does not run."""
-    cls = registry.get(_former_names.get(name, name))
+    cls = registry.get(name)
     if cls is None:
         raise CheckpointError(
             f"it holds a {name}, which is not among the registered classes; "
             f"import the module that defines it, or load it with the version that wrote it."
         )
     names = _field_names(cls)
-    renamed = _former_fields.get(name, {})
-    fields = {renamed.get(field, field): value for field, value in fields.items()}
-    fields = _defaults(cls) | fields  # of fields that are younger than the checkpoint
-    fill = getattr(cls, "with_younger_fields", dict)  # those that depend on the others
-    fields = fill(fields)
     if set(fields) != set(names):
         missing = ", ".join(sorted(set(names) - set(fields))) or "none"
         unknown = ", ".join(sorted(set(fields) - set(names))) or "none"

@@ -132,7 +132,7 @@ class Schema:
         try:
             fields = json.loads(document)
             features = tuple(Feature(f["name"], f["kind"], tuple(f["levels"])) for f in fields["features"])
-            labels = fields.get("labels")
+            labels = fields["labels"]
             return cls(
                 features=features,
                 targets=tuple(fields["targets"]),
@@ -140,12 +140,11 @@ class Schema:
                 time_is_text=fields["time_is_text"],
                 dropped=dict(fields["dropped"]),
                 constant=tuple(fields["constant"]),
-                # A schema from before these fields is of regression.
-                task=fields.get("task", "regression"),
+                task=fields["task"],
                 labels=None if labels is None else ClassNames(**labels | {"names": tuple(labels["names"])}),
-                exposure=fields.get("exposure"),
-                note=fields.get("note", ""),
-                arrives=fields.get("arrives"),
+                exposure=fields["exposure"],
+                note=fields["note"],
+                arrives=fields["arrives"],
             )
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"schema: expected the JSON of a stored schema, got something else ({error}).") from error

@@ -176,24 +176,17 @@ class StreamEstimator(LateTargets, BaseEstimator):
         """Read a checkpoint as `load` does, and in the same step what `save_with` was given besides."""
         tree = checkpoint.load_of(path, cls)
         with checkpoint.reading(path):
-            params = dict(tree["params"])
-            if "on_bad_row" in params:  # its name before there was a third way
-                params["missing"] = params.pop("on_bad_row")
-            estimator = cls(**params)
+            estimator = cls(**tree["params"])
             estimator._learner = StreamLearner.from_tree(tree["learner"])
             estimator._single = tree["single"]
-            if tree.get("late") is not None:
+            if tree["late"] is not None:
                 estimator._late = LateLabels.from_tree(estimator._learner, tree["late"])
             estimator.skipped_rows_ = tree["skipped_rows"]
-            width = estimator._learner.num_inputs - estimator._learner.spec.exposure
-            estimator.n_features_in_ = tree.get(
-                "num_features", width
-            )  # younger than some checkpoints, as is what follows
-            if tree.get("columns") is not None:
-                estimator._columns = Columns.from_tree(tree["columns"])
+            estimator.n_features_in_ = tree["num_features"]
+            estimator._columns = Columns.from_tree(tree["columns"])
             if tree["feature_names"]:
                 estimator.feature_names_in_ = np.asarray(tree["feature_names"], dtype=object)
-            if tree.get("alarms") is not None:  # younger than some checkpoints
+            if tree["alarms"] is not None:
                 estimator._alarms = Alarms.from_tree(tree["alarms"])
             estimator._restore(tree)
             return estimator, tree

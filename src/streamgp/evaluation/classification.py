@@ -310,12 +310,10 @@ class ClassificationMetrics:
         """Restore the metrics that `to_tree` stored."""
         metrics = cls(list(tree["classes"]), tree["warmup"])
         for name in _PLAIN:
-            setattr(metrics, name, tree.get(name, 0))  # earlier checkpoints lack one
+            setattr(metrics, name, tree[name])
         for name in _ARRAYS:
             setattr(metrics, name, tree[name].copy())
         metrics._known = ClassCounts.from_tree(tree["_known"])
-        metrics._repeats = Repeats(metrics._known.late + 1)
-        if "_paired" in tree:  # else rows from now on
-            metrics._repeats = Repeats.from_tree(tree["_repeats"])
-            metrics._paired = PairedLosses.from_tree(tree["_paired"])
+        metrics._repeats = Repeats.from_tree(tree["_repeats"])
+        metrics._paired = PairedLosses.from_tree(tree["_paired"])
         return metrics

@@ -210,7 +210,7 @@ class Conformal:
     def from_tree(cls, tree: Mapping[str, Any]) -> "Conformal":
         """Restore the bands that `to_tree` stored."""
         conformal = cls(tree["level"], list(tree["targets"]), tree["warmup"])
-        conformal.rows += tree["rows"]  # one number for all targets, in earlier checkpoints
+        conformal.rows = tree["rows"].copy()
         conformal._sums = tree["sums"].copy()
         for threshold, stored in zip(conformal._thresholds, tree["thresholds"], strict=True):
             threshold.restore(stored)

@@ -272,14 +272,13 @@ class CountMetrics:
         """Restore the metrics that `to_tree` stored."""
         metrics = cls(tree["target"], tree["warmup"])
         for name in _PLAIN:
-            setattr(metrics, name, tree.get(name, 0))  # earlier checkpoints lack one
+            setattr(metrics, name, tree[name])
         for key, name in _ARRAYS.items():
             setattr(metrics, name, tree[key].copy())
         for name, stored in tree["_errors"].items():
             vars(metrics._errors[name]).update(stored)
         metrics._scored = Moments(*tree["_scored"])
-        if "_paired" in tree:  # else rows from now on
-            metrics._paired = PairedLosses.from_tree(tree["_paired"])
+        metrics._paired = PairedLosses.from_tree(tree["_paired"])
         return metrics
 
 

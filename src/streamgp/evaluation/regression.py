@@ -139,7 +139,7 @@ def apply_in_batches(
 
 
 # The fields of `RegressionMetrics`, by how they are stored; arrays by their keys in a checkpoint.
-_PLAIN = ("warmup", "rows", "unlabelled_rows", "_flagged", "_pll", "_pll_moment", "_joint_rows", "_joint", "_energy")
+_PLAIN = ("warmup", "rows", "unlabelled_rows", "_flagged", "_pll", "_pll_moment", "_joint", "_energy")
 _ARRAYS = {"_rivals": "_baselines", "_crps": "_crps", "_covered": "_covered"}
 _MOMENTS = ("_seen", "_scored", "_unflagged")
 _ERRORS = (
@@ -182,7 +182,6 @@ class RegressionMetrics:
         self._covered = np.zeros((len(targets), len(COVERAGE_LEVELS)))
         self._pll = 0.0
         self._pll_moment = 0.0
-        self._joint_rows = 0  # scored rows, in a run that an earlier version began those since
         self._joint = 0.0
         self._energy = 0.0
 
@@ -246,7 +245,6 @@ class RegressionMetrics:
             self._crps[e] += np.sum(scores.crps[score, e])
         self._pll += float(np.sum(scores.log_density[joint]))
         self._pll_moment += float(np.sum(scores.moment_log_density[joint]))
-        self._joint_rows += int(np.sum(joint))
         self._joint += float(np.sum(scores.joint_log_density[joint]))
         self._energy += float(np.sum(scores.energy[joint]))
         return persistence, running
@@ -270,9 +268,8 @@ class RegressionMetrics:
         result = {"rows": self.rows, "warmup": self.warmup, "scored_rows": n, "unlabelled_rows": self.unlabelled_rows}
         result |= each[0] | joint
         if len(self.targets) > 1:
-            scored = self._joint_rows
-            result["joint_pll"] = self._joint / scored if scored else None
-            result["energy"] = self._energy / scored if scored else None
+            result["joint_pll"] = self._joint / n if n else None
+            result["energy"] = self._energy / n if n else None
             result["per_target"] = dict(zip(self.targets, each, strict=True))
         return result
 
@@ -323,15 +320,13 @@ class RegressionMetrics:
         """Restore the metrics that `to_tree` stored."""
         metrics = cls(list(tree["targets"]), tree["warmup"])
         for name in _PLAIN:
-            setattr(metrics, name, tree.get(name, 0))  # earlier checkpoints lack some
+            setattr(metrics, name, tree[name])
         for key, name in _ARRAYS.items():
             setattr(metrics, name, tree[key].copy())
         for name in _MOMENTS:
-            setattr(metrics, name, [Moments(*m) for m in tree.get(name, tree["_scored"])])
+            setattr(metrics, name, [Moments(*m) for m in tree[name]])
         for name in _ERRORS:
-            older = tree[name.removesuffix("_unflagged")]
-            for errors, stored in zip(getattr(metrics, name), tree.get(name, older), strict=True):
+            for errors, stored in zip(getattr(metrics, name), tree[name], strict=True):
                 vars(errors).update(stored)
-        if "_paired" in tree:  # else rows from now on
-            metrics._paired = [PairedLosses.from_tree(each) for each in tree["_paired"]]
+        metrics._paired = [PairedLosses.from_tree(each) for each in tree["_paired"]]
         return metrics

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float
 
-from streamgp.checkpoint.encoding import formerly, register
+from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.guard import Guard, bounded, learn
@@ -31,7 +31,6 @@ class FilterState(eqx.Module):
     guard: Guard | None = None
 
 
-@formerly("Noise")
 @register
 class ExpertVariances(NamedTuple):
     """Prior variance v of the weights and noise variance s2 of the targets."""

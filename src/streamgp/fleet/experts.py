@@ -87,7 +87,7 @@ class FleetExperts:
     decay: Float[np.ndarray, " e"]
     noise_var: Float[np.ndarray, " e"]
     discount: Float[np.ndarray, " j"]
-    start: float = np.inf
+    start: float
 
     def shape(self, rows: Float[np.ndarray, " n"] | Int[np.ndarray, " n"]) -> Float[np.ndarray, "n j"]:
         """Return the shape of the levels' distributions after so many rows of each key: a <- d a + 1/2 for each."""
@@ -106,8 +106,6 @@ class FleetExperts:
         What the rows have shown of the noise is in the unit of old; what was known before is in units of the key's.
         Where the unit was wrong by more than `REACH` times, they have taught nothing of use, and all starts again.
         """
-        if not np.isfinite(self.start):  # of an earlier version
-            return beliefs
         prior = (self._first * self.discount ** rows[:, None])[:, None]
         seen = np.maximum(beliefs.rate - prior, 0.0) / np.square(factor)[:, None, None]
         least = MIN_FACTOR * self.shape(rows)[:, None]
@@ -119,8 +117,6 @@ class FleetExperts:
 
     def precision(self, beliefs: KeyBeliefs, rows: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n e"]:
         """Return what one over the level of noise is expected to be, from what the longest memory holds of it."""
-        if not np.isfinite(self.start):
-            return np.ones(beliefs.level.shape)
         return (self.start + self.shape(rows)[:, None, -1]) / (self.start + beliefs.rate[..., -1])
 
     def predict(

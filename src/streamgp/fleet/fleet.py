@@ -307,12 +307,12 @@ class StreamingGPFleet:
         fleet.settings = replace(settings, engine=engine, **where)
         with checkpoint.reading(path):
             fleet._begin(tree["columns"], tree["seq"])
-            fleet._directory.groups = tree.get("groups", [])
+            fleet._directory.groups = tree["groups"]
             if fleet._columns is not None:
                 fleet._engine = fleet._new_engine(fleet._columns, new_keys(fleet.settings, fleet._directory))
                 fleet._engine.restore(tree["engine"], frozen=shards is not None)
-                asleep = tree.get("asleep", [])
-                fleet._shards.load(Path(path), tree["shards"], asleep, fleet._directory, fleet._engine, shards)
+                names, asleep = tree["shards"], tree["asleep"]
+                fleet._shards.load(Path(path), names, asleep, fleet._directory, fleet._engine, shards)
         return fleet
 
     def _ahead(self, frame: Any) -> tuple[Table, Mixture]:

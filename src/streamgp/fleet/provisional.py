@@ -8,9 +8,8 @@ is like no other decides what the others get.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
-from streamgp.checkpoint.encoding import formerly, register
 from streamgp.fleet.scales import BELIEVED, CLIP, MEDIAN_VAR, NORMAL, REACH, YOUNG
 
 FIRST_KEYS = 512  # from which is known what keys have in common
@@ -102,8 +101,6 @@ class Common:
         return cls(center, around or 1.0, middle, spread, most, moving)
 
 
-@formerly("MeanSquare")
-@register
 @dataclass
 class Provisional:
     """The keys so far, and what they have in common.
@@ -122,11 +119,6 @@ class Provisional:
     learnt: int = 0
     common: Common = field(default_factory=Common)
     refresh_at: int = 1
-
-    @classmethod
-    def with_younger_fields(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        """Return those of no rows, whatever an earlier version has stored."""
-        return vars(cls())
 
     def rows(self, key: int) -> int:
         """Return how many targets of a key have been learnt."""

@@ -137,11 +137,6 @@ class KeyMoments:
     far: Rows
 
     @classmethod
-    def with_younger_fields(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields of a checkpoint from when inputs far out were not counted."""
-        return {"far": np.zeros_like(fields["count"])} | fields
-
-    @classmethod
     def none(cls, keys: int, columns: int) -> "KeyMoments":
         """Return the moments of new keys."""
         return cls(*(np.zeros((keys, columns)) for _ in range(4)))

@@ -88,7 +88,7 @@ class Shards:
             tree = trees.pop(0)
             here = place[at : at + len(tree["keys"])]
             directory.restore(here, tree["book"])
-            gone = tree.get("sleeping", np.zeros(len(here), bool))
+            gone = tree["sleeping"]
             if tree["states"] is not None and not gone.all():
                 engine.keys.put(here[~gone], tree["states"])
             for some in np.split(np.flatnonzero(gone), range(FILE_KEYS, int(gone.sum()), FILE_KEYS)):
@@ -111,6 +111,7 @@ def _names_on_disk(path: Path) -> dict[str, str] | None:
 
 def _keys_of(at: np.ndarray, directory: Directory, engine: FleetEngine | None) -> dict[str, Any]:
     found = {"number": at, "keys": directory.keys.names(at), "book": directory.book(at), "states": None}
+    found["sleeping"] = np.zeros(len(at), bool)
     if engine is None or engine.model is None:
         return found
     if (sleepers := engine.keys.sleepers) is not None:

@@ -1,7 +1,7 @@
 """Keys that sleep on disk: files of some keys each that are never changed, and where each key's state lies.
 
 A file holds a record of every key that fell asleep together: its state as bytes, with a checksum. What the bytes mean
-is written beside them as checkpoints write it, so that files of earlier versions can be read. A key that wakes leaves
+is written beside them as checkpoints write it. A key that wakes leaves
 its record behind; a file of which less than half is still asleep goes into the next one.
 """
 

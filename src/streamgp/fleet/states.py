@@ -115,12 +115,6 @@ class KeyScores:
         sums = {each.name: np.zeros(keys) for each in fields(cls)}
         return cls(**sums | {"batches": np.zeros((keys, 3, many_judgements.BATCHES))})
 
-    @classmethod
-    def with_younger_fields(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields of a checkpoint from before there were judgements: of rows from now on."""
-        keys = len(fields["rows"])
-        return {"paired": np.zeros(keys), "batches": np.zeros((keys, 3, many_judgements.BATCHES))} | fields
-
     def add(
         self,
         y: Float[np.ndarray, " n"],

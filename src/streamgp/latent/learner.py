@@ -181,8 +181,8 @@ class LatentLearner:
         if learner.is_warmed_up:
             for key, name in _STORED.items():
                 setattr(learner, name, tree[key])
-            for key, name in _STORED_COUNTS.items():  # checkpoints of earlier versions have none
-                setattr(learner, name, tree.get(key, getattr(learner, name)))
+            for key, name in _STORED_COUNTS.items():
+                setattr(learner, name, tree[key])
             learner.neighbours.add(tree["neighbours"], tree["places"])
         return learner
 

@@ -1,9 +1,8 @@
 """Everything that defines a model before it has seen data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
 
 PAPER_BASES = ("linear", "hilbert", "fourier", "rbf")
 # What targets may be, and the likelihoods that go with it, the usual one first.
@@ -138,11 +137,3 @@ class Spec:
         if self.most_features is None:
             return len(features)
         return max(1, sum(total <= self.most_features for total in accumulate(features)))
-
-
-def in_todays_terms(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a specification that was stored, some by an earlier version, by their names of today."""
-    now = dict(fields)
-    if "searches" in now:  # whether frequencies were trained anew, and then it was at each third renewal
-        now["searched_every"] = 3 if now.pop("searches") else 0
-    return now

@@ -55,7 +55,7 @@ class Checkpoints:
             about = json.loads((path / ABOUT).read_bytes())
             if isinstance(about["at"], int | float) and isinstance(about["asked"], bool):
                 return about
-        except (OSError, ValueError, TypeError, KeyError):  # of an earlier version, or damaged
+        except (OSError, ValueError, TypeError, KeyError):  # it is damaged, or not there
             pass
         return {"at": path.stat().st_mtime, "asked": False}
 

@@ -152,8 +152,8 @@ class History:
 
     def restore(self, tree: dict[str, Any]) -> None:
         """Go on from what `to_tree` returned."""
-        self.rows, self._sealed, self._parting = tree["rows"], tree["sealed"], tree.get("parting")
-        self._digests = {int(first): digest for first, digest in tree.get("files", [])}
+        self.rows, self._sealed, self._parting = tree["rows"], tree["sealed"], tree["parting"]
+        self._digests = {int(first): digest for first, digest in tree["files"]}
         self._blocks.clear()
         self._held = len(tree["columns"].get("row", ()))
         if self._held:

@@ -17,7 +17,6 @@ from streamgp.fleet import StreamingGPFleet, outputs
 from streamgp.fleet.engine import log_density_of
 from streamgp.fleet.live import LiveFleet
 from streamgp.fleet.model import Mixture
-from streamgp.fleet.warmup import DOF
 from streamgp.metrics.judgement import PairedLosses
 from streamgp.service.config import StreamConfig
 from streamgp.service.payload import Rows
@@ -42,11 +41,6 @@ class HeldMixture:
     dof: np.ndarray
     by_experts: bool
     persistence: np.ndarray
-
-    @classmethod
-    def with_younger_fields(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields of a checkpoint from when all rows had the same degrees of freedom."""
-        return {"dof": np.broadcast_to(DOF, np.shape(fields["mean"]))} | fields
 
 
 @dataclass(frozen=True)
@@ -326,8 +320,7 @@ class KeyedModel:
             model = cls(config, StreamingGPFleet.load(path))
             model.next_row, model.sums = tree["next_row"], dict(tree["sums"])
             model.covered, model.targets = tree["covered"].copy(), Moments(*tree["targets"])
-            if "paired" in tree:  # else rows from now on
-                model.paired = PairedLosses.from_tree(tree["paired"])
+            model.paired = PairedLosses.from_tree(tree["paired"])
             model._last = dict(zip(tree["last_keys"], tree["last"].tolist(), strict=True))
             for (name, row, key, time, at, which, place), x in zip(tree["waiting"], tree["inputs"], strict=True):
                 held, columns = tree["held"][which]

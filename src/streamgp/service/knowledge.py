@@ -75,11 +75,11 @@ class Knowledge:
         self.model, tree = checkpoint
         self.history.restore(tree["history"])
         self.position, self.learned, self.last_at = tree["position"], tree["learned"], tree["last_at"]
-        self.chain = bytes.fromhex(tree.get("chain", ""))
+        self.chain = bytes.fromhex(tree["chain"])
         self._acknowledged = set(tree["acknowledged"])
         self._alarm_times = {int(number): at for number, at in tree["alarm_times"]}
-        self.returns = [Return(*each) for each in tree.get("returns", [])]
-        self._unlearnt.restore(tree.get("unlearnt"))
+        self.returns = [Return(*each) for each in tree["returns"]]
+        self._unlearnt.restore(tree["unlearnt"])
 
     def begin_anew(self, back: Return, chain: bytes, history: History | None = None) -> None:
         """Go on from here at a later position, whose `history` has rows that no longer count."""
@@ -98,7 +98,7 @@ class Knowledge:
         """
         model, tree = _kind(config).load(path, config)
         before, now = tree["config"], config.document()
-        other = [name for name in _OF_MODEL if name in before and before[name] != now[name]]
+        other = [name for name in _OF_MODEL if before[name] != now[name]]
         if other:
             raise CheckpointError(
                 f"{path}: expected a checkpoint of {config.name}, got one of a stream with other {', '.join(other)}; "

@@ -10,12 +10,12 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamgp.checkpoint.directory import sync_directory
-from streamgp.service.log_check import Damage, damage, opened_to_read
+from streamgp.service.log_check import FORMAT, Damage, damage
 from streamgp.service.log_end import NAME, SYNC_SECONDS, End, EndFile, digest_of, link
 
 RENEW_BYTES = 64 << 20  # of the write-ahead log, after which a new file begins
@@ -82,7 +82,6 @@ class EventLog:
         for left in directory.glob("*.new*"):  # of a file that was never finished
             left.unlink()
         self._number = number_of(found[-1]) if found else 1
-        self._was_marked = bool(found) and _is_marked(found[-1])
         self._former: tuple[Path, sqlite3.Connection | None] | None = None
         if len(found) > 1:
             self._former = (found[-2], None)
@@ -116,18 +115,16 @@ class EventLog:
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=FULL")
             db.execute("PRAGMA wal_autocheckpoint=0")
+            if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                db.execute(f"PRAGMA user_version={FORMAT}")
             db.executescript(SCHEMA)
-            if "chain" not in [row[1] for row in db.execute("PRAGMA table_info(entries)")]:  # of an earlier version
-                db.execute("ALTER TABLE entries ADD COLUMN chain BLOB")
-            if not db.execute("PRAGMA user_version").fetchone()[0]:
-                db.execute("PRAGMA user_version=1")  # it has a file that says where it ends
         except sqlite3.DatabaseError as error:
             raise Damage(0, f"{path}: could not be read as a log ({error})").problem from error
         return db
 
     def _notices(self, had_entries: bool) -> list[str]:
         path = self._end.path
-        if self._end.end is None and had_entries and self._was_marked:
+        if self._end.end is None and had_entries:
             what = "is damaged" if self._end.exists else "is not there"
             return [
                 f"{path}: {what}, which says where the log ends. It goes on at {self.position:,}; whether entries "
@@ -337,11 +334,6 @@ def damage_of(directory: Path) -> Damage | None:
     found = log_files(directory)
     newest = (number_of(found[-1]), found[-1]) if found else None
     return damage(directory, newest, EndFile(directory / NAME).end)
-
-
-def _is_marked(path: Path) -> bool:
-    with closing(opened_to_read(path)) as db:
-        return db.execute("PRAGMA user_version").fetchone()[0] > 0
 
 
 def _delete(path: Path) -> None:

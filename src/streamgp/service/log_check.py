@@ -10,6 +10,8 @@ from streamgp.service.answers import as_iso
 from streamgp.service.log_end import End, digest_of, link
 from streamgp.service.problems import Problem
 
+FORMAT = 1
+"""Of the files of a log, which each of them names (SQLite's ``user_version``)."""
 WAY_OUT = (
     "put a backup in its place, or end the service and go on from what is left with "
     "streamgp serve DIR --accept-loss NAME"
@@ -75,6 +77,13 @@ def _entries(
     tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     if "entries" not in tables:
         return _short(directory, 0, None, end, lost) if end is not None and end.position else None
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version != FORMAT:
+        return Damage(
+            0,
+            f"{path}: expected a log of format {FORMAT}, found format {version}: it is damaged, or another version "
+            f"of streamgp wrote it",
+        )
     last, at = 0, None
     found: bytes | None = None
     for position, at, chain, is_sound in chained(db):  # noqa: B007
@@ -114,9 +123,6 @@ def _entries(
 
 def chained(db: sqlite3.Connection) -> Iterator[tuple[int, float, bytes, bool]]:
     """Yield position, time and link of each entry in order, and whether it follows from the one before."""
-    if "chain" not in [row[1] for row in db.execute("PRAGMA table_info(entries)")]:  # of an earlier version
-        yield from ((p, at, b"", True) for p, at in db.execute("SELECT position, at FROM entries ORDER BY position"))
-        return
     before, expected = None, None
     for position, kind, at, body, chain in db.execute(
         "SELECT position, kind, at, body, chain FROM entries ORDER BY position"
@@ -126,7 +132,7 @@ def chained(db: sqlite3.Connection) -> Iterator[tuple[int, float, bytes, bool]]:
             before = b"" if position == 1 else None if row is None else row[0]
         try:
             is_sound = expected in (None, position) and (
-                not chain or before is None or chain == link(before, position, kind, at, body)
+                before is None or chain == link(before, position, kind, at, body)
             )
         except (TypeError, AttributeError, ValueError):  # a value of another kind than was written
             is_sound = False

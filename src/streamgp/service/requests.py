@@ -8,7 +8,6 @@ from typing import Any
 from streamgp.service.packing import pack
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.work import Prediction
-from streamgp.stream.outlook import StandIn
 
 AGAIN = "again"  # the kind of what was done before
 RETURN = "restore"  # the kind of a return to a checkpoint
@@ -83,9 +82,6 @@ def promise() -> "Future[Any]":
 def restored(kind: str, position: int, at: float, tree: dict[str, Any]) -> Request:
     """Return a request from what the log kept of it."""
     rows, labels, prediction = tree.get("rows"), tree.get("labels"), tree.get("prediction")
-    if prediction is not None:  # an earlier version kept the means alone
-        standing = [each if isinstance(each, StandIn) else StandIn(each) for each in prediction["standing"]]
-        prediction = prediction | {"standing": standing}
     return Request(
         kind,
         None if rows is None else Rows(**rows),

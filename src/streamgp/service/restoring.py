@@ -113,7 +113,7 @@ def read_own(config: StreamConfig, log: EventLog, path: Path) -> tuple[Any, dict
     """
     loaded = Knowledge.read(config, path)
     tree = loaded[1]
-    chain, own = tree.get("chain"), log.chain_at(tree["position"])
+    chain, own = tree["chain"], log.chain_at(tree["position"])
     if tree["position"] != int(path.name) or (chain and own and chain != own.hex()):
         raise CheckpointError(
             f"{path}: is of {tree['position']:,} in another log: the two come from copies that went their own ways"

@@ -19,7 +19,7 @@ from streamgp.service.checkpoints import ASIDE, Checkpoints
 from streamgp.service.config import StreamConfig
 from streamgp.service.knowledge import Knowledge
 from streamgp.service.log import SCHEMA, damage_of, log_files, number_of
-from streamgp.service.log_check import chained, opened_to_read
+from streamgp.service.log_check import FORMAT, chained, opened_to_read
 from streamgp.service.log_end import NAME, End, EndFile, digest_of
 from streamgp.service.packing import unpack
 from streamgp.service.problems import Problem
@@ -108,7 +108,7 @@ def _starts(config: StreamConfig, checkpoints: Checkpoints) -> Iterator[_Start]:
         with suppress(CheckpointError, OSError, KeyError, TypeError, ValueError):
             model, tree = Knowledge.read(config, checkpoints.path(position))
             if tree["position"] == position:
-                chain = bytes.fromhex(tree.get("chain", ""))
+                chain = bytes.fromhex(tree["chain"])
                 yield _Start(position, chain, tree["history"]["sealed"], list(model.waiting))
 
 
@@ -125,7 +125,7 @@ def _left(log: Path) -> _Left:
             for position, _, _, is_sound in chained(db):
                 if is_sound:
                     row = db.execute("SELECT * FROM entries WHERE position = ?", (position,)).fetchone()
-                    left.entries[position] = row if len(row) == 5 else (*row, None)
+                    left.entries[position] = row
         with suppress(sqlite3.DatabaseError):
             for row in db.execute("SELECT * FROM ids ORDER BY number"):
                 left.ids.append(row)
@@ -161,7 +161,7 @@ def _begin(log: Path, aside: Path, left: _Left, start: _Start, until: int, ids: 
     marks = {start.position: start.chain or left.chain(start.position)} | left.marks
     with closing(sqlite3.connect(new, isolation_level=None)) as db:
         db.execute("PRAGMA page_size=1024")
-        db.executescript(SCHEMA + "PRAGMA user_version=1; BEGIN;")
+        db.executescript(f"{SCHEMA}PRAGMA user_version={FORMAT}; BEGIN;")
         db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", kept)
         db.executemany("INSERT OR IGNORE INTO ids VALUES (?, ?, ?, ?, ?)", ids)
         db.executemany("INSERT INTO marks VALUES (?, ?)", [each for each in marks.items() if 0 < each[0] <= until])

@@ -49,9 +49,9 @@ class Unlearnt:
         why = np.fromiter(self._why.values(), np.uint8, len(self._why))
         return {"ids": np.fromiter(self._why, np.uint64, len(self._why)), "why": why}
 
-    def restore(self, tree: dict[str, Any] | None) -> None:
-        """Go on from what `to_tree` returned; None, of an earlier version: nothing was noted."""
-        self._why = {} if tree is None else dict(zip(tree["ids"].tolist(), tree["why"].tolist(), strict=True))
+    def restore(self, tree: dict[str, Any]) -> None:
+        """Go on from what `to_tree` returned."""
+        self._why = dict(zip(tree["ids"].tolist(), tree["why"].tolist(), strict=True))
 
 
 def _digest(name: str) -> int:

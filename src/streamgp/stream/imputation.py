@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.checkpoint.encoding import formerly, register
+from streamgp.checkpoint.encoding import register
 from streamgp.stream.autoregression import Belief, Row, RowMoments, Rows, draw, filter_rows, step
 
 REFRESH = 64  # coefficients change at row counts that are multiples of it, however rows are cut
@@ -27,7 +27,6 @@ class Filled(NamedTuple):
     var: Rows
 
 
-@formerly("ColumnsImputer", spread="filled_cov")
 @register
 @dataclass(frozen=True)
 class ColumnsImputer:

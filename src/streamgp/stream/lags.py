@@ -1,8 +1,7 @@
 """Past targets as inputs of the rows that come after them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -41,11 +40,6 @@ class LaggedTargets:
     lags: tuple[int, ...]
     last: Float[np.ndarray, "l e"]
     outliers: OutlierMemory
-
-    @classmethod
-    def with_younger_fields(cls, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a checkpoint with what older versions did not know."""
-        return {"outliers": OutlierMemory.empty(fields["last"].shape[1]), **fields}
 
     @classmethod
     def empty(cls, lags: tuple[int, ...], num_targets: int) -> "LaggedTargets":

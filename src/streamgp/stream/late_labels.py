@@ -325,11 +325,11 @@ class LateLabels:
     @classmethod
     def from_tree(cls, learner: StreamLearner, tree: dict[str, Any]) -> "LateLabels":
         """Return what `to_tree` gave `tree`, for the learner that was saved with it."""
-        late = cls(learner, tree["limit"], tree.get("life"))  # younger than some checkpoints
+        late = cls(learner, tree["limit"], tree["life"])
         late.next_row, late.never, late.given_up, late._open, late.latest = tree["counts"]
         late._enough = tree["enough"]
-        late.old = OldRows.from_tree(tree["old"]) if "old" in tree else OldRows()
-        late.weights = tuple(tree.get("weights", ()))
+        late.old = OldRows.from_tree(tree["old"])
+        late.weights = tuple(tree["weights"])
         first, oldest, until = tree["first"], tree["oldest"], tree["learnt_until"]
         late._states = [(first, learner.state if oldest is None else StreamState.from_tree(oldest)[1])]
         if oldest is not None and until is not None:

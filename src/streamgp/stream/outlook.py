@@ -77,7 +77,7 @@ def rows_to_tree(rows: Sequence[WaitingRow], width: int, outputs: int) -> dict[s
 
 def rows_from_tree(tree: Mapping[str, Any]) -> list[WaitingRow]:
     """Return what `rows_to_tree` was given."""
-    made = made_from_tree(tree.get("made", []), len(tree["X"]))  # younger than some checkpoints
+    made = made_from_tree(tree["made"], len(tree["X"]))
     columns = zip(tree["X"], tree["times"].tolist(), map(StandIn, tree["mean"], made), tree["y"], strict=True)
     rows = [WaitingRow(x, time, predicted, y) for x, time, predicted, y in columns]
     return [row if known else replace(row, y=None) for row, known in zip(rows, tree["has_label"], strict=True)]

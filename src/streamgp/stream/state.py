@@ -9,15 +9,13 @@ import numpy as np
 
 from streamgp.core import StreamModel
 from streamgp.models.base import FittedExpert
-from streamgp.models.spec import Spec, in_todays_terms
+from streamgp.models.spec import Spec
 from streamgp.numerics.batching import COMPILED_BATCH_SIZES, FEW_ROWS, MIN_FILLED_LATER, MIN_FILLED_ROWS, concatenate
 from streamgp.numerics.standardise import Standardiser
-from streamgp.stream.bounds import InputBounds
 from streamgp.stream.categories import Categories
 from streamgp.stream.correlation import ErrorCorrelation
 from streamgp.stream.error_watch import ErrorWatch
 from streamgp.stream.forecast_queue import Forecasts, Origins
-from streamgp.stream.imputation import Imputer
 from streamgp.stream.inputs import StreamInputs
 from streamgp.stream.reservoir import Reservoir
 from streamgp.stream.rows import RawRows
@@ -246,36 +244,27 @@ class StreamState:
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> tuple[StreamSettings, "StreamState"]:
-        """Return what `to_tree` was given, in this version or an earlier one."""
+        """Return what `to_tree` was given."""
         names = ("num_inputs", "num_outputs", "warmup", "seed", "timed")
-        known = tree.get("categories") or {"columns": (), "levels": (), "rows": 0}  # younger than some checkpoints
+        known = tree["categories"]
         categories = Categories(tuple(known["columns"]), tuple(known["levels"]), known["rows"])
         settings = StreamSettings(
-            Spec(**in_todays_terms(tree["spec"])),
+            Spec(**tree["spec"]),
             **{name: tree[name] for name in names},
-            delay=tree.get("delay", 0),  # younger, too
+            delay=tree["delay"],
             categories=categories.columns,
         )
-        if tree.get("apart"):
+        if "apart" in tree:
             counted = {name: tree[name] for name in ("rows", "imputed_values", "flagged_rows", "correlation")}
             return settings, cls.of_targets([cls.from_tree(part)[1] for part in tree["apart"]], **counted)
         inputs = StreamInputs(
-            tree.get("imputer") or Imputer.empty(settings.num_inputs - settings.spec.exposure),
-            tree.get("gains"),
+            tree["imputer"],
+            tree["gains"],
             tree["lags"],
-            tree.get("bounds") or InputBounds.none(settings.width),
+            tree["bounds"],
             tree["inputs"],
             categories,
         )
-        correlation, forecasts = tree.get("correlation"), tree["forecasts"]
-        if correlation is None and settings.correlates:  # younger, too
-            correlation = ErrorCorrelation.none(settings.num_outputs)
-            forecasts = Forecasts(tuple((correlation.of(made), rules) for made, rules in forecasts.parts))
-        sample = _sample_of(tree, inputs.width, settings.num_outputs)
-        target_range = tree.get("target_range")
-        if target_range is None and settings.transforms and sample is not None:  # younger, too
-            target_range = TargetRange.empty(settings.num_outputs).learn(sample.rows.y)[0]
-            forecasts = Forecasts(tuple((target_range.limit(made, np.inf), rules) for made, rules in forecasts.parts))
         return settings, cls(
             inputs,
             tree["targets"],
@@ -284,19 +273,19 @@ class StreamState:
             tree["state"],
             rows=tree["rows"],
             num_classes=tree["num_classes"],
-            imputed_values=tree.get("imputed_values", 0),
+            imputed_values=tree["imputed_values"],
             outside_rows=tree["outside_rows"],
-            flagged_rows=tree.get("flagged_rows", 0),
-            restarted=frozenset(tree.get("restarted", ())),
+            flagged_rows=tree["flagged_rows"],
+            restarted=frozenset(tree["restarted"]),
             experts=tuple(FittedExpert(**expert) for expert in tree["experts"]),
             warmup_rows=None if tree["kept"] is None else (RawRows(*tree["kept"]),),
-            forecasts=forecasts,
-            reservoir=tree.get("reservoir"),
-            sample=sample,
-            errors=tree.get("errors") or ErrorWatch(),
-            correlation=correlation,
-            target_range=target_range,
-            scarce=tree.get("scarce", 0),
+            forecasts=tree["forecasts"],
+            reservoir=tree["reservoir"],
+            sample=tree["sample"],
+            errors=tree["errors"],
+            correlation=tree["correlation"],
+            target_range=tree["target_range"],
+            scarce=tree["scarce"],
         )
 
     def counted(self, outside: Any, flagged: Any, non_finite: Any) -> "StreamState":
@@ -310,14 +299,6 @@ class StreamState:
             flagged_rows=self.flagged_rows + (0 if flagged is None else int(flagged.sum())),
             restarted=restarted,
         )
-
-
-def _sample_of(tree: dict[str, Any], width: int, num_outputs: int) -> RowSample | None:
-    """Return the sample of a tree; it is younger than some, which have at most the rows for new experts."""
-    if tree.get("sample") is not None or tree["kept"] is not None:
-        return tree.get("sample")
-    sample, reservoir = RowSample.empty(width, num_outputs), tree.get("reservoir")
-    return sample if reservoir is None else sample.offer(reservoir.rows())
 
 
 def mean_of_alike(weights: Sequence[np.ndarray]) -> np.ndarray:

@@ -202,14 +202,3 @@ def test_labels_and_counts_sum_to_at_most_one_however_sure():
 def test_in_the_warmup_there_are_shares_too():
     X, y, want = drawn(independent, 1)
     check(learnt(X, y, warmup=2000).feature_importance(), want)
-
-
-def test_a_model_of_an_older_version_has_shares_of_the_rows_since_then():
-    X, y, want = drawn(independent, 0)
-    model = learnt(X[:250], y[:250])
-    tree = model._learner.to_tree()
-    assert tree.pop("sample") is not None
-    model._learner = type(model._learner).from_tree(tree)
-    with pytest.raises(ValueError, match=r"got 3 columns and 0 such rows; learn more rows first$"):
-        model.feature_importance()
-    check(model.partial_fit(X[250:], y[250:]).feature_importance(), want)

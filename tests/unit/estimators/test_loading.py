@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeRegressor
 
+import small_models
 import streamgp
-from checkpoints import make
 from fleet_streams import fleet, frame
 from linear_user import new, stream
 from streamgp import CheckpointError, checkpoint
@@ -15,11 +15,12 @@ from streamgp.estimators import loading
 
 
 @pytest.mark.parametrize("name", ["two-targets", "splitting", "classifier", "counts", "ordinal", "latent"])
-def test_every_kind_comes_back_as_itself(name: str):
-    kind = streamgp.StreamingGPLVM if name == "latent" else type(make.ESTIMATORS[name]())
-    found = streamgp.load(make.HERE / name)
+def test_every_kind_comes_back_as_itself(name: str, tmp_path: Path):
+    kind = streamgp.StreamingGPLVM if name == "latent" else type(small_models.ESTIMATORS[name]())
+    path = small_models.save(name, tmp_path)
+    found = streamgp.load(path)
     assert type(found) is kind
-    assert found.rows_ == kind.load(make.HERE / name).rows_ > 0
+    assert found.rows_ == kind.load(path).rows_ > 0
     assert found.get_params().keys() == kind().get_params().keys()
 
 
@@ -50,15 +51,15 @@ def test_learners_are_handed_on(tmp_path: Path):
         streamgp.load(tmp_path)
 
 
-def test_learners_of_a_kind_that_has_none():
+def test_learners_of_a_kind_that_has_none(tmp_path: Path):
     with pytest.raises(CheckpointError, match="StreamingGPCountRegressor cannot have"):
-        streamgp.load(make.HERE / "counts", learners=[DecisionTreeRegressor()])
+        streamgp.load(small_models.save("counts", tmp_path), learners=[DecisionTreeRegressor()])
 
 
-@pytest.mark.parametrize("name", make.OPTIMISERS)
-def test_an_optimiser_is_named_as_what_reads_it(name: str):
+@pytest.mark.parametrize("name", small_models.OPTIMISERS)
+def test_an_optimiser_is_named_as_what_reads_it(name: str, tmp_path: Path):
     with pytest.raises(CheckpointError, match=r"TimeVaryingOptimizer\.load"):
-        streamgp.load(make.HERE / name)
+        streamgp.load(small_models.save(name, tmp_path))
 
 
 def test_what_is_no_estimator(tmp_path: Path):

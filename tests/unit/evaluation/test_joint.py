@@ -70,18 +70,6 @@ def test_the_energy_score_is_that_of_many_draws(rows):
     assert abs(score_regression(p, y).energy - exact).mean() < abs(alone - exact).mean()
 
 
-def test_a_run_that_an_earlier_version_began_scores_the_rows_since(rows):
-    p, y = rows
-    scores = score_regression(p, y)
-    metrics = RegressionMetrics(["a", "b"], 0)
-    metrics.add(RegressionScores(*(a[:5] for a in scores)))
-    tree = {name: value for name, value in metrics.to_tree().items() if "joint" not in name and name != "_energy"}
-    restored = RegressionMetrics.from_tree(tree)
-    assert restored.result()["joint_pll"] is None
-    restored.add(RegressionScores(*(a[5:] for a in scores)))
-    np.testing.assert_allclose(restored.result()["joint_pll"], scores.joint_log_density[5:].mean(), rtol=1e-12)
-
-
 def test_of_one_target_they_are_what_there_was(rows):
     p, y = rows
     one = Predictive(p.log_weights, p.loc[..., :1], p.var[..., :1], p.dof, recalibration=p.recalibration[:, :1])

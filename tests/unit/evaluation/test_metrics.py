@@ -202,22 +202,6 @@ def test_stored_in_the_middle_and_restored():
         assert restored.result() == unbroken.result()
 
 
-def test_sums_that_were_stored_before_rows_were_flagged_go_on():
-    p, y = recorded()
-    scores = score_regression(p, y)
-    parts = [RegressionScores(*(a[rows] for a in scores)) for rows in (slice(0, 80), slice(80, ROWS))]
-    metrics = RegressionMetrics(["a", "b"], 50)
-    metrics.add(parts[0])
-    tree = metrics.to_tree()
-    for name in [name for name in tree if "flagged" in name]:
-        del tree[name]
-    flagged = np.arange(80, ROWS) % 7 == 0
-    restored = RegressionMetrics.from_tree(tree)
-    for each in (metrics, restored):
-        each.add(parts[1], flagged)
-    assert restored.result() == metrics.result()
-
-
 def test_without_a_scored_row_there_is_no_score():
     p, y = recorded(outputs=1)
     for result in (score(p, y, ROWS), score(p, y, 10 * ROWS), RegressionMetrics(["y0"], 5).result()):

@@ -12,7 +12,6 @@ from fake_run import fake_run
 from streamgp.app.report import read_metrics, write_report
 from streamgp.app.summary import print_summary
 from streamgp.reports.pages.expert_weights import FIRST
-from streamgp.reports.pages.importance import inputs
 
 SHARES = [0.612, 0.25, 0.1, *(0.05 / (1 + i) for i in range(FIRST))]
 INPUTS = [{"name": f"sensor <{i}>", "share": share} for i, share in enumerate(SHARES)]
@@ -78,11 +77,6 @@ def test_pages_of_labels_grades_and_counts_have_it(tmp_path: Path):
         metrics = write(out) | {"importance": INPUTS[:2]}
         (out / "metrics.json").write_text(json.dumps(metrics))
         assert [share for _, share in shown(out)[1]] == ["61.2%", "25.0%"]
-
-
-def test_bars_stay_within_their_cell():
-    table = inputs({"importance": [{"name": "a", "share": 1.5}, {"name": "b", "share": 0.3}]})["inputs"]
-    assert [each["bar"] for each in table] == pytest.approx([100.0, 20.0])
 
 
 @pytest.mark.slow

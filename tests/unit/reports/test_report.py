@@ -303,7 +303,7 @@ def test_unusual_runs(tmp_path: Path, options: dict[str, Any], sentence: str) ->
     assert not re.search(r"\b(nan|None|inf)\b", re.sub("<style.*?</style>", "", page.html, flags=re.DOTALL))
 
 
-def test_a_run_of_an_earlier_version_has_no_judgement(tmp_path: Path) -> None:
+def test_a_run_without_a_judgement_shows_none(tmp_path: Path) -> None:
     page = told(tmp_path, rows=400, warmup=50, judgement=None)
     assert 'baseline">' not in page.html and "mean log density of the targets (PLL)" in page.html
 

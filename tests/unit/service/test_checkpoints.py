@@ -102,7 +102,7 @@ def test_what_a_return_left_behind_is_not_offered_and_what_it_needs_is_kept(tmp_
     assert checkpoints.positions() == [5, 9, 13, 20]  # 12 is gone
 
 
-def test_one_of_an_earlier_version_has_its_time(tmp_path: Path):
+def test_one_without_notes_has_the_time_of_its_directory(tmp_path: Path):
     checkpoints = Checkpoints(tmp_path)
     save("a")(checkpoints.path(5))
     assert checkpoints.about(5)["at"] == checkpoints.path(5).stat().st_mtime

@@ -246,25 +246,16 @@ def test_where_the_log_ends_may_itself_be_damaged(tmp_path: Path):
         log.close()
 
 
-def test_a_log_of_an_earlier_version_goes_on(tmp_path: Path):
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_log_of_another_format_is_refused(version: int, tmp_path: Path):
+    filled(tmp_path).close()
     path = tmp_path / "log-00000001.sqlite"
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute("PRAGMA journal_mode=WAL")
-        db.executescript(
-            "CREATE TABLE entries (position INTEGER PRIMARY KEY, kind TEXT NOT NULL, at REAL NOT NULL, body BLOB);"
-            "CREATE TABLE ids (number INTEGER PRIMARY KEY, id TEXT UNIQUE, position INTEGER, row BLOB, label TEXT);"
-            "INSERT INTO entries VALUES (1, 'learn', 1.5, 'a'), (2, 'learn', 1.5, 'b');"
-        )
-    log = EventLog(tmp_path)
-    assert (log.position, log.notices) == (2, [])
-    write(log, b"c", b"d")
-    log.close()
-    log = EventLog(tmp_path)
-    assert (bodies(log, 2), log.position, log.notices) == ([b"c", b"d"], 4, [])
-    log.close()
-    flip(path, path.read_bytes().index(b"learn") + 3)
-    with pytest.raises(Problem, match=r"entry [34] is not as it was accepted"):
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA user_version={version}")
+    before = path.read_bytes()
+    with pytest.raises(Problem, match=f"expected a log of format 1, found format {version}: it is damaged"):
         EventLog(tmp_path)
+    assert path.read_bytes() == before
 
 
 def test_a_group_that_is_dropped_leaves_the_chain_as_it_was(tmp_path: Path):

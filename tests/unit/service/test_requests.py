@@ -3,7 +3,7 @@
 import numpy as np
 
 from streamgp.core import Predictive
-from streamgp.service.packing import pack, unpack
+from streamgp.service.packing import unpack
 from streamgp.service.requests import Request, restored
 from streamgp.service.work import Prediction
 from streamgp.stream.late_weights import Made
@@ -25,10 +25,3 @@ def test_what_stands_for_rows_that_wait():
     (made,) = back.standing[1].made
     np.testing.assert_array_equal(np.asarray(made.predictive.log_weights), np.asarray(mixture.log_weights))
     assert made.since.tolist() == [0, 7]
-
-
-def test_the_means_alone_of_an_earlier_version():
-    body = pack({"number": 0, "prediction": {"held": None, "standing": np.array([[1.5], [2.5]]), "columns": {}}})
-    back = restored("predict", 3, 0.0, unpack(body)).prediction
-    assert back is not None
-    assert [(each.mean.tolist(), each.made) for each in back.standing] == [([1.5], ()), ([2.5], ())]

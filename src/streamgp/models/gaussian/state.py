@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Bool, Float
 
-from streamgp.checkpoint.encoding import formerly, register
+from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray
 from streamgp.filters.engine import sharding
 from streamgp.filters.engine.sharding import Sharded
@@ -16,7 +16,6 @@ from streamgp.models.gaussian.delayed_feedback import PendingForecasts, ScoringS
 from streamgp.models.gaussian.resting import Resting
 
 
-@formerly("EnsembleState", waiting="pending")
 @register
 class EnsembleState(eqx.Module):
     """Belief of every filter (of each group a `FilterState`, or a `Sharded`), weights, clock, level of the noise.

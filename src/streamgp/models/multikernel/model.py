@@ -35,13 +35,6 @@ class MultiKernelState(eqx.Module):
     last_time: Float[Array, ""]
     beyond: Int[Array, " e"]
 
-    @staticmethod
-    def with_younger_fields(fields: dict[str, Any]) -> dict[str, Any]:
-        """Add the field of the guard to those of a checkpoint that was written before there was one."""
-        if "beyond" in fields:
-            return fields
-        return {**fields, "beyond": jnp.zeros(len(fields["error"]), int)}
-
 
 @register
 class MultiKernel(StreamModel):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from streamgp.checkpoint.encoding import formerly, register
+from streamgp.checkpoint.encoding import register
 from streamgp.models.sparse.fitting import initial_prior
 from streamgp.models.sparse.vfe import (
     FunctionPosterior,
@@ -19,7 +19,6 @@ from streamgp.models.sparse.vfe import (
 )
 
 
-@formerly("LocalModel", hyper="hyperparameters", site="sparse")
 @register
 class LocalModel(eqx.Module):
     """One sparse Gaussian process and its position in the stream.

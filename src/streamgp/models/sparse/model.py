@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from streamgp.checkpoint.encoding import formerly, register
+from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, Info, Predictive, StreamModel
 from streamgp.models.sparse import combining
 from streamgp.models.sparse.combining import Combined
@@ -55,16 +55,7 @@ class LocalState(eqx.Module):
     pending_drawn: Float[Array, "b e"]
     guard: TargetGuard
 
-    @staticmethod
-    def with_younger_fields(fields: dict[str, Any]) -> dict[str, Any]:
-        """Add the fields of the guard to those of a checkpoint that was written before there was one."""
-        if "guard" in fields or "pending_y" not in fields:
-            return fields
-        guard = TargetGuard.empty(fields["pending_y"].shape[1])
-        return {**fields, "pending_drawn": fields["pending_y"], "guard": guard}
 
-
-@formerly("LocalGPs", hyper="hyperparameters", learning="optimiser")
 @register
 class LocalGPs(StreamModel):
     """One streaming sparse Gaussian process, or several local ones, of inputs and targets of about unit size.

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from streamgp.checkpoint.encoding import formerly, register
+from streamgp.checkpoint.encoding import register
 from streamgp.models.sparse.fitting import (
     Prior,
     choose_inducing_inputs,
@@ -35,7 +35,6 @@ from streamgp.numerics.linalg import bures_wasserstein
 NEAREST_CANDIDATES = 5  # J-hat of the paper
 
 
-@formerly("Learning")
 @register
 @dataclass(frozen=True)
 class BatchOptimiser:

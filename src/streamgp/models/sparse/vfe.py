@@ -19,7 +19,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from streamgp.checkpoint.encoding import formerly, register
+from streamgp.checkpoint.encoding import register
 from streamgp.kernels import SquaredExponential
 from streamgp.numerics.linalg import add_diagonal, cholesky, cholesky_solve, log_det, solve_lower
 
@@ -30,7 +30,6 @@ _KERNEL = SquaredExponential()
 JITTER = 100.0
 
 
-@formerly("Hyper")
 @register
 class KernelHyperparameters(eqx.Module):
     """Hyperparameters of a Gaussian process with a squared-exponential kernel and noise, in natural units."""
@@ -40,7 +39,6 @@ class KernelHyperparameters(eqx.Module):
     noise_var: Float[Array, ""]
 
 
-@formerly("Site")
 @register
 class SparsePosterior(eqx.Module):
     """The information of earlier batches about the function at `inducing` (see the module's docstring).
@@ -185,7 +183,6 @@ def absorb(
     return SparsePosterior(Z, w.factor, R.T, mean, _log_scale(R, mean))
 
 
-@formerly("Posterior")
 @register
 class FunctionPosterior(eqx.Module):
     """The posterior of the function anywhere: mean k(x, Z) weights, covariance k(x, x') - k(x, Z) W'W k(Z, x')."""

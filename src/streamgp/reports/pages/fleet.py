@@ -82,8 +82,6 @@ def by_key(rows: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
 
 def verdict(keys: pl.DataFrame) -> dict[str, Any] | None:
     """Return on how many keys the fleet is better than the better baseline, in words; None where nothing is known."""
-    if "skill_low" not in keys.columns:  # of an earlier version
-        return None
     return verdicts.of_keys(keys.filter(pl.col("scored") > 0).select("skill_low", "skill_high").rows())
 
 

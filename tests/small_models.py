@@ -1,12 +1,5 @@
-"""Write checkpoints of small models, and what those models went on to predict, for test_old_checkpoints.py.
+"""A small model of every kind, what it learns from, and what it goes on to predict."""
 
-    python tests/checkpoints/make.py
-
-They were written by release 0.1.0 before its packages were laid out anew, and are not to be written again: that what
-was saved then loads today is the point. A new kind of model gets its own by ``--only NAME``.
-"""
-
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +17,6 @@ from streamgp import (
     TimeVaryingOptimizer,
 )
 
-HERE = Path(__file__).parent
 WARMUP, SAVED, ROWS = 40, 70, 100
 SMALL: dict[str, Any] = {"warmup": WARMUP, "random_state": 0}
 ESTIMATORS: dict[str, Any] = {
@@ -126,7 +118,7 @@ def go_on(name: str, model: Any) -> np.ndarray:
     return np.stack(said)
 
 
-def saved(name: str) -> Any:
+def made(name: str) -> Any:
     """A model after its first rows."""
     if name == "latent":
         return StreamingGPLVM(warmup=WARMUP, random_state=0).partial_fit(views(ROWS)[:SAVED])
@@ -142,19 +134,9 @@ def saved(name: str) -> Any:
     return ESTIMATORS[name]().partial_fit(X[:SAVED], y[:SAVED])
 
 
-def main() -> None:
-    """Write what is not there yet."""
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--only", help="one of them")
-    only = words.parse_args().only
-    for name in [only] if only else NAMES:
-        if (HERE / name).exists():
-            continue
-        model = saved(name)
-        model.save(HERE / name)
-        np.save(HERE / f"{name}.npy", go_on(name, model))
-        print(name)
-
-
-if __name__ == "__main__":
-    main()
+def save(name: str, directory: Path) -> Path:
+    """Save a model after its first rows in a directory of its name, if it is not there yet; return where."""
+    path = directory / name
+    if not path.exists():
+        made(name).save(path)
+    return path
