@@ -111,8 +111,6 @@ def encode(tree: Any) -> tuple[Any, dict[str, np.ndarray]]:
             kind, array = _split_array(value)
             arrays[path], dtype = _storable(array, path)
             return {"$array": path, "kind": kind, "dtype": dtype, "shape": list(array.shape)}
-        if hasattr(cls, "stored"):  # it belongs to this machine, and says what to store in its place
-            return visit(value.stored(), path)
         if _is_record(cls):
             if registry.get(cls.__name__) is not cls:
                 raise CheckpointError(

@@ -53,7 +53,7 @@ class SingleRows:
     @in_float64
     def load(self, state: StreamState) -> None:
         """Go on from a state with the same model and scaling."""
-        self._model.load(state.model_state.unsharded(), state.model)
+        self._model.load(state.model_state, state.model)
         self._state = state
         self._unread: list[np.ndarray] = []  # rows that the imputer has yet to learn
         # Rows that the sample and the reservoir have yet to take in, with their predictions, and whether they were

@@ -6,7 +6,6 @@ The prediction of a row is the mixture of its experts' predictions (Lu et al. 20
 
 from collections.abc import Sequence
 from dataclasses import replace
-from types import ModuleType
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -17,10 +16,9 @@ from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, Info, Predictive, StreamModel, namespace, recalibration
-from streamgp.filters.engine import cpu, sharding, xla
+from streamgp.filters.engine import cpu, xla
 from streamgp.filters.engine.blocks import Group, group_by_shape, in_blocks, num_features, split_by_group, stack
 from streamgp.filters.engine.clock import advance, elapsed
-from streamgp.filters.engine.sharding import Sharded
 from streamgp.filters.kalman import ExpertVariances, prior_state
 from streamgp.filters.noise import CONSTANT_NOISE, NoiseKinds
 from streamgp.models.expert import Expert
@@ -91,8 +89,7 @@ class Ensemble(StreamModel):
         levels = recalibration.start(self.num_outputs) if self.recalibrated else None
         who = Resting.start(len(self.order)) if self.rests and not horizon else None
         first, no_time = prior_weights(self.rule, self.log_prior), np.full((), np.nan, self.time_unit.dtype)
-        state = EnsembleState(tuple(filters), first, no_time, noise, pending, levels, who)
-        return replace(state, filters=self._engine(state)[1])
+        return EnsembleState(tuple(filters), first, no_time, noise, pending, levels, who)
 
     def expert_weights(self, state: EnsembleState) -> Float[np.ndarray, " k"]:
         """Return the weight of each expert in the next row."""
@@ -113,26 +110,15 @@ class Ensemble(StreamModel):
 
     def of_output(self, state: EnsembleState, e: int) -> tuple["Ensemble", EnsembleState]:
         """Return the ensemble of one of several outputs and its state."""
-        return replace(self, num_outputs=1), state.unsharded().of_output(e)
+        return replace(self, num_outputs=1), state.of_output(e)
 
     def rule_weights(self, state: EnsembleState) -> dict[str, float]:
         """Return the weight of each of several weight rules for the next row, by name; empty where there is one."""
         return rule_weights(self.rule, state.weights)
 
-    def _engine(self, state: EnsembleState, *rows: Any) -> tuple[ModuleType | None, tuple]:
-        """Return the engine that runs the filters, and the beliefs as it takes them; None: one XLA program.
-
-        Unless the user has chosen, a CPU's threads are fastest for what they support; several devices share the rest.
-        """
-        filters = state.filters
-        if is_traced((self, state, rows)):
-            return None, filters
-        if isinstance(filters[0], Sharded):
-            return sharding, filters
-        if cpu.supports(self.log_prior, *state.arrays, *rows):
-            return cpu, filters
-        devices = jax.local_devices()[: sum(len(beliefs.mean) for beliefs in filters)]
-        return (sharding, sharding.shard(filters, devices)) if len(devices) > 1 else (None, filters)
+    def _runs_on_cpu(self, state: EnsembleState, *rows: Any) -> bool:
+        """Return whether the CPU's engine runs the filters, which is fastest for what it supports; else XLA does."""
+        return not is_traced((self, state, rows)) and cpu.supports(self.log_prior, *state.arrays, *rows)
 
     def predict(
         self,
@@ -145,14 +131,13 @@ class Ensemble(StreamModel):
 
         The noise of a row may have an `extra` variance.
         """
-        engine, filters = self._engine(state, X)
-        if engine is None:
+        if not self._runs_on_cpu(state, X):
             return self._predict_compiled(state, X, times, extra)
         X, last_time, times = cpu.as_numpy((X, state.last_time, times))
         tau = elapsed(self.time_unit, last_time, X, times, state.horizon)
         live = np.asarray(self._live(state))
         alive = split_by_group(live, self.order, self._shapes)
-        parts = engine.predict_groups(self.groups, filters, X, tau, alive)
+        parts = cpu.predict_groups(self.groups, state.filters, X, tau, alive)
         return mix(self.rule, self.noise, self.order, state.scoring, parts, tau, extra, live)
 
     @eqx.filter_jit
@@ -161,7 +146,7 @@ class Ensemble(StreamModel):
     ) -> Predictive:
         tau = elapsed(self.time_unit, state.last_time, X, times, state.horizon)
         platform = jax.default_backend()
-        groups = zip(self.groups, state.unsharded().filters, strict=True)
+        groups = zip(self.groups, state.filters, strict=True)
         parts = [xla.predict_group(group, beliefs, X, tau, platform) for group, beliefs in groups]
         return mix(self.rule, self.noise, self.order, state.scoring, parts, tau, extra, self._live(state))
 
@@ -187,14 +172,13 @@ class Ensemble(StreamModel):
         if (later is None) != (state.pending is None):
             raise ValueError("update: expected inputs of `later` rows with a state that has a horizon, and only then")
         mask = jnp.ones(X.shape[0], bool) if mask is None else mask
-        engine, filters = self._engine(state, X, y)
-        if engine is None:
+        if not self._runs_on_cpu(state, X, y):
             return self._update_compiled(state, X, y, mask, times, later, extra)
         X, y, seen, last_time, times, extra = cpu.as_numpy((X, y, mask, state.last_time, times, extra))
         clock, last_time = advance(self.time_unit, last_time, seen, times)
         blocks = in_blocks(X, y, seen, clock, later, state.horizon, extra)
         alive = split_by_group(np.asarray(self._live(state)), self.order, self._shapes)
-        filters, parts, outside = engine.update_groups(self.groups, filters, blocks, alive)
+        filters, parts, outside = cpu.update_groups(self.groups, state.filters, blocks, alive)
         learn = learn_weights_briefly if self.brief else learn_weights_fast
         scoring, info = learn(
             self.rule, self.noise, self.order, state.scoring, parts, outside, y, seen, clock, state.asleep
@@ -215,9 +199,7 @@ class Ensemble(StreamModel):
         if times is not None:
             ages = np.nan_to_num(np.maximum((np.asarray(state.last_time) - times) / float(self.time_unit), 0.0))
         live = split_by_group(np.asarray(self._live(state)), self.order, self._shapes)
-        filters = learn_old_rows(self.groups, state.unsharded().filters, X, y, ages, extra, live)
-        learnt = replace(state, filters=tuple(filters))
-        return replace(learnt, filters=self._engine(learnt)[1])
+        return replace(state, filters=tuple(learn_old_rows(self.groups, state.filters, X, y, ages, extra, live)))
 
     @eqx.filter_jit
     def _update_compiled(
@@ -237,7 +219,7 @@ class Ensemble(StreamModel):
             live = split_by_group(self._live(state), self.order, self._shapes)
         runs = [
             xla.update_group(group, beliefs, blocks, alive, jax.default_backend())
-            for group, beliefs, alive in zip(self.groups, state.unsharded().filters, live, strict=True)
+            for group, beliefs, alive in zip(self.groups, state.filters, live, strict=True)
         ]
         filters, parts, outside = zip(*runs, strict=True)
         anywhere = jnp.stack(outside).any(0)
@@ -276,8 +258,7 @@ class Ensemble(StreamModel):
 
     def rested(self, state: EnsembleState, scores: Float[np.ndarray, " n"], at: int) -> tuple[EnsembleState, bool]:
         """Let filters rest or wake, if it is time to, after rows with these scores, `at` in all; did any?."""
-        after, changed = resting.rested(self, state, scores, at)
-        return replace(after, filters=self._engine(after)[1]) if changed else after, changed
+        return resting.rested(self, state, scores, at)
 
 
 def ensemble(

@@ -56,7 +56,7 @@ class Paths:
         self._time_unit = float(model.time_unit)
         self._levels = None if state.levels is None else np.asarray(state.levels)
         kinds = len(model.noise.discounts)
-        filters = as_numpy(state.unsharded().filters)
+        filters = as_numpy(state.filters)
         slots = [
             (g, b, r)
             for g, group in enumerate(model.groups)

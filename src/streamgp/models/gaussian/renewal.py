@@ -82,7 +82,7 @@ def renew(
     """
     model, table = fitted[0], list(fitted[1])
     assert isinstance(model, Ensemble)
-    state, new = state.unsharded(), np.zeros(len(table), bool)
+    new = np.zeros(len(table), bool)
     weight = expert_weights(model.rule, state.weights)
     for kind in (Boosted, Learner, TrainedFourier) if searches else (Boosted, Learner):
         for slots in slots_of(model, kind):

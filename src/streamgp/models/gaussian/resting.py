@@ -215,8 +215,7 @@ def rested(model: Any, state: Any, scores: Float[np.ndarray, " n"], at: int) -> 
     before = state.resting.scored(scores, at - len(scores))
     if not before.is_due(at):
         return replace(state, resting=before), False
-    plain = state.unsharded()
-    shapes = [beliefs.cov.shape for beliefs in plain.filters]
+    shapes = [beliefs.cov.shape for beliefs in state.filters]
     features = np.concatenate([np.full(G * R, F) for G, R, F, _ in shapes])[np.argsort(model.order)]
     after = before.decided(features, at)
     if not (np.asarray(after.asleep) != np.asarray(before.asleep)).any():
@@ -224,8 +223,8 @@ def rested(model: Any, state: Any, scores: Float[np.ndarray, " n"], at: int) -> 
     missed = split_by_group(np.where(after.asleep, 0.0, after.missed), model.order, [shape[:2] for shape in shapes])
     filters = tuple(
         caught_up(beliefs, group.dynamics, group.noise.prior_var, time)
-        for beliefs, group, time in zip(plain.filters, model.groups, missed, strict=True)
+        for beliefs, group, time in zip(state.filters, model.groups, missed, strict=True)
     )
     return replace(
-        plain, filters=filters, resting=replace(after, missed=np.where(after.asleep, after.missed, 0.0))
+        state, filters=filters, resting=replace(after, missed=np.where(after.asleep, after.missed, 0.0))
     ), True

@@ -9,8 +9,7 @@ from jaxtyping import Bool, Float
 
 from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray
-from streamgp.filters.engine import sharding
-from streamgp.filters.engine.sharding import Sharded
+from streamgp.filters.kalman import FilterState
 from streamgp.filters.noise import NoiseState
 from streamgp.models.gaussian.delayed_feedback import PendingForecasts, ScoringState
 from streamgp.models.gaussian.resting import Resting
@@ -18,14 +17,14 @@ from streamgp.models.gaussian.resting import Resting
 
 @register
 class EnsembleState(eqx.Module):
-    """Belief of every filter (of each group a `FilterState`, or a `Sharded`), weights, clock, level of the noise.
+    """Belief of every filter (of each group a `FilterState`), weights, clock, level of the noise.
 
     `pending` holds the forecasts whose targets have not come yet, where the ensemble forecasts several rows ahead;
     `levels` the counts of `streamgp.core.recalibration`, where the ensemble is recalibrated; `resting` says which
     filters rest, where they may.
     """
 
-    filters: tuple[Any, ...]
+    filters: tuple[FilterState, ...]
     weights: Any
     last_time: Float[AnyArray, ""]
     noise: NoiseState | None = None
@@ -80,16 +79,3 @@ class EnsembleState(eqx.Module):
             noise = noise._replace(rate=noise.rate[..., at], error=noise.error[..., at])
         levels = None if self.levels is None else self.levels[at]
         return replace(self, filters=tuple(map(of_filter, self.filters)), noise=noise, levels=levels)
-
-    def shard(self, devices: Sequence[Any]) -> "EnsembleState":
-        """Return the same state with the experts sharded over JAX's `devices`: `update` and `predict` then run there.
-
-        With `jax.devices()` after `jax.distributed.initialize` these are the devices of all hosts; each process then
-        makes the same calls with the same rows. A checkpoint holds the unsharded state.
-        """
-        return replace(self, filters=sharding.shard(self.filters, devices))
-
-    def unsharded(self) -> "EnsembleState":
-        """Return the same state with the beliefs of all experts in the memory of this process."""
-        filters = tuple(b.unsharded() if isinstance(b, Sharded) else b for b in self.filters)
-        return replace(self, filters=filters)
