@@ -67,7 +67,7 @@ def row_by_row(predictive: Any) -> list[np.ndarray]:
 def test_every_prediction_is_that_of_a_replay(name: str, timed: bool):
     X, y, times = stream(name)
     limit, checked = 25, 0
-    late = LateLabels(make(name, timed), limit=limit, life=0)
+    late = LateLabels(make(name, timed), limit=limit)
     weighs = name == "robust"
     oracle = LateReplay(lambda stamped: make(name, stamped), X, y, times if timed else None, limit, weighs)
     for kind, r in events(60, seed=7, mean=5.0, never=0.1):
@@ -138,7 +138,7 @@ def test_a_row_a_chunk_and_a_resumed_run_are_the_same(name: str):
     close(scored(Arrivals(LateLabels(make(name), limit=40)), rows, 1), whole)
     counts = arrivals.counts
     assert counts["never"] >= 5
-    assert counts["too_late" if name == "lags" else "old"] == 2
+    assert counts["too_late"] == 2
     assert counts["on_the_way"]
 
     found, broken, at = [], Arrivals(LateLabels(make(name), limit=40)), 0
@@ -199,60 +199,6 @@ def test_the_fit_does_not_wait_for_labels_that_never_come():
     late.learn([5], y[5:6])
 
 
-@pytest.mark.parametrize("rest", [1, 60])
-def test_of_static_experts_a_label_is_never_too_late(rest: int):
-    options = {"bases": ("linear", "rbf"), "features_per_basis": 6, "dynamics": ("static",)}
-    spec = make_spec("doebe", **options)
-    X, y, _ = make_stream()
-    late = LateLabels(StreamLearner(spec, num_inputs=2, warmup=WARMUP, seed=3), limit=10)
-    old = [22, 25, 31, 40]
-    for r in range(60):
-        next(late.predict(X[r : r + 1]))
-        if r not in old:
-            late.learn([r], y[r : r + 1])
-    late.refresh()
-    assert late.waiting == 0
-    assert [late.waits(r) for r in (*old, 41)] == [True] * 4 + [False]
-    stored = decode(*encode(late.to_tree()), {})
-    late = LateLabels.from_tree(restored(late.learner), stored)
-    if rest > 1:  # others go on to teach the learner
-        learn(late.learner, X[60:90], y[60:90])
-    late.learn([31], y[31:32])
-    late.learn([25, 40], y[[25, 40]])
-    late.learn([22], np.full((1, 1), np.nan))
-    late.refresh()
-    assert (late.old.learnt, late.never) == (3, 1)
-    with pytest.raises(ValueError, match="row 31 has its label"):
-        late.learn([31], y[31:32])
-
-    known = np.setdiff1d(np.arange(60 if rest == 1 else 90), [22])
-    in_time = StreamLearner(spec, num_inputs=2, warmup=WARMUP, seed=3)
-    learn(in_time, X[known], y[known])
-    ours: Any = late.learner.predict(X[90:95])
-    theirs: Any = in_time.predict(X[90:95])  # the weights know three rows more
-    np.testing.assert_allclose(ours.loc, theirs.loc, rtol=1e-9)
-    np.testing.assert_allclose(ours.var, theirs.var, rtol=1e-9)
-
-
-def test_an_old_label_keeps_what_came_in_the_meantime():
-    X, y, _ = make_stream()
-    late = LateLabels(make("moving"), limit=10)
-    for r in range(60):
-        next(late.predict(X[r : r + 1]))
-        if r not in (30, 55):
-            late.learn([r], y[r : r + 1])
-    late.refresh()
-    before = late.fork()
-    late.learn([30], y[30:31])
-    late.refresh()
-    assert late.waiting == before.waiting == 1  # row 55
-    assert late.learner.rows == before.learner.rows
-    np.testing.assert_allclose(late.learner.weights, before.learner.weights, rtol=0.5)
-    ours, theirs = late.learner.predict(X[60:65]), before.learner.predict(X[60:65])
-    assert np.all(ours.variance < theirs.variance)
-    np.testing.assert_allclose(ours.mean, theirs.mean, atol=0.3)
-
-
 def test_rows_that_come_singly_are_left_in_their_buffer_once_all_labels_are_in():
     X, y, _ = make_stream()
     late = LateLabels(make("robust"))
@@ -289,7 +235,7 @@ def test_an_interrupted_fit_loses_nothing():
 
 def test_bad_labels_change_nothing():
     X, y, times = make_stream()
-    late = LateLabels(make("moving", timed=True), limit=10, life=15)
+    late = LateLabels(make("moving", timed=True), limit=10)
     for r in range(30):
         next(late.predict(X[r : r + 1], times[r : r + 1]))
     late.learn([28], y[28:29])
@@ -297,7 +243,7 @@ def test_bad_labels_change_nothing():
     for numbers, why in (
         ([30], "one of the 30 rows that came"),
         ([-1], "one of the 30 rows that came"),
-        ([3], "one of the last 15 rows, got row 3 of 30"),
+        ([3], "one of the last 10 rows, got row 3 of 30"),
         ([29, 28], "a row that waits, but row 28 has its label"),
         ([27, 27], "each row once"),
     ):

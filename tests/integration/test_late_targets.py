@@ -112,7 +112,6 @@ def test_a_delay_is_that_of_the_rows_that_are_known():
     assert found.metrics["late_labels"] == {
         "delay": k,
         "never": 0,
-        "old": 0,
         "too_late": 0,
         "on_the_way": 0,
         "limit": 1000,

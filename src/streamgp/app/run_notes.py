@@ -70,9 +70,7 @@ def _of_late_labels(late: Mapping[str, Any]) -> list[str]:
     ]
     if late["never"]:
         found.append(f"the labels of {plural(late['never'], 'row')} never came")
-    after = f"came more than {late['limit']:,} rows late, or after the fit that ended the warm-up"
-    if late["old"]:
-        found.append(f"{plural(late['old'], 'label')} {after}; the experts learnt them, with more noise")
     if late["too_late"]:
+        after = f"came more than {late['limit']:,} rows late, or after the fit that ended the warm-up"
         found.append(f"{plural(late['too_late'], 'label')} {after}, and taught nothing")
     return found

@@ -91,8 +91,6 @@ class StreamModel(eqx.Module):
     mixes_experts: ClassVar[bool] = True
     # Whether rows are learnt whose inputs are far outside all that was seen.
     learns_far_inputs: ClassVar[bool] = True
-    # Whether `learn_old` takes labels of rows from long ago.
-    learns_old: ClassVar[bool] = False
     # Rows of the padded batches that reach the model while the warm-up lasts.
     warmup_batch_sizes: ClassVar[tuple[int, ...]] = BATCH_SIZES
 
@@ -128,18 +126,6 @@ class StreamModel(eqx.Module):
         **more: Any,
     ) -> tuple[Any, Info]:
         """Learn from the rows in order; with a horizon, forecast from the `later` inputs after each of them."""
-
-    def learn_old(
-        self,
-        state: Any,
-        X: Float[np.ndarray, "n d"],
-        y: Float[np.ndarray, "n e"],
-        ages: Float[np.ndarray, " n"],
-        times: Float[np.ndarray, " n"] | None = None,
-        extra: Float[np.ndarray, " n"] | None = None,
-    ) -> Any:
-        """Return the state whose experts alone have learnt rows from long ago: so many rows, or at these `times`."""
-        raise TypeError(f"{type(self).__name__} learns no rows from long ago")
 
     @abstractmethod
     def expert_weights(self, state: Any) -> Float[np.ndarray, " k"]:

@@ -118,11 +118,10 @@ class LateTargets:
 
         The label may come in any order with those of other rows, or never. If it comes before 1,000 more rows have,
         whatever is predicted is as if the rows whose label has come had been learnt in the order of the rows. One
-        that comes later, before 10,000 more rows have, is learnt by the experts of a regressor without lags, with
-        more noise for what may have changed since.
-        While rows wait, a prediction is for so many steps further ahead, by experts that robust presets for numbers
-        weigh by how well they predicted such rows before. What was predicted of the rows that wait stands for them
-        where past targets are inputs. A model for numbers that has not seen a row yet begins, with one target.
+        that comes later is refused. While rows wait, a prediction is for so many steps further ahead, by experts that
+        robust presets for numbers weigh by how well they predicted such rows before. What was predicted of the rows
+        that wait stands for them where past targets are inputs. A model for numbers that has not seen a row yet
+        begins, with one target.
 
         Parameters
         ----------
@@ -161,8 +160,8 @@ class LateTargets:
         Raises
         ------
         ValueError
-            If the row is not known, has its label, or came more than 10,000 rows ago (1,000 with lags, and of
-            labels, counts and grades), and as `partial_fit` does; the state is then untouched.
+            If the row is not known, has its label, or came more than 1,000 rows ago, and as `partial_fit` does; the
+            state is then untouched.
         """
         self._check_fitted()
         row = row_of(token)

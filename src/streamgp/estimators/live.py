@@ -63,7 +63,7 @@ class LiveModel:
         self.model = model
         self._learner = model._learner
         if model._late is None:
-            model._late = LateLabels(self._learner, life=0)
+            model._late = LateLabels(self._learner)
         self._late = model._late
         self.metrics: Metrics = model._metrics(self._learner.warmup, 0) if metrics is None else metrics
         self._fork: LateLabels | None = None  # after a refresh that the model has not made

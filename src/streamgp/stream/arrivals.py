@@ -42,14 +42,11 @@ class Arrivals:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many labels never arrive, were learnt after their row was given up, are too late, or are on their way.
-
-        And after how many rows a row is given up.
-        """
+        """How many labels never arrive, are too late or on their way, and after how many rows one is too late."""
         self._drop()
         on_the_way = len(self._coming) + len(self._held)
-        counts = {"never": self.never, "old": self.late.old.learnt, "too_late": self.too_late}
-        return counts | {"on_the_way": on_the_way, "limit": self.late.limit}
+        counts = {"never": self.never, "too_late": self.too_late, "on_the_way": on_the_way}
+        return counts | {"limit": self.late.limit}
 
     def _drop(self) -> None:
         """Drop the labels that nothing is learnt from any more."""
@@ -60,7 +57,7 @@ class Arrivals:
 
     def deliver(self, now: float) -> None:
         """Hand over what has arrived by now and is not held back."""
-        if len(self._coming) > 2 * max(self.late.limit, self.late.life):
+        if len(self._coming) > 2 * self.late.limit:
             self._drop()
         while self._coming and self._coming[0][0] <= now:
             _, number, label = heappop(self._coming)
@@ -87,11 +84,9 @@ class Arrivals:
 
     def _holds_for(self) -> int:
         """Return for how many rows more labels are held back."""
-        first, came, limit = min(self._held), self.late.next_row, self.late.limit
-        # An old row is learnt before all that are kept. From this row on it is worth the work:
-        worth = self._since - (max(first, came - limit) - self.late.latest) // WORK
-        exact = [number for number in self._held if not self.late.is_old(number)]
-        return min(worth, min(exact) + limit if exact else first + self.late.life) - came
+        first, came = min(self._held), self.late.next_row
+        worth = self._since - (first - self.late.latest) // WORK  # from this row on it is worth the work
+        return min(worth, first + self.late.limit) - came
 
     def quiet(self, now: Float[np.ndarray, " n"], when: Float[np.ndarray, " n"]) -> int:
         """Return before how many of the next rows nothing is handed over, once it was before the first of them.

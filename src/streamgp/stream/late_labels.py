@@ -4,8 +4,8 @@ What a learner knows is a function of the rows whose label is known, in the orde
 their labels did. A label of a row before others that were learnt already is therefore learnt in its place: the
 learner goes back to a state from before that row, and learns it and the rows after it anew. So when all labels are
 in, all is as if they had come in time: weights, noise, lags and renewals included. What is remembered for that has
-an end: a row beyond it is given up, and a label of it that comes all the same is learnt as `old_rows` does. Only what
-weighs the experts in rows that are predicted while others wait is learnt label by label, by `late_weights`.
+an end: a row beyond it is given up, and a label of it that comes all the same is refused. Only what weighs the
+experts in rows that are predicted while others wait is learnt label by label, by `late_weights`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,6 @@ from streamgp.core import Info
 from streamgp.likelihoods import AnyPredictive
 from streamgp.stream.late_weights import LateWeights, learnt
 from streamgp.stream.learner import StreamLearner
-from streamgp.stream.old_rows import LIFE, OldRows, given_up_rows, learns_old
 from streamgp.stream.outlook import Outlook, StandIn, WaitingRow, check_horizon, rows_from_tree, rows_to_tree
 from streamgp.stream.replay import BLOCK, Known, due_fit, replayed, thinned
 from streamgp.stream.state import StreamState
@@ -37,9 +36,6 @@ class LateLabels:
     rows waits any more or, if there are enough with a label, half as many rows later than that; its rows that wait
     then are given up.
 
-    The inputs of a row that was given up are kept while `life` more rows come, where the model can learn rows from
-    before. A label that comes by then is learnt in the oldest of the states, with more noise.
-
     A prediction is made from all labels that have come, and is for as many steps ahead as rows at the end of the
     stream wait, itself included. Where past targets are inputs, what was predicted of those rows stands for them.
 
@@ -49,8 +45,6 @@ class LateLabels:
         Without a horizon. While rows wait, nothing else may teach it.
     limit
         For so many rows a label is waited for.
-    life
-        For so many rows a label may come all the same; 0: for none.
 
     Raises
     ------
@@ -58,11 +52,10 @@ class LateLabels:
         If the learner has a horizon.
     """
 
-    def __init__(self, learner: StreamLearner, limit: int = LIMIT, life: int | None = None) -> None:
+    def __init__(self, learner: StreamLearner, limit: int = LIMIT) -> None:
         check_horizon(learner.settings.horizon)
         self.learner = learner
         self.limit = limit
-        self.life = LIFE * limit if life is None else life
         self.next_row = 0  # the number of the next row
         self.never = 0  # labels that came as missing
         self.given_up = 0  # rows whose label did not come in time
@@ -70,7 +63,6 @@ class LateLabels:
         self._open = 0  # the first row that waits, or `next_row`
         self._enough: int | None = None  # how many rows had come when there were enough labels for the fit
         self._rows: dict[int, WaitingRow] = {}  # from the oldest state on
-        self.old = OldRows()  # that were given up
         self.weights: tuple[LateWeights, ...] = ()  # of rows that are predicted while others wait
         # What is known when all labels that have come of the rows before one are learnt, for some rows in ascending
         # order; of the first of them none waits for a label.
@@ -79,7 +71,7 @@ class LateLabels:
     @property
     def waiting(self) -> int:
         """Count the rows that wait for their label, and were not given up."""
-        return sum(map(self._waits, self._rows))
+        return sum(map(self.waits, self._rows))
 
     @property
     def last_time(self) -> float | None:
@@ -115,7 +107,7 @@ class LateLabels:
         """Return what goes on by itself from here, with a learner of its own: to look ahead by a `refresh`."""
         learner = StreamLearner.__new__(StreamLearner)
         learner._set_up(self.learner.settings, self.learner.state, self.learner.progress)
-        fork = LateLabels(learner, self.limit, self.life)
+        fork = LateLabels(learner, self.limit)
         vars(fork).update({name: copy(value) for name, value in vars(self).items() if name != "learner"})
         return fork
 
@@ -188,13 +180,6 @@ class LateLabels:
 
     def waits(self, number: int) -> bool:
         """Return whether the label of a row may come."""
-        return self._waits(number) or self.is_old(number)
-
-    def is_old(self, number: int) -> bool:
-        """Return whether a row was given up, and its label may come all the same."""
-        return number >= self.next_row - self.life and self.old.waits(number) and learns_old(self.learner.state)
-
-    def _waits(self, number: int) -> bool:
         row = self._rows.get(number) if number >= max(self._open, self.next_row - self.limit) else None
         return row is not None and row.y is None
 
@@ -205,10 +190,9 @@ class LateLabels:
                 f"token: expected that of one of the {self.next_row:,} rows that came, got {number}; give what "
                 f"predict_later returned"
             )
-        reach = max(self.limit, self.life) if learns_old(self.learner.state) else self.limit
-        if self.next_row - number > reach:
+        if self.next_row - number > self.limit:
             raise ValueError(
-                f"token: expected that of one of the last {reach:,} rows, got row {number} of {self.next_row:,}"
+                f"token: expected that of one of the last {self.limit:,} rows, got row {number} of {self.next_row:,}"
                 f"; a label that comes later is not learnt"
             )
         if not self.waits(number):
@@ -236,14 +220,11 @@ class LateLabels:
             target = np.array(target, dtype=np.float64)
             is_missing = bool(np.isnan(target).any())
             self.never += is_missing
-            if self._waits(number):
-                predicted = self._rows[number].predicted
-                self._rows[number] = replace(self._rows[number], y=target, predicted=StandIn(predicted.mean))
-                if not is_missing:
-                    labelled.append(number)
-                    self.weights = learnt(self.weights, self.learner.state, predicted.made, target)
-            else:
-                self.old = self.old.without(number) if is_missing else self.old.with_label(number, target)
+            predicted = self._rows[number].predicted
+            self._rows[number] = replace(self._rows[number], y=target, predicted=StandIn(predicted.mean))
+            if not is_missing:
+                labelled.append(number)
+                self.weights = learnt(self.weights, self.learner.state, predicted.made, target)
         if labelled:
             self.latest = max(self.latest, *labelled)
             self._states = [(end, state) for end, state in self._states if end <= min(labelled)]
@@ -253,7 +234,6 @@ class LateLabels:
 
         What ends this early, such as an interrupted fit, leaves the learner as it was, and the labels to be learnt.
         """
-        self._learn_old()
         if self._open == self.next_row:  # others may have taught the learner since
             return
         fit, self._enough = due_fit(self.learner.settings, self._rows, self._states[0], self.next_row, self._enough)
@@ -264,11 +244,6 @@ class LateLabels:
                 break
             given_up += waits
             now += 1
-        old = (
-            given_up_rows(self._rows, self._states[0], self._open, now)
-            if given_up and learns_old(self.learner.state)
-            else {}
-        )
         if self._states[-1][0] < now:
             self._keep(self._replayed(self._states[-1], now))
         if now - self._states[0][0] > self.limit:  # the rows kept are bounded
@@ -279,20 +254,7 @@ class LateLabels:
         # The fit at the end of the warm-up is made once, from rows of which none waits any more.
         self._keep(self._replayed(self._states[-1], self.latest + 1, warming_up=False))
         self.learner.state = self._states[-1][1]
-        self._open, self.given_up, self.old = now, self.given_up + given_up, self.old.with_rows(old)
-
-    def _learn_old(self) -> None:
-        """Learn labels of rows that were given up in the oldest state, and forget rows beyond their life."""
-        self.old = self.old.since(self.next_row - self.life)
-        if not self.old.labelled:
-            return
-        taught = self._open == self.next_row  # perhaps by others
-        end, state = (self.next_row, self.learner.state) if taught else self._states[0]
-        if state.is_warmed_up:
-            state, self.old = self.old.learn(self.learner.settings, state)
-            self._states = [(end, state)]
-            if taught:
-                self.learner.state = state
+        self._open, self.given_up = now, self.given_up + given_up
 
     def _keep(self, states: Sequence[Known]) -> None:
         self._states = thinned([*self._states, *states], self.next_row)
@@ -313,8 +275,6 @@ class LateLabels:
             "limit": self.limit,
             "counts": [self.next_row, self.never, self.given_up, self._open, self.latest],
             "enough": self._enough,
-            "life": self.life,
-            "old": self.old.to_tree(width, outputs),
             "weights": list(self.weights),
             **rows_to_tree(rows, width, outputs),
             "first": end,
@@ -325,10 +285,9 @@ class LateLabels:
     @classmethod
     def from_tree(cls, learner: StreamLearner, tree: dict[str, Any]) -> "LateLabels":
         """Return what `to_tree` gave `tree`, for the learner that was saved with it."""
-        late = cls(learner, tree["limit"], tree["life"])
+        late = cls(learner, tree["limit"])
         late.next_row, late.never, late.given_up, late._open, late.latest = tree["counts"]
         late._enough = tree["enough"]
-        late.old = OldRows.from_tree(tree["old"])
         late.weights = tuple(tree["weights"])
         first, oldest, until = tree["first"], tree["oldest"], tree["learnt_until"]
         late._states = [(first, learner.state if oldest is None else StreamState.from_tree(oldest)[1])]

@@ -25,7 +25,6 @@ from streamgp.models.expert import Expert
 from streamgp.models.gaussian import resting
 from streamgp.models.gaussian.delayed_feedback import PendingForecasts
 from streamgp.models.gaussian.mixing import learn_weights, learn_weights_briefly, learn_weights_fast, mix
-from streamgp.models.gaussian.old_rows import learn_old_rows
 from streamgp.models.gaussian.resting import Resting
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics.compilation import is_traced
@@ -45,7 +44,6 @@ class Ensemble(StreamModel):
     takes_extra_variance: ClassVar[bool] = True
     has_single_row: ClassVar[bool] = True
     splits_outputs: ClassVar[bool] = True
-    learns_old: ClassVar[bool] = True
 
     groups: tuple[Group, ...]
     rule: Any
@@ -185,21 +183,6 @@ class Ensemble(StreamModel):
         )
         who = self._resting(state, info, seen, clock)
         return EnsembleState.of(filters, scoring, np.asarray(last_time), who), info
-
-    def learn_old(
-        self,
-        state: EnsembleState,
-        X: Float[np.ndarray, "n d"],
-        y: Float[np.ndarray, "n e"],
-        ages: Float[np.ndarray, " n"],
-        times: Float[np.ndarray, " n"] | None = None,
-        extra: Float[np.ndarray, " n"] | None = None,
-    ) -> EnsembleState:
-        """Return the state whose filters have learnt rows from long ago: so many rows, or at these `times`."""
-        if times is not None:
-            ages = np.nan_to_num(np.maximum((np.asarray(state.last_time) - times) / float(self.time_unit), 0.0))
-        live = split_by_group(np.asarray(self._live(state)), self.order, self._shapes)
-        return replace(state, filters=tuple(learn_old_rows(self.groups, state.filters, X, y, ages, extra, live)))
 
     @eqx.filter_jit
     def _update_compiled(
