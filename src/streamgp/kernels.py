@@ -206,22 +206,6 @@ class Laplace(Kernel):
         return np.tan(pi * (uniform - 0.5))
 
 
-@register
-@dataclass(frozen=True)
-class Cauchy(Kernel):
-    """k(r) = prod_d 1 / (1 + r_d^2); frequencies are Laplace (double exponential) in each coordinate."""
-
-    rotation_invariant: ClassVar[bool] = False
-
-    def value(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
-        """Return prod_d 1 / (1 + r_d^2), through logarithms."""
-        xp = namespace(difference)
-        return xp.exp(-xp.log1p(xp.square(difference)).sum(-1))
-
-    def _frequencies(self, uniform: Float[np.ndarray, "n _"], dim: int) -> Float[np.ndarray, "n {dim}"]:
-        return np.where(uniform < 0.5, np.log(2.0 * uniform), -np.log(2.0 * (1.0 - uniform)))
-
-
 def _inside(uniform: np.ndarray) -> np.ndarray:
     """Move points off the faces of the unit cube, where inverse distribution functions are infinite."""
     return np.clip(uniform, 2.0**-54, 1.0 - 2.0**-53)

@@ -26,7 +26,6 @@ _FEATURES = 30
 _SHARE = 0.2
 _DICTIONARY = Family("dictionary", "fourier", _FEATURES, IE_GP_DICTIONARY, plain=True, fixed=True)
 _STATIC = ("IE-GP", "SIE-GP")
-_MOVING = ("DIE-GP", "DSIE-GP")
 _ALL_IE_GP = ("banana", "musk", "ionosphere")
 _BASELINES = tuple(name for name in NAMES if name != DEFAULT)
 _PAPERS = ("AdaRaker", SSGP)

@@ -56,7 +56,6 @@ class Budget:
         return price * float(np.exp(0.1 * (min(asked, self.max_queries) / self.per_step - 1.0)))
 
 
-_PRICES = (1e-4, 10.0)
 FIRST_PRICE = 0.5  # nats: an answer that halves the variance gives 0.35
 QueryCount = str | int | Budget
 _LOGARITHMIC = re.compile(r"(\d+(?:\.\d+)?) log t")

@@ -50,16 +50,6 @@ def log_logistic_normal(mean: Float[Array, ""], var: Float[Array, ""]) -> Float[
     return jnp.where(mean > 0.0, tail_first, tail_first[::-1])
 
 
-def mackay(mean: Float[Array, "..."], var: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Approximate the logit of E[1 / (1 + exp(-f))], f ~ N(mean, var), as MacKay (1992) does.
-
-    The largest error of the probability, over all means, is 7e-5 at a variance of 0.01, 7e-4 at 0.1, 0.005 at 1,
-    0.014 at 10 and never above 0.018. Improbable outcomes it takes for too probable: the log of a probability of 0.01
-    is off by 0.004, 0.04, 0.3 and 0.8. So it is exact enough for labels, and, up to a variance of 0.1, for scores.
-    """
-    return mean / jnp.sqrt(1.0 + (np.pi / 8.0) * var)
-
-
 def log_integral(
     log_g: Callable[[Array], Array], mode: Float[Array, ""], mean: Float[Array, ""], var: Float[Array, ""]
 ) -> Float[Array, ""]:

@@ -15,9 +15,7 @@ TEMPLATES = files("streamgp.reports") / "templates"
 def render(template: str, **content: object) -> bytes:
     """Render a page from its template, which knows the version and the palette besides."""
     page = jinja2.Environment(
-        loader=jinja2.FunctionLoader(
-            lambda name: (files("streamgp.reports") / "templates" / name).read_text("utf-8")
-        ),
+        loader=jinja2.FunctionLoader(lambda name: (TEMPLATES / name).read_text("utf-8")),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -76,7 +76,7 @@ def conditioned_apart(settings: StreamSettings, state: StreamState, rows: RawRow
     if not isinstance(family, RenewingFamily):
         return state
     if settings.spec.warmup_posterior == "condition":
-        fitted, times = _standardised(settings, state, rows)
+        fitted, times = _standardised(state, rows)
         state = replace(state, model_state=family.conditioned_apart(state.model, state.model_state, fitted, times))
     if not settings.spec.renew:
         return state
@@ -92,9 +92,7 @@ def refitted(
     family = settings.family
     assert isinstance(family, RenewingFamily)
     assert state.reservoir is not None
-    rows, times = _standardised(
-        settings, state, state.reservoir.rows().part(slice(0 if latest is None else -latest, None))
-    )
+    rows, times = _standardised(state, state.reservoir.rows().part(slice(0 if latest is None else -latest, None)))
     fitted = FittedModel(state.model, list(state.experts))
     how = {"learnt": state.rows, "searches": searches, "seed": settings.seed}
     with one_blas_thread():
@@ -103,9 +101,7 @@ def refitted(
     return replace(state, model=model, model_state=model_state, experts=tuple(experts))
 
 
-def _standardised(
-    settings: StreamSettings, state: StreamState, rows: RawRows
-) -> tuple[WarmupRows, np.ndarray | None]:
+def _standardised(state: StreamState, rows: RawRows) -> tuple[WarmupRows, np.ndarray | None]:
     """Return rows of the reservoir as a family fits them, and their times."""
     targets = np.asarray((rows.y - state.targets.mean) / state.targets.scale)
     return WarmupRows(state.inputs.standardised(rows.X), targets, state.num_classes, 1.0), rows.times

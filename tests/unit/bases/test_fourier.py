@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from streamgp.bases import Fourier
-from streamgp.kernels import Cauchy, Laplace, Matern, SquaredExponential
+from streamgp.kernels import Laplace, Matern, SquaredExponential
 
 features = eqx.filter_jit(lambda basis, X: basis(X))
 
@@ -62,7 +62,7 @@ def test_rows_have_unit_norm_everywhere():
     np.testing.assert_allclose(jnp.linalg.norm(basis(jnp.asarray(X)), axis=1), 1.0, rtol=1e-12)
 
 
-@pytest.mark.parametrize("kernel", [SquaredExponential(), Matern(1.5), Laplace(), Cauchy()], ids=repr)
+@pytest.mark.parametrize("kernel", [SquaredExponential(), Matern(1.5), Laplace()], ids=repr)
 def test_inner_products_approach_the_kernel(kernel):
     X = np.random.default_rng(0).uniform(-1, 1, size=(40, 2)) * [1.0, 20.0]
     basis = Fourier.from_data(

@@ -94,14 +94,6 @@ def test_a_stored_schema_goes_on_with_the_same_codes() -> None:
         read(["a"], task="regression", schema=again)
 
 
-def test_a_schema_from_before_there_were_tasks_is_of_regression() -> None:
-    old = (
-        '{"features": [{"name": "x", "kind": "numeric", "levels": []}], "targets": ["y"], "time": null, '
-        '"time_is_text": false, "dropped": {}, "constant": []}'
-    )
-    assert Schema.from_json(old).task == "regression"
-
-
 def test_grades() -> None:
     found, schema = read(["5", "3", "4.0", "3"], task="ordinal")
     assert names(schema) == ("3", "4", "5")
