@@ -11,6 +11,7 @@ import numpy as np
 from streamgp.data import cells
 from streamgp.data.cells import Column
 from streamgp.data.labels import ClassNames
+from streamgp.table.names import quoting_advice
 
 MAX_LEVELS = 50
 # Why columns are left out.
@@ -175,7 +176,10 @@ def check_names(
         if name not in columns:
             near = difflib.get_close_matches(name, columns, n=1, cutoff=0.5)
             guess = f" (did you mean '{near[0]}'?)" if near else ""
-            raise DataError(f"{file}: there is no column '{name}'{guess}; the columns are {_listing(columns)}.")
+            quoting = quoting_advice(columns)
+            raise DataError(
+                f"{file}: there is no column '{name}'{guess}; the columns are {_listing(columns)}{quoting}."
+            )
     for name in targets:
         if name in (features or ()) or name == time:
             role = "the time column" if name == time else "a feature"

@@ -1,10 +1,12 @@
 """File formats: each source yields a file's rows as blocks of raw columns, in bounded memory."""
 
 import csv
+import io
 import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,18 @@ def open_source(source: str | os.PathLike[str] | Readable) -> Source:
         f"{path}: expected a file named .csv, .csv.gz, .parquet, .jsonl or .jsonl.gz, got '{path.name}'; "
         f"rename or convert it."
     )
+
+
+def peek_columns(source: str) -> list[str]:
+    """Return the columns of a file, or of standard input, which is not read; none where that does not tell."""
+    with suppress(DataError, OSError):
+        if source != "-":
+            with closing(open_source(source)) as opened:
+                return list(opened.read(1).columns if opened.columns is None else opened.columns)
+        buffer = getattr(sys.stdin, "buffer", None)
+        if isinstance(buffer, io.BufferedReader):
+            return CsvSource(Lines(io.BytesIO(buffer.peek(1)), source)).columns
+    return []
 
 
 class CsvSource:

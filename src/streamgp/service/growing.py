@@ -40,7 +40,7 @@ class Place:
     columns
         Those of the first text, which all later ones have, in any order.
     separator
-        Of cells.
+        Of cells; None before the header, or a line such as ``sep=;``, told it.
     dates
         Whether times are dates; None before there was one.
     position
@@ -59,13 +59,13 @@ class Place:
     skipped_before: int = 0
     header: list[str] | None = None
     columns: list[str] | None = None
-    separator: str = ","
+    separator: str | None = None
     dates: bool | None = None
     position: int = 0
 
     def start(self) -> Self:
         """Return the place at the start of the same text."""
-        return replace(self, offset=0, line=0, row=0, skipped=0, content="", header=None)
+        return replace(self, offset=0, line=0, row=0, skipped=0, content="", header=None, separator=None)
 
     def next_text(self, name: str) -> Self:
         """Return the place at the start of the text that takes this one's place."""

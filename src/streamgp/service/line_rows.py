@@ -9,6 +9,7 @@ import numpy as np
 
 from streamgp.data import cells
 from streamgp.service.config import StreamConfig
+from streamgp.table.layout import fit, read_cells
 
 
 class Line(NamedTuple):
@@ -42,7 +43,9 @@ class Table:
 
     def records(self, lines: Sequence[bytes]) -> list[list[str] | str]:
         """Return the cells of each line, none of one that is blank; of one that is no such line, what is wrong."""
-        return [self._checked(record(line, self._separator)) for line in lines]
+        width = len(self._header)
+        found = [record(line, self._separator) for line in lines]
+        return [self._checked(each if isinstance(each, str) else fit(each, width)) for each in found]
 
     def _checked(self, found: list[str] | str) -> list[str] | str:
         if isinstance(found, list) and found and len(found) != len(self._header):
@@ -156,6 +159,6 @@ def record(line: bytes, separator: str) -> list[str] | str:
     except UnicodeDecodeError as error:
         return f"expected UTF-8 text, got byte 0x{line[error.start]:02x}"
     try:
-        return next(csv.reader([text], delimiter=separator, strict=True), [])
+        return next(read_cells([text], separator), [])
     except csv.Error as error:
         return f"malformed CSV ({error})"

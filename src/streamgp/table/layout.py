@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple, Protocol, runtime_checkable
 
 BLANKS = " "  # the separator of columns that stand apart by any number of blanks
@@ -120,6 +121,33 @@ def find_layout(sample: Sequence[str]) -> Layout:
     return _moved(_find(sample[comments:], _SEPARATORS + BLANKS, comments), comments)
 
 
+def separator_of_header(line: str, column: str, told: str | None = None, is_last: bool = False) -> str | None:
+    """Return what separates the names in a line of a text of which more is to come, if it is the header.
+
+    None says that the line stands before the header. One that has several names, or none but a number, is taken for the
+    header even without the column, so that what is missing can be said.
+
+    Parameters
+    ----------
+    line
+        It, not blank.
+    column
+        A name that the header must have.
+    told
+        The separator, if a line before told it.
+    is_last
+        Whether there have been too many lines before for another one to be the header.
+    """
+    rows = {each: found[0] for each in told or _SEPARATORS + BLANKS if (found := _rows([line], each))}
+    for separator, row in rows.items():
+        if column in row.cells:
+            return separator
+    separator = max(rows, key=lambda each: (each != BLANKS, rows[each].width), default=_SEPARATORS[0])
+    row = rows.get(separator)
+    is_header = is_last or row is None or row.has_numbers or (row.width > 1 and not line.startswith("#"))
+    return separator if is_header else None
+
+
 class _Row(NamedTuple):
     line: int  # that it begins on, from 0
     cells: list[str]
@@ -154,12 +182,13 @@ def _moved(found: Layout, lines: int) -> Layout:
 def _find(sample: Sequence[str], separators: str, offset: int) -> Layout:
     """Find the layout of lines of which so many others stand before the first."""
     by_separator = {each: rows for each in separators if (rows := _rows(sample, each))}
-    best, agreement, share = separators[0], (0, 1), 0.0
+    best, agreement, fits = separators[0], (0, 1), False
     for separator, rows in by_separator.items():
         alike = sum(row.width == rows[0].width for row in rows)
         if separator != BLANKS and rows[0].width > 1 and (alike, rows[0].width) > agreement:
-            best, agreement, share = separator, (alike, rows[0].width), alike / len(rows)
-    if share > 0.5:
+            best, agreement = separator, (alike, rows[0].width)
+            fits = 2 * alike > len(rows) and rows[: 2][-1].width == rows[0].width
+    if fits:
         return Layout(best)
     lower = [(*found, each) for each, rows in by_separator.items() if (found := _lower(rows, each)) is not None]
     if any(separator != BLANKS for *_, separator in lower):  # a comma at the end of a word says that it separates
@@ -182,12 +211,12 @@ def _lower(rows: Sequence[_Row], separator: str) -> tuple[int, int, _Row, _Row |
     if not widths:
         return None
     width, alike = widths.most_common(1)[0]
-    at = next(i for i, row in enumerate(rows) if row.width == width)
-    if alike < 2 or alike < _AGREED * (len(rows) - at):
+    at = next((i for i, (row, after) in enumerate(pairwise(rows)) if row.width == after.width == width), None)
+    if at is None or alike < _AGREED * (len(rows) - at):
         return None
-    if at == 0 or not rows[at].has_numbers:
-        return alike, width, rows[at], None
-    header = rows[at - 1]
+    if not rows[at].has_numbers:
+        return (alike, width, rows[at], None) if at == 0 or rows[at + 1].has_numbers else None
+    header = next((row for row in reversed(rows[:at]) if not row.has_numbers), rows[max(at - 1, 0)])
     if separator == BLANKS and header.width == 1:  # one column, whose cells have blanks within
         return None
     return alike, width, header, rows[at]

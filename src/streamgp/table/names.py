@@ -32,7 +32,7 @@ def split_names(text: str, columns: Sequence[str] = ()) -> list[str]:
     return found
 
 
-def quoting_advice(columns: Sequence[str], option: str) -> str:
-    """Say how an option names the first of some columns that has a comma; nothing where none has."""
+def quoting_advice(columns: Sequence[str]) -> str:
+    """Say how the command names the first of some columns that has a comma; nothing where none has."""
     name = next((name for name in columns if "," in name), None)
-    return "" if name is None else f"; a name with a comma goes in double quotes, as in {option} '\"{name}\"'"
+    return "" if name is None else f"; in a list a name with a comma stands in double quotes, as in '\"{name}\"'"
