@@ -71,7 +71,8 @@ def peek_columns(source: str) -> list[str]:
 class CsvSource:
     """Comma-separated values (or semicolons, tabs, bars, blanks) below one line of column names.
 
-    Lines before that one are skipped where the lines below show that they are no part of the table. Between semicolons, numbers may have decimal commas.
+    Lines before that one are skipped where the lines below show that they are no part of the table. Between
+    semicolons, numbers may have decimal commas.
     """
 
     total_rows: int | None = None

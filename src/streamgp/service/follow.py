@@ -211,7 +211,9 @@ class Follower:
 
     def _begin_table(self) -> None:
         if self._stream is not None and self._place.header is not None:
-            self._table = Table(self._stream.config, self._place.header, self._place.separator or ",", self._what.time)
+            self._table = Table(
+                self._stream.config, self._place.header, self._place.separator or ",", self._what.time
+            )
 
     def _found_or_made(self, columns: list[str]) -> LiveStream:
         """Return the stream once it is ready; it is made if there is none."""
@@ -238,8 +240,11 @@ class Follower:
         records = self._table.records(lines)
         if self._place.dates is None and (dates := self._table.times_are_dates(records)) is not None:
             self._keep(replace(self._place, dates=dates))  # before a row is learnt: it must not change
+        if self._place.dates and not self._place.order and (order := self._table.order_of_dates(records)):
+            self._keep(replace(self._place, order=order))
         place = self._place
-        rows = self._table.rows(records, f"{place.name}:{place.generation}", place.line, place.row, place.dates)
+        ids = f"{place.name}:{place.generation}"
+        rows = self._table.rows(records, ids, place.line, place.row, place.dates, place.order)
         good: list[Line] = []
         skipped = 0
         for line in rows:

@@ -9,6 +9,7 @@ from threading import Thread
 from typing import IO, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from streamgp.data import DataError
+from streamgp.table.dates import Order
 
 MAX_LINES = 1_000  # that are taken at a time
 _BYTES = 1 << 20  # that are read at a time
@@ -43,6 +44,8 @@ class Place:
         Of cells; None before the header, or a line such as ``sep=;``, told it.
     dates
         Whether times are dates; None before there was one.
+    order
+        What dates that have the year at their end begin with, once one has told.
     position
         Of the stream's log.
     """
@@ -61,6 +64,7 @@ class Place:
     columns: list[str] | None = None
     separator: str | None = None
     dates: bool | None = None
+    order: Order = ""
     position: int = 0
 
     def start(self) -> Self:

@@ -106,7 +106,8 @@ def find_layout(sample: Sequence[str]) -> Layout:
 
     The header is the first line unless most lines below agree on another number of columns; then it is the line
     above the first number, and what stands before it is skipped. Of several separators the one counts that splits
-    most lines alike, then into most columns: on files with quoted text that is wrong far less often than `csv.Sniffer`.
+    most lines alike, then into most columns: on files with quoted text that is wrong far less often than
+    `csv.Sniffer`.
     """
     if sample and (named := separator_line(sample[0])) is not None:
         return _moved(_find(sample[1:], named, 1), 1)
@@ -124,8 +125,8 @@ def find_layout(sample: Sequence[str]) -> Layout:
 def separator_of_header(line: str, column: str, told: str | None = None, is_last: bool = False) -> str | None:
     """Return what separates the names in a line of a text of which more is to come, if it is the header.
 
-    None says that the line stands before the header. One that has several names, or none but a number, is taken for the
-    header even without the column, so that what is missing can be said.
+    None says that the line stands before the header. One that has several names, or none but a number, is taken for
+    the header even without the column, so that what is missing can be said.
 
     Parameters
     ----------
@@ -187,12 +188,12 @@ def _find(sample: Sequence[str], separators: str, offset: int) -> Layout:
         alike = sum(row.width == rows[0].width for row in rows)
         if separator != BLANKS and rows[0].width > 1 and (alike, rows[0].width) > agreement:
             best, agreement = separator, (alike, rows[0].width)
-            fits = 2 * alike > len(rows) and rows[: 2][-1].width == rows[0].width
+            fits = 2 * alike > len(rows) and rows[:2][-1].width == rows[0].width
     if fits:
         return Layout(best)
     lower = [(*found, each) for each, rows in by_separator.items() if (found := _lower(rows, each)) is not None]
     if any(separator != BLANKS for *_, separator in lower):  # a comma at the end of a word says that it separates
-        lower = [each for each in lower if each[-1] != BLANKS or not any(cell.endswith(",") for cell in each[2].cells)]
+        lower = [each for each in lower if each[-1] != BLANKS or not _has_commas(each[2])]
     if not lower:
         return Layout(best)
     _, _, header, first, separator = max(lower, key=lambda each: (each[0], each[-1] != BLANKS, each[1]))
@@ -200,6 +201,10 @@ def _find(sample: Sequence[str], separators: str, offset: int) -> Layout:
     if first is not None and len(fit(first.cells, header.width)) != header.width:
         fault = _misfit(header, first, offset)
     return Layout(separator, header.line, fault)
+
+
+def _has_commas(row: _Row) -> bool:
+    return any(cell.endswith(",") for cell in row.cells)
 
 
 def _lower(rows: Sequence[_Row], separator: str) -> tuple[int, int, _Row, _Row | None] | None:
@@ -232,8 +237,8 @@ def _misfit(header: _Row, first: _Row, offset: int) -> str:
         else "write as many cells in each row, empty ones where there is no value"
     )
     return (
-        f"line {line} names {_plural(header.width, 'column')} ({names}), but line {offset + first.line + 1} and those "
-        f"after it have {_plural(first.width, 'cell')} ({_listed(first.cells)}); {advice}"
+        f"line {line} names {_plural(header.width, 'column')} ({names}), but line {offset + first.line + 1} and "
+        f"those after it have {_plural(first.width, 'cell')} ({_listed(first.cells)}); {advice}"
     )
 
 

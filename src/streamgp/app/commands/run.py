@@ -64,7 +64,13 @@ def run(
     data: Annotated[
         str, typer.Argument(help="A .csv, .csv.gz, .parquet or .jsonl file, or - for standard input (CSV).")
     ],
-    target: Annotated[str, typer.Option(help="Column to predict; several with commas. A name that has a comma itself: in double quotes.", rich_help_panel=DATA)],
+    target: Annotated[
+        str,
+        typer.Option(
+            help="Column to predict; several with commas, a name that has one itself in double quotes.",
+            rich_help_panel=DATA,
+        ),
+    ],
     options: dict[str, Any],
     task: Annotated[
         str,
@@ -87,7 +93,10 @@ def run(
     ] = None,
     features: Annotated[
         str | None,
-        typer.Option(help="Columns to predict from, with commas ('a,\"b, in kW\"'). Default: all others.", rich_help_panel=DATA),
+        typer.Option(
+            help="Columns to predict from, with commas (a name that has one in double quotes). Default: all others.",
+            rich_help_panel=DATA,
+        ),
     ] = None,
     time: Annotated[
         str | None,
