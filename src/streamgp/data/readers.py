@@ -15,6 +15,7 @@ from streamgp.data.lines import Readable
 from streamgp.data.schema import DataError, Schema, check_names, infer_schema
 from streamgp.data.sources import open_source
 from streamgp.data.targets import infer_target
+from streamgp.table.summer_time import advise_on_order
 
 Missing = Literal["impute", "skip", "raise"]
 Roles = tuple[str | None, str | None, str | None]  # the columns of times, of an exposure and of arrivals
@@ -331,12 +332,13 @@ class RowReader:
             self._last_time = encoded.times[-1]
             if len(back):
                 i = back[0]
+                pair = float(before[i]), float(encoded.times[i])
                 write = cells.format_time if self.schema.time_is_text else str
                 error = DataError(
                     f"{self.name}: {block.where(int(encoded.rows[i] - block.first_row))}, "
                     f"time column '{self.schema.time}': expected times that never decrease, "
-                    f"got {write(float(encoded.times[i]))} after {write(float(before[i]))}; "
-                    f"sort the file by time."
+                    f"got {write(pair[1])} after {write(pair[0])}; "
+                    f"{advise_on_order(*pair, 'sort the file by time', self.schema.time_is_text)}."
                 )
                 encoded = cut(encoded, slice(None, i))
         return encoded, error

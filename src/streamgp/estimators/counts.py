@@ -214,7 +214,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         """Return a row with the log of its exposure, if there is one, and its time."""
         shift = self._one_exposure(exposure)
         row = np.asarray(in_order(self, x, time, comes=comes), dtype=float)
-        return check_one(np.append(row, shift), time, self._learner, self.missing)
+        return check_one(np.append(row, shift), time, self._learner, self.missing, self._columns)
 
     def _target(self, y: Any) -> np.ndarray:
         target = super()._target(y)

@@ -154,7 +154,7 @@ class LabelEstimator(StreamEstimator):
         if np.ndim(label) or label not in known:
             raise ValueError(f"label: expected one of {', '.join(map(repr, known))}, got {label!r}")
         at = known.index(label)
-        row = check_one(in_order(self, x, time), time, self._learner, self.missing)
+        row = check_one(in_order(self, x, time), time, self._learner, self.missing, self._columns)
 
         def of_label(predictive: Any) -> tuple[np.ndarray, np.ndarray]:
             mean, variance = indicators(predictive)

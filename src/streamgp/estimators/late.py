@@ -16,6 +16,7 @@ from streamgp.precision import float64
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.outlook import check_horizon
+from streamgp.table.dates import find_order
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def split_arrivals(X: Any, column: str, timed: bool) -> tuple[Any, Float[np.ndar
         expected = "times, as the stream has them" if timed else "the number of rows after which a label is known"
         raise ValueError(f"delay: expected {expected}, in the column {column!r}, got {cells.dtype}")
     values = cells.cast(nw.Float64).to_numpy() if cells.dtype.is_numeric() else cells.to_numpy()
-    when = as_times(values, len(values))
+    when = as_times(values, len(values), find_order(values.tolist()))
     assert when is not None
     return frame.drop(column).to_native(), np.where(np.isinf(when), np.nan, when)
 
@@ -143,7 +144,7 @@ class LateTargets:
             self._start(check_rows(self, as_table(self, x), [0.0], times, learner=None), DEFAULT_WARMUP)
         self._check_fitted()
         return self._predicted_later(
-            *check_one(in_order(self, x, time, comes=True), time, self._learner, self.missing)
+            *check_one(in_order(self, x, time, comes=True), time, self._learner, self.missing, self._columns)
         )
 
     def _predicted_later(self, x: np.ndarray, time: float) -> Later:

@@ -29,7 +29,7 @@ def in_order(estimator: Any, x: Any, time: Any = None, *, comes: bool = False) -
     table, columns = columns.numbers([list(values)], known)
     if comes:
         estimator._columns = columns
-    stamp = None if time is None else as_times(np.asarray([time]), 1)
+    stamp = None if time is None else as_times(np.asarray([time]), 1, columns.time_order)
     return columns.inputs(np.asarray(table, dtype=np.float64), stamp)[0]
 
 

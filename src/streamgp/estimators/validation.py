@@ -16,6 +16,8 @@ from streamgp.models.options import CALENDAR, MISSING_VALUES
 from streamgp.models.spec import Spec
 from streamgp.models.target_options import NONE
 from streamgp.stream.learner import StreamLearner
+from streamgp.table.dates import Order, advise_on_date
+from streamgp.table.summer_time import advise_on_order
 
 
 def check_missing(missing: str) -> None:
@@ -99,7 +101,8 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
     check_consistent_length(X, y)
     single = y.ndim == 1
     y = y.reshape(len(X), -1)
-    times = as_times(times, len(X))
+    dated = are_dates(times)
+    times = as_times(times, len(X), columns.time_order)
     X = columns.inputs(X, times)
     parts = {"X": X, "y": y} | ({} if times is None else {"times": times[:, None]})
     if estimator.missing == "impute":
@@ -121,9 +124,10 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
         before = np.concatenate([[last], times])[:-1]
         back = np.flatnonzero(times < before)
         if len(back):
+            pair = float(before[back[0]]), float(times[back[0]])
             raise ValueError(
-                f"times: expected times that never decrease, got {times[back[0]]} at row {rows[back[0]]} after "
-                f"{before[back[0]]}; sort the rows by time"
+                f"times: expected times that never decrease, got {pair[1]} at row {rows[back[0]]} after {pair[0]}; "
+                f"{advise_on_order(*pair, 'sort the rows by time', dated)}"
             )
     return Rows(X, y, times, single, int((~good).sum()), rows, given, columns)
 
@@ -153,7 +157,8 @@ def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> 
         ensure_all_finite=False,
         ensure_min_features=_min_columns(estimator),
     )
-    times = as_times(times, len(X))
+    dated = are_dates(times)
+    times = as_times(times, len(X), columns.time_order)
     X = columns.inputs(X, times)
     if getattr(estimator, "missing", "raise") == "impute":
         X = np.where(_usable(X), X, np.nan)
@@ -165,7 +170,8 @@ def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> 
         if (times < last).any():
             row = int(np.argmax(times < last))
             raise ValueError(
-                f"times: expected no time before {last}, that of the last row learnt, got {times[row]} at row {row}"
+                f"times: expected no time before {last}, that of the last row learnt, got {times[row]} at row {row}; "
+                f"{advise_on_order(last, times[row], 'give the rows that come next', dated)}"
             )
     return X, times
 
@@ -207,7 +213,7 @@ class NotFiniteError(ValueError):
     """A number is NaN, infinite or without a square where it must not be."""
 
 
-def check_one(x: Any, time: Any, learner: StreamLearner, missing: str) -> tuple[np.ndarray, float]:
+def check_one(x: Any, time: Any, learner: StreamLearner, missing: str, columns: Columns) -> tuple[np.ndarray, float]:
     """Check one row of a stream after the warm-up, with as few checks as are needed; its time is NaN without one."""
     x = np.asarray(x, dtype=np.float64)
     if x.shape != (learner.num_inputs,):
@@ -224,12 +230,15 @@ def check_one(x: Any, time: Any, learner: StreamLearner, missing: str) -> tuple[
     if time is None and not learner.timed:
         return x, np.nan
     _check_timed(time, learner)
-    times = as_times(None if time is None else np.asarray([time]), 1)
+    times = as_times(None if time is None else np.asarray([time]), 1, columns.time_order)
     assert times is not None
     if not np.isfinite(times[0]):
         raise NotFiniteError(f"time: expected a finite number or a date, got {time}")
     if learner.last_time is not None and times[0] < learner.last_time:
-        raise ValueError(f"time: expected none before {learner.last_time}, that of the last row learnt, got {time}")
+        advice = advise_on_order(learner.last_time, times[0], "give the row that comes next", are_dates(time))
+        raise ValueError(
+            f"time: expected none before {learner.last_time}, that of the last row learnt, got {time}; {advice}"
+        )
     return x, float(times[0])
 
 
@@ -270,8 +279,11 @@ def _check_timed(times: Any, learner: StreamLearner | None) -> None:
         raise ValueError(f"times: the rows before {had} time stamps and {got}; give them always or never (times=)")
 
 
-def as_times(times: Any, rows: int) -> np.ndarray | None:
-    """Return numbers as they are, dates as seconds since 1970, and NaN where there is no telling."""
+def as_times(times: Any, rows: int, order: Order = "") -> np.ndarray | None:
+    """Return numbers as they are, dates as seconds since 1970, and NaN where there is no telling.
+
+    `order` is what dates of text begin with that have the year at their end.
+    """
     if times is None:
         return None
     given = np.asarray(times)
@@ -283,7 +295,17 @@ def as_times(times: Any, rows: int) -> np.ndarray | None:
     try:
         return given.astype(np.float64)
     except (TypeError, ValueError):
-        return cells.to_seconds(given.tolist())
+        found = cells.to_seconds(given.tolist(), order)
+        if rows and np.isnan(found).all() and (advice := advise_on_date(given[0])) is not None:
+            raise ValueError(
+                f"times: expected numbers or ISO 8601 dates, got {cells.format_cell(given[0])}: {advice}"
+            ) from None
+        return found
+
+
+def are_dates(times: Any) -> bool:
+    """Return whether times are dates, of any type, rather than numbers."""
+    return times is not None and np.asarray(times).dtype.kind not in "fiub"
 
 
 def _check_finite(name: str, values: np.ndarray, advice: str) -> None:

@@ -12,6 +12,7 @@ from streamgp.fleet.frames import Key, Table, name_rows
 from streamgp.fleet.key_index import NEW, KeyIndex
 from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.warmup import rounds
+from streamgp.table.summer_time import advise_on_order
 
 MAX_GROUPS = 1_000
 _MANY = 1 << 30  # rows of a key, from which on they are counted in 64 bits
@@ -31,6 +32,7 @@ class BadRows(NamedTuple):
     duplicate: Bool[np.ndarray, " n"]
     backwards: Bool[np.ndarray, " n"]
     other_group: Bool[np.ndarray, " n"]
+    pair: tuple[float, float] | None = None  # the first time not after the one before of its key: that, and it
 
     @property
     def any(self) -> Bool[np.ndarray, " n"]:
@@ -197,7 +199,7 @@ class Directory:
         if times is None:
             return BadRows(no_key, none, none, none, other_group)
         no_time = ~np.isfinite(times) & ~no_key
-        duplicate, backwards = none.copy(), none.copy()
+        duplicate, backwards, pair = none.copy(), none.copy(), None
         good = np.flatnonzero(~no_key & ~no_time & ~other_group)
         if len(good):
             latest = np.full(number.max() + 1, -np.inf)
@@ -209,8 +211,10 @@ class Directory:
             if (times[order] <= before).any():  # what comes after a bad row is held against the last good one
                 for i, k in zip(order.tolist(), key.tolist(), strict=True):
                     duplicate[i], backwards[i] = times[i] == latest[k], times[i] < latest[k]
+                    if pair is None and times[i] <= latest[k]:
+                        pair = float(latest[k]), float(times[i])
                     latest[k] = max(latest[k], times[i])
-        return BadRows(no_key, no_time, duplicate, backwards, other_group)
+        return BadRows(no_key, no_time, duplicate, backwards, other_group, pair)
 
 
 def complaint(caller: str, settings: FleetSettings, table: Table, bad: BadRows) -> str:
@@ -222,9 +226,11 @@ def complaint(caller: str, settings: FleetSettings, table: Table, bad: BadRows) 
         ("a time before an earlier row of the same key", bad.backwards),
         ("no group, or another one than the first row of the same key", bad.other_group),
     )
+    usual = "correct them"
+    advice = usual if bad.pair is None else advise_on_order(*bad.pair, usual, table.columns.dated)
     found = [f"{text} in {name_rows(settings, table, rows)}" for text, rows in kinds if rows.any()]
     return (
         f"{caller}: expected rows with a key and a time, those of a key in the order of time"
         f"{'' if settings.group_col is None else ' and of one group'}, got "
-        f"{'; '.join(found)}; nothing was learnt: correct them, or leave such rows out (on_bad_row='skip')."
+        f"{'; '.join(found)}; nothing was learnt: {advice}, or leave such rows out (on_bad_row='skip')."
     )

@@ -6,13 +6,14 @@ from threading import Thread
 from time import time
 from typing import Any, NamedTuple
 
-from streamgp.service.answers import time_as_text
+from streamgp.service.answers import FIRST_DATE, LAST_DATE, time_as_text
 from streamgp.service.checkpoints import Return
 from streamgp.service.log import EventLog, as_text, is_full
 from streamgp.service.log_end import SYNC_SECONDS
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
 from streamgp.service.requests import AGAIN, RETURN, Request
+from streamgp.table.summer_time import advise_on_order
 
 _STOP = None
 
@@ -249,10 +250,12 @@ class Sequencer:
         if rows is None or last is None or not len(rows.times):
             return
         if rows.times[0] < last:
+            dated = FIRST_DATE <= last < LAST_DATE
+            advice = advise_on_order(last, rows.times[0], "send rows in the order of their times", dated)
             raise Problem(
                 422,
                 f"time: expected none before {time_as_text(last)}, that of the last row of the stream, got one "
-                f"that is {last - rows.times[0]:.15g} before it; send rows in the order of their times",
+                f"that is {last - rows.times[0]:.15g} before it; {advice}",
             )
         self._standing = self._standing._replace(last_time=float(rows.times[-1]))
 
