@@ -1,5 +1,6 @@
 """Rows as users pass them, checked and turned into arrays; every error says what was given, where, and what to do."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -16,6 +17,7 @@ from streamgp.models.options import CALENDAR, MISSING_VALUES
 from streamgp.models.spec import Spec
 from streamgp.models.target_options import NONE
 from streamgp.stream.learner import StreamLearner
+from streamgp.table.clock import Jump, Pace, judge, judge_one, say_jump
 
 
 def check_missing(missing: str) -> None:
@@ -47,6 +49,10 @@ class Rows(NamedTuple):
         How many those were.
     columns
         How the user's columns became inputs, with the levels of these rows.
+    pace
+        How far apart the rows of the stream usually are, these included.
+    fault
+        What is wrong with the first row that was left out for its time.
     """
 
     X: np.ndarray
@@ -57,6 +63,8 @@ class Rows(NamedTuple):
     kept: np.ndarray
     given: int
     columns: Columns
+    pace: Pace = Pace()
+    fault: str | None = None
 
 
 def check_fitted(estimator: Any) -> None:
@@ -99,7 +107,7 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
     check_consistent_length(X, y)
     single = y.ndim == 1
     y = y.reshape(len(X), -1)
-    times = as_times(times, len(X))
+    dated, times = _are_dates(times), as_times(times, len(X))
     X = columns.inputs(X, times)
     parts = {"X": X, "y": y} | ({} if times is None else {"times": times[:, None]})
     if estimator.missing == "impute":
@@ -116,8 +124,12 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
     rows = np.flatnonzero(good)
     if len(rows) < len(X):
         X, y, times = X[rows], y[rows], None if times is None else times[rows]
+    pace, fault = Pace(), None
     if times is not None:
         last = -np.inf if learner is None or learner.last_time is None else learner.last_time
+        pace, kept, fault = _judge_times(estimator, times, last, rows, learner is None, dated)
+        good[rows[~kept]] = False
+        X, y, times, rows = X[kept], y[kept], times[kept], rows[kept]
         before = np.concatenate([[last], times])[:-1]
         back = np.flatnonzero(times < before)
         if len(back):
@@ -125,7 +137,44 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
                 f"times: expected times that never decrease, got {times[back[0]]} at row {rows[back[0]]} after "
                 f"{before[back[0]]}; sort the rows by time"
             )
-    return Rows(X, y, times, single, int((~good).sum()), rows, given, columns)
+    return Rows(X, y, times, single, int((~good).sum()), rows, given, columns, pace, fault)
+
+
+def _judge_times(
+    estimator: Any, times: np.ndarray, last: float, rows: np.ndarray, begins: bool, dated: bool
+) -> tuple[Pace, np.ndarray, str | None]:
+    """Return how far apart rows are, which to keep, not those whose time is in doubt, and what is wrong with these.
+
+    A time that is refused is remembered, so that the row after it may speak for it.
+    """
+    skip, pace = estimator.missing == "skip", Pace() if begins else estimator._pace
+    verdict = judge(times, last, pace, dated=dated, together=not skip)
+    jump = verdict.first
+    if jump is not None and not skip:
+        estimator._pace = replace(pace, doubted=verdict.pace.doubted)
+        raise ValueError(f"times: row {rows[jump.row]}: {_refusal(jump, dated)}")
+    fault = None if jump is None else f"row {rows[jump.row]}, times: {say_jump(jump, dated)}"
+    return verdict.pace, ~verdict.doubtful, fault
+
+
+def _refusal(jump: Jump, dated: bool) -> str:
+    return f"{say_jump(jump, dated)}; correct the row, or leave such rows out (missing='skip')"
+
+
+def follow_time(estimator: Any, time: Any, at: float) -> None:
+    """Judge the time of one row that is learnt next, by itself and as `at`, a number.
+
+    Raises
+    ------
+    JumpError
+        If it is in doubt.
+    """
+    last = estimator._learner.last_time
+    dated = _are_dates([time])
+    verdict = judge_one(at, -np.inf if last is None else last, estimator._pace, dated=dated)
+    estimator._pace = verdict.pace
+    if verdict.first is not None:
+        raise JumpError(f"time: {_refusal(verdict.first, dated)}")
 
 
 def check_same_targets(rows: Rows, y: Any, outputs: int, single: bool) -> None:
@@ -207,6 +256,10 @@ class NotFiniteError(ValueError):
     """A number is NaN, infinite or without a square where it must not be."""
 
 
+class JumpError(ValueError):
+    """A time is far from that of the row before."""
+
+
 def check_one(x: Any, time: Any, learner: StreamLearner, missing: str) -> tuple[np.ndarray, float]:
     """Check one row of a stream after the warm-up, with as few checks as are needed; its time is NaN without one."""
     x = np.asarray(x, dtype=np.float64)
@@ -284,6 +337,20 @@ def as_times(times: Any, rows: int) -> np.ndarray | None:
         return given.astype(np.float64)
     except (TypeError, ValueError):
         return cells.to_seconds(given.tolist())
+
+
+def _are_dates(times: Any) -> bool:
+    """Return whether time stamps are dates, of any type, rather than numbers."""
+    if times is None:
+        return False
+    given = np.asarray(times)
+    if given.dtype.kind in "mfiub" or not given.size:
+        return False
+    try:
+        float(given.flat[0])
+    except (TypeError, ValueError):
+        return True
+    return given.dtype.kind == "M"
 
 
 def _check_finite(name: str, values: np.ndarray, advice: str) -> None:

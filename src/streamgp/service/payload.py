@@ -12,6 +12,7 @@ from streamgp.data.cells import LARGEST, to_seconds
 from streamgp.service.config import StreamConfig
 from streamgp.service.inputs import code_of, model_inputs
 from streamgp.service.problems import Problem
+from streamgp.table.clock import blamed, say_jump
 
 MAX_ROWS = 100_000  # of one request
 MAX_TEXT = 200  # characters of an id or a key
@@ -287,6 +288,10 @@ def _date(text: str) -> float:
 def _check_times(config: StreamConfig, given: Sequence[dict[str, Any]], times: np.ndarray) -> None:
     if not config.is_keyed and (np.diff(times) < 0.0).any():
         row = int(np.argmax(np.diff(times) < 0.0)) + 1
+        dated = isinstance(given[row]["time"], str)
+        if (jump := blamed(times, row, dated)) is not None:
+            said = say_jump(jump, dated)
+            raise Problem(422, f"row {row - 1}, time: {said}; nothing of this request was done: correct it")
         before, got = as_sent(given[row - 1]["time"]), as_sent(given[row]["time"])
         raise Problem(
             422, f"row {row}, time: expected none before {before} of the row before, got {got}; send rows in order"

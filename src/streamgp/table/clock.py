@@ -101,18 +101,20 @@ class Verdict(NamedTuple):
     ----------
     doubtful
         Which rows are.
-    first
-        The first of them.
+    jumps
+        What is wrong with each of them.
     pace
         What is known after the rows.
-    open_end
-        Whether the last row of a stream of one key is in doubt, so that the next row may speak for it.
     """
 
     doubtful: Bool[np.ndarray, " n"]
-    first: Jump | None
+    jumps: list[Jump]
     pace: Pace
-    open_end: bool = False
+
+    @property
+    def first(self) -> Jump | None:
+        """The first row in doubt."""
+        return self.jumps[0] if self.jumps else None
 
 
 _NONE = np.zeros(1, bool)
@@ -151,8 +153,8 @@ def judge(
     steps = _steps(times, key, latest)
     is_usual = np.abs(steps).max(initial=0.0) <= FAR * pace.least(np.abs(steps))
     if is_usual and not pace.doubted and not (steps < 0.0).any():
-        return Verdict(none, None, pace.after(steps))
-    return _judge_each(times, key, latest, pace, dated, keys is None, together)
+        return Verdict(none, [], pace.after(steps))
+    return _judge_each(times, key, latest, pace, dated, together)
 
 
 def judge_one(time: float, last: float, pace: Pace, *, dated: bool) -> Verdict:
@@ -165,7 +167,7 @@ def judge_one(time: float, last: float, pace: Pace, *, dated: bool) -> Verdict:
         new = pace.after(np.array([time - last]))
     else:
         new = replace(pace, steps=(*pace.steps, time - last))
-    return Verdict(_NONE, None, new)
+    return Verdict(_NONE, [], new)
 
 
 def _steps(
@@ -187,7 +189,6 @@ def _judge_each(
     latest: Float[np.ndarray, " k"],
     pace: Pace,
     dated: bool,
-    single: bool,
     together: bool,
 ) -> Verdict:
     doubtful, jumps = np.zeros(len(times), bool), {}
@@ -215,8 +216,7 @@ def _judge_each(
                     pace, steps = pace.after(np.array(steps)), []
                     usual = pace.usual
     pace = replace(pace.after(np.array(steps)), doubted=doubted)
-    first = jumps[int(np.argmax(doubtful))] if doubtful.any() else None
-    return Verdict(doubtful, first, pace, single and bool(doubtful[-1:].any()))
+    return Verdict(doubtful, [jumps[i] for i in np.flatnonzero(doubtful).tolist()], pace)
 
 
 def is_far(before: float, time: float, usual: float, dated: bool) -> bool:
