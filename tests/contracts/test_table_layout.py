@@ -1,4 +1,4 @@
-"""What a text file looks like: every front door for files takes the same ones, and refuses others in the same words."""
+"""What a text file looks like: every front door for files takes the same, and refuses others in the same words."""
 
 import gzip
 import io
@@ -193,7 +193,7 @@ def test_features_may_have_commas_in_their_names(features: str, tmp_path: Path):
 def test_a_name_with_a_comma_that_is_not_there_is_refused_with_the_way_to_write_it(tmp_path: Path):
     found = said("command", COMMAS.encode(), tmp_path, target="Power (kW)")
     assert "there is no column 'Power (kW)'" in found
-    assert f"""a name with a comma stands in double quotes, as in '"in, m/s"'""" in found
+    assert """a name with a comma stands in double quotes, as in '"in, m/s"'""" in found
 
 
 def test_lists_of_names():
@@ -308,7 +308,10 @@ UNSURE = [f"0{1 + i // 10}/0{1 + i % 10 // 2}/2024" for i in range(ROWS)]
 CLOCKS = [f"{i % 24:02d}:00:00" for i in range(ROWS)]
 ADVICE = {
     "unsure": (UNSURE, "'01/01/2024': that may begin with the day or with the month, and the first rows do not tell"),
-    "clock": (CLOCKS, "'00:00:00': a time of day alone is no time stamp; write it with its date, as 2024-01-31T12:00"),
+    "clock": (
+        CLOCKS,
+        "'00:00:00': a time of day alone is no time stamp; write it with its date, as 2024-01-31T12:00",
+    ),
 }
 
 

@@ -171,7 +171,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
     def predict_later(self, x: Any, time: Any = None, exposure: Any = None) -> Later:
         """Predict a row whose count comes later: see `StreamEstimator.predict_later`; `exposure` is the row's own."""
         self._check_fitted()
-        return self._predicted_later(*self._exposed_row(x, time, exposure, comes=True))
+        return self._predicted_later(*self._exposed_row(x, time, exposure, comes=True), time)
 
     @alone
     def feature_importance(self, exposure: float | None = None) -> dict[str, float]:

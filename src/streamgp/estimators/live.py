@@ -8,6 +8,7 @@ import numpy as np
 
 from streamgp.core import Info
 from streamgp.estimators.base import StreamEstimator
+from streamgp.estimators.forecasts import usual_step
 from streamgp.estimators.labels import LabelEstimator
 from streamgp.estimators.single import frame_of
 from streamgp.evaluation.alarms import Alarm, Alarms
@@ -133,6 +134,11 @@ class LiveModel:
     def last_time(self) -> float | None:
         """The time of the last row that came."""
         return self._late.last_time
+
+    @property
+    def usual_step(self) -> float | None:
+        """The median gap of the warm-up's rows, of a timed stream after it."""
+        return usual_step(self._learner)
 
     def waits(self, number: int) -> bool:
         """Return whether a row waits for its label."""

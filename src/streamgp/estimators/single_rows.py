@@ -5,7 +5,7 @@ from typing import Any, Self
 from streamgp.estimators.access import alone
 from streamgp.estimators.late import LateTargets
 from streamgp.estimators.single import as_table, in_order
-from streamgp.estimators.validation import NotFiniteError, check_one, check_target
+from streamgp.estimators.validation import JumpError, NotFiniteError, check_one, check_target, follow_time
 
 
 class SingleRowEstimator(LateTargets):
@@ -59,7 +59,9 @@ class SingleRowEstimator(LateTargets):
         try:
             row, at = check_one(in_order(self, x, time), time, self._learner, self.missing, self._columns)
             target = check_target(y, () if self._single else (self._learner.num_outputs,), self.missing)
-        except NotFiniteError:
+            if self._learner.timed:
+                follow_time(self, time, at)
+        except (NotFiniteError, JumpError):
             if self.missing != "skip":
                 raise
             self.skipped_rows_ += 1

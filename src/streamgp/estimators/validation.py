@@ -1,5 +1,6 @@
 """Rows as users pass them, checked and turned into arrays; every error says what was given, where, and what to do."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -16,6 +17,7 @@ from streamgp.models.options import CALENDAR, MISSING_VALUES
 from streamgp.models.spec import Spec
 from streamgp.models.target_options import NONE
 from streamgp.stream.learner import StreamLearner
+from streamgp.table.clock import Jump, Pace, judge, judge_one, say_jump
 from streamgp.table.dates import Order, advise_on_date
 from streamgp.table.summer_time import advise_on_order
 
@@ -49,6 +51,10 @@ class Rows(NamedTuple):
         How many those were.
     columns
         How the user's columns became inputs, with the levels of these rows.
+    pace
+        How far apart the rows of the stream usually are, these included.
+    fault
+        What is wrong with the first row that was left out for its time.
     """
 
     X: np.ndarray
@@ -59,6 +65,8 @@ class Rows(NamedTuple):
     kept: np.ndarray
     given: int
     columns: Columns
+    pace: Pace = Pace()
+    fault: str | None = None
 
 
 def check_fitted(estimator: Any) -> None:
@@ -119,8 +127,12 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
     rows = np.flatnonzero(good)
     if len(rows) < len(X):
         X, y, times = X[rows], y[rows], None if times is None else times[rows]
+    pace, fault = Pace(), None
     if times is not None:
         last = -np.inf if learner is None or learner.last_time is None else learner.last_time
+        pace, kept, fault = _judge_times(estimator, times, last, rows, learner is None, dated)
+        good[rows[~kept]] = False
+        X, y, times, rows = X[kept], y[kept], times[kept], rows[kept]
         before = np.concatenate([[last], times])[:-1]
         back = np.flatnonzero(times < before)
         if len(back):
@@ -129,7 +141,44 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
                 f"times: expected times that never decrease, got {pair[1]} at row {rows[back[0]]} after {pair[0]}; "
                 f"{advise_on_order(*pair, 'sort the rows by time', dated)}"
             )
-    return Rows(X, y, times, single, int((~good).sum()), rows, given, columns)
+    return Rows(X, y, times, single, int((~good).sum()), rows, given, columns, pace, fault)
+
+
+def _judge_times(
+    estimator: Any, times: np.ndarray, last: float, rows: np.ndarray, begins: bool, dated: bool
+) -> tuple[Pace, np.ndarray, str | None]:
+    """Return how far apart rows are, which to keep, not those whose time is in doubt, and what is wrong with these.
+
+    A time that is refused is remembered, so that the row after it may speak for it.
+    """
+    skip, pace = estimator.missing == "skip", Pace() if begins else estimator._pace
+    verdict = judge(times, last, pace, dated=dated, together=not skip)
+    jump = verdict.first
+    if jump is not None and not skip:
+        estimator._pace = replace(pace, doubted=verdict.pace.doubted)
+        raise ValueError(f"times: row {rows[jump.row]}: {_refusal(jump, dated)}")
+    fault = None if jump is None else f"row {rows[jump.row]}, times: {say_jump(jump, dated)}"
+    return verdict.pace, ~verdict.doubtful, fault
+
+
+def _refusal(jump: Jump, dated: bool) -> str:
+    return f"{say_jump(jump, dated)}; correct the row, or leave such rows out (missing='skip')"
+
+
+def follow_time(estimator: Any, time: Any, at: float) -> None:
+    """Judge the time of one row that is learnt next, by itself and as `at`, a number.
+
+    Raises
+    ------
+    JumpError
+        If it is in doubt.
+    """
+    last = estimator._learner.last_time
+    dated = are_dates([time])
+    verdict = judge_one(at, -np.inf if last is None else last, estimator._pace, dated=dated)
+    estimator._pace = verdict.pace
+    if verdict.first is not None:
+        raise JumpError(f"time: {_refusal(verdict.first, dated)}")
 
 
 def check_same_targets(rows: Rows, y: Any, outputs: int, single: bool) -> None:
@@ -211,6 +260,10 @@ def _min_columns(estimator: Any) -> int:
 
 class NotFiniteError(ValueError):
     """A number is NaN, infinite or without a square where it must not be."""
+
+
+class JumpError(ValueError):
+    """A time is far from that of the row before."""
 
 
 def check_one(x: Any, time: Any, learner: StreamLearner, missing: str, columns: Columns) -> tuple[np.ndarray, float]:
@@ -305,7 +358,16 @@ def as_times(times: Any, rows: int, order: Order = "") -> np.ndarray | None:
 
 def are_dates(times: Any) -> bool:
     """Return whether times are dates, of any type, rather than numbers."""
-    return times is not None and np.asarray(times).dtype.kind not in "fiub"
+    if times is None:
+        return False
+    given = np.asarray(times)
+    if given.dtype.kind in "mfiub" or not given.size:
+        return False
+    try:
+        float(given.flat[0])
+    except (TypeError, ValueError):
+        return True
+    return given.dtype.kind == "M"
 
 
 def _check_finite(name: str, values: np.ndarray, advice: str) -> None:

@@ -12,6 +12,7 @@ from streamgp.data.cells import LARGEST, to_seconds
 from streamgp.service.config import StreamConfig
 from streamgp.service.inputs import code_of, model_inputs
 from streamgp.service.problems import Problem
+from streamgp.table.clock import blamed, say_jump
 from streamgp.table.dates import Order, advise_on_date, find_order
 from streamgp.table.summer_time import advise_on_order
 
@@ -292,8 +293,11 @@ def _date(text: str, order: Order) -> float:
 def _check_times(config: StreamConfig, given: Sequence[dict[str, Any]], times: np.ndarray) -> None:
     if not config.is_keyed and (np.diff(times) < 0.0).any():
         row = int(np.argmax(np.diff(times) < 0.0)) + 1
-        before, got = as_sent(given[row - 1]["time"]), as_sent(given[row]["time"])
         dated = isinstance(given[row]["time"], str)
+        if (jump := blamed(times, row, dated)) is not None:
+            said = say_jump(jump, dated)
+            raise Problem(422, f"row {row - 1}, time: {said}; nothing of this request was done: correct it")
+        before, got = as_sent(given[row - 1]["time"]), as_sent(given[row]["time"])
         advice = advise_on_order(times[row - 1], times[row], "send rows in order", dated)
         raise Problem(422, f"row {row}, time: expected none before {before} of the row before, got {got}; {advice}")
 
