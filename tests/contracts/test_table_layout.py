@@ -71,7 +71,7 @@ def said(door: str, content: bytes, folder: Path, *options: str, target: str = "
     given: dict[str, Any] = {}
     source = str(file)
     if door == "stdin":
-        source, given = "-", {"input": io.BufferedReader(io.BytesIO(content))}
+        source, given = "-", {"input": content}
     if door == "resume":
         words += ["--out", str(folder / "out")]
         first = CliRunner().invoke(app, ["run", source, *words, "--max-rows", "35"])
@@ -82,12 +82,12 @@ def said(door: str, content: bytes, folder: Path, *options: str, target: str = "
         assert isinstance(result.exception, SystemExit), result.exception
         sentence = result.stderr.splitlines()[-1].removeprefix("streamgp: ")
         return sentence.removeprefix("standard input: ").removeprefix(f"{file}: ")
-    return json.loads((folder / "m.json").read_text())
+    return json.loads((folder / "m.json").read_text()) | {"said": " ".join(result.stdout.split())}
 
 
 def same(found: Any, expected: Any) -> None:
     assert not isinstance(found, str), found
-    assert found["scored_rows"] == expected["scored_rows"] == ROWS - WARMUP
+    assert found["scored_rows"] == expected["scored_rows"] > 20
     assert_allclose(found["nmse"], expected["nmse"], rtol=1e-9)
 
 
@@ -333,10 +333,10 @@ def test_times_that_cannot_be_told_are_refused_in_the_same_words(kind: str, door
 
 def test_notes_advise_no_option_that_would_refuse_the_column(tmp_path: Path):
     for (times, _), reason in zip(ADVICE.values(), ("with the day or with the month", "times of day"), strict=True):
-        notes = " ".join(said("command", text(time=times).encode(), tmp_path)["notes"])
+        notes = said("command", text(time=times).encode(), tmp_path)["said"]
         assert reason in notes
         assert "--time" not in notes
-    notes = " ".join(said("command", text(time=written("%d/%m/%Y %H:%M")).encode(), tmp_path)["notes"])
+    notes = said("command", text(time=written("%d/%m/%Y %H:%M")).encode(), tmp_path)["said"]
     assert "--time 'time' lets forgetting follow it" in notes
 
 
@@ -411,6 +411,7 @@ def followed(folder: Path, content: bytes, **more: Any) -> tuple[dict[str, Any],
     streams = Streams(folder / "streams")
     what = Following(file, "y", **{"features": ("a",), "model": "linear", "warmup": WARMUP} | more)
     streams.follow(Follower(streams, what, heard.append))
+    streams.start()
     try:
         end = monotonic() + 30.0
         while True:
@@ -447,7 +448,7 @@ def test_dates_of_a_followed_file(form: str, tmp_path: Path, short_pauses: None)
 
 
 def test_what_a_followed_file_may_not_be(tmp_path: Path, short_pauses: None):
-    status, _ = followed(tmp_path, gzip.compress(text().encode()))
+    status, _ = followed(tmp_path, gzip.compress(text().encode(), compresslevel=0))
     assert not status["following"]
     assert "expected a table of text, got gzip data" in status["last_error"]
     for name, (times, words) in {**ADVICE, "twice": ([each.isoformat() for each in LOCAL], TWICE)}.items():
