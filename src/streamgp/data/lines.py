@@ -54,6 +54,8 @@ class Lines:
 
     def _decode(self) -> Iterator[str]:
         try:
+            if isinstance(self._stream, io.BytesIO):
+                self._stream = io.BufferedReader(self._stream)  # type: ignore[arg-type]
             if isinstance(self._stream, io.BufferedReader) and self._stream.peek(2).startswith(GZIP):
                 self._stream = io.BufferedReader(gzip.GzipFile(fileobj=self._stream))  # type: ignore[arg-type]
             while raw := self._stream.readline(_MAX_LINE):

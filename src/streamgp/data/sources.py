@@ -63,8 +63,12 @@ def peek_columns(source: str) -> list[str]:
             with closing(open_source(source)) as opened:
                 return list(opened.read(1).columns if opened.columns is None else opened.columns)
         buffer = getattr(sys.stdin, "buffer", None)
+        start = b""
         if isinstance(buffer, io.BufferedReader):
-            return CsvSource(Lines(io.BytesIO(buffer.peek(1)), source)).columns
+            start = buffer.peek(1)
+        elif isinstance(buffer, io.BytesIO):
+            start = buffer.getvalue()[buffer.tell() :]
+        return CsvSource(Lines(io.BytesIO(start), source)).columns
     return []
 
 

@@ -351,7 +351,7 @@ def as_times(times: Any, rows: int, order: Order = "") -> np.ndarray | None:
         found = cells.to_seconds(given.tolist(), order)
         if rows and np.isnan(found).all() and (advice := advise_on_date(given[0])) is not None:
             raise ValueError(
-                f"times: expected numbers or ISO 8601 dates, got {cells.format_cell(given[0])}: {advice}"
+                f"times: expected numbers or ISO 8601 dates, got {cells.format_cell(given.tolist()[0])}: {advice}"
             ) from None
         return found
 
