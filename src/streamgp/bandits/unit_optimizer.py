@@ -19,6 +19,7 @@ from streamgp.bandits.regression import KERNELS
 from streamgp.bandits.settings import Settings
 from streamgp.bandits.space import Box, Candidates
 from streamgp.bandits.surrogate import Predictor, Surrogate
+from streamgp.checkpoint.field_types import check_value, checked
 from streamgp.numerics.threads import one_blas_thread
 
 _DRAW, _QUERY = 0, 1  # purposes of random numbers
@@ -175,13 +176,17 @@ class UnitOptimizer:
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> "UnitOptimizer":
         """Return the optimiser whose `to_tree` gave `tree`, or that of an earlier version."""
+        check_value("the space", tree["space"], Box | Candidates)
+        check_value("the settings", tree["settings"], Settings)
         new = cls(tree["space"], tree["settings"])
         new.surrogate.restore(tree["belief"])
         new.history, new.price, new.failures = tree["history"].with_default_marks(), tree["price"], tree["failures"]
         new.skipped_rewards, new.skipped_answers = tree["skipped"]
         earlier = tree.get("out", new.pending.earlier)
-        new.pending = Pending(tree["asked"], earlier, tree.get("again"), tree["stale"])
+        new.pending = checked(Pending(tree["asked"], earlier, tree.get("again"), tree["stale"]))
         new.clock = tree.get("clock") or replace(new.clock, last=new.history.time)
+        for name, kind in (("history", History), ("failures", Failures), ("clock", Clock), ("price", float)):
+            check_value(f"the {name}", getattr(new, name), kind)
         return new
 
     def _beta(self, log_gain: float) -> float:

@@ -254,7 +254,7 @@ def _kind(column: nw.Series, order: Order) -> Kind:
         )
     if isinstance(dtype, nw.Categorical | nw.Enum):
         return "category"
-    each = [cell for cell in column.head(_DECIDING).to_list() if not _is_missing(cell)]
+    each = [cell for cell in column.head(_DECIDING).to_list() if not is_missing(cell)]
     if not any(isinstance(cell, str | date) for cell in each):
         return "number"
     kinds: list[Kind] = [_kind_of_cell(cell, order) for cell in each]
@@ -280,7 +280,7 @@ def _numbers(column: Any) -> Float[np.ndarray, " n"]:
     """Return numbers, true and false as 1 and 0, and NaN for all else."""
     if isinstance(column, nw.Series) and column.dtype.is_numeric():
         return np.array(column.cast(nw.Float64).to_list(), dtype=np.float64)
-    each = [None if _is_missing(cell) else cell for cell in _cells(column)]
+    each = [None if is_missing(cell) else cell for cell in _cells(column)]
     values = cells.to_numbers([cell if isinstance(cell, str | int | float | None) else str(cell) for cell in each])
     words = np.isnan(values)
     if words.any():
@@ -290,7 +290,7 @@ def _numbers(column: Any) -> Float[np.ndarray, " n"]:
 
 def _codes(column: Any, codes: dict[str, int], grows: bool) -> Float[np.ndarray, " n"]:
     """Return the code of each cell; new levels are added to the codes if they may grow."""
-    texts = ["" if _is_missing(cell) else cells.to_text(cell) for cell in _cells(column)]
+    texts = ["" if is_missing(cell) else cells.to_text(cell) for cell in _cells(column)]
     if grows:
         return np.array([codes.setdefault(text, len(codes)) for text in texts], dtype=np.float64)
     return np.array([codes.get(text, UNKNOWN) for text in texts], dtype=np.float64)
@@ -301,16 +301,16 @@ def _seconds(column: Any, order: Order) -> Float[np.ndarray, " n"]:
     if isinstance(column, nw.Series) and column.dtype in (nw.Date, nw.Datetime):
         stamps = column.dt.timestamp("us").to_list()
         return np.array([np.nan if stamp is None else stamp / 1e6 for stamp in stamps], dtype=np.float64)
-    return cells.to_seconds([None if _is_missing(cell) else cell for cell in _cells(column)], order)
+    return cells.to_seconds([None if is_missing(cell) else cell for cell in _cells(column)], order)
 
 
-def _is_missing(cell: Any) -> bool:
+def is_missing(cell: Any) -> bool:
     """Return whether a cell is None, NaN, NaT or another value that does not equal itself."""
     if cell is None:
         return True
     try:
         return bool(cell != cell)
-    except TypeError:  # pandas.NA
+    except (TypeError, ArithmeticError):  # pandas.NA, and a NaN of decimals that signals
         return True
 
 

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from streamgp.core import Info
+from streamgp.data.given import to_floats
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.forecasts import usual_step
 from streamgp.estimators.labels import LabelEstimator
@@ -261,7 +262,7 @@ class LiveModel:
         if isinstance(self.model, LabelEstimator):
             codes = [np.array([np.nan]) if label is None else self.model._target(label) for label in y]
             return np.array(codes, dtype=np.float64).reshape(-1, 1)
-        return np.asarray(y, dtype=np.float64).reshape(-1, 1)
+        return to_floats("y", y).reshape(-1, 1)
 
     def _test(self, part: ScoredRows, rows: np.ndarray, times: np.ndarray | None, in_time: np.ndarray) -> None:
         """Test for changes those rows whose errors are independent of each other."""

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from streamgp.core import TargetMap
 from streamgp.data import cells
+from streamgp.data.given import check_numbers, to_float, to_floats
 from streamgp.estimators.columns import Columns
 from streamgp.estimators.time_column import split_times
 from streamgp.models.options import CALENDAR, MISSING_VALUES
@@ -104,6 +105,9 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
         columns = estimator._columns
     X, columns = columns.numbers(X, learner.levels if learner is not None and learner.is_warmed_up else None)
     as_it_is = {"dtype": np.float64, "ensure_all_finite": False}
+    if not isinstance(nw.from_native(X, pass_through=True), nw.DataFrame):
+        check_numbers("X", X)
+    check_numbers("y", y)
     separately: Any = ({**as_it_is, "ensure_min_features": _min_columns(estimator)}, {**as_it_is, "ensure_2d": False})
     X, y = validate_data(estimator, X, y, reset=learner is None, validate_separately=separately)
     check_consistent_length(X, y)
@@ -198,9 +202,12 @@ def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> 
     X, times = split_times(X, times)
     _check_timed(times, learner)
     columns: Columns = estimator._columns
+    X = columns.numbers(X, learner.levels if learner.is_warmed_up else columns.counts)[0]
+    if not isinstance(nw.from_native(X, pass_through=True), nw.DataFrame):
+        check_numbers("X", X)
     X = validate_data(
         estimator,
-        columns.numbers(X, learner.levels if learner.is_warmed_up else columns.counts)[0],
+        X,
         reset=False,
         dtype=np.float64,
         ensure_all_finite=False,
@@ -268,7 +275,7 @@ class JumpError(ValueError):
 
 def check_one(x: Any, time: Any, learner: StreamLearner, missing: str, columns: Columns) -> tuple[np.ndarray, float]:
     """Check one row of a stream after the warm-up, with as few checks as are needed; its time is NaN without one."""
-    x = np.asarray(x, dtype=np.float64)
+    x = to_floats("x", x, ("column",))
     if x.shape != (learner.num_inputs,):
         raise ValueError(f"x: expected one row, shape ({learner.num_inputs},), got shape {x.shape}")
     usable = _usable(x)
@@ -297,7 +304,8 @@ def check_one(x: Any, time: Any, learner: StreamLearner, missing: str, columns: 
 
 def check_target(y: Any, shape: tuple[int, ...], missing: str) -> np.ndarray:
     """Check the target or targets of one row, shape (E,)."""
-    y = np.asarray(y, dtype=np.float64)
+    y = to_float("y", y) if not shape and np.ndim(y) == 0 else to_floats("y", y)
+    y = np.asarray(y)
     if y.shape != shape:
         raise ValueError(f"y: expected shape {shape}, the target of one row, got shape {y.shape}")
     usable = _usable(y)
@@ -308,7 +316,7 @@ def check_target(y: Any, shape: tuple[int, ...], missing: str) -> np.ndarray:
 
 def check_given(given: Any, rows: int, outputs: int) -> np.ndarray:
     """Check the targets that are known before others are predicted, (n, E) with NaN for these."""
-    values = np.asarray(given, dtype=np.float64)
+    values = to_floats("given", given)
     if outputs == 1:
         raise ValueError("given: expected a model of several targets, but it has one; leave it out")
     if values.shape != (rows, outputs):
@@ -345,8 +353,13 @@ def as_times(times: Any, rows: int, order: Order = "") -> np.ndarray | None:
     if given.dtype.kind in "mM":
         nanoseconds = given.astype(f"{given.dtype.kind}8[ns]").astype(np.int64)
         return np.where(np.isnat(given), np.nan, nanoseconds / 1e9)
+    if given.dtype.kind == "c":
+        check_numbers("times", times)
     try:
         return given.astype(np.float64)
+    except OverflowError:
+        check_numbers("times", given)
+        raise
     except (TypeError, ValueError):
         found = cells.to_seconds(given.tolist(), order)
         if rows and np.isnan(found).all() and (advice := advise_on_date(given[0])) is not None:

@@ -185,7 +185,7 @@ class EventLog:
     def set_back(self, position: int, waiting: Iterable[str]) -> None:
         """Know of ids what was known at a position, at which some waited for their labels; later ones are free.
 
-        Those that were predicted before it and waited no longer had no label either: what came since was late.
+        Those that were predicted before and waited no longer had no label either: the one that came since was late.
         """
         names = ((position, name, position) for name in waiting)  # of earlier versions, which did not note `made`
         self._db.executemany("UPDATE ids SET label = NULL, position = ? WHERE id = ? AND position > ?", names)

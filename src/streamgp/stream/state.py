@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from streamgp.checkpoint.field_types import check_state, checked
 from streamgp.core import StreamModel
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec, in_todays_terms
@@ -251,7 +252,7 @@ class StreamState:
         known = tree.get("categories") or {"columns": (), "levels": (), "rows": 0}  # younger than some checkpoints
         categories = Categories(tuple(known["columns"]), tuple(known["levels"]), known["rows"])
         settings = StreamSettings(
-            Spec(**in_todays_terms(tree["spec"])),
+            checked(Spec(**in_todays_terms(tree["spec"]))),
             **{name: tree[name] for name in names},
             delay=tree.get("delay", 0),  # younger, too
             categories=categories.columns,
@@ -259,13 +260,15 @@ class StreamState:
         if tree.get("apart"):
             counted = {name: tree[name] for name in ("rows", "imputed_values", "flagged_rows", "correlation")}
             return settings, cls.of_targets([cls.from_tree(part)[1] for part in tree["apart"]], **counted)
-        inputs = StreamInputs(
-            tree.get("imputer") or Imputer.empty(settings.num_inputs - settings.spec.exposure),
-            tree.get("gains"),
-            tree["lags"],
-            tree.get("bounds") or InputBounds.none(settings.width),
-            tree["inputs"],
-            categories,
+        inputs = checked(
+            StreamInputs(
+                tree.get("imputer") or Imputer.empty(settings.num_inputs - settings.spec.exposure),
+                tree.get("gains"),
+                tree["lags"],
+                tree.get("bounds") or InputBounds.none(settings.width),
+                tree["inputs"],
+                categories,
+            )
         )
         correlation, forecasts = tree.get("correlation"), tree["forecasts"]
         if correlation is None and settings.correlates:  # younger, too
@@ -276,7 +279,7 @@ class StreamState:
         if target_range is None and settings.transforms and sample is not None:  # younger, too
             target_range = TargetRange.empty(settings.num_outputs).learn(sample.rows.y)[0]
             forecasts = Forecasts(tuple((target_range.limit(made, np.inf), rules) for made, rules in forecasts.parts))
-        return settings, cls(
+        state = cls(
             inputs,
             tree["targets"],
             tree["origins"],
@@ -298,6 +301,18 @@ class StreamState:
             target_range=target_range,
             scarce=tree.get("scarce", 0),
         )
+        check_state(state.model, state.model_state)
+        counts = (
+            state.rows,
+            state.num_classes,
+            state.imputed_values,
+            state.outside_rows,
+            state.flagged_rows,
+            state.scarce,
+        )
+        if min(counts) < 0:
+            raise ValueError(f"expected counts of rows that are not negative, got {counts}")
+        return checked(settings), checked(state)
 
     def counted(self, outside: Any, flagged: Any, non_finite: Any) -> "StreamState":
         """Return the state with the flags of some rows counted; a flag that was not looked for is None."""

@@ -23,6 +23,7 @@ from streamgp.filters.engine.clock import advance, elapsed
 from streamgp.filters.engine.sharding import Sharded
 from streamgp.filters.kalman import ExpertVariances, prior_state
 from streamgp.filters.noise import CONSTANT_NOISE, NoiseKinds
+from streamgp.models.agreement import check_ensemble
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian import resting
 from streamgp.models.gaussian.delayed_feedback import PendingForecasts
@@ -50,7 +51,7 @@ class Ensemble(StreamModel):
     learns_old: ClassVar[bool] = True
 
     groups: tuple[Group, ...]
-    rule: Any
+    rule: WeightRule
     log_prior: Float[Array, " k"]
     time_unit: Float[Array, ""]
     order: tuple[int, ...] = eqx.field(static=True)
@@ -93,6 +94,10 @@ class Ensemble(StreamModel):
         first, no_time = prior_weights(self.rule, self.log_prior), np.full((), np.nan, self.time_unit.dtype)
         state = EnsembleState(tuple(filters), first, no_time, noise, pending, levels, who)
         return replace(state, filters=self._engine(state)[1])
+
+    def check_state(self, state: EnsembleState) -> None:
+        """Raise ValueError if the state has other filters or weights than this ensemble."""
+        check_ensemble(self.rule, self.order, self._shapes, state.filters, state.weights)
 
     def expert_weights(self, state: EnsembleState) -> Float[np.ndarray, " k"]:
         """Return the weight of each expert in the next row."""
