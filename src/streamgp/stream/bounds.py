@@ -106,8 +106,8 @@ class InputBounds:
         each = np.arange(len(self.repeating))[columns]
         sides = np.concatenate([each, each + len(self.repeating)])
         met = np.asarray(self.met)[sides]
-        parts = (np.asarray(a)[sides] for a in (self.edge, self.count, self.least))
-        return InputBounds(*parts, met if remembers else met[:, :0], np.asarray(self.repeating)[each])
+        edge, count, least = (np.asarray(a)[sides] for a in (self.edge, self.count, self.least))
+        return InputBounds(edge, count, least, met if remembers else met[:, :0], np.asarray(self.repeating)[each])
 
     @cached_property
     def limits(self) -> Float[np.ndarray, " sides"]:

@@ -45,7 +45,7 @@ class Origins:
     def paired(
         self, X: Float[np.ndarray, "n w"], kinds: Int[np.ndarray, " n"]
     ) -> tuple[Float[np.ndarray, "n w"], Int[np.ndarray, " n"], "Origins"]:
-        """Return the inputs h rows before each of the next targets, and their kinds; and what waits after those rows."""
+        """Return the inputs h rows before each of the next targets, and their kinds; and what waits after them."""
         n, joined, of_all = len(X), np.concatenate([self.inputs, X]), np.concatenate([self.kinds, kinds])
         return joined[:n], of_all[:n], Origins(joined[n:], of_all[n:])
 

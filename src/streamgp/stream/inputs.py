@@ -163,12 +163,8 @@ class StreamInputs:
         if X.shape[1] == width:
             return X, np.zeros(len(X), bool), self
         bounds, rest = self.rest_bounds.learn(X[:, width:])
-        rows = np.concatenate([X[:, :width], rest.X], axis=1)
-        return (
-            rows,
-            rest.beyond.any(axis=1),
-            self if bounds is self.rest_bounds else replace(self, rest_bounds=bounds),
-        )
+        inputs = self if bounds is self.rest_bounds else replace(self, rest_bounds=bounds)
+        return np.concatenate([X[:, :width], rest.X], axis=1), np.asarray(rest.beyond.any(axis=1)), inputs
 
     def clip(self, X: np.ndarray) -> tuple[np.ndarray, Bool[np.ndarray, "n w"]]:
         """Return rows as the model takes them, moved to the bounds where they lie beyond, and where they do."""

@@ -325,7 +325,7 @@ class StreamLearner:
         return self._state.model.has_single_row and not self.settings.horizon and not self._state.apart
 
     def _takes_singly(self, x: np.ndarray) -> bool:
-        """Return whether a row after the warm-up can be taken by itself: no value is missing, or beyond the bounds."""
+        """Return whether a row after the warm-up can be taken by itself: nothing is missing or beyond the bounds."""
         return self._learns_singly and not np.isnan(x).any() and not self._by_single_rows().is_beyond(x)
 
     def _by_single_rows(self) -> SingleRows:
