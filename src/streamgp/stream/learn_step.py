@@ -128,12 +128,14 @@ def learn_leading(settings: StreamSettings, state: StreamState, rows: RawRows, p
         unlabelled = unlabelled[: _leading(~some)]
     if unlabelled[0]:
         return _pass_some_over(settings, state, rows.part(slice(_leading(unlabelled))))
-    n, gaps = _leading(~unlabelled), _has_nan(rows.X[: len(unlabelled)])
-    if state.inputs.gains is None and gaps[0]:  # the stream's first gap
-        state = with_measured_gains(settings, state)
-        n = min(n, max_batch(settings, state))
+    n = _leading(~unlabelled)
     if state.inputs.gains is None:
-        n = min(n, _leading(~gaps))
+        gaps = state.inputs.have_gaps(rows.X[:n])
+        if gaps[0]:  # the stream's first gap
+            state = with_measured_gains(settings, state)
+            n = min(n, max_batch(settings, state))
+        else:
+            n = _leading(~gaps)
     new = settings.task.new_class(rows.y[:n], state.num_classes)
     if new == 0:
         return _learn_new_class(settings, state, rows.part(slice(1)), progress)
@@ -254,15 +256,15 @@ def _advance(
         h = settings.horizon
         state = with_warmup_rows(state, new)
         missing = int(np.isnan(new.X).sum())
-        X, extra, inputs = state.inputs.fill_and_learn(new.X)
+        (X, extra, kinds), inputs = state.inputs.read(new.X)
         wide = inputs.lags.widen(X, past, state.targets.mean, own=h > 0)
-        pairs, origins = state.origins.paired(wide)
+        pairs, kinds, origins = state.origins.paired(wide, kinds)
         first, state = state, replace(state, inputs=inputs, origins=origins)
         if state.rows < h:  # no inputs go with these targets
             info = Info(predict_rows(settings, state, wide), np.zeros(len(X), bool))
         else:
             state, info = update_rows(
-                settings, state, pairs, new.y, new.times, wide if h else None, None if h else extra
+                settings, state, pairs, new.y, new.times, wide if h else None, None if h else extra, kinds
             )
             learnt = RawRows(pairs, new.y, new.times)
             if state.sample is not None:

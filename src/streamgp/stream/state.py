@@ -232,6 +232,7 @@ class StreamState:
             "kept": None if self.warmup_rows is None else tuple(concatenate(list(self.warmup_rows))),
             "inputs": self.inputs.scaling,
             "bounds": self.inputs.bounds,
+            "rest_bounds": self.inputs.rest_bounds,
             "targets": self.targets,
             "lags": self.inputs.lags,
             "origins": self.origins,
@@ -260,16 +261,20 @@ class StreamState:
         if tree.get("apart"):
             counted = {name: tree[name] for name in ("rows", "imputed_values", "flagged_rows", "correlation")}
             return settings, cls.of_targets([cls.from_tree(part)[1] for part in tree["apart"]], **counted)
+        bounds = tree.get("bounds") or InputBounds.none(len(tree["inputs"].mean))
         inputs = checked(
             StreamInputs(
                 tree.get("imputer") or Imputer.empty(settings.num_inputs - settings.spec.exposure),
                 tree.get("gains"),
                 tree["lags"],
-                tree.get("bounds") or InputBounds.none(settings.width),
+                bounds,
+                tree.get("rest_bounds") or bounds,
                 tree["inputs"],
                 categories,
             )
         )
+        if tree.get("rest_bounds") is None:  # older versions kept those of all inputs together
+            inputs = inputs.with_bounds(bounds)
         correlation, forecasts = tree.get("correlation"), tree["forecasts"]
         if correlation is None and settings.correlates:  # younger, too
             correlation = ErrorCorrelation.none(settings.num_outputs)
