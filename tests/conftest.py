@@ -42,15 +42,13 @@ for name in ("equinox", "matplotlib.figure", "narwhals", "pandas", "polars", "ri
     import_module(name)
 
 
-def decorate(context: str = "", *, typechecker: Callable[..., Any] | None = None) -> Any:
+def decorate(*, typechecker: Callable[..., Any]) -> Callable[[Any], Any]:
     """Return jaxtyping's decorator for all but those functions inside others of which nothing would be checked.
 
     To decorate one takes a millisecond, each time that it is defined anew. Left out are those without annotations,
     and all while no checks are made.
     """
-    if context:  # which is no decorator
-        return jaxtyped(context)
-    decorator: Callable[..., Any] = jaxtyped(typechecker=typechecker)
+    decorator = jaxtyped(typechecker=typechecker)
 
     def decorated(fn: Any) -> Any:
         inside = "<locals>" in getattr(fn, "__qualname__", "")

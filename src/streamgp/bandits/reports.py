@@ -29,7 +29,7 @@ def as_rewards(y: Any, n: int, name: str) -> Float[np.ndarray, " n"]:
         If they are something else, or not as many.
     """
     try:
-        rewards = to_floats(name, y if np.ndim(y) else [y])
+        rewards = to_floats(name, y if np.ndim(y) else [y]).reshape(np.shape(y))
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name}: expected {n} numbers, got {shown(y)}") from None
     if y is None or rewards.size != n or rewards.ndim > 2:

@@ -183,6 +183,7 @@ class LatentLearner:
         if learner.model is not None:
             check_state(learner.model, tree["state"])
             for key, name in _STORED.items():
+                check_value(f"the {key}", tree[key], Any if key == "state" else np.ndarray)
                 setattr(learner, name, tree[key])
             for key, name in _STORED_COUNTS.items():  # checkpoints of earlier versions have none
                 setattr(learner, name, tree.get(key, getattr(learner, name)))

@@ -98,6 +98,8 @@ class Ensemble(StreamModel):
     def check_state(self, state: EnsembleState) -> None:
         """Raise ValueError if the state has other filters or weights than this ensemble."""
         check_ensemble(self.rule, self.order, self._shapes, state.filters, state.weights)
+        if len(self.log_prior) != self.num_experts or (state.noise is not None) != self.noise.adapt:
+            raise ValueError(f"expected {len(self.log_prior)} experts and their noise, got {self.num_experts}")
 
     def expert_weights(self, state: EnsembleState) -> Float[np.ndarray, " k"]:
         """Return the weight of each expert in the next row."""
