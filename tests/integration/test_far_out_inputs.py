@@ -100,10 +100,10 @@ class TestFarOut:
     @pytest.mark.parametrize("value", [-45.0, 100.0, 1e6, -9999.0])
     def test_it_is_at_least_as_uncertain_as_if_it_were_missing(self, model: str, value: float):
         X = inputs()
-        model = new(model).partial_fit(X, targets(X))
+        learnt = new(model).partial_fit(X, targets(X))
         row = X[:1] * [NAN, 1.0, 1.0]
-        (missing,), (std,) = model.predict(row, return_std=True)
-        (mean,), (wide,) = model.predict(having(row, np.array([True]), value), return_std=True)
+        (missing,), (std,) = learnt.predict(row, return_std=True)
+        (mean,), (wide,) = learnt.predict(having(row, np.array([True]), value), return_std=True)
         assert wide > 0.999 * std
         assert abs(mean - missing) < 5.0 * wide
 
