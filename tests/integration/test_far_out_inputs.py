@@ -169,6 +169,20 @@ class TestReal:
         assert np.sqrt(np.mean((result.mean - y)[WARMUP:] ** 2)) < 0.35
         assert model.outside_rows_ < 3
 
+    @pytest.mark.parametrize("model", ["fast", "linear"])
+    def test_a_machine_that_is_switched_off_is_believed_for_its_targets(self, model: str):
+        X = inputs()
+        X[400:600, 0] = -200.0
+        y = targets(X)
+        result = evaluate(new(model), X, y)
+        assert np.abs(result.mean - y)[407:].max() < 12.0
+        assert np.sqrt(np.mean((result.mean - y)[430:] ** 2)) < 1.2
+        parts, singly = new(model).partial_fit(X[:395], y[:395]), []
+        for x, target in zip(X[395:500], y[395:500], strict=True):
+            singly.append(parts.predict_one(x))
+            parts.learn_one(x, target)
+        assert_allclose(singly, np.column_stack([result.mean, result.std])[395:500], rtol=1e-9, atol=1e-9)
+
     def test_a_new_level_is_followed(self):
         X = inputs()
         X[:, 0] = np.random.default_rng(5).integers(0, 3, ROWS)
