@@ -100,10 +100,10 @@ class TestFarOut:
     @pytest.mark.parametrize("value", [-45.0, 100.0, 1e6, -9999.0])
     def test_it_is_at_least_as_uncertain_as_if_it_were_missing(self, model: str, value: float):
         X = inputs()
-        model = new(model).partial_fit(X, targets(X))
+        learnt = new(model).partial_fit(X, targets(X))
         row = X[:1] * [NAN, 1.0, 1.0]
-        (missing,), (std,) = model.predict(row, return_std=True)
-        (mean,), (wide,) = model.predict(having(row, np.array([True]), value), return_std=True)
+        (missing,), (std,) = learnt.predict(row, return_std=True)
+        (mean,), (wide,) = learnt.predict(having(row, np.array([True]), value), return_std=True)
         assert wide > 0.999 * std
         assert abs(mean - missing) < 5.0 * wide
 
@@ -168,6 +168,20 @@ class TestReal:
         result = evaluate(model, X, y)
         assert np.sqrt(np.mean((result.mean - y)[WARMUP:] ** 2)) < 0.35
         assert model.outside_rows_ < 3
+
+    @pytest.mark.parametrize("model", ["fast", "linear"])
+    def test_a_machine_that_is_switched_off_is_believed_for_its_targets(self, model: str):
+        X = inputs()
+        X[400:600, 0] = -200.0
+        y = targets(X)
+        result = evaluate(new(model), X, y)
+        assert np.abs(result.mean - y)[407:].max() < 12.0
+        assert np.sqrt(np.mean((result.mean - y)[430:] ** 2)) < 1.2
+        parts, singly = new(model).partial_fit(X[:395], y[:395]), []
+        for x, target in zip(X[395:500], y[395:500], strict=True):
+            singly.append(parts.predict_one(x))
+            parts.learn_one(x, target)
+        assert_allclose(singly, np.column_stack([result.mean, result.std])[395:500], rtol=1e-9, atol=1e-9)
 
     def test_a_new_level_is_followed(self):
         X = inputs()

@@ -1,7 +1,7 @@
 """How far out inputs are believed: what was seen, and as much again on either side."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ MARGIN = 1.0  # beyond the range on either side, in its widths
 # less never adds up.
 WORTH = 50
 ENOUGH = 5 * WORTH  # from here on, with five rows in succession, it is a change
+SURPRISES = 5  # targets in succession that are not as if a value in doubt were missing: then it is believed
 REMEMBERED = 4  # different values beyond each bound by which one is known when it comes again
 # How far from the middle of the range, in halves of its width, values that come again count as others do.
 REPEATING = 4.0  # where values repeat: counters and rounded readings creep beyond the bound, which lies at 3
@@ -68,6 +69,8 @@ class InputBounds:
         any, all values count.
     repeating
         How far from the middle of the range values of each column that come again count, in halves of its width.
+    surprises
+        How many targets in succession spoke for the values in doubt of each column.
     """
 
     edge: Float[np.ndarray | Array, " sides"]
@@ -75,12 +78,14 @@ class InputBounds:
     least: Float[np.ndarray | Array, " sides"]
     met: Float[np.ndarray | Array, "sides m"]
     repeating: Float[np.ndarray | Array, " d"]
+    surprises: Int[np.ndarray | Array, " d"]
 
     @classmethod
     def with_younger_fields(cls, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a checkpoint with what older versions did not know."""
-        sides = len(fields["edge"])
-        return {"met": np.full((sides, REMEMBERED), np.nan), "repeating": np.full(sides // 2, FAR), **fields}
+        edge = fields["edge"]
+        younger = {"met": np.full((len(edge), REMEMBERED), np.nan), "repeating": np.full(len(edge) // 2, FAR)}
+        return {**younger, "surprises": np.zeros(len(edge) // 2, np.int64), **fields}
 
     @classmethod
     def of(cls, X: Float[np.ndarray, "n d"]) -> "InputBounds":
@@ -99,7 +104,8 @@ class InputBounds:
     @classmethod
     def _at(cls, edge: np.ndarray, repeating: np.ndarray) -> "InputBounds":
         count, far = np.zeros(len(edge), np.int64), np.full(len(edge), np.inf)
-        return cls(edge, count, far, np.full((len(edge), REMEMBERED), np.nan), repeating)
+        met = np.full((len(edge), REMEMBERED), np.nan)
+        return cls(edge, count, far, met, repeating, np.zeros(len(repeating), np.int64))
 
     def columns(self, columns: slice, *, remembers: bool = True) -> "InputBounds":
         """Return the bounds of some columns; unless it `remembers`, values that come again count as any others."""
@@ -107,7 +113,8 @@ class InputBounds:
         sides = np.concatenate([each, each + len(self.repeating)])
         met = np.asarray(self.met)[sides]
         edge, count, least = (np.asarray(a)[sides] for a in (self.edge, self.count, self.least))
-        return InputBounds(edge, count, least, met if remembers else met[:, :0], np.asarray(self.repeating)[each])
+        repeating, surprises = np.asarray(self.repeating)[each], np.asarray(self.surprises)[each]
+        return InputBounds(edge, count, least, met if remembers else met[:, :0], repeating, surprises)
 
     @cached_property
     def limits(self) -> Float[np.ndarray, " sides"]:
@@ -197,11 +204,17 @@ class InputBounds:
             if wider.any():
                 edge = np.where(wider, least, self.edge)
                 count, least = np.where(wider, 0, count), np.where(wider, np.inf, least)
-                return InputBounds(edge, count, least, met, self.repeating), done
+                return replace(self, edge=edge, count=count, least=least, met=met), done
             if met is not self.met:
-                return InputBounds(self.edge, count, least, met, self.repeating), done
+                return replace(self, count=count, least=least, met=met), done
         count = np.maximum(count - (len(X) - done), 0)
-        return InputBounds(self.edge, count, np.where(count > 0, least, np.inf), self.met, self.repeating), len(X)
+        return replace(self, count=count, least=np.where(count > 0, least, np.inf)), len(X)
+
+    def surprised(self, x: Float[np.ndarray, " d"], count: Int[np.ndarray, " d"]) -> "InputBounds":
+        """Return the bounds with so many `surprises`, after the row `x`: where they are enough, they reach there."""
+        enough = count >= SURPRISES
+        edge = np.where(np.tile(enough, 2), np.fmax(np.asarray(self.edge), np.concatenate([x, -x])), self.edge)
+        return replace(self, edge=edge, surprises=np.where(enough, 0, count))
 
     def _met_also(self, at: Bool[np.ndarray, " sides"], values: Float[np.ndarray, " sides"]) -> Any:
         """Return the values met after one more on each of these sides; the same array where all were known."""

@@ -115,6 +115,14 @@ class StreamInputs:
         for row, own in zip(X, drawn, strict=True):
             yield np.concatenate([own, np.tile(row[width:], (n, 1))], axis=1)
 
+    def doubtful(self, X: np.ndarray) -> Bool[np.ndarray, "n d"]:
+        """Return which values of the next rows, in order, are taken for missing, as they lie beyond the bounds."""
+        return self.bounds.learn(self.categories(X)[:, : self.imputer.width])[1].doubtful
+
+    def surprised(self, X: np.ndarray, count: Int[np.ndarray, " d"]) -> "StreamInputs":
+        """Return what is known after a row (1, D) by which so many targets spoke for values in doubt."""
+        return replace(self, bounds=self.bounds.surprised(self.categories(X)[0, : self.imputer.width], count))
+
     def read(self, X: np.ndarray) -> tuple[ReadRows, "StreamInputs"]:
         """Fill the rows in order, each from those before, and learn them.
 

@@ -28,6 +28,7 @@ from streamgp.stream.apart import (
 from streamgp.stream.batches import predict_rows, update_rows
 from streamgp.stream.categories import Categories
 from streamgp.stream.correlation import learn_forecast
+from streamgp.stream.doubts import surprised, with_surprises
 from streamgp.stream.forecast_queue import Forecasts
 from streamgp.stream.gains import MEASURED_EVERY, fill_next, with_due_gains, with_measured_gains
 from streamgp.stream.lag_outliers import OutlierMemory
@@ -202,12 +203,17 @@ def with_class(settings: StreamSettings, state: StreamState, progress: Progress 
 
 
 def _learn_batch(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
-    after, info = _learn_rows(settings, state, rows)
+    (after, info), n, alarm = _learn_rows(settings, state, rows), len(rows.X), None
     if info.scores is not None:
         alarm = state.model.first_alarm(state.model_state, np.asarray(info.scores), state.rows)
-        if alarm is not None and alarm < len(rows.X):  # from there on, parts of the model that rested are to work
-            after, _ = _learn_rows(settings, state, rows.part(slice(alarm)))
-            info = jax.tree.map(lambda a: a[:alarm], info)  # as if the rows beyond had other targets, to the last bit
+    if alarm is not None:  # from there on, parts of the model that rested are to work
+        n = min(n, alarm)
+    n, surprises = surprised(settings, state, rows, info, n)
+    if n < len(rows.X):
+        after, _ = _learn_rows(settings, state, rows.part(slice(n)))
+        info = jax.tree.map(lambda a: a[:n], info)  # as if the rows beyond had other targets, to the last bit
+    after = with_surprises(after, rows.X[n - 1 : n], surprises)
+    if info.scores is not None:
         model_state, _ = after.model.rested(after.model_state, np.asarray(info.scores), after.rows)
         after = replace(after, model_state=model_state)
     return renewed(settings, _with_due_model(settings, after, progress)), info._replace(scores=None)
