@@ -47,10 +47,17 @@ def test_a_label_that_came_too_late_is_too_late_again(tmp_path: Path) -> None:
         learn(stream, keyed(["d"], y=2.0))
         stream.restore(after).result(60)
         assert without_position(learn(stream, labels)) == too_late
-        stream.restore(early).result(60)  # b and c wait again; of a, which waited no longer, nothing is known
-        assert without_position(learn(stream, labels[1:])) == {"learned": 2, "repeated": 0}
-        with pytest.raises(Problem, match="expected those of rows that were predicted, got 'a'"):
-            learn(stream, labels)
+        stream.restore(early).result(60)  # b and c wait again; a, predicted before, waited no longer
+        with pytest.raises(Problem, match="expected those of rows that were predicted, got 'd'"):
+            learn(stream, [*labels, {"id": "d", "y": 2.0}])
+        with pytest.raises(Problem, match="too long ago"):
+            predict(stream, keyed(["a"]))
+        assert without_position(learn(stream, labels)) == {"learned": 2, "repeated": 0, "late": ["a"]}
+        assert without_position(learn(stream, labels)) == too_late
+        killed = copied(stream, tmp_path / "killed-later")
+    for directory in (killed, tmp_path / "power"):
+        with working(directory, **KEYED) as stream:
+            assert without_position(learn(stream, labels)) == too_late
 
 
 def test_of_one_model_too_and_sent_again_before_the_first_is_answered(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamgp.adapters.feature_slots import FeatureSlots
+from streamgp.data.given import to_floats
 from streamgp.estimators import StreamingGPClassifier, StreamingGPRegressor
 from streamgp.estimators.access import access_to
 from streamgp.estimators.base import StreamEstimator
@@ -132,7 +133,7 @@ class RiverRegressor(_OfFeatures, base.MiniBatchRegressor):
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn the rows of a pandas frame."""
-        self._learnt.learn_many(X, np.asarray(y, dtype=np.float64))
+        self._learnt.learn_many(X, to_floats("y", y))
 
     def predict_many(self, X: Any) -> Any:
         """Return the mean of the target for each row of a pandas frame."""

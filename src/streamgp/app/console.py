@@ -30,6 +30,15 @@ def fail(message: str, code: int = 1) -> NoReturn:
     raise typer.Exit(code)
 
 
-def names(text: str | None) -> list[str] | None:
-    """Return the names in a list with commas."""
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+def names(text: str | None, data: str | None = None) -> list[str] | None:
+    """Return the names in a list with commas; of columns of `data`, those that have commas themselves as one."""
+    if text is None:
+        return None
+    from streamgp.table.names import split_names
+
+    columns: list[str] = []
+    if data is not None and "," in text and '"' not in text:
+        from streamgp.data.sources import peek_columns
+
+        columns = peek_columns(data)
+    return split_names(text, columns)

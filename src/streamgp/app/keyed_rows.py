@@ -76,7 +76,8 @@ class KeyedRows:
         frame = pl.DataFrame(found, schema=dict.fromkeys(found, pl.String))
         if (time := self._settings.time) is not None:
             if self.schema.time_is_text:
-                micro = pl.Series(time, cells.to_seconds(part[time]) * 1e6, nan_to_null=True)
+                order = self.schema.orders.get(time, "")
+                micro = pl.Series(time, cells.to_seconds(part[time], order) * 1e6, nan_to_null=True)
                 frame = frame.with_columns(micro.cast(pl.Int64).cast(pl.Datetime("us")))
             else:
                 frame = frame.with_columns(pl.Series(time, cells.to_numbers(part[time])))

@@ -210,6 +210,9 @@ class FleetRun:
             raise DataError(f"{self.source.name}: data rows {first:,} to {last:,}: {error}") from error
         except WorkerError as error:
             raise RunError(f"{error}; what was saved stands: go on with --out and --resume") from error
+        if self.source.first_fault is None and self.fleet.first_doubt is not None:
+            row, fault = self.fleet.first_doubt
+            self.source.first_fault = f"data row {int(numbers[row]) + 1:,}: {fault}"
         self._add(scores)
         self.rows += len(frame)
         if self.directory is not None:

@@ -10,6 +10,7 @@ from streamgp.evaluation.description import describe_unusual
 from streamgp.evaluation.prequential import Metrics
 from streamgp.reports.wording import plural
 from streamgp.stream.learner import StreamLearner
+from streamgp.table.dates import IS_CLOCK, IS_UNSURE
 
 
 def run_notes(
@@ -58,6 +59,8 @@ def left_out(name: str, reason: str, schema: Schema) -> str:
     elif reason == IS_DATE and not any(feature.kind == "date" for feature in schema.features):
         clock = f"--time '{name}' lets forgetting follow it, " if schema.time is None else ""
         advice = f"; {clock}--calendar day,week,year makes inputs of its cycles"
+    elif reason in (IS_CLOCK, IS_UNSURE):
+        advice = "; write date and time in one column, as 2024-01-31T12:00:00, to use it"
     return f"column '{name}' was left out: {reason}{advice}"
 
 

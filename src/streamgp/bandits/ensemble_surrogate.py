@@ -19,6 +19,7 @@ from streamgp.bandits.regression import Hyperparameters
 from streamgp.bandits.surrogate import Predictor, fixed_or_default
 from streamgp.bases import Fourier, HilbertSpace
 from streamgp.bases.base import Basis
+from streamgp.checkpoint.field_types import check_state, check_value
 from streamgp.filters.dynamics import parse
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
@@ -185,6 +186,10 @@ class EnsembleSurrogate:
 
     def restore(self, tree: dict[str, Any]) -> None:
         """Take back what `to_tree` returned."""
+        check_state(self._model, tree["state"])
+        check_value("the scale", tree["scale"], Standardiser)
+        check_value("the number of observations", tree["count"], int)
+        check_value("the first observations", tree["kept"], dict[str, np.ndarray] | None)
         self._state, self._first_rows = tree["state"], tree["kept"]
         self._scale, self._count = tree["scale"], tree["count"]
 

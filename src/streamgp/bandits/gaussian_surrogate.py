@@ -11,6 +11,7 @@ from streamgp.bandits.outliers import MIN_ROWS, mark_outliers, predict_one_step_
 from streamgp.bandits.regression import KERNELS, Hyperparameters, Posterior, fit, gram
 from streamgp.bandits.settings import Settings
 from streamgp.bandits.surrogate import Predictor, fixed_or_default
+from streamgp.checkpoint.field_types import check_value
 
 _FIRST_FITS = (5, 10, 20)
 _MAX_FITTED = 300  # observations, the newest ones
@@ -107,6 +108,8 @@ class GaussianSurrogate:
 
     def restore(self, tree: dict[str, Any]) -> None:
         """Take back what `to_tree` returned."""
+        check_value("the hyperparameters", tree["hyper"], Hyperparameters | None)
+        check_value("the number of the last fit", tree["fitted_at"], int)
         self._hyper, self._fitted_at = tree["hyper"], tree["fitted_at"]
 
     def _used(self, history: History, hyper: Hyperparameters) -> History:

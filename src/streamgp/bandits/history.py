@@ -47,6 +47,11 @@ class History:
     outlying: Bool[np.ndarray, " n"] = field(default_factory=lambda: np.zeros(0, bool))
     added_noise: Float[np.ndarray, " n"] = field(default_factory=lambda: np.zeros(0))
 
+    def check_restored(self) -> None:
+        """Raise ValueError if there are no points where there must be some."""
+        if not (np.isfinite(self.U).all() and np.isfinite(self.locations).all()):
+            raise ValueError("expected points of finite coordinates, got some that are not")
+
     @classmethod
     def empty(cls, width: int) -> "History":
         """Return the history before the first reward."""

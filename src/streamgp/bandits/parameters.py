@@ -1,7 +1,7 @@
 """Parameters of a box: numbers, whole numbers and categories, each with its unit coordinates."""
 
 from dataclasses import dataclass, fields
-from math import isfinite
+from math import isfinite, nan
 from numbers import Integral
 from numbers import Real as Number
 from typing import Any
@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from streamgp.checkpoint.encoding import register
 from streamgp.data.cells import LARGEST
+from streamgp.data.given import shown, to_float
 
 # How far, of the width of a range, a point may stick out of it and count as one that rounding has moved.
 SLACK = 1e-9
@@ -161,9 +162,10 @@ def _check_range(one: Real | Integer) -> None:
 def _as_number(value: Any, name: str) -> float:
     if getattr(value, "shape", None) == ():
         value = value.item()  # of a scalar of NumPy or JAX
-    if isinstance(value, bool) or not isinstance(value, Number) or not isfinite(value):
-        raise ValueError(f"{name}: expected a finite number, got {value!r}")
-    return float(value)
+    number = to_float(name, value) if isinstance(value, Number) and not isinstance(value, bool) else nan
+    if not isfinite(number):
+        raise ValueError(f"{name}: expected a finite number, got {shown(value)}")
+    return number
 
 
 def _to_unit(one: Real | Integer, value: Any) -> Any:

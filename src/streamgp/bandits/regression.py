@@ -44,6 +44,12 @@ class Hyperparameters:
     noise_var: float
     mean: float | None = None
 
+    def check_restored(self) -> None:
+        """Raise ValueError if a lengthscale or variance is no positive number."""
+        positive = [*np.asarray(self.lengthscales).tolist(), self.variance, self.noise_var]
+        if not all(0.0 < value < np.inf for value in positive):
+            raise ValueError(f"expected positive lengthscales and variances, got {positive}")
+
 
 class Posterior:
     """A posterior of the function given observations.

@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from streamgp.bandits.space import Box, Candidates
 from streamgp.data.cells import LARGEST
+from streamgp.data.given import shown, to_floats
 
 
 def is_one_point(space: Box | Candidates, x: Any) -> bool:
@@ -28,9 +29,9 @@ def as_rewards(y: Any, n: int, name: str) -> Float[np.ndarray, " n"]:
         If they are something else, or not as many.
     """
     try:
-        rewards = np.asarray(y, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: expected {n} numbers, got {y!r}") from None
+        rewards = to_floats(name, y if np.ndim(y) else [y]).reshape(np.shape(y))
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name}: expected {n} numbers, got {shown(y)}") from None
     if y is None or rewards.size != n or rewards.ndim > 2:
         raise ValueError(f"{name}: expected {n} numbers, one per point, got {_describe_shape(y)}")
     if (np.isfinite(rewards) & (np.abs(rewards) > LARGEST)).any():

@@ -18,6 +18,7 @@ from scipy.stats import qmc
 from streamgp.bandits.parameters import SLACK, Choice, Parameter, Real
 from streamgp.checkpoint.encoding import register
 from streamgp.data.cells import LARGEST
+from streamgp.data.given import shown, to_float
 
 _TINY = np.finfo(float).tiny
 
@@ -163,8 +164,8 @@ class Candidates:
             return self.labels.index(x)
         try:
             given = np.atleast_1d(np.asarray(x, dtype=float))
-        except (TypeError, ValueError):
-            raise ValueError(f"{name}: expected {self.points.shape[1]} numbers, got {x!r}") from None
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(f"{name}: expected {self.points.shape[1]} numbers, got {shown(x)}") from None
         if given.shape != self.points.shape[1:]:
             raise ValueError(f"{name}: expected {self.points.shape[1]} numbers, got shape {given.shape}")
         # Rounding is relative to a column's greatest number, and columns may be in different units.
@@ -233,7 +234,7 @@ def _as_parameter(value: Any, name: str) -> Parameter:
     if isinstance(value, tuple | list):
         numbers = all(isinstance(each, Number) and not isinstance(each, bool) for each in value)
         if len(value) == 2 and numbers:
-            return Real(float(value[0]), float(value[1]))
+            return Real(to_float(name, value[0]), to_float(name, value[1]))
         if isinstance(value, list) or not numbers:
             return Choice(tuple(value))
     raise ValueError(f"{name}: expected (low, high), Real, Integer, Choice or a list of categories, got {value!r}")

@@ -19,6 +19,7 @@ from streamgp.bandits.regression import KERNELS
 from streamgp.bandits.settings import Settings
 from streamgp.bandits.space import Box, Candidates
 from streamgp.bandits.surrogate import Predictor, Surrogate
+from streamgp.checkpoint.field_types import check_value, checked
 from streamgp.numerics.threads import one_blas_thread
 
 _DRAW, _QUERY = 0, 1  # purposes of random numbers
@@ -175,12 +176,16 @@ class UnitOptimizer:
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> "UnitOptimizer":
         """Return the optimiser whose `to_tree` gave `tree`."""
+        check_value("the space", tree["space"], Box | Candidates)
+        check_value("the settings", tree["settings"], Settings)
         new = cls(tree["space"], tree["settings"])
         new.surrogate.restore(tree["belief"])
         new.history, new.price, new.failures = tree["history"], tree["price"], tree["failures"]
         new.skipped_rewards, new.skipped_answers = tree["skipped"]
-        new.pending = Pending(tree["asked"], tree["out"], tree["again"], tree["stale"])
+        new.pending = checked(Pending(tree["asked"], tree["out"], tree["again"], tree["stale"]))
         new.clock = tree["clock"]
+        for name, kind in (("history", History), ("failures", Failures), ("clock", Clock), ("price", float)):
+            check_value(f"the {name}", getattr(new, name), kind)
         return new
 
     def _beta(self, log_gain: float) -> float:

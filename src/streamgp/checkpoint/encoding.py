@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from streamgp.checkpoint.errors import CheckpointError as CheckpointError
+from streamgp.checkpoint.field_types import check_fields
 from streamgp.precision import float64
 
 Class = TypeVar("Class", bound=type)
@@ -30,10 +32,6 @@ _NATIVE = frozenset(
 )
 
 
-class CheckpointError(ValueError):
-    """A checkpoint cannot be written or read; the message says why and what to do."""
-
-
 def register(cls: Class) -> Class:
     """Allow a class in checkpoints, under its bare name; use it as a decorator.
 
@@ -41,7 +39,9 @@ def register(cls: Class) -> Class:
     ----------
     cls
         An `equinox.Module`, another dataclass or a NamedTuple. Its fields are stored by name; when read, they
-        are set as they were, and neither ``__init__`` nor ``__post_init__`` runs.
+        are set as they were, and neither ``__init__`` nor ``__post_init__`` runs. They have to be what their
+        annotations say; more than that is checked by a method ``check_restored``, where the class has one, which
+        raises ValueError.
 
     Raises
     ------
@@ -118,6 +118,8 @@ def encode(tree: Any) -> tuple[Any, dict[str, np.ndarray]]:
                     f"checkpoints; decorate it with streamgp.checkpoint.encoding.register."
                 )
             fields = {name: getattr(value, name) for name in _field_names(cls)}
+            # What would be refused when it is read is refused while it can still be mended.
+            check_fields(cls, fields, "correct its annotation, or what is put there")
             return {"$module": cls.__name__, "fields": visit_dict(fields, path)}
         if callable(value) and hasattr(value, "__module__") and hasattr(value, "__qualname__"):
             name = f"{value.__module__}:{value.__qualname__}"
@@ -213,11 +215,14 @@ def _build(name: str, fields: Mapping[str, Any]) -> Any:
             f"its {name} has other fields than this version expects (missing: {missing}; unknown: "
             f"{unknown}); load it with the version that wrote it."
         )
+    check_fields(cls, fields)
     if issubclass(cls, tuple):
         return tuple.__new__(cls, [fields[field] for field in names])
     instance = object.__new__(cls)
     for field in names:
         object.__setattr__(instance, field, fields[field])
+    if hasattr(instance, "check_restored"):
+        instance.check_restored()
     return instance
 
 

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 import numpy as np
 from jaxtyping import Float64
 
+from streamgp.table.dates import Order, to_iso
+
 Cell = str | int | float | None
 Column = Sequence[Cell] | np.ndarray  # an array holds numbers, NaN where one is missing
 
@@ -103,12 +105,13 @@ def to_booleans(column: Column) -> Float64[np.ndarray, " n"]:
     return np.array([_BOOLEANS.get(to_text(cell).lower(), math.nan) for cell in column], dtype=np.float64)
 
 
-def to_seconds(column: Column) -> Float64[np.ndarray, " n"]:
+def to_seconds(column: Column, order: Order = "") -> Float64[np.ndarray, " n"]:
     """Convert dates and datetimes, as ISO 8601 or digits such as 20240131, to seconds since 1970.
 
-    All else is NaN. Times without a zone are in UTC.
+    All else is NaN, as are dates with the year at their end unless `order` says what they begin with. Times without a
+    zone are in UTC.
     """
-    return np.array([_seconds(cell) for cell in column], dtype=np.float64)
+    return np.array([_seconds(cell, order) for cell in column], dtype=np.float64)
 
 
 def are_compact_dates(column: Column) -> bool:
@@ -123,13 +126,16 @@ def _digits(cell: Cell) -> str:
     return f"{cell:.0f}" if whole else to_text(cell).removesuffix(".0")
 
 
-def _seconds(cell: Cell) -> float:
+def _seconds(cell: Cell, order: Order = "") -> float:
     try:
         written = _digits(cell)
         if _COMPACT_DATE.fullmatch(written):
             moment = datetime.strptime(written, _COMPACT_FORMATS[len(written)])
         else:
-            moment = datetime.fromisoformat(written)
+            try:
+                moment = datetime.fromisoformat(written)
+            except ValueError:
+                moment = datetime.fromisoformat(to_iso(written, order))
     except ValueError:
         return math.nan
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -11,6 +11,7 @@ from streamgp.data.blocks import Block
 from streamgp.data.cells import Column
 from streamgp.data.schema import Feature, Schema
 from streamgp.numerics.coding import CYCLES, cycle, one_hot
+from streamgp.table.dates import Order
 
 
 class Chunk(NamedTuple):
@@ -44,7 +45,10 @@ def encode(block: Block, schema: Schema, impute: bool = False) -> tuple[Chunk, d
     faults = dict(block.faults)
     gaps = {} if impute else faults
     X = [np.empty((block.size, 0))]  # remains so for a stream that is predicted from its own past alone
-    X += [_features(feature, block.columns[feature.name], gaps) for feature in schema.features]
+    X += [
+        _features(feature, block.columns[feature.name], gaps, schema.orders.get(feature.name, ""))
+        for feature in schema.features
+    ]
     if schema.exposure is not None:
         X.append(labels.to_log_exposures(schema.exposure, block.columns[schema.exposure], faults)[:, None])
     times = None
@@ -52,7 +56,7 @@ def encode(block: Block, schema: Schema, impute: bool = False) -> tuple[Chunk, d
         gaps = {} if impute else faults
         y = [_numbers(name, block.columns[name], gaps, what="target column") for name in schema.targets]
     if schema.time is not None:
-        times = _times(schema.time, schema.time_is_text, block.columns[schema.time], faults)
+        times = _times(schema, block.columns[schema.time], faults)
     if schema.task != "regression":
         name, gaps = schema.targets[0], dict(faults) if impute else faults
         if schema.labels is None:
@@ -62,7 +66,7 @@ def encode(block: Block, schema: Schema, impute: bool = False) -> tuple[Chunk, d
             y, schema = [codes], replace(schema, labels=known)
     arrives = None
     if schema.arrives is not None:
-        arrives = _arrivals(schema.arrives, schema.time_is_text, block.columns[schema.arrives], faults)
+        arrives = _arrivals(schema, block.columns[schema.arrives], faults)
     rows = np.arange(block.first_row, block.first_row + block.size, dtype=np.int64)
     inputs, targets = np.concatenate(X, axis=1), np.stack(y, axis=1)
     if impute:
@@ -96,14 +100,14 @@ def _joined(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray |
     return None if first is None or second is None else np.concatenate([first, second])
 
 
-def _features(feature: Feature, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, "n k"]:
+def _features(feature: Feature, column: Column, faults: dict[int, str], order: Order) -> Float64[np.ndarray, "n k"]:
     """Encode one feature as columns of X; add bad cells to `faults`."""
     if feature.kind == "categorical":
         index = {level: i for i, level in enumerate(feature.levels)}
         found = np.array([index.get(cells.to_text(cell), -1) for cell in column], dtype=np.float64)
         return one_hot(found, len(index))
     if feature.kind == "date":
-        values = cells.to_seconds(column)
+        values = cells.to_seconds(column, order)
         _note(values, column, faults, f"column '{feature.name}': expected an ISO 8601 date or datetime")
         return np.concatenate([cycle(values, CYCLES[name]) for name in feature.levels], axis=1)
     if feature.kind == "boolean":
@@ -119,18 +123,25 @@ def _numbers(name: str, column: Column, faults: dict[int, str], what: str) -> Fl
     return values
 
 
-def _times(name: str, is_text: bool, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
-    values = cells.to_seconds(column) if is_text else cells.to_numbers(column)
-    expected = "an ISO 8601 date or datetime" if is_text else "a finite number"
+def _times(schema: Schema, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
+    name = schema.time or ""
+    values = _moments(name, schema, column)
+    expected = "an ISO 8601 date or datetime" if schema.time_is_text else "a finite number"
     _note(values, column, faults, f"time column '{name}': expected {expected}")
     return values
 
 
-def _arrivals(name: str, is_text: bool, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
+def _moments(name: str, schema: Schema, column: Column) -> Float64[np.ndarray, " n"]:
+    is_text = schema.time_is_text
+    return cells.to_seconds(column, schema.orders.get(name, "")) if is_text else cells.to_numbers(column)
+
+
+def _arrivals(schema: Schema, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
     """Return when labels are known, NaN for those of which nothing is said; add other bad cells to `faults`."""
-    values = cells.to_seconds(column) if is_text else cells.to_numbers(column)
+    name = schema.arrives or ""
+    values = _moments(name, schema, column)
     found: dict[int, str] = {}
-    kind = "a date" if is_text else "a number"
+    kind = "a date" if schema.time_is_text else "a number"
     _note(values, column, found, f"arrival column '{name}': expected {kind} or nothing")
     blank = np.isnan(column) if isinstance(column, np.ndarray) else [cells.is_missing_number(cell) for cell in column]
     for i, fault in found.items():

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Protocol, runtime_checkable
 
 from streamgp.data.schema import DataError
+from streamgp.table.layout import GZIP, describe_other_kind
 
 _MAX_LINE = 1 << 24  # characters; a longer line is not a table's
 
@@ -39,7 +40,7 @@ class Lines:
 
     @classmethod
     def open(cls, path: Path) -> "Lines":
-        """Open a text file, through gzip if its name ends in .gz."""
+        """Open a text file, through gzip if its name ends in .gz or its first bytes are those of gzip."""
         try:
             file = path.open("rb")
         except OSError as error:
@@ -53,8 +54,14 @@ class Lines:
 
     def _decode(self) -> Iterator[str]:
         try:
+            if isinstance(self._stream, io.BytesIO):
+                self._stream = io.BufferedReader(self._stream)  # type: ignore[arg-type]
+            if isinstance(self._stream, io.BufferedReader) and self._stream.peek(2).startswith(GZIP):
+                self._stream = io.BufferedReader(gzip.GzipFile(fileobj=self._stream))  # type: ignore[arg-type]
             while raw := self._stream.readline(_MAX_LINE):
                 self.number += 1
+                if self.number == 1 and isinstance(raw, bytes) and (fault := describe_other_kind(raw)) is not None:
+                    raise DataError(f"{self.name}: {fault}.")
                 if len(raw) == _MAX_LINE:
                     what = f"line {self.number} has over {_MAX_LINE} characters"
                     raise DataError(f"{self.name}: {what}; expected a table of text.")

@@ -15,6 +15,8 @@ from streamgp.data.lines import Readable
 from streamgp.data.schema import DataError, Schema, check_names, infer_schema
 from streamgp.data.sources import open_source
 from streamgp.data.targets import infer_target
+from streamgp.table.clock import Pace, judge, say_jump
+from streamgp.table.summer_time import advise_on_order
 
 Missing = Literal["impute", "skip", "raise"]
 Roles = tuple[str | None, str | None, str | None]  # the columns of times, of an exposure and of arrivals
@@ -236,6 +238,8 @@ class RowReader:
         self.refuse: Callable[[np.ndarray], dict[int, str]] | None = None
         self._max_rows = max_rows
         self._last_time = -np.inf if last_time is None else last_time
+        self._pace = Pace()
+        self._in_doubt: tuple[Chunk, DataError] | None = None  # the last row, where the next one may speak for it
         self._bad_rows: list[int] = []  # found, but not yet counted
         self._chunks = self._iterate()
 
@@ -278,6 +282,8 @@ class RowReader:
                     raise error
             if held is not None and len(held.rows):
                 yield self._counted(held)
+            if self._in_doubt is not None:
+                raise self._in_doubt[1]
             self.skipped_rows += len(self._bad_rows)
         finally:
             self._source.close()
@@ -314,29 +320,72 @@ class RowReader:
         if self.refuse is not None:
             faults |= {row: f"target: {fault}" for row, fault in self.refuse(encoded.y).items() if row not in faults}
         error = None
+        whole = encoded
         bad = sorted(faults)
         if bad and self._missing == "raise":
-            error = DataError(
-                f"{self.name}: {block.where(bad[0])}: {faults[bad[0]]}; correct the row, "
-                f"or fill the gap or skip such rows with missing='impute' or 'skip' (--missing impute or skip)."
-            )
+            error = self._fault_error(block, bad[0], faults[bad[0]])
             encoded = cut(encoded, slice(None, bad[0]))
         elif bad:
-            self._bad_rows += encoded.rows[bad].tolist()
-            self.first_fault = self.first_fault or f"{block.where(bad[0])}: {faults[bad[0]]}"
             encoded = cut(encoded, np.delete(np.arange(block.size), bad))
-        if encoded.times is not None and len(encoded.times):
-            before = np.concatenate([[self._last_time], encoded.times[:-1]])
-            back = np.flatnonzero(encoded.times < before)
-            self._last_time = encoded.times[-1]
-            if len(back):
-                i = back[0]
-                write = cells.format_time if self.schema.time_is_text else str
-                error = DataError(
-                    f"{self.name}: {block.where(int(encoded.rows[i] - block.first_row))}, "
-                    f"time column '{self.schema.time}': expected times that never decrease, "
-                    f"got {write(float(encoded.times[i]))} after {write(float(before[i]))}; "
-                    f"sort the file by time."
-                )
-                encoded = cut(encoded, slice(None, i))
+        if encoded.times is not None:
+            encoded, error = self._judge_times(block, encoded, faults, error)
+        if self._missing != "raise" and faults:
+            first = min(faults)
+            self._bad_rows += whole.rows[sorted(faults)].tolist()
+            self.first_fault = self.first_fault or f"{block.where(first)}: {faults[first]}"
         return encoded, error
+
+    def _fault_error(self, block: Block, row: int, fault: str) -> DataError:
+        return DataError(
+            f"{self.name}: {block.where(row)}: {fault}; correct the row, "
+            f"or fill the gap or skip such rows with missing='impute' or 'skip' (--missing impute or skip)."
+        )
+
+    def _judge_times(
+        self, block: Block, chunk: Chunk, faults: dict[int, str], error: DataError | None
+    ) -> tuple[Chunk, DataError | None]:
+        """Leave out rows whose time is in doubt, as `faults` of the block, or return an error of the first of them.
+
+        Where bad rows raise, one at the end of what was read waits for the next row, which may speak for it.
+        """
+        raises, dated = self._missing == "raise", self.schema.time_is_text
+        waiting, self._in_doubt = self._in_doubt, None
+        if waiting is not None:
+            if not len(chunk.rows):
+                return chunk, waiting[1]
+            chunk = join(waiting[0], chunk)
+        assert chunk.times is not None
+        verdict = judge(chunk.times, self._last_time, self._pace, dated=dated, together=raises)
+        self._pace, jump = verdict.pace, verdict.first
+        if jump is not None:
+            fault = f"time column '{self.schema.time}': {say_jump(jump, dated)}"
+            at = int(chunk.rows[jump.row] - block.first_row)
+            if not raises:
+                bad = np.flatnonzero(verdict.doubtful)
+                faults |= dict.fromkeys((chunk.rows[bad] - block.first_row).tolist(), fault)
+                chunk = cut(chunk, ~verdict.doubtful)
+            else:
+                refusal = waiting[1] if waiting is not None and at < 0 else self._fault_error(block, at, fault)
+                if jump.row == len(chunk.rows) - 1 and error is None and jump.time > jump.before:
+                    self._in_doubt = cut(chunk, slice(jump.row, None)), refusal
+                else:
+                    error = refusal
+                chunk = cut(chunk, slice(None, jump.row))
+        assert chunk.times is not None
+        if not len(chunk.times):
+            return chunk, error
+        before = np.concatenate([[self._last_time], chunk.times[:-1]])
+        back = np.flatnonzero(chunk.times < before)
+        self._last_time = chunk.times[-1]
+        if len(back):
+            i = back[0]
+            pair = float(before[i]), float(chunk.times[i])
+            write = cells.format_time if dated else str
+            error = DataError(
+                f"{self.name}: {block.where(int(chunk.rows[i] - block.first_row))}, "
+                f"time column '{self.schema.time}': expected times that never decrease, "
+                f"got {write(pair[1])} after {write(pair[0])}; "
+                f"{advise_on_order(*pair, 'sort the file by time', dated)}."
+            )
+            chunk = cut(chunk, slice(None, i))
+        return chunk, error

@@ -3,7 +3,7 @@
 import difflib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -11,6 +11,8 @@ import numpy as np
 from streamgp.data import cells
 from streamgp.data.cells import Column
 from streamgp.data.labels import ClassNames
+from streamgp.table.dates import Order, advise_on_date, find_order, why_unreadable
+from streamgp.table.names import quoting_advice
 
 MAX_LEVELS = 50
 # Why columns are left out.
@@ -86,6 +88,8 @@ class Schema:
         What the user should know of the choice of the task; empty where there is nothing to report.
     arrives
         The column that says when the label of a row is known, if there is one.
+    orders
+        What dates with the year at their end begin with, by the columns that hold some.
     """
 
     features: tuple[Feature, ...]
@@ -99,6 +103,7 @@ class Schema:
     exposure: str | None = None
     note: str = ""
     arrives: str | None = None
+    orders: Mapping[str, Order] = field(default_factory=dict)
 
     @property
     def feature_names(self) -> list[str]:
@@ -145,6 +150,7 @@ class Schema:
                 exposure=fields["exposure"],
                 note=fields["note"],
                 arrives=fields["arrives"],
+                orders=dict(fields["orders"]),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"schema: expected the JSON of a stored schema, got something else ({error}).") from error
@@ -174,7 +180,10 @@ def check_names(
         if name not in columns:
             near = difflib.get_close_matches(name, columns, n=1, cutoff=0.5)
             guess = f" (did you mean '{near[0]}'?)" if near else ""
-            raise DataError(f"{file}: there is no column '{name}'{guess}; the columns are {_listing(columns)}.")
+            quoting = quoting_advice(columns)
+            raise DataError(
+                f"{file}: there is no column '{name}'{guess}; the columns are {_listing(columns)}{quoting}."
+            )
     for name in targets:
         if name in (features or ()) or name == time:
             role = "the time column" if name == time else "a feature"
@@ -235,19 +244,21 @@ def infer_schema(
         time column holds neither numbers nor ISO dates, or if there are no dates for the calendar.
     """
     named = features is not None
+    texts = {name: each for name, each in columns.items() if name not in targets and not isinstance(each, np.ndarray)}
+    orders: dict[str, Order] = {name: order for name, each in texts.items() if (order := find_order(each))}
     others = (*targets, time, exposure, arrives)
     candidates = features if features is not None else [c for c in columns if c not in others]
     kept, dropped = [], {}
     for name in candidates:
         counts = not name and not named and _counts_rows(columns[name])
-        feature = COUNTS_ROWS if counts else _infer_feature(name, columns[name], calendar)
+        feature = COUNTS_ROWS if counts else _infer_feature(name, columns[name], calendar, orders.get(name, ""))
         if isinstance(feature, Feature):
             kept.append(feature)
         elif named:
             raise DataError(f"{file}: column '{name}' cannot be a feature, because {feature}; leave it out.")
         else:
             dropped[name] = feature
-    time_is_text = time is not None and _time_is_text(file, time, columns[time])
+    time_is_text = time is not None and _time_is_text(file, time, columns[time], orders.get(time, ""))
     if calendar and time is not None and time_is_text:
         kept.append(Feature(time, "date", tuple(calendar)))
     if calendar and not any(feature.kind == "date" for feature in kept):
@@ -271,10 +282,11 @@ def infer_schema(
         constant=tuple(feature.name for feature in kept if _is_constant(feature, columns[feature.name])),
         exposure=exposure,
         arrives=arrives,
+        orders=orders,
     )
 
 
-def _infer_feature(name: str, column: Column, calendar: Sequence[str]) -> Feature | str:
+def _infer_feature(name: str, column: Column, calendar: Sequence[str], order: Order) -> Feature | str:
     """Infer the feature that a column is, or the reason why it is none."""
     if isinstance(column, np.ndarray):
         return "it is entirely empty" if np.isnan(column).all() else Feature(name, "numeric")
@@ -290,9 +302,9 @@ def _infer_feature(name: str, column: Column, calendar: Sequence[str]) -> Featur
     if all(map(cells.is_boolean, present)):
         return Feature(name, "boolean")
     if all(map(cells.looks_like_date, present)):
-        if calendar and np.isfinite(cells.to_seconds(present)).all():
-            return Feature(name, "date", tuple(calendar))
-        return IS_DATE
+        if not np.isfinite(cells.to_seconds(present, order)).all():
+            return why_unreadable(present) or IS_DATE
+        return Feature(name, "date", tuple(calendar)) if calendar else IS_DATE
     levels = tuple(dict.fromkeys(map(cells.to_text, column)))
     # Mostly numbers that hardly repeat: a numeric column with a few bad cells, to be reported as such.
     if share > 0.5 and len(levels) > min(MAX_LEVELS, len(present) / 2):
@@ -308,7 +320,7 @@ def _counts_rows(column: Column) -> bool:
     return len(numbers) > 1 and bool((np.diff(numbers) == 1.0).all())
 
 
-def _time_is_text(file: str, name: str, column: Column) -> bool:
+def _time_is_text(file: str, name: str, column: Column, order: Order) -> bool:
     if cells.are_compact_dates(column):
         return True
     if isinstance(column, np.ndarray):
@@ -317,11 +329,13 @@ def _time_is_text(file: str, name: str, column: Column) -> bool:
     count = np.isfinite(cells.to_numbers(present)).sum()
     if count > len(present) / 2:
         return False
-    if not np.isfinite(cells.to_seconds(present)).any():
-        got = cells.format_cell(present[0] if present else None)
+    if not np.isfinite(cells.to_seconds(present, order)).any():
+        first = present[0] if present else None
+        advice = advise_on_date(first)
+        usual = "; write times as numbers, as 2024-01-31T12:00:00 or as 20240131"
         raise DataError(
-            f"{file}: expected numbers or ISO 8601 dates in the time column '{name}', got {got}; "
-            f"write times as numbers, as 2024-01-31T12:00:00 or as 20240131."
+            f"{file}: expected numbers or ISO 8601 dates in the time column '{name}', got {cells.format_cell(first)}"
+            f"{usual if advice is None else f': {advice}'}."
         )
     return True
 

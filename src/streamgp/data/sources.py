@@ -1,11 +1,12 @@
 """File formats: each source yields a file's rows as blocks of raw columns, in bounded memory."""
 
-import contextlib
 import csv
+import io
 import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from streamgp.data.blocks import Block, Source
 from streamgp.data.cells import Cell, Column, format_cell, replace_decimal_comma
 from streamgp.data.lines import Lines, Readable
 from streamgp.data.schema import DataError
+from streamgp.table.layout import SAMPLE, find_layout, fit, header_names, read_cells
 
 _SLAB_CELLS = 1 << 22  # cells of a Parquet file that are held at a time
 _SLAB_ROWS = 1 << 16
@@ -54,10 +56,27 @@ def open_source(source: str | os.PathLike[str] | Readable) -> Source:
     )
 
 
-class CsvSource:
-    """Comma-separated values (or semicolons, tabs, bars) below one line of column names.
+def peek_columns(source: str) -> list[str]:
+    """Return the columns of a file, or of standard input, which is not read; none where that does not tell."""
+    with suppress(DataError, OSError):
+        if source != "-":
+            with closing(open_source(source)) as opened:
+                return list(opened.read(1).columns if opened.columns is None else opened.columns)
+        buffer = getattr(sys.stdin, "buffer", None)
+        start = b""
+        if isinstance(buffer, io.BufferedReader):
+            start = buffer.peek(1)
+        elif isinstance(buffer, io.BytesIO):
+            start = buffer.getvalue()[buffer.tell() :]
+        return CsvSource(Lines(io.BytesIO(start), source)).columns
+    return []
 
-    Between semicolons, numbers may have decimal commas.
+
+class CsvSource:
+    """Comma-separated values (or semicolons, tabs, bars, blanks) below one line of column names.
+
+    Lines before that one are skipped where the lines below show that they are no part of the table. Between
+    semicolons, numbers may have decimal commas.
     """
 
     total_rows: int | None = None
@@ -69,10 +88,13 @@ class CsvSource:
         self._lines = lines
         self.next_row = 0
         try:
-            sample = list(islice(lines, 20))
-            separator = find_separator(sample)
-            self._decimal_commas = separator == ";"  # which is there because commas stand in numbers
-            self._reader = csv.reader(chain(sample, lines), delimiter=separator, strict=True)
+            sample = list(islice(lines, SAMPLE))
+            layout = find_layout(sample)
+            if layout.fault is not None:
+                raise DataError(f"{self.name}: {layout.fault}.")
+            self._decimal_commas = layout.separator == ";"  # which is there because commas stand in numbers
+            self._lines_before = layout.before
+            self._reader = read_cells(chain(sample[layout.before :], lines), layout.separator)
             _, header = next(self._records(), (0, None))
         except BaseException:
             lines.close()
@@ -80,7 +102,7 @@ class CsvSource:
         if not isinstance(header, list):
             lines.close()
             raise DataError(f"{self.name}: expected a first line of column names, got {header or 'no text at all'}.")
-        self.columns: list[str] = [cell.strip() for cell in header]
+        self.columns: list[str] = header_names(header, layout.separator)
 
     @property
     def bytes_read(self) -> int | None:
@@ -90,7 +112,7 @@ class CsvSource:
     def _records(self) -> Iterator[tuple[int, list[str] | str]]:
         """Yield the records that are not blank, each with its line; in place of a malformed one, its fault."""
         while True:
-            line = self._reader.line_num + 1
+            line = self._lines_before + self._reader.line_num + 1
             try:
                 record: list[str] | str = next(self._reader)
             except StopIteration:
@@ -106,6 +128,7 @@ class CsvSource:
         records: list[Sequence[Cell]] = []
         lines, faults = [], {}
         for line, record in islice(self._records(), count):
+            record = fit(record, width) if isinstance(record, list) else record
             if (fault := self._fault(record)) is not None:
                 faults[len(records)] = fault
             records.append(record if fault is None else [None] * width)
@@ -137,21 +160,6 @@ class CsvSource:
     def close(self) -> None:
         """Close the file, if the source opened it."""
         self._lines.close()
-
-
-def find_separator(sample: list[str]) -> str:
-    """Find the separator that splits most of the first lines like the header, and the header into most columns.
-
-    On CSV files with quoted text this rule is wrong far less often than `csv.Sniffer`.
-    """
-    best, best_agreement = ",", (0, 1)
-    for separator in ",;\t|":
-        with contextlib.suppress(csv.Error):
-            widths = [len(record) for record in csv.reader(sample, delimiter=separator) if record]
-            agreement = (widths.count(widths[0]), widths[0]) if widths and widths[0] > 1 else (0, 1)
-            if agreement > best_agreement:
-                best, best_agreement = separator, agreement
-    return best
 
 
 class JsonSource:

@@ -27,6 +27,7 @@ from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
+from streamgp.table.clock import Pace
 
 SHORT_WARMUP = 50  # below it a fifth of a short data set teaches too little
 
@@ -42,6 +43,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
     _classes_at_start = 0  # classes or grades that are known before the first row
     _alarms: Alarms | None = None
     _columns = Columns()  # of the rows so far
+    _pace = Pace()
 
     def __init__(
         self,
@@ -156,6 +158,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
             "feature_names": list(getattr(self, "feature_names_in_", [])),
             "num_features": self.n_features_in_,
             "columns": self._columns.to_tree(),
+            "pace": self._pace.to_tree(),
             "alarms": None if self._alarms is None else self._alarms.to_tree(),
         }
         checkpoint.save(path, tree | self._more_to_store(), meta)
@@ -184,6 +187,8 @@ class StreamEstimator(LateTargets, BaseEstimator):
             estimator.skipped_rows_ = tree["skipped_rows"]
             estimator.n_features_in_ = tree["num_features"]
             estimator._columns = Columns.from_tree(tree["columns"])
+            if tree["pace"] is not None:
+                estimator._pace = Pace.from_tree(tree["pace"])
             if tree["feature_names"]:
                 estimator.feature_names_in_ = np.asarray(tree["feature_names"], dtype=object)
             if tree["alarms"] is not None:
@@ -275,7 +280,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
             delay=delay,
             categories=rows.columns.categories,
         )
-        self._columns = rows.columns
+        self._columns, self._pace = rows.columns, rows.pace
         self._single, self._late, self._alarms = rows.single, None, None
         self._access.warned_of_warmup = False
         self.skipped_rows_ = 0

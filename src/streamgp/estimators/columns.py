@@ -17,6 +17,7 @@ from streamgp.data.frames import FrameLike
 from streamgp.data.schema import IS_DATE, TOO_MANY_LEVELS, Feature, cycle_names
 from streamgp.numerics.coding import CYCLES, cycle
 from streamgp.stream.categories import Categories
+from streamgp.table.dates import NO_DATE, Order, find_order
 
 Kind = Literal["number", "category", "date", "clock"]
 _DECIDING = 1_000  # rows
@@ -43,12 +44,18 @@ class Columns:
         Of the calendar; see `streamgp.numerics.coding.CYCLES`.
     dated
         Whether time stamps are dates, whose cycles are the last inputs.
+    orders
+        What dates of text that have the year at their end begin with, of each column of X.
+    time_order
+        That of time stamps.
     """
 
     kinds: tuple[Kind, ...] = ()
     levels: tuple[tuple[str, ...], ...] = ()
     cycles: tuple[str, ...] = ()
     dated: bool = False
+    orders: tuple[Order, ...] = ()
+    time_order: Order = ""
 
     @classmethod
     def of_first(cls, X: Any, times: Any, calendar: Sequence[str]) -> Self:
@@ -60,21 +67,28 @@ class Columns:
             If there are no dates for the calendar, or a column holds durations or times of day.
         """
         frame = _as_frame(X)
-        kinds: tuple[Kind, ...] = () if frame is None else tuple(_kind(column) for column in frame.iter_columns())
+        orders: tuple[Order, ...] = () if frame is None else tuple(_order(column) for column in frame.iter_columns())
+        given = [] if frame is None else zip(frame.iter_columns(), orders, strict=True)
+        kinds: tuple[Kind, ...] = tuple(_kind(column, order) for column, order in given)
         dated = bool(calendar) and times is not None and np.asarray(times).dtype.kind not in "fiub"
         if calendar and not dated and "date" not in kinds:
             raise ValueError(
                 "calendar: expected a column of dates in the frame X, or times that are dates, got neither; give "
                 "one, or leave calendar out"
             )
-        left_out = [] if calendar or frame is None else _named_of(frame, kinds, ("date", "clock"))
+        unreadable = [] if frame is None else _named_of(frame, kinds, ("clock",))
+        if unreadable:
+            warnings.warn(f"X: columns are left out: {', '.join(unreadable)}; {NO_DATE}", stacklevel=7)
+        left_out = [] if calendar or frame is None else _named_of(frame, kinds, ("date",))
         if left_out:
             warnings.warn(
                 f"X: columns of dates are left out: {', '.join(left_out)}; their cycles are inputs with "
                 f"calendar=['day', 'week', 'year'], and times= takes the name of the column of times",
                 stacklevel=7,
             )
-        return cls(kinds, ((),) * len(kinds), tuple(calendar), dated)
+        stamps = np.asarray([] if times is None else times)
+        time_order = find_order(stamps.ravel().tolist()) if stamps.dtype.kind in "OUT" else ""
+        return cls(kinds, ((),) * len(kinds), tuple(calendar), dated, orders, time_order)
 
     @cached_property
     def are_numbers(self) -> bool:
@@ -117,7 +131,7 @@ class Columns:
             if kind == "category" and not next(known):
                 found[name] = TOO_MANY_LEVELS
             if kind == "clock" or (kind == "date" and not self.cycles):
-                found[name] = IS_DATE
+                found[name] = IS_DATE if kind == "date" else NO_DATE
         return found
 
     def numbers(self, X: Any, known: Sequence[int] | None = None) -> tuple[Any, "Columns"]:
@@ -134,7 +148,8 @@ class Columns:
         if len(table) != len(kinds):  # which is for scikit-learn to say
             return (X if frame is None else _made(X, names, [np.zeros(len(column)) for column in table])), self
         values, levels, counts = [], [], iter(known or ())
-        for kind, column, each in zip(kinds, table, self.levels or ((),) * len(table), strict=True):
+        orders: tuple[Order, ...] = self.orders or ("",) * len(table)
+        for kind, column, each, order in zip(kinds, table, self.levels or ((),) * len(table), orders, strict=True):
             if kind == "category":
                 codes = dict(zip(each, range(len(each)), strict=True))
                 if known is not None:
@@ -143,7 +158,7 @@ class Columns:
                 values.append(_codes(column, codes, grows=known is None))
                 levels.append(tuple(codes))
             else:
-                values.append(_seconds(column) if kind in ("date", "clock") else _numbers(column))
+                values.append(_seconds(column, order) if kind in ("date", "clock") else _numbers(column))
                 levels.append(())
         return _made(X, names, values), replace(self, levels=tuple(levels) if self.kinds else ())
 
@@ -177,12 +192,16 @@ class Columns:
             "levels": [list(each) for each in self.levels],
             "cycles": list(self.cycles),
             "dated": self.dated,
+            "orders": list(self.orders),
+            "time_order": self.time_order,
         }
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> Self:
         """Return what `to_tree` was given."""
-        return cls(tuple(tree["kinds"]), tuple(map(tuple, tree["levels"])), tuple(tree["cycles"]), tree["dated"])
+        orders = tuple(tree["orders"]), tree["time_order"]
+        levels = tuple(map(tuple, tree["levels"]))
+        return cls(tuple(tree["kinds"]), levels, tuple(tree["cycles"]), tree["dated"], *orders)
 
 
 def encoded_table(X: Any) -> tuple[Any, list[str] | None]:
@@ -216,7 +235,12 @@ def _named_of(frame: nw.DataFrame, kinds: Sequence[Kind], wanted: Sequence[Kind]
     return [repr(name) for name, kind in zip(frame.columns, kinds, strict=True) if kind in wanted]
 
 
-def _kind(column: nw.Series) -> Kind:
+def _order(column: nw.Series) -> Order:
+    """Return what a column's dates of text begin with."""
+    return find_order(column.head(_DECIDING).to_list()) if column.dtype in (nw.String, nw.Object) else ""
+
+
+def _kind(column: nw.Series, order: Order) -> Kind:
     """Return what a column is, by its type or its first cells."""
     dtype = column.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
@@ -230,21 +254,21 @@ def _kind(column: nw.Series) -> Kind:
         )
     if isinstance(dtype, nw.Categorical | nw.Enum):
         return "category"
-    each = [cell for cell in column.head(_DECIDING).to_list() if not _is_missing(cell)]
+    each = [cell for cell in column.head(_DECIDING).to_list() if not is_missing(cell)]
     if not any(isinstance(cell, str | date) for cell in each):
         return "number"
-    kinds: list[Kind] = [_kind_of_cell(cell) for cell in each]
+    kinds: list[Kind] = [_kind_of_cell(cell, order) for cell in each]
     return Counter(kinds).most_common(1)[0][0]
 
 
-def _kind_of_cell(cell: Any) -> Kind:
+def _kind_of_cell(cell: Any, order: Order) -> Kind:
     """Return what a column of such cells is."""
     if isinstance(cell, date):
         return "date"
     if not np.isnan(_numbers([cell])[0]):
         return "number"
     if cells.looks_like_date(cell):
-        return "date" if np.isfinite(cells.to_seconds([cell])[0]) else "clock"
+        return "date" if np.isfinite(cells.to_seconds([cell], order)[0]) else "clock"
     return "category"
 
 
@@ -256,7 +280,7 @@ def _numbers(column: Any) -> Float[np.ndarray, " n"]:
     """Return numbers, true and false as 1 and 0, and NaN for all else."""
     if isinstance(column, nw.Series) and column.dtype.is_numeric():
         return np.array(column.cast(nw.Float64).to_list(), dtype=np.float64)
-    each = [None if _is_missing(cell) else cell for cell in _cells(column)]
+    each = [None if is_missing(cell) else cell for cell in _cells(column)]
     values = cells.to_numbers([cell if isinstance(cell, str | int | float | None) else str(cell) for cell in each])
     words = np.isnan(values)
     if words.any():
@@ -266,27 +290,27 @@ def _numbers(column: Any) -> Float[np.ndarray, " n"]:
 
 def _codes(column: Any, codes: dict[str, int], grows: bool) -> Float[np.ndarray, " n"]:
     """Return the code of each cell; new levels are added to the codes if they may grow."""
-    texts = ["" if _is_missing(cell) else cells.to_text(cell) for cell in _cells(column)]
+    texts = ["" if is_missing(cell) else cells.to_text(cell) for cell in _cells(column)]
     if grows:
         return np.array([codes.setdefault(text, len(codes)) for text in texts], dtype=np.float64)
     return np.array([codes.get(text, UNKNOWN) for text in texts], dtype=np.float64)
 
 
-def _seconds(column: Any) -> Float[np.ndarray, " n"]:
+def _seconds(column: Any, order: Order) -> Float[np.ndarray, " n"]:
     """Return dates as seconds since 1970, NaN for all else."""
     if isinstance(column, nw.Series) and column.dtype in (nw.Date, nw.Datetime):
         stamps = column.dt.timestamp("us").to_list()
         return np.array([np.nan if stamp is None else stamp / 1e6 for stamp in stamps], dtype=np.float64)
-    return cells.to_seconds([None if _is_missing(cell) else cell for cell in _cells(column)])
+    return cells.to_seconds([None if is_missing(cell) else cell for cell in _cells(column)], order)
 
 
-def _is_missing(cell: Any) -> bool:
+def is_missing(cell: Any) -> bool:
     """Return whether a cell is None, NaN, NaT or another value that does not equal itself."""
     if cell is None:
         return True
     try:
         return bool(cell != cell)
-    except TypeError:  # pandas.NA
+    except (TypeError, ArithmeticError):  # pandas.NA, and a NaN of decimals that signals
         return True
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import check_array, check_consistent_length
 
 from streamgp.data.frames import FrameLike
+from streamgp.data.given import check_numbers, to_floats
 from streamgp.estimators import rivals
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.columns import encoded_table
@@ -80,8 +81,9 @@ def compare(
         first[id(model)] = name
     inputs, _ = split_times(X, times)
     inputs, names = encoded_table(inputs)
+    check_numbers("X", inputs)
     table = _with_gaps(check_array(inputs, dtype="float64", ensure_all_finite=False))
-    targets = _with_gaps(np.asarray(y, dtype=np.float64))
+    targets = _with_gaps(to_floats("y", y))
     if targets.ndim != 1:
         raise ValueError(f"y: expected one target a row, shape (n,), got shape {targets.shape}")
     check_consistent_length(table, targets)

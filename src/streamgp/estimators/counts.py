@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import column_or_1d
 
+from streamgp.data.given import check_numbers, to_floats
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.docstrings import with_options
@@ -171,7 +172,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
     def predict_later(self, x: Any, time: Any = None, exposure: Any = None) -> Later:
         """Predict a row whose count comes later: see `StreamEstimator.predict_later`; `exposure` is the row's own."""
         self._check_fitted()
-        return self._predicted_later(*self._exposed_row(x, time, exposure, comes=True))
+        return self._predicted_later(*self._exposed_row(x, time, exposure, comes=True), time)
 
     @alone
     def feature_importance(self, exposure: float | None = None) -> dict[str, float]:
@@ -213,8 +214,8 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
     def _exposed_row(self, x: Any, time: Any, exposure: Any, comes: bool = False) -> tuple[np.ndarray, float]:
         """Return a row with the log of its exposure, if there is one, and its time."""
         shift = self._one_exposure(exposure)
-        row = np.asarray(in_order(self, x, time, comes=comes), dtype=float)
-        return check_one(np.append(row, shift), time, self._learner, self.missing)
+        row = to_floats("x", in_order(self, x, time, comes=comes), ("column",))
+        return check_one(np.append(row, shift), time, self._learner, self.missing, self._columns)
 
     def _target(self, y: Any) -> np.ndarray:
         target = super()._target(y)
@@ -227,6 +228,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool, exposure: Any = None) -> Rows:
         """Return rows whose targets are counts; the log of the exposure, if there is one, is their last input."""
         skip = self.missing == "skip"
+        check_numbers("y", y)
         y = np.array(column_or_1d(y, warn=True), dtype=np.float64)
         _refuse(y, _is_no_count(y), "y: expected whole numbers from 0", skip)
         log_exposure = None if exposure is None else self._log_exposure(exposure, len(y), skip, reset)
@@ -254,7 +256,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         """Return the log of the exposure (n,), NaN where it is of no use."""
         if not reset and not self._exposed:
             raise ValueError("exposure: the rows before had none and some came now; give it always or never")
-        values = np.array(exposure, dtype=np.float64)
+        values = to_floats("exposure", exposure)
         if values.shape != (rows,):
             raise ValueError(f"exposure: expected {rows} of them, one per row, got shape {values.shape}")
         _refuse(values, ~(np.isfinite(values) & (values > 0.0)), "exposure: expected finite numbers above 0", skip)

@@ -204,7 +204,7 @@ def _evaluated(
     steps = ahead.of(input_names(split_times(X, times)[0], rows.X.shape[1]), names, rows)
     if begin:
         model._start(rows, warmup, delay if isinstance(delay, int) else 0)
-    model._columns, learner = rows.columns, model._learner
+    model._columns, model._pace, learner = rows.columns, rows.pace, model._learner
     metrics = model._metrics(max(0, learner.warmup - learner.rows), known)
     if bands is not None:
         bands.warmup = metrics.warmup
@@ -263,7 +263,7 @@ def _evaluated(
         "stopped": None,
         "warnings": [
             *(f"column '{name}' was left out: {reason}" for name, reason in left_out.items()),
-            *describe_unusual(learner, metrics, names, rows.skipped, python=True),
+            *describe_unusual(learner, metrics, names, rows.skipped, python=True, first_fault=rows.fault),
         ],
         "command": None,
         "python": True,

@@ -51,12 +51,20 @@ def _check_no_more(X: Any, names: Sequence[str]) -> None:
         )
 
 
+def usual_step(learner: StreamLearner) -> float | None:
+    """Return the warm-up's median gap, of an ensemble on a timed stream; None where it is not known."""
+    if not learner.timed or not learner.is_warmed_up:
+        return None
+    state = learner.state.apart[0] if learner.state.apart else learner.state
+    unit = getattr(state.model, "time_unit", None)
+    return None if unit is None else float(unit)
+
+
 def _usual_times(learner: StreamLearner, rows: int) -> np.ndarray | None:
     """Return times of the next rows at the warm-up's median gap, on a timed stream: the calendar goes by them."""
     if not learner.timed or learner.last_time is None:
         return None
-    state = learner.state.apart[0] if learner.state.apart else learner.state
-    gap = float(getattr(state.model, "time_unit", 1.0))  # of ensembles, which alone can forecast
+    gap = usual_step(learner) or 1.0
     return learner.last_time + gap * np.arange(1, rows + 1)
 
 

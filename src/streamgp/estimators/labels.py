@@ -6,8 +6,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import column_or_1d
 
+from streamgp.data.given import shown
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
+from streamgp.estimators.columns import is_missing
 from streamgp.estimators.explanations import Explanation, explanation, importance, inputs_of
 from streamgp.estimators.late import Later
 from streamgp.estimators.single import as_table, in_order
@@ -19,6 +21,8 @@ from streamgp.evaluation.result import ClassificationEvaluation, collect_classif
 from streamgp.evaluation.shown import Given
 from streamgp.precision import float64
 from streamgp.stream.tasks import indicators
+
+_WHOLE = 1 << 64  # NumPy has no whole numbers from this on
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,7 @@ class LabelEstimator(StreamEstimator):
         if np.ndim(label) or label not in known:
             raise ValueError(f"label: expected one of {', '.join(map(repr, known))}, got {label!r}")
         at = known.index(label)
-        row = check_one(in_order(self, x, time), time, self._learner, self.missing)
+        row = check_one(in_order(self, x, time), time, self._learner, self.missing, self._columns)
 
         def of_label(predictive: Any) -> tuple[np.ndarray, np.ndarray]:
             mean, variance = indicators(predictive)
@@ -212,7 +216,7 @@ def as_labels(y: Any, skip: bool) -> np.ndarray:
     if labels.dtype.kind == "O":
         row = next((i for i, label in enumerate(labels) if np.ndim(label)), None)
         if row is not None:
-            raise ValueError(f"y: expected text or a number for a label, got {labels[row]!r} at row {row}")
+            raise ValueError(f"y: expected text or a number for a label, got {shown(labels[row])} at row {row}")
     absent = missing(labels)
     if absent.any() and not skip:
         row = int(np.argmax(absent))
@@ -228,10 +232,16 @@ def as_labels(y: Any, skip: bool) -> np.ndarray:
     if len(first) > 1:
         (one, i), (other, j), *_ = first.items()
         raise ValueError(
-            f"y: expected labels of one kind, got {labels[i]!r} ({one}) at row {i} and {labels[j]!r} ({other}) at "
-            f"row {j}; turn all of them into text, or all into numbers"
+            f"y: expected labels of one kind, got {shown(labels[i])} ({one}) at row {i} and {shown(labels[j])} "
+            f"({other}) at row {j}; turn all of them into text, or all into numbers"
         )
     if "a number" in first:
+        large = [row for row, label in enumerate(labels) if isinstance(label, int) and abs(label) >= _WHOLE]
+        if large:
+            raise ValueError(
+                f"y: expected labels that are text or whole numbers below 2^64, got {shown(labels[large[0]])} at row "
+                f"{large[0]}; turn all of them into text"
+            )
         return np.asarray([np.nan if gone else label for label, gone in zip(labels.tolist(), absent, strict=True)])
     return labels
 
@@ -247,5 +257,5 @@ def missing(y: np.ndarray) -> np.ndarray:
     if y.dtype.kind == "f":
         return ~np.isfinite(y)
     if y.dtype.kind == "O":
-        return np.asarray([label is None or label != label for label in y.tolist()], dtype=bool)
+        return np.asarray([is_missing(label) for label in y.tolist()], dtype=bool)
     return np.zeros(len(y), bool)

@@ -10,12 +10,22 @@ from jaxtyping import Float
 from streamgp.estimators.access import alone
 from streamgp.estimators.columns import Columns
 from streamgp.estimators.single import as_table, in_order
-from streamgp.estimators.validation import NotFiniteError, Rows, as_times, check_one, check_rows, check_target
+from streamgp.estimators.validation import (
+    NotFiniteError,
+    Rows,
+    as_times,
+    check_one,
+    check_rows,
+    check_target,
+    follow_time,
+)
 from streamgp.models.options import DEFAULT_WARMUP
 from streamgp.precision import float64
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.outlook import check_horizon
+from streamgp.table.clock import Pace
+from streamgp.table.dates import find_order
 
 
 @dataclass(frozen=True)
@@ -91,7 +101,7 @@ def split_arrivals(X: Any, column: str, timed: bool) -> tuple[Any, Float[np.ndar
         expected = "times, as the stream has them" if timed else "the number of rows after which a label is known"
         raise ValueError(f"delay: expected {expected}, in the column {column!r}, got {cells.dtype}")
     values = cells.cast(nw.Float64).to_numpy() if cells.dtype.is_numeric() else cells.to_numpy()
-    when = as_times(values, len(values))
+    when = as_times(values, len(values), find_order(values.tolist()))
     assert when is not None
     return frame.drop(column).to_native(), np.where(np.isinf(when), np.nan, when)
 
@@ -109,6 +119,7 @@ class LateTargets:
     _make_spec: Any
     __sklearn_is_fitted__: Any
     _columns: Columns
+    _pace: Pace
     _begins_without_target = False
     _late: LateLabels | None = None  # rows that wait for their label, once there were some
 
@@ -142,12 +153,14 @@ class LateTargets:
             self._start(check_rows(self, as_table(self, x), [0.0], times, learner=None), DEFAULT_WARMUP)
         self._check_fitted()
         return self._predicted_later(
-            *check_one(in_order(self, x, time, comes=True), time, self._learner, self.missing)
+            *check_one(in_order(self, x, time, comes=True), time, self._learner, self.missing, self._columns), time
         )
 
-    def _predicted_later(self, x: np.ndarray, time: float) -> Later:
+    def _predicted_later(self, x: np.ndarray, at: float, time: Any) -> Later:
+        if self._learner.timed:
+            follow_time(self, time, at)
         late = self._late or LateLabels(self._learner)
-        ((numbers, info),) = late.predict(x[None], np.array([time]) if self._learner.timed else None)
+        ((numbers, info),) = late.predict(x[None], np.array([at]) if self._learner.timed else None)
         self._late = late
         return self._token(numbers[0], info.predictive)
 
@@ -202,7 +215,7 @@ class LateTargets:
 
     def _learn_rows(self, rows: Rows) -> None:
         """Learn rows whose targets come with them, in their place behind those that wait."""
-        self._columns = rows.columns
+        self._columns, self._pace = rows.columns, rows.pace
         late = self._late
         if late is not None:
             late.refresh()

@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from streamgp import checkpoint
 from streamgp.data.cells import LARGEST
+from streamgp.data.given import check_numbers
 from streamgp.estimators.validation import check_fitted, seed_of
 from streamgp.latent import LatentLearner, LatentSpec
 from streamgp.progress import progress_bar
@@ -135,10 +136,12 @@ class LatentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _check_first(self, X: Any) -> np.ndarray:
         """Check rows of any columns; the estimator does not change."""
+        check_numbers("X", X)
         return self._check_values(check_array(X, **_AS_NUMBERS, estimator=self))
 
     def _check(self, X: Any) -> np.ndarray:
         """Check rows of the columns that were there from the start."""
+        check_numbers("X", X)
         return self._check_values(
             validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
         )

@@ -7,7 +7,9 @@ import jax
 import numpy as np
 
 from streamgp.core import Info
+from streamgp.data.given import to_floats
 from streamgp.estimators.base import StreamEstimator
+from streamgp.estimators.forecasts import usual_step
 from streamgp.estimators.labels import LabelEstimator
 from streamgp.estimators.single import frame_of
 from streamgp.evaluation.alarms import Alarm, Alarms
@@ -134,6 +136,11 @@ class LiveModel:
         """The time of the last row that came."""
         return self._late.last_time
 
+    @property
+    def usual_step(self) -> float | None:
+        """The median gap of the warm-up's rows, of a timed stream after it."""
+        return usual_step(self._learner)
+
     def waits(self, number: int) -> bool:
         """Return whether a row waits for its label."""
         return self._late.waits(number)
@@ -255,7 +262,7 @@ class LiveModel:
         if isinstance(self.model, LabelEstimator):
             codes = [np.array([np.nan]) if label is None else self.model._target(label) for label in y]
             return np.array(codes, dtype=np.float64).reshape(-1, 1)
-        return np.asarray(y, dtype=np.float64).reshape(-1, 1)
+        return to_floats("y", y).reshape(-1, 1)
 
     def _test(self, part: ScoredRows, rows: np.ndarray, times: np.ndarray | None, in_time: np.ndarray) -> None:
         """Test for changes those rows whose errors are independent of each other."""

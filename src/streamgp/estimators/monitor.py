@@ -108,7 +108,7 @@ class Monitor:
             tests = model._tests_for_alarms(rows.y.shape[1], self.rate)
             if begin:
                 model._start(rows, DEFAULT_WARMUP)
-            model._columns = rows.columns
+            model._columns, model._pace = rows.columns, rows.pace
             watched = WatchedRows(model, tests, rows)
             metrics = model._metrics(0, model._learner.spec.horizon)
             for part in prequential(model._learner, [(rows.X, rows.y, rows.times)], metrics):

@@ -8,6 +8,7 @@ import numpy as np
 
 from streamgp.core import NumericPredictive
 from streamgp.core.conditional import Conditional
+from streamgp.data.given import to_floats
 from streamgp.evaluation.regression import apply_in_batches
 from streamgp.likelihoods import AnyPredictive
 from streamgp.metrics.shares import probabilities, share
@@ -116,7 +117,7 @@ class Prediction:
         return (n,) if self._single else (n, outputs)
 
     def _targets(self, y: Any) -> np.ndarray:
-        y = np.asarray(y, dtype=np.float64)
+        y = to_floats("y", y)
         if y.shape != self._expected:
             raise ValueError(f"y: expected the targets of the rows of X, shape {self._expected}, got shape {y.shape}")
         return y.reshape(len(y), -1)

@@ -1,12 +1,12 @@
 """One row, as a sequence or as a dictionary by the names of the features."""
 
-import math
 from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
 import numpy as np
 
+from streamgp.data.given import to_float
 from streamgp.estimators.validation import as_times
 
 
@@ -29,7 +29,7 @@ def in_order(estimator: Any, x: Any, time: Any = None, *, comes: bool = False) -
     table, columns = columns.numbers([list(values)], known)
     if comes:
         estimator._columns = columns
-    stamp = None if time is None else as_times(np.asarray([time]), 1)
+    stamp = None if time is None else as_times(np.asarray([time]), 1, columns.time_order)
     return columns.inputs(np.asarray(table, dtype=np.float64), stamp)[0]
 
 
@@ -85,10 +85,7 @@ def _cell(name: str, value: Any) -> Any:
 
 
 def _number(name: str, value: Any) -> float:
-    try:
-        return math.nan if value is None else float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"x: expected a number for feature {name!r}, got {value!r}") from None
+    return to_float(f"x, feature {name!r}", value)
 
 
 def _listed(names: list[Any]) -> str:

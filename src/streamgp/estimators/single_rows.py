@@ -5,7 +5,7 @@ from typing import Any, Self
 from streamgp.estimators.access import alone
 from streamgp.estimators.late import LateTargets
 from streamgp.estimators.single import as_table, in_order
-from streamgp.estimators.validation import NotFiniteError, check_one, check_target
+from streamgp.estimators.validation import JumpError, NotFiniteError, check_one, check_target, follow_time
 
 
 class SingleRowEstimator(LateTargets):
@@ -38,7 +38,9 @@ class SingleRowEstimator(LateTargets):
         if self._late is not None or not self._learner.is_warmed_up:
             mean, std = self.predict(as_table(self, x), return_std=True, times=None if time is None else [time])
             return mean[0], std[0]
-        mean, std = self._learner.predict_one(*check_one(in_order(self, x, time), time, self._learner, self.missing))
+        mean, std = self._learner.predict_one(
+            *check_one(in_order(self, x, time), time, self._learner, self.missing, self._columns)
+        )
         return (mean[0], std[0]) if self._single else (mean, std)
 
     @alone
@@ -55,9 +57,11 @@ class SingleRowEstimator(LateTargets):
         if not self.__sklearn_is_fitted__() or self._late is not None or not self._learner.is_warmed_up:
             return self.partial_fit(as_table(self, x), [y], None if time is None else [time])
         try:
-            row, at = check_one(in_order(self, x, time), time, self._learner, self.missing)
+            row, at = check_one(in_order(self, x, time), time, self._learner, self.missing, self._columns)
             target = check_target(y, () if self._single else (self._learner.num_outputs,), self.missing)
-        except NotFiniteError:
+            if self._learner.timed:
+                follow_time(self, time, at)
+        except (NotFiniteError, JumpError):
             if self.missing != "skip":
                 raise
             self.skipped_rows_ += 1

@@ -1,5 +1,6 @@
 """Rows as users pass them, checked and turned into arrays; every error says what was given, where, and what to do."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -10,12 +11,16 @@ from sklearn.utils.validation import validate_data
 
 from streamgp.core import TargetMap
 from streamgp.data import cells
+from streamgp.data.given import check_numbers, to_float, to_floats
 from streamgp.estimators.columns import Columns
 from streamgp.estimators.time_column import split_times
 from streamgp.models.options import CALENDAR, MISSING_VALUES
 from streamgp.models.spec import Spec
 from streamgp.models.target_options import NONE
 from streamgp.stream.learner import StreamLearner
+from streamgp.table.clock import Jump, Pace, judge, judge_one, say_jump
+from streamgp.table.dates import Order, advise_on_date
+from streamgp.table.summer_time import advise_on_order
 
 
 def check_missing(missing: str) -> None:
@@ -47,6 +52,10 @@ class Rows(NamedTuple):
         How many those were.
     columns
         How the user's columns became inputs, with the levels of these rows.
+    pace
+        How far apart the rows of the stream usually are, these included.
+    fault
+        What is wrong with the first row that was left out for its time.
     """
 
     X: np.ndarray
@@ -57,6 +66,8 @@ class Rows(NamedTuple):
     kept: np.ndarray
     given: int
     columns: Columns
+    pace: Pace = Pace()
+    fault: str | None = None
 
 
 def check_fitted(estimator: Any) -> None:
@@ -94,12 +105,16 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
         columns = estimator._columns
     X, columns = columns.numbers(X, learner.levels if learner is not None and learner.is_warmed_up else None)
     as_it_is = {"dtype": np.float64, "ensure_all_finite": False}
+    if not isinstance(nw.from_native(X, pass_through=True), nw.DataFrame):
+        check_numbers("X", X)
+    check_numbers("y", y)
     separately: Any = ({**as_it_is, "ensure_min_features": _min_columns(estimator)}, {**as_it_is, "ensure_2d": False})
     X, y = validate_data(estimator, X, y, reset=learner is None, validate_separately=separately)
     check_consistent_length(X, y)
     single = y.ndim == 1
     y = y.reshape(len(X), -1)
-    times = as_times(times, len(X))
+    dated = are_dates(times)
+    times = as_times(times, len(X), columns.time_order)
     X = columns.inputs(X, times)
     parts = {"X": X, "y": y} | ({} if times is None else {"times": times[:, None]})
     if estimator.missing == "impute":
@@ -116,16 +131,58 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
     rows = np.flatnonzero(good)
     if len(rows) < len(X):
         X, y, times = X[rows], y[rows], None if times is None else times[rows]
+    pace, fault = Pace(), None
     if times is not None:
         last = -np.inf if learner is None or learner.last_time is None else learner.last_time
+        pace, kept, fault = _judge_times(estimator, times, last, rows, learner is None, dated)
+        good[rows[~kept]] = False
+        X, y, times, rows = X[kept], y[kept], times[kept], rows[kept]
         before = np.concatenate([[last], times])[:-1]
         back = np.flatnonzero(times < before)
         if len(back):
+            pair = float(before[back[0]]), float(times[back[0]])
             raise ValueError(
-                f"times: expected times that never decrease, got {times[back[0]]} at row {rows[back[0]]} after "
-                f"{before[back[0]]}; sort the rows by time"
+                f"times: expected times that never decrease, got {pair[1]} at row {rows[back[0]]} after {pair[0]}; "
+                f"{advise_on_order(*pair, 'sort the rows by time', dated)}"
             )
-    return Rows(X, y, times, single, int((~good).sum()), rows, given, columns)
+    return Rows(X, y, times, single, int((~good).sum()), rows, given, columns, pace, fault)
+
+
+def _judge_times(
+    estimator: Any, times: np.ndarray, last: float, rows: np.ndarray, begins: bool, dated: bool
+) -> tuple[Pace, np.ndarray, str | None]:
+    """Return how far apart rows are, which to keep, not those whose time is in doubt, and what is wrong with these.
+
+    A time that is refused is remembered, so that the row after it may speak for it.
+    """
+    skip, pace = estimator.missing == "skip", Pace() if begins else estimator._pace
+    verdict = judge(times, last, pace, dated=dated, together=not skip)
+    jump = verdict.first
+    if jump is not None and not skip:
+        estimator._pace = replace(pace, doubted=verdict.pace.doubted)
+        raise ValueError(f"times: row {rows[jump.row]}: {_refusal(jump, dated)}")
+    fault = None if jump is None else f"row {rows[jump.row]}, times: {say_jump(jump, dated)}"
+    return verdict.pace, ~verdict.doubtful, fault
+
+
+def _refusal(jump: Jump, dated: bool) -> str:
+    return f"{say_jump(jump, dated)}; correct the row, or leave such rows out (missing='skip')"
+
+
+def follow_time(estimator: Any, time: Any, at: float) -> None:
+    """Judge the time of one row that is learnt next, by itself and as `at`, a number.
+
+    Raises
+    ------
+    JumpError
+        If it is in doubt.
+    """
+    last = estimator._learner.last_time
+    dated = are_dates([time])
+    verdict = judge_one(at, -np.inf if last is None else last, estimator._pace, dated=dated)
+    estimator._pace = verdict.pace
+    if verdict.first is not None:
+        raise JumpError(f"time: {_refusal(verdict.first, dated)}")
 
 
 def check_same_targets(rows: Rows, y: Any, outputs: int, single: bool) -> None:
@@ -145,15 +202,19 @@ def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> 
     X, times = split_times(X, times)
     _check_timed(times, learner)
     columns: Columns = estimator._columns
+    X = columns.numbers(X, learner.levels if learner.is_warmed_up else columns.counts)[0]
+    if not isinstance(nw.from_native(X, pass_through=True), nw.DataFrame):
+        check_numbers("X", X)
     X = validate_data(
         estimator,
-        columns.numbers(X, learner.levels if learner.is_warmed_up else columns.counts)[0],
+        X,
         reset=False,
         dtype=np.float64,
         ensure_all_finite=False,
         ensure_min_features=_min_columns(estimator),
     )
-    times = as_times(times, len(X))
+    dated = are_dates(times)
+    times = as_times(times, len(X), columns.time_order)
     X = columns.inputs(X, times)
     if getattr(estimator, "missing", "raise") == "impute":
         X = np.where(_usable(X), X, np.nan)
@@ -165,7 +226,8 @@ def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> 
         if (times < last).any():
             row = int(np.argmax(times < last))
             raise ValueError(
-                f"times: expected no time before {last}, that of the last row learnt, got {times[row]} at row {row}"
+                f"times: expected no time before {last}, that of the last row learnt, got {times[row]} at row {row}; "
+                f"{advise_on_order(last, times[row], 'give the rows that come next', dated)}"
             )
     return X, times
 
@@ -207,9 +269,13 @@ class NotFiniteError(ValueError):
     """A number is NaN, infinite or without a square where it must not be."""
 
 
-def check_one(x: Any, time: Any, learner: StreamLearner, missing: str) -> tuple[np.ndarray, float]:
+class JumpError(ValueError):
+    """A time is far from that of the row before."""
+
+
+def check_one(x: Any, time: Any, learner: StreamLearner, missing: str, columns: Columns) -> tuple[np.ndarray, float]:
     """Check one row of a stream after the warm-up, with as few checks as are needed; its time is NaN without one."""
-    x = np.asarray(x, dtype=np.float64)
+    x = to_floats("x", x, ("column",))
     if x.shape != (learner.num_inputs,):
         raise ValueError(f"x: expected one row, shape ({learner.num_inputs},), got shape {x.shape}")
     usable = _usable(x)
@@ -224,18 +290,22 @@ def check_one(x: Any, time: Any, learner: StreamLearner, missing: str) -> tuple[
     if time is None and not learner.timed:
         return x, np.nan
     _check_timed(time, learner)
-    times = as_times(None if time is None else np.asarray([time]), 1)
+    times = as_times(None if time is None else np.asarray([time]), 1, columns.time_order)
     assert times is not None
     if not np.isfinite(times[0]):
         raise NotFiniteError(f"time: expected a finite number or a date, got {time}")
     if learner.last_time is not None and times[0] < learner.last_time:
-        raise ValueError(f"time: expected none before {learner.last_time}, that of the last row learnt, got {time}")
+        advice = advise_on_order(learner.last_time, times[0], "give the row that comes next", are_dates(time))
+        raise ValueError(
+            f"time: expected none before {learner.last_time}, that of the last row learnt, got {time}; {advice}"
+        )
     return x, float(times[0])
 
 
 def check_target(y: Any, shape: tuple[int, ...], missing: str) -> np.ndarray:
     """Check the target or targets of one row, shape (E,)."""
-    y = np.asarray(y, dtype=np.float64)
+    y = to_float("y", y) if not shape and np.ndim(y) == 0 else to_floats("y", y)
+    y = np.asarray(y)
     if y.shape != shape:
         raise ValueError(f"y: expected shape {shape}, the target of one row, got shape {y.shape}")
     usable = _usable(y)
@@ -246,7 +316,7 @@ def check_target(y: Any, shape: tuple[int, ...], missing: str) -> np.ndarray:
 
 def check_given(given: Any, rows: int, outputs: int) -> np.ndarray:
     """Check the targets that are known before others are predicted, (n, E) with NaN for these."""
-    values = np.asarray(given, dtype=np.float64)
+    values = to_floats("given", given)
     if outputs == 1:
         raise ValueError("given: expected a model of several targets, but it has one; leave it out")
     if values.shape != (rows, outputs):
@@ -270,8 +340,11 @@ def _check_timed(times: Any, learner: StreamLearner | None) -> None:
         raise ValueError(f"times: the rows before {had} time stamps and {got}; give them always or never (times=)")
 
 
-def as_times(times: Any, rows: int) -> np.ndarray | None:
-    """Return numbers as they are, dates as seconds since 1970, and NaN where there is no telling."""
+def as_times(times: Any, rows: int, order: Order = "") -> np.ndarray | None:
+    """Return numbers as they are, dates as seconds since 1970, and NaN where there is no telling.
+
+    `order` is what dates of text begin with that have the year at their end.
+    """
     if times is None:
         return None
     given = np.asarray(times)
@@ -280,10 +353,34 @@ def as_times(times: Any, rows: int) -> np.ndarray | None:
     if given.dtype.kind in "mM":
         nanoseconds = given.astype(f"{given.dtype.kind}8[ns]").astype(np.int64)
         return np.where(np.isnat(given), np.nan, nanoseconds / 1e9)
+    if given.dtype.kind == "c":
+        check_numbers("times", times)
     try:
         return given.astype(np.float64)
+    except OverflowError:
+        check_numbers("times", given)
+        raise
     except (TypeError, ValueError):
-        return cells.to_seconds(given.tolist())
+        found = cells.to_seconds(given.tolist(), order)
+        if rows and np.isnan(found).all() and (advice := advise_on_date(given[0])) is not None:
+            raise ValueError(
+                f"times: expected numbers or ISO 8601 dates, got {cells.format_cell(given.tolist()[0])}: {advice}"
+            ) from None
+        return found
+
+
+def are_dates(times: Any) -> bool:
+    """Return whether times are dates, of any type, rather than numbers."""
+    if times is None:
+        return False
+    given = np.asarray(times)
+    if given.dtype.kind in "mfiub" or not given.size:
+        return False
+    try:
+        float(given.flat[0])
+    except (TypeError, ValueError):
+        return True
+    return given.dtype.kind == "M"
 
 
 def _check_finite(name: str, values: np.ndarray, advice: str) -> None:

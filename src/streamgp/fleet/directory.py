@@ -8,10 +8,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from streamgp.data import DataError
+from streamgp.fleet.clocks import Clocks, Doubts
 from streamgp.fleet.frames import Key, Table, name_rows
 from streamgp.fleet.key_index import NEW, KeyIndex
 from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.warmup import rounds
+from streamgp.table.summer_time import advise_on_order
 
 MAX_GROUPS = 1_000
 _MANY = 1 << 30  # rows of a key, from which on they are counted in 64 bits
@@ -31,11 +33,13 @@ class BadRows(NamedTuple):
     duplicate: Bool[np.ndarray, " n"]
     backwards: Bool[np.ndarray, " n"]
     other_group: Bool[np.ndarray, " n"]
+    in_doubt: Bool[np.ndarray, " n"]
+    pair: tuple[float, float] | None = None  # the first time not after the one before of its key: that, and it
 
     @property
     def any(self) -> Bool[np.ndarray, " n"]:
         """Which rows are bad in any way."""
-        return self.no_key | self.no_time | self.duplicate | self.backwards | self.other_group
+        return self.no_key | self.no_time | self.duplicate | self.backwards | self.other_group | self.in_doubt
 
 
 class Directory:
@@ -50,6 +54,8 @@ class Directory:
     ----------
     keys
         By their numbers.
+    clocks
+        How far apart their rows are.
     groups
         The groups of keys, in the order of their first rows; none where keys have no groups.
     shard, group
@@ -65,7 +71,7 @@ class Directory:
 
     def __init__(self, shards: int) -> None:
         self._shards = shards
-        self.keys = KeyIndex()
+        self.keys, self.clocks = KeyIndex(), Clocks()
         self.groups: list[Key] = []
         self.shard, self.group = np.empty(0, np.uint16), np.empty(0, np.int16)
         self.seen = np.empty(0)
@@ -182,23 +188,25 @@ class Directory:
         number: Int[np.ndarray, " n"],
         times: Float[np.ndarray, " n"] | None,
         group: Int[np.ndarray, " n"],
+        in_doubt: Bool[np.ndarray, " n"] | None = None,
     ) -> BadRows:
         """Find the rows without key or time, not after the last good one of their key, or of another group than it.
 
-        `number` and `group` are as `number` and `group_numbers` return them.
+        `number` and `group` are as `number` and `group_numbers` return them, `in_doubt` rows that `Clocks` found.
         """
         no_key = number == NEW
         none = np.zeros(len(number), bool)
+        in_doubt = none if in_doubt is None else in_doubt
         its = np.full(number.max(initial=NEW) + 2, NEW)
         first = np.flatnonzero(~no_key & (group != NEW))[::-1]  # of assignments the last one counts
         its[number[first]] = group[first]
         its[: len(self.group)] = self.group[: len(its)]
         other_group = ~no_key & ((group == NEW) | (group != its[number]))
         if times is None:
-            return BadRows(no_key, none, none, none, other_group)
+            return BadRows(no_key, none, none, none, other_group, none)
         no_time = ~np.isfinite(times) & ~no_key
-        duplicate, backwards = none.copy(), none.copy()
-        good = np.flatnonzero(~no_key & ~no_time & ~other_group)
+        duplicate, backwards, pair = none.copy(), none.copy(), None
+        good = np.flatnonzero(~no_key & ~no_time & ~other_group & ~in_doubt)
         if len(good):
             latest = np.full(number.max() + 1, -np.inf)
             latest[: len(self.seen)] = self.seen[: len(latest)]
@@ -209,11 +217,13 @@ class Directory:
             if (times[order] <= before).any():  # what comes after a bad row is held against the last good one
                 for i, k in zip(order.tolist(), key.tolist(), strict=True):
                     duplicate[i], backwards[i] = times[i] == latest[k], times[i] < latest[k]
+                    if pair is None and times[i] <= latest[k]:
+                        pair = float(latest[k]), float(times[i])
                     latest[k] = max(latest[k], times[i])
-        return BadRows(no_key, no_time, duplicate, backwards, other_group)
+        return BadRows(no_key, no_time, duplicate, backwards, other_group, in_doubt, pair)
 
 
-def complaint(caller: str, settings: FleetSettings, table: Table, bad: BadRows) -> str:
+def complaint(caller: str, settings: FleetSettings, table: Table, bad: BadRows, doubts: Doubts) -> str:
     """Say what is wrong with which rows."""
     kinds = (
         ("no key", bad.no_key),
@@ -222,9 +232,18 @@ def complaint(caller: str, settings: FleetSettings, table: Table, bad: BadRows) 
         ("a time before an earlier row of the same key", bad.backwards),
         ("no group, or another one than the first row of the same key", bad.other_group),
     )
+    usual = "correct them"
+    advice = usual if bad.pair is None else advise_on_order(*bad.pair, usual, table.columns.dated)
     found = [f"{text} in {name_rows(settings, table, rows)}" for text, rows in kinds if rows.any()]
+    found += [] if doubts.first is None else [say_doubt(settings, table, doubts)]
     return (
         f"{caller}: expected rows with a key and a time, those of a key in the order of time"
         f"{'' if settings.group_col is None else ' and of one group'}, got "
-        f"{'; '.join(found)}; nothing was learnt: correct them, or leave such rows out (on_bad_row='skip')."
+        f"{'; '.join(found)}; nothing was learnt: {advice}, or leave such rows out (on_bad_row='skip')."
     )
+
+
+def say_doubt(settings: FleetSettings, table: Table, doubts: Doubts) -> str:
+    """Say what is wrong with the first row whose time is in doubt."""
+    which = np.arange(len(table.keys)) == doubts.first
+    return f"a time in doubt in {name_rows(settings, table, which)}: {doubts.fault}"

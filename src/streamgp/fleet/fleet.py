@@ -102,6 +102,7 @@ class StreamingGPFleet:
         self._columns, self._seq = columns, seq
         self._directory, self._shards = Directory(self.settings.shards), Shards()
         self._engine: FleetEngine | None = None
+        self.first_doubt: tuple[int, str] | None = None
 
     @property
     def keys_(self) -> list[Key]:
@@ -265,6 +266,7 @@ class StreamingGPFleet:
         self._check_usable()
         engine, groups = self._engine, self._directory.groups
         shared = {"settings": self.settings.anywhere(), "columns": self._columns, "seq": self._seq, "groups": groups}
+        shared |= {"clocks": self._directory.clocks.to_tree()}
         shared |= more | {"engine": None if engine is None else engine.shared()}
         self._shards.save(Path(path), type(self).__name__, self._directory, engine, shared)
 
@@ -308,6 +310,7 @@ class StreamingGPFleet:
         with checkpoint.reading(path):
             fleet._begin(tree["columns"], tree["seq"])
             fleet._directory.groups = tree["groups"]
+            fleet._directory.clocks.restore(tree["clocks"])
             if fleet._columns is not None:
                 fleet._engine = fleet._new_engine(fleet._columns, new_keys(fleet.settings, fleet._directory))
                 fleet._engine.restore(tree["engine"], frozen=shards is not None)
@@ -334,14 +337,21 @@ class StreamingGPFleet:
         assert table.y is not None
         key, new = self._directory.number(table.keys)
         group = self._directory.group_numbers(table.groups, len(key))
-        bad = self._directory.check(key, table.times, group)
+        raises, clocks = self.settings.on_bad_row == "raise", self._directory.clocks
+        seen, dated = self._directory.seen, table.columns.dated
+        doubts = clocks.judge(table.keys, key, table.times, seen, dated, raises)
+        bad = self._directory.check(key, table.times, group, doubts.rows)
         is_bad = bad.any
         if is_bad.any():
-            if self.settings.on_bad_row == "raise":
-                raise DataError(complaint(caller, self.settings, table, bad))
+            if raises:
+                clocks.remember(doubts)
+                raise DataError(complaint(caller, self.settings, table, bad, doubts))
+            if self.first_doubt is None and doubts.first is not None:
+                self.first_doubt = doubts.first, doubts.fault
             # A key is new with its first good row.
             key, new = self._directory.number([table.keys[i] for i in np.flatnonzero(~is_bad).tolist()])
         good = np.flatnonzero(~is_bad)
+        clocks.learn(doubts)
         if self._engine is None:
             self._engine = self._new_engine(table.columns, new_keys(self.settings, self._directory))
         self._directory.add(new)

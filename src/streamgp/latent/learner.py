@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.checkpoint.encoding import decode, encode
+from streamgp.checkpoint.field_types import check_state, check_value
 from streamgp.latent import glitches
 from streamgp.latent.initial_fit import fit_ensemble
 from streamgp.latent.model import LatentEnsemble, LatentState
@@ -178,8 +179,11 @@ class LatentLearner:
         """Return the learner whose `to_tree` gave `tree`; it goes on exactly where that was."""
         learner = cls(tree["spec"], tree["num_entries"])
         learner._buffer, learner.model = tree["waiting"], tree["model"]
-        if learner.is_warmed_up:
+        check_value("the model", learner.model, LatentEnsemble | None)
+        if learner.model is not None:
+            check_state(learner.model, tree["state"])
             for key, name in _STORED.items():
+                check_value(f"the {key}", tree[key], Any if key == "state" else np.ndarray)
                 setattr(learner, name, tree[key])
             for key, name in _STORED_COUNTS.items():
                 setattr(learner, name, tree[key])

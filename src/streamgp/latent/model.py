@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.checkpoint.encoding import register
+from streamgp.checkpoint.field_types import check_state
 from streamgp.core import AnyArray
 from streamgp.filters.kalman import ExpertVariances, FilterState, predict_rows, prior_state, update_block
 from streamgp.latent.embedding import embed, summarise_complete, summarise_gappy
@@ -72,6 +73,10 @@ class LatentEnsemble(eqx.Module):
         belief = prior_state(self.experts.basis.num_features, self.num_outputs, self.experts.prior_var)
         equal = jnp.full(self.num_experts, -np.log(self.num_experts), float)
         return LatentState(belief, self.rule.init(equal), jnp.zeros((), int), jnp.zeros(self.num_outputs))
+
+    def check_state(self, state: LatentState) -> None:
+        """Raise ValueError if the state has weights that another rule than this ensemble's knows."""
+        check_state(self.rule, state.rule)
 
     @eqx.filter_jit
     def embed(

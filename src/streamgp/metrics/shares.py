@@ -18,6 +18,7 @@ def percents(name: str, given: Any) -> list[float]:
     values = _numbers(given)
     if not all(1.0 < value < 100.0 for value in values):
         hint = _instead(values, 0.0, 1.0, lambda value: f"a band of {100 * value:g}% pass {name}={100 * value:g}")
+        hint = hint or _of_all(values, f"for a band that holds nearly all pass {name}=99")
         raise ValueError(f"{name}: expected percents above 1 and below 100, such as 90, got {_shown(given)}{hint}")
     if len({f"{value:g}" for value in values}) < len(values):
         raise ValueError(f"{name}: expected percents that differ, got {_shown(given)}")
@@ -35,6 +36,7 @@ def share(name: str, given: Any) -> float:
     values = _numbers(given)
     if len(values) != 1 or np.ndim(given) or not 0.0 < values[0] < 1.0:
         hint = _instead(values, 1.0, 100.0, lambda value: f"{value:g}% pass {value / 100:g}")
+        hint = hint or _of_all(values, "for 1% pass 0.01, for nearly all 0.99")
         raise ValueError(f"{name}: expected a share strictly between 0 and 1, such as 0.9, got {_shown(given)}{hint}")
     return values[0]
 
@@ -50,6 +52,7 @@ def probabilities(name: str, given: Any) -> list[float]:
     values = _numbers(given)
     if not all(0.0 < value < 1.0 for value in values):
         hint = _instead(values, 1.0, 100.0, lambda value: f"the quantile of {value:g}% pass {value / 100:g}")
+        hint = hint or _of_all(values, "for the quantile of 1% pass 0.01, for one that nearly all are below 0.99")
         raise ValueError(f"{name}: expected probabilities strictly between 0 and 1, got {_shown(given)}{hint}")
     return values
 
@@ -71,6 +74,13 @@ def _number(value: Any) -> float:
 def _instead(values: list[float], low: float, high: float, of: Callable[[float], str]) -> str:
     """Return what to pass instead of the first number that is meant in the other unit, if there is one."""
     return next((f"; for {of(value)}" for value in values if low < value < high), "")
+
+
+def _of_all(values: list[float], instead: str) -> str:
+    """Return what to pass instead of all, in either unit: 1 may also be meant as 1%."""
+    if 1.0 in values:
+        return f"; 1 is 1% to some and all to others: {instead}"
+    return f"; nothing holds all for certain: {instead}" if 100.0 in values else ""
 
 
 def _shown(given: Any) -> str:

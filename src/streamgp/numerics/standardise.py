@@ -32,6 +32,14 @@ class Standardiser(eqx.Module):
     mean: Float[np.ndarray | Array, " d"]
     m2: Float[np.ndarray | Array, " d"]
 
+    def check_restored(self) -> None:
+        """Raise ValueError if these are no moments of finite rows."""
+        count, mean, m2 = np.asarray(self.count), np.asarray(self.mean), np.asarray(self.m2)
+        if not (np.all(count >= 0.0) and np.isfinite(mean).all() and np.all(m2 >= 0.0) and np.isfinite(m2).all()):
+            raise ValueError(
+                f"expected finite means and squared deviations of columns, got {mean} and {m2} of {count} rows"
+            )
+
     @classmethod
     def empty(cls, num_columns: int) -> "Standardiser":
         """Return the standardiser before any row; it leaves its columns as they are."""

@@ -11,7 +11,6 @@ from typing import IO, Any
 from streamgp.data import DataError
 from streamgp.data.files import write_aside
 from streamgp.data.schema import check_names
-from streamgp.data.sources import find_separator
 from streamgp.service.following import Following
 from streamgp.service.growing import PAUSE, GrowingFile, Pipe, Place, Source
 from streamgp.service.line_rows import Line, Table, record
@@ -19,6 +18,7 @@ from streamgp.service.live_stream import LiveStream
 from streamgp.service.payload import rows_with_inputs
 from streamgp.service.problems import Problem
 from streamgp.service.streams import Streams
+from streamgp.table.layout import SAMPLE, describe_other_kind, header_names, separator_line, separator_of_header
 
 PLACE = "follow.json"
 MOST_SAID = 10  # bad lines of a file that are reported one by one
@@ -176,23 +176,31 @@ class Follower:
         self._keep(place.next_text(self._own))
 
     def _begin(self, line: bytes, content: str) -> None:
-        """Read the header, or a blank line before it."""
+        """Read the header, or a line before it."""
         place = self._place
+        if place.offset == 0 and (fault := describe_other_kind(line)) is not None:
+            raise DataError(f"{self._source.label}: {fault}, which streamgp run reads")
         place = replace(place, offset=place.offset + len(line), line=place.line + 1, content=content)
-        if line.strip(b"\xef\xbb\xbf \t\r\n"):
-            place = self._with_header(place, line)
-            self._stream = self._found_or_made(place.header or [])
+        text = line.decode("utf-8", errors="replace").removeprefix("\ufeff")
+        if text.strip():
+            place = self._with_header(place, text)
+        if place.header is not None:
+            self._stream = self._found_or_made(place.header)
         self._keep(place)
         self._begin_table()
 
-    def _with_header(self, place: Place, line: bytes) -> Place:
+    def _with_header(self, place: Place, text: str) -> Place:
+        """Return the place after a line that is the header, or stands before it."""
         label = self._source.label
-        line = line.removeprefix(b"\xef\xbb\xbf")
-        separator = find_separator([line.decode("utf-8", errors="replace")])
-        cells = record(line, separator)
+        if place.separator is None and (told := separator_line(text)) is not None:
+            return replace(place, separator=told)
+        separator = separator_of_header(text, self._what.target, place.separator, place.line >= SAMPLE)
+        if separator is None:
+            return place
+        cells = record(text.encode(), separator)
         if isinstance(cells, str):
             raise DataError(f"{label}: expected a first line of column names, got {cells}; correct it")
-        header = [cell.strip() for cell in cells]
+        header = header_names(cells, separator)
         columns = header if place.columns is None else place.columns
         if sorted(header) != sorted(columns):
             raise DataError(
@@ -203,7 +211,9 @@ class Follower:
 
     def _begin_table(self) -> None:
         if self._stream is not None and self._place.header is not None:
-            self._table = Table(self._stream.config, self._place.header, self._place.separator, self._what.time)
+            self._table = Table(
+                self._stream.config, self._place.header, self._place.separator or ",", self._what.time
+            )
 
     def _found_or_made(self, columns: list[str]) -> LiveStream:
         """Return the stream once it is ready; it is made if there is none."""
@@ -230,8 +240,11 @@ class Follower:
         records = self._table.records(lines)
         if self._place.dates is None and (dates := self._table.times_are_dates(records)) is not None:
             self._keep(replace(self._place, dates=dates))  # before a row is learnt: it must not change
+        if self._place.dates and not self._place.order and (order := self._table.order_of_dates(records)):
+            self._keep(replace(self._place, order=order))
         place = self._place
-        rows = self._table.rows(records, f"{place.name}:{place.generation}", place.line, place.row, place.dates)
+        ids = f"{place.name}:{place.generation}"
+        rows = self._table.rows(records, ids, place.line, place.row, place.dates, place.order)
         good: list[Line] = []
         skipped = 0
         for line in rows:

@@ -9,6 +9,7 @@ from threading import Thread
 from typing import IO, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from streamgp.data import DataError
+from streamgp.table.dates import Order
 
 MAX_LINES = 1_000  # that are taken at a time
 _BYTES = 1 << 20  # that are read at a time
@@ -40,9 +41,11 @@ class Place:
     columns
         Those of the first text, which all later ones have, in any order.
     separator
-        Of cells.
+        Of cells; None before the header, or a line such as ``sep=;``, told it.
     dates
         Whether times are dates; None before there was one.
+    order
+        What dates that have the year at their end begin with, once one has told.
     position
         Of the stream's log.
     """
@@ -59,13 +62,14 @@ class Place:
     skipped_before: int = 0
     header: list[str] | None = None
     columns: list[str] | None = None
-    separator: str = ","
+    separator: str | None = None
     dates: bool | None = None
+    order: Order = ""
     position: int = 0
 
     def start(self) -> Self:
         """Return the place at the start of the same text."""
-        return replace(self, offset=0, line=0, row=0, skipped=0, content="", header=None)
+        return replace(self, offset=0, line=0, row=0, skipped=0, content="", header=None, separator=None)
 
     def next_text(self, name: str) -> Self:
         """Return the place at the start of the text that takes this one's place."""

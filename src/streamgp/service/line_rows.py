@@ -9,6 +9,9 @@ import numpy as np
 
 from streamgp.data import cells
 from streamgp.service.config import StreamConfig
+from streamgp.table.dates import Order, advise_on_date, find_order
+from streamgp.table.layout import fit, read_cells
+from streamgp.table.summer_time import advise_on_order
 
 
 class Line(NamedTuple):
@@ -42,19 +45,28 @@ class Table:
 
     def records(self, lines: Sequence[bytes]) -> list[list[str] | str]:
         """Return the cells of each line, none of one that is blank; of one that is no such line, what is wrong."""
-        return [self._checked(record(line, self._separator)) for line in lines]
+        width = len(self._header)
+        found = [record(line, self._separator) for line in lines]
+        return [self._checked(each if isinstance(each, str) else fit(each, width)) for each in found]
 
     def _checked(self, found: list[str] | str) -> list[str] | str:
         if isinstance(found, list) and found and len(found) != len(self._header):
             return f"expected {len(self._header)} cells, got {len(found)}"
         return found
 
+    def _times(self, records: Sequence[list[str] | str]) -> list[cells.Cell]:
+        """Return the times of rows, those that are missing left out."""
+        good = [each for each in records if each and not isinstance(each, str)]
+        column = [] if self._time is None else self._column(good, self._time)
+        return [cell for cell in column if not cells.is_missing_number(cell)]
+
+    def order_of_dates(self, records: Sequence[list[str] | str]) -> Order:
+        """Return what dates that have the year at their end begin with, if these rows tell."""
+        return find_order(self._times(records))
+
     def times_are_dates(self, records: Sequence[list[str] | str]) -> bool | None:
         """Return whether the times of the rows are dates, rather than numbers; None without any time."""
-        good = [each for each in records if each and not isinstance(each, str)]
-        if self._time is None:
-            return None
-        column = [cell for cell in self._column(good, self._time) if not cells.is_missing_number(cell)]
+        column = self._times(records)
         if not column:
             return None
         if cells.are_compact_dates(column):
@@ -62,7 +74,13 @@ class Table:
         return bool(np.isfinite(cells.to_numbers(column)).sum() <= len(column) / 2)
 
     def rows(
-        self, records: Sequence[list[str] | str], name: str, line: int, row: int, dates: bool | None
+        self,
+        records: Sequence[list[str] | str],
+        name: str,
+        line: int,
+        row: int,
+        dates: bool | None,
+        order: Order = "",
     ) -> list[Line]:
         """Return a row of each record that is not blank, as a client would send it.
 
@@ -74,8 +92,8 @@ class Table:
             What ids begin with; the number of the row ends them.
         line, row
             Numbers of the lines and rows before the first.
-        dates
-            Whether times are dates.
+        dates, order
+            Whether times are dates, and what those begin with that have the year at their end.
         """
         numbers = [line + i + 1 for i, each in enumerate(records) if each]
         present = [each for each in records if each]
@@ -101,7 +119,7 @@ class Table:
                 if not given[i]["key"]:
                     faults.setdefault(i, f"column '{config.key}': expected a key, got an empty cell")
         if self._time is not None:
-            self._add_times(good, given, dates, faults)
+            self._add_times(good, given, dates, order, faults)
         return [
             Line(number, row + i, faults.get(i, each))
             for i, (number, each) in enumerate(zip(numbers, given, strict=True))
@@ -131,20 +149,28 @@ class Table:
         return values
 
     def _add_times(
-        self, records: Sequence[list[str]], given: list[dict[str, Any]], dates: bool | None, faults: dict[int, str]
+        self,
+        records: Sequence[list[str]],
+        given: list[dict[str, Any]],
+        dates: bool | None,
+        order: Order,
+        faults: dict[int, str],
     ) -> None:
         assert self._time is not None
         column = self._column(records, self._time)
-        values = cells.to_seconds(column) if dates else cells.to_numbers(column)
+        values = cells.to_seconds(column, order) if dates else cells.to_numbers(column)
         last = -math.inf
         for i, (cell, value) in enumerate(zip(column, values.tolist(), strict=True)):
             where = f"time column '{self._time}'"
             if not abs(value) <= cells.LARGEST:
                 expected = "a date as in 2026-01-31T12:00:00Z" if dates else "a number"
-                faults.setdefault(i, f"{where}: expected {expected}, got {cells.format_cell(cell)}")
+                advice = "" if (found := advise_on_date(cell)) is None else f": {found}"
+                faults.setdefault(i, f"{where}: expected {expected}, got {cells.format_cell(cell)}{advice}")
             elif i not in faults:
                 if value < last and not self._config.is_keyed:
-                    faults[i] = f"{where}: expected none before that of an earlier row, got {cells.format_cell(cell)}"
+                    advice = advise_on_order(last, value, "write rows in order", bool(dates))
+                    expected = "none before that of an earlier row"
+                    faults[i] = f"{where}: expected {expected}, got {cells.format_cell(cell)}; {advice}"
                 last = max(last, value)
             given[i]["time"] = value
 
@@ -156,6 +182,6 @@ def record(line: bytes, separator: str) -> list[str] | str:
     except UnicodeDecodeError as error:
         return f"expected UTF-8 text, got byte 0x{line[error.start]:02x}"
     try:
-        return next(csv.reader([text], delimiter=separator, strict=True), [])
+        return next(read_cells([text], separator), [])
     except csv.Error as error:
         return f"malformed CSV ({error})"

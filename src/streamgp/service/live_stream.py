@@ -25,7 +25,7 @@ from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
 from streamgp.service.requests import RETURN, Request, restored, until_return
 from streamgp.service.restart_time import RestartTime
-from streamgp.service.restoring import check_offered, check_same, last_time_of, latest, read_former
+from streamgp.service.restoring import check_offered, check_same, last_time_of, latest, pace_of, read_former
 from streamgp.service.sequencer import Sequencer, Standing
 from streamgp.service.single_model import MAX_SINGLE_ROWS
 from streamgp.service.status import check_ready, describe, describe_durability
@@ -207,7 +207,9 @@ class LiveStream:
             self._replay()
         except Exception as error:
             self.failure = f"what the log holds could not be learnt again ({error})"
-        standing = Standing(last_time_of(self.config, self.model), self.knowledge.returns[-1:])
+        standing = Standing(
+            last_time_of(self.config, self.model), self.knowledge.returns[-1:], pace=pace_of(self.model)
+        )
         self._sequencer = Sequencer(self._log, self._accept, self._set_full, standing)
         self._sequencer.start()
         self._has_begun.set()

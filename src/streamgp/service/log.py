@@ -24,7 +24,8 @@ _FILE = re.compile(r"log-(\d{8})\.sqlite")
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries
     (position INTEGER PRIMARY KEY, kind TEXT NOT NULL, at REAL NOT NULL, body BLOB, chain BLOB);
-CREATE TABLE IF NOT EXISTS ids (number INTEGER PRIMARY KEY, id TEXT UNIQUE, position INTEGER, row BLOB, label TEXT);
+CREATE TABLE IF NOT EXISTS ids
+    (number INTEGER PRIMARY KEY, id TEXT UNIQUE, position INTEGER, row BLOB, label TEXT, made INTEGER);
 CREATE TABLE IF NOT EXISTS marks (position INTEGER PRIMARY KEY, chain BLOB);
 CREATE TABLE IF NOT EXISTS stream (config TEXT);
 """
@@ -157,8 +158,8 @@ class EventLog:
     def note_ids(self, rows: Iterable[tuple[str, bytes, str | None]], position: int) -> None:
         """Note ids, with a digest of the row of each and its label if that came with it."""
         self._db.executemany(
-            "INSERT INTO ids (id, position, row, label) VALUES (?, ?, ?, ?)",
-            ((name, position, row, label) for name, row, label in rows),
+            "INSERT INTO ids (id, position, row, label, made) VALUES (?, ?, ?, ?, ?)",
+            ((name, position, row, label, position) for name, row, label in rows),
         )
 
     def note_labels(self, labels: Iterable[tuple[str, str]], position: int) -> None:
@@ -177,9 +178,15 @@ class EventLog:
         return found
 
     def set_back(self, position: int, waiting: Iterable[str]) -> None:
-        """Know of ids what was known at a position, at which some waited for their labels; later ones are free."""
-        names = ((position, name, position) for name in waiting)
+        """Know of ids what was known at a position, at which some waited for their labels; later ones are free.
+
+        Those that were predicted before and waited no longer had no label either: the one that came since was late.
+        """
+        names = ((position, name, position) for name in waiting)  # a log that was lost in part may not know `made`
         self._db.executemany("UPDATE ids SET label = NULL, position = ? WHERE id = ? AND position > ?", names)
+        self._db.execute(
+            "UPDATE ids SET label = NULL, position = ? WHERE made <= ? AND position > ?", (position,) * 3
+        )
         self._db.execute("DELETE FROM ids WHERE position > ?", (position,))
 
     def commit(self) -> None:

@@ -12,6 +12,9 @@ from streamgp.data.cells import LARGEST, to_seconds
 from streamgp.service.config import StreamConfig
 from streamgp.service.inputs import code_of, model_inputs
 from streamgp.service.problems import Problem
+from streamgp.table.clock import blamed, say_jump
+from streamgp.table.dates import Order, advise_on_date, find_order
+from streamgp.table.summer_time import advise_on_order
 
 MAX_ROWS = 100_000  # of one request
 MAX_TEXT = 200  # characters of an id or a key
@@ -77,6 +80,7 @@ def rows_with_inputs(config: StreamConfig, given: Sequence[dict[str, Any]], with
     names, wrong = config.features, _Wrong(config)
     known = set(names)
     levels = [config.categories.get(name) for name in names]
+    order = find_order(row.get("time") for row in given) if config.timed else ""
     cells = np.empty((len(given), len(names)))
     times = np.full(len(given), np.nan)
     for i, row in enumerate(given):
@@ -101,7 +105,7 @@ def rows_with_inputs(config: StreamConfig, given: Sequence[dict[str, Any]], with
                 continue
         for j, name in enumerate(names):
             cells[i, j] = _cell(x[name], levels[j], wrong, i, f"x.{name}")
-        times[i] = _time(row.get("time"), config, wrong, i)
+        times[i] = _time(row.get("time"), order, config, wrong, i)
     ids = [_text(row.get("id"), wrong, i, "id") for i, row in enumerate(given)]
     keys: list[str | None] = [None] * len(given)
     if config.is_keyed:
@@ -253,7 +257,7 @@ def _key(value: Any, wrong: _Wrong, row: int) -> str | None:
     return _text(value, wrong, row, "key")
 
 
-def _time(value: Any, config: StreamConfig, wrong: _Wrong, row: int) -> float:
+def _time(value: Any, order: Order, config: StreamConfig, wrong: _Wrong, row: int) -> float:
     if not config.timed:
         if value is not None:
             wrong.add(
@@ -265,21 +269,23 @@ def _time(value: Any, config: StreamConfig, wrong: _Wrong, row: int) -> float:
         return math.nan
     seconds: Any = value
     if isinstance(value, str):
-        seconds = _date(value)
+        seconds = _date(value, order)
     if isinstance(seconds, int | float) and not isinstance(seconds, bool):
         try:
             if abs(float(seconds)) <= LARGEST:
                 return float(seconds)
         except OverflowError:
             pass
-    wrong.add(row, "time", "a number, as seconds since 1970, or an ISO date, as 2026-01-31T12:00:00Z", value)
+    advice = advise_on_date(value)
+    got = value if advice is None else _Said(f"{as_sent(value)}: {advice}")
+    wrong.add(row, "time", "a number, as seconds since 1970, or an ISO date, as 2026-01-31T12:00:00Z", got)
     return math.nan
 
 
-def _date(text: str) -> float:
+def _date(text: str, order: Order) -> float:
     """Return a date in seconds since 1970; NaN if it is none."""
     try:
-        return float(to_seconds([text])[0])
+        return float(to_seconds([text], order)[0])
     except (ValueError, OverflowError):
         return math.nan
 
@@ -287,10 +293,13 @@ def _date(text: str) -> float:
 def _check_times(config: StreamConfig, given: Sequence[dict[str, Any]], times: np.ndarray) -> None:
     if not config.is_keyed and (np.diff(times) < 0.0).any():
         row = int(np.argmax(np.diff(times) < 0.0)) + 1
+        dated = isinstance(given[row]["time"], str)
+        if (jump := blamed(times, row, dated)) is not None:
+            said = say_jump(jump, dated)
+            raise Problem(422, f"row {row - 1}, time: {said}; nothing of this request was done: correct it")
         before, got = as_sent(given[row - 1]["time"]), as_sent(given[row]["time"])
-        raise Problem(
-            422, f"row {row}, time: expected none before {before} of the row before, got {got}; send rows in order"
-        )
+        advice = advise_on_order(times[row - 1], times[row], "send rows in order", dated)
+        raise Problem(422, f"row {row}, time: expected none before {before} of the row before, got {got}; {advice}")
 
 
 def _targets(config: StreamConfig, given: Sequence[dict[str, Any]], wrong: _Wrong) -> Any:

@@ -16,6 +16,7 @@ from streamgp.service.log_check import Damage
 from streamgp.service.packing import unpack
 from streamgp.service.problems import Problem
 from streamgp.service.requests import RETURN
+from streamgp.table.clock import Pace
 
 
 class Former(NamedTuple):
@@ -152,3 +153,9 @@ def last_time_of(config: StreamConfig, model: Any) -> float | None:
     if not config.timed or config.is_keyed:
         return None
     return -np.inf if model.last_time is None else model.last_time
+
+
+def pace_of(model: Any) -> Pace:
+    """Return how far apart the rows usually are of a stream that begins or goes on."""
+    step = getattr(model, "usual_step", None)
+    return Pace() if step is None else Pace(step, settled=True)

@@ -139,13 +139,13 @@ def _ids(left: _Left, start: _Start, until: int) -> list[tuple[Any, ...]]:
         if left.entries[position][1] == "predict":
             waiting |= dict.fromkeys(unpack(left.entries[position][3])["rows"]["ids"])
     found = []
-    for number, name, position, row, label in left.ids:
+    for number, name, position, row, label, made in left.ids:
         if position <= until:
-            found.append((number, name, position, row, label))
-        elif name in waiting:  # its label came later
-            found.append((number, name, until, row, None))
+            found.append((number, name, position, row, label, made))
+        elif name in waiting or (made is not None and made <= until):  # its label came later
+            found.append((number, name, until, row, None, made))
     known = {row[1] for row in found}
-    return found + [(None, name, until, b"", None) for name in waiting if name not in known]
+    return found + [(None, name, until, b"", None, until) for name in waiting if name not in known]
 
 
 def _begin(log: Path, aside: Path, left: _Left, start: _Start, until: int, ids: list[tuple[Any, ...]]) -> None:
@@ -163,7 +163,7 @@ def _begin(log: Path, aside: Path, left: _Left, start: _Start, until: int, ids: 
         db.execute("PRAGMA page_size=1024")
         db.executescript(f"{SCHEMA}PRAGMA user_version={FORMAT}; BEGIN;")
         db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", kept)
-        db.executemany("INSERT OR IGNORE INTO ids VALUES (?, ?, ?, ?, ?)", ids)
+        db.executemany("INSERT OR IGNORE INTO ids VALUES (?, ?, ?, ?, ?, ?)", ids)
         db.executemany("INSERT INTO marks VALUES (?, ?)", [each for each in marks.items() if 0 < each[0] <= until])
         db.executemany("INSERT INTO stream VALUES (?)", left.config[:1])
         db.execute("COMMIT")

@@ -1,18 +1,21 @@
 """The order of what comes to a stream: checked against what came before, written to disk as a group, acknowledged."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import time
 from typing import Any, NamedTuple
 
-from streamgp.service.answers import time_as_text
+from streamgp.service.answers import FIRST_DATE, LAST_DATE, time_as_text
 from streamgp.service.checkpoints import Return
 from streamgp.service.log import EventLog, as_text, is_full
 from streamgp.service.log_end import SYNC_SECONDS
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
 from streamgp.service.requests import AGAIN, RETURN, Request
+from streamgp.table.clock import Pace, judge, say_jump
+from streamgp.table.summer_time import advise_on_order
 
 _STOP = None
 
@@ -28,11 +31,14 @@ class Standing(NamedTuple):
         The last return to a checkpoint, if there is one.
     era
         How often the stream has returned to one.
+    pace
+        How far apart the rows of a stream usually are whose clock they are.
     """
 
     last_time: float | None
     back: Sequence[Return] = ()
     era: int = 0
+    pace: Pace = Pace()
 
 
 class Sequencer:
@@ -248,20 +254,29 @@ class Sequencer:
         rows, last = request.rows, self._standing.last_time
         if rows is None or last is None or not len(rows.times):
             return
+        pace = self._standing.pace
+        dated = FIRST_DATE <= last < LAST_DATE
+        verdict = judge(rows.times, last, pace, dated=dated, together=True)
+        if verdict.first is not None:
+            self._standing = self._standing._replace(pace=replace(pace, doubted=verdict.pace.doubted))
+            row, said = verdict.first.row, say_jump(verdict.first, dated)
+            raise Problem(422, f"row {row}, time: {said}; nothing of this request was done: correct it")
         if rows.times[0] < last:
+            advice = advise_on_order(last, rows.times[0], "send rows in the order of their times", dated)
             raise Problem(
                 422,
                 f"time: expected none before {time_as_text(last)}, that of the last row of the stream, got one "
-                f"that is {last - rows.times[0]:.15g} before it; send rows in the order of their times",
+                f"that is {last - rows.times[0]:.15g} before it; {advice}",
             )
-        self._standing = self._standing._replace(last_time=float(rows.times[-1]))
+        self._standing = self._standing._replace(last_time=float(rows.times[-1]), pace=verdict.pace)
 
     def _note(self, request: Request, position: int) -> None:
         rows = request.rows
         if request.kind == RETURN:
             self._log.set_back(request.number, request.former.waiting)
             back = Return(position, request.number, request.at)
-            self._standing = Standing(request.former.last_time, [back], self._standing.era + 1)
+            usual = Pace(self._standing.pace.usual, settled=True)
+            self._standing = Standing(request.former.last_time, [back], self._standing.era + 1, usual)
         if rows is not None:
             named = [i for i, name in enumerate(rows.ids) if name is not None]
             if named:

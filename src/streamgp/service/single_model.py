@@ -118,6 +118,11 @@ class SingleModel:
         """The time of the last row that came, of a timed stream."""
         return self.live.last_time
 
+    @property
+    def usual_step(self) -> float | None:
+        """How far apart the rows of a timed stream usually are, once that is known."""
+        return self.live.usual_step
+
     def scores(self) -> dict[str, Any]:
         """Return the scores over all rows after the warm-up."""
         return overall(self.live.results())

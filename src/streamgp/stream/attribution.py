@@ -57,8 +57,8 @@ def _sampled(settings: StreamSettings, state: StreamState) -> RowSample:
     """Return a sample of the rows learnt, as the model takes them, without absurd ones."""
     sample = _of_warmup(settings, state) if state.sample is None else state.sample
     rows = sample.rows
-    X, beyond = state.inputs.bounds.clip(rows.X)
-    odd = np.asarray(beyond if settings.spec.robust else far_out(rows.X).any(axis=1))
+    X, beyond = state.inputs.clip(rows.X)
+    odd = np.asarray(beyond.any(axis=1) if settings.spec.robust else far_out(rows.X).any(axis=1))
     if moments_of(settings.spec) is None and not settings.task.flags_outliers:
         odd |= far_out(rows.y).any(axis=1)
     if odd.any() and odd.mean() > MOST_ODD:  # of many columns each may be odd in other rows
@@ -71,7 +71,9 @@ def _of_warmup(settings: StreamSettings, state: StreamState) -> RowSample:
     known, h = known_rows(state), settings.horizon
     usual = settings.task.usual(known.X, known.y, settings.seed)
     lags = LaggedTargets.empty(state.inputs.lags.lags, settings.num_outputs)
-    X = lags.widen(state.inputs.refill(known.X)[0], known.y, state.targets.mean, own=h > 0)
+    X = lags.widen(
+        state.inputs.refill(known.X, robust=settings.spec.robust)[0], known.y, state.targets.mean, own=h > 0
+    )
     rows = RawRows(X[: max(len(X) - h, 0)], known.y[h:], None)
     return RowSample.empty(X.shape[1], settings.num_outputs).offer(rows, (usual != known.y).any(axis=1)[h:])
 

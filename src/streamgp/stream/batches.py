@@ -12,7 +12,7 @@ from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics.batching import concatenate, split_batches
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.precision import in_float64
-from streamgp.stream.inputs import Extra
+from streamgp.stream.inputs import MOVED, USUAL, Extra
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 from streamgp.stream.target_range import limited
@@ -63,20 +63,22 @@ def update_rows(
     times: np.ndarray | None,
     later: np.ndarray | None,
     extra: Extra,
+    kinds: np.ndarray,
 ) -> tuple[StreamState, Info]:
-    """Learn pairs of inputs and targets; with a horizon, forecast from the `later` inputs after each of them.
+    """Learn pairs of inputs, of these `kinds`, and targets; with a horizon, forecast from the `later` inputs.
 
     Call it inside `float64`, with BLAS at one thread.
     """
     parts = []
     X, beyond, inputs = state.inputs.bounded(X)
-    state = replace(state, inputs=inputs)
+    state, moved = replace(state, inputs=inputs), beyond | (kinds == MOVED)
+    beyond = beyond | (kinds != USUAL)
     for rows, size in split_batches(len(X), state.batch_sizes, state.min_filled_rows):
         n = rows.stop - rows.start
         target = np.zeros((size, settings.num_outputs))
         target[:n] = (y[rows] - state.targets.mean) / state.targets.scale
         if not state.model.learns_far_inputs:
-            target[:n][beyond[rows]] = np.nan  # nothing vouches for these inputs: predicted, but not learnt
+            target[:n][moved[rows]] = np.nan  # nothing vouches for these inputs: predicted, but not learnt
         model_state, info = state.model.update(
             state.model_state,
             _padded(state, X[rows], size),

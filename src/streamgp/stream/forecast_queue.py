@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from streamgp.checkpoint.encoding import register
 from streamgp.core import Predictive
@@ -20,19 +20,29 @@ class Origins:
     """The inputs of the last h rows, oldest first, whose targets h rows later have not come; NaN before the first.
 
     With h = 0 nothing waits: a row's inputs and its own target are a pair.
+
+    Attributes
+    ----------
+    inputs
+        As the model takes them.
+    kinds
+        Whether they were beyond bounds: see `streamgp.stream.inputs`.
     """
 
     inputs: Float[np.ndarray, "h w"]
+    kinds: Int[np.ndarray, " h"]
 
     @classmethod
     def empty(cls, horizon: int, width: int) -> "Origins":
         """Return what waits before any row."""
-        return cls(np.full((horizon, width), np.nan))
+        return cls(np.full((horizon, width), np.nan), np.zeros(horizon, np.int64))
 
-    def paired(self, X: Float[np.ndarray, "n w"]) -> tuple[Float[np.ndarray, "n w"], "Origins"]:
-        """Return the inputs h rows before each of the next targets; and what waits after those rows."""
-        joined = np.concatenate([self.inputs, X])
-        return joined[: len(X)], Origins(joined[len(X) :])
+    def paired(
+        self, X: Float[np.ndarray, "n w"], kinds: Int[np.ndarray, " n"]
+    ) -> tuple[Float[np.ndarray, "n w"], Int[np.ndarray, " n"], "Origins"]:
+        """Return the inputs h rows before each of the next targets, and their kinds; and what waits after them."""
+        n, joined, of_all = len(X), np.concatenate([self.inputs, X]), np.concatenate([self.kinds, kinds])
+        return joined[:n], of_all[:n], Origins(joined[n:], of_all[n:])
 
 
 @register

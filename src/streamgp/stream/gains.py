@@ -27,7 +27,7 @@ def with_measured_gains(settings: StreamSettings, state: StreamState) -> StreamS
 
 def fill_next(settings: StreamSettings, state: StreamState, X: np.ndarray) -> tuple[np.ndarray, Extra]:
     """Fill each row as if it were the next one, and return the variance that its gaps add."""
-    if state.inputs.gains is None and np.isnan(X).any():
+    if state.inputs.gains is None and state.inputs.have_gaps(X).any():
         state = with_measured_gains(settings, state)
     return state.inputs.fill(X)
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from streamgp.checkpoint.encoding import register
 from streamgp.models.spec import Spec
-from streamgp.numerics.standardise import Standardiser, robust_standardiser
-from streamgp.stream.bounds import InputBounds
+from streamgp.numerics.standardise import Standardiser, far_out, robust_standardiser
+from streamgp.stream.bounds import Bounded, InputBounds
 from streamgp.stream.categories import Categories
 from streamgp.stream.imputation import Filled, Imputer
 from streamgp.stream.lags import LaggedTargets
@@ -18,6 +20,25 @@ MIN_BOUNDED = 16  # rows whose range says how far inputs may go
 MAX_EXTRA = 4.0  # times the variance of the target in the warm-up, for missing inputs of a row
 
 Extra = np.ndarray | None  # (n,) variance that the gaps of each row add, in standardised units of the targets
+USUAL, FILLED, MOVED = range(3)  # a row's inputs: within bounds; beyond, and filled; beyond, and moved to the bounds
+
+
+class ReadRows(NamedTuple):
+    """Rows as the stream has read them.
+
+    Attributes
+    ----------
+    X
+        The rows (n, W) without gaps, lags left out.
+    extra
+        The variance that is added by what was missing, or too far out to be believed.
+    kinds
+        One of `USUAL`, `FILLED` and `MOVED` for each.
+    """
+
+    X: Float[np.ndarray, "n w"]
+    extra: Extra
+    kinds: Int[np.ndarray, " n"]
 
 
 @register
@@ -34,8 +55,8 @@ class StreamInputs:
         nothing was missing.
     lags
         The last targets, where they are inputs.
-    bounds
-        How far out the inputs of the model are believed.
+    bounds, rest_bounds
+        How far out the columns that may have gaps are believed, and the other inputs of the model.
     scaling
         Of the inputs of the model.
     categories
@@ -47,6 +68,7 @@ class StreamInputs:
     gains: Float[np.ndarray, " d"] | None
     lags: LaggedTargets
     bounds: InputBounds
+    rest_bounds: InputBounds
     scaling: Standardiser
     categories: Categories
 
@@ -59,7 +81,7 @@ class StreamInputs:
             Imputer.empty(columns - spec.exposure),
             None,
             LaggedTargets.empty(spec.lags, num_outputs),
-            InputBounds.none(width),
+            *_split(InputBounds.none(width), columns - spec.exposure),
             Standardiser.empty(width),
             categories,
         )
@@ -72,29 +94,61 @@ class StreamInputs:
     def fill(self, X: np.ndarray) -> tuple[np.ndarray, Extra]:
         """Fill each row as if it were the next one."""
         X = self.categories(X)
-        if not np.isnan(X).any():
+        bounded = self.bounds.clip(X[:, : self.imputer.width])
+        if not (np.isnan(X).any() or bounded.beyond.any()):
             return X, None
-        return self._with_rest(X, self.imputer.fill(X[:, : self.imputer.width], *self._center_and_scale()))
+        filled = self.imputer.fill(_believed(bounded), *self._center_and_scale())
+        return self._with_rest(X, _with_moved(filled, bounded))
+
+    def have_gaps(self, X: np.ndarray) -> Bool[np.ndarray, " n"]:
+        """Return which of the next rows, in order, lack an input or have one beyond the bounds."""
+        X = self.categories(X)
+        beyond = self.bounds.learn(X[:, : self.imputer.width])[1].beyond
+        return np.asarray(np.isnan(X).any(axis=1) | beyond.any(axis=1))
 
     def paths(self, X: np.ndarray, n: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         """Yield the next rows in order, each n times: with what is missing drawn, so that gaps add no variance."""
         X = self.categories(X)
         width = self.imputer.width
-        drawn = self.imputer.paths(X[:, :width], *self._center_and_scale(), n, rng)
+        bounded = self.bounds.clip(X[:, :width])
+        drawn = self.imputer.paths(np.where(bounded.doubtful, np.nan, bounded.X), *self._center_and_scale(), n, rng)
         for row, own in zip(X, drawn, strict=True):
             yield np.concatenate([own, np.tile(row[width:], (n, 1))], axis=1)
 
-    def fill_and_learn(self, X: np.ndarray) -> tuple[np.ndarray, Extra, "StreamInputs"]:
-        """Fill the rows in order, each from those before; the imputer learns them."""
-        X = self.categories(X)
-        own = X[:, : self.imputer.width].copy()  # the imputer keeps rows, and the caller may write to its own
-        filled, imputer = self.imputer.learn(own, *self._center_and_scale())
-        return *self._with_rest(X, filled), replace(self, imputer=imputer)
+    def doubtful(self, X: np.ndarray) -> Bool[np.ndarray, "n d"]:
+        """Return which values of the next rows, in order, are taken for missing, as they lie beyond the bounds."""
+        return self.bounds.learn(self.categories(X)[:, : self.imputer.width])[1].doubtful
 
-    def refill(self, X: np.ndarray) -> tuple[np.ndarray, Extra]:
-        """Fill all rows of a stream from its beginning by what is known now."""
+    def surprised(self, X: np.ndarray, count: Int[np.ndarray, " d"]) -> "StreamInputs":
+        """Return what is known after a row (1, D) by which so many targets spoke for values in doubt."""
+        return replace(self, bounds=self.bounds.surprised(self.categories(X)[0, : self.imputer.width], count))
+
+    def read(self, X: np.ndarray) -> tuple[ReadRows, "StreamInputs"]:
+        """Fill the rows in order, each from those before, and learn them.
+
+        What lies beyond the bounds is as uncertain as what is missing, and the imputer learns none of it.
+        """
         X = self.categories(X)
-        return self._with_rest(X, self.imputer.refill(X[:, : self.imputer.width]))
+        bounds, bounded = self.bounds.learn(X[:, : self.imputer.width])
+        # A copy, since the imputer keeps rows, and the caller may write to its own.
+        filled, imputer = self.imputer.learn(_believed(bounded), *self._center_and_scale())
+        rows, extra = self._with_rest(X, _with_moved(filled, bounded))
+        moved = (bounded.beyond & ~bounded.doubtful).any(axis=1)
+        kinds = np.where(moved, MOVED, np.where(bounded.doubtful.any(axis=1), FILLED, USUAL))
+        return ReadRows(rows, extra, kinds), replace(self, imputer=imputer, bounds=bounds)
+
+    def with_read(self, X: np.ndarray) -> "StreamInputs":
+        """Return what is known after rows without gaps and within the bounds, which the bounds know already."""
+        own = self.categories(X)[:, : self.imputer.width].copy()
+        return replace(self, imputer=self.imputer.learn(own, *self._center_and_scale())[1])
+
+    def refill(self, X: np.ndarray, *, robust: bool) -> tuple[np.ndarray, Extra]:
+        """Fill all rows of a stream from its beginning by what is known now; if `robust`, glitches as well."""
+        X = self.categories(X)
+        filled = self.imputer.refill(X[:, : self.imputer.width])
+        if robust and len(X) >= MIN_BOUNDED and (far := far_out(filled.X)).any():
+            filled = self.imputer.refill(np.where(far, np.nan, X[:, : self.imputer.width]))
+        return self._with_rest(X, filled)
 
     def _center_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and scale of the columns that may have gaps."""
@@ -109,23 +163,67 @@ class StreamInputs:
         return rows, np.minimum(filled.var @ self.gains, MAX_EXTRA)
 
     def bounded(self, X: np.ndarray) -> tuple[np.ndarray, Bool[np.ndarray, " n"], "StreamInputs"]:
-        """Return rows moved to the bounds where they lie beyond, which did, and what is known after them."""
-        bounds, rows, beyond = self.bounds.learn(X)
-        return rows, beyond, self if bounds is self.bounds else replace(self, bounds=bounds)
+        """Return rows as the model takes them, with lags that lie beyond moved to the bounds.
+
+        Return also which did, and what is known after these rows. The other columns were bounded when they were read.
+        """
+        width = self.imputer.width
+        if X.shape[1] == width:
+            return X, np.zeros(len(X), bool), self
+        bounds, rest = self.rest_bounds.learn(X[:, width:])
+        inputs = self if bounds is self.rest_bounds else replace(self, rest_bounds=bounds)
+        return np.concatenate([X[:, :width], rest.X], axis=1), np.asarray(rest.beyond.any(axis=1)), inputs
+
+    def clip(self, X: np.ndarray) -> tuple[np.ndarray, Bool[np.ndarray, "n w"]]:
+        """Return rows as the model takes them, moved to the bounds where they lie beyond, and where they do."""
+        least, greatest = self._ends
+        clipped = np.minimum(np.maximum(X, least), greatest)
+        return clipped, clipped != X
+
+    @cached_property
+    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """The least and the greatest value of every input of the model."""
+        (least, greatest), (rest_least, rest_greatest) = self.bounds.ends, self.rest_bounds.ends
+        if not len(rest_least):
+            return least, greatest
+        return np.concatenate([least, rest_least]), np.concatenate([greatest, rest_greatest])
 
     def standardised(self, X: np.ndarray) -> np.ndarray:
         """Return the model's inputs, within the bounds, centred and scaled."""
-        return self.scaling.transform(self.bounds.clip(X)[0])
+        return self.scaling.transform(self.clip(X)[0])
 
     def scaled_by(self, X: np.ndarray, spec: Spec) -> "StreamInputs":
         """Return the same with scaling and bounds by the rows `X` of a warm-up, lags included."""
-        return replace(self, scaling=_scaling(X, spec), bounds=_bounds(X, spec))
+        bounds, rest = _split(_bounds(X, spec), self.imputer.width)
+        return replace(self, scaling=_scaling(X, spec), bounds=bounds, rest_bounds=rest)
 
     def with_lags(self, lags: tuple[int, ...], y: np.ndarray) -> "StreamInputs":
         """Return the same with other lags, after the rows with the targets `y`."""
         if lags == self.lags.lags:
             return self
         return replace(self, lags=LaggedTargets.empty(lags, y.shape[1]).learn(y))
+
+
+def _split(bounds: InputBounds, width: int) -> tuple[InputBounds, InputBounds]:
+    """Return the bounds of the columns that may have gaps, and of the rest: a past target may well come again."""
+    return bounds.columns(slice(0, width)), bounds.columns(slice(width, None), remembers=False)
+
+
+def _believed(bounded: Bounded) -> np.ndarray:
+    """Return the rows with gaps where they lie beyond the bounds."""
+    return np.where(bounded.beyond, np.nan, bounded.X)
+
+
+def _with_moved(filled: Filled, bounded: Bounded) -> Filled:
+    """Return the rows with values beyond at the bounds, but those in doubt.
+
+    They are as uncertain as if they were missing, and by how far what would be filled in is from there.
+    """
+    moved = bounded.beyond & ~bounded.doubtful
+    if not moved.any():
+        return filled
+    apart = np.where(moved, np.square(bounded.X - filled.X), 0.0)
+    return Filled(np.where(moved, bounded.X, filled.X), filled.var + apart)
 
 
 def _scaling(X: np.ndarray, spec: Spec) -> Standardiser:

@@ -41,6 +41,11 @@ class LaggedTargets:
     last: Float[np.ndarray, "l e"]
     outliers: OutlierMemory
 
+    def check_restored(self) -> None:
+        """Raise ValueError if there are not as many targets as the longest lag."""
+        if min(self.lags, default=1) < 1 or len(self.last) != max(self.lags, default=0):
+            raise ValueError(f"expected the last targets for the lags {self.lags}, got {len(self.last)}")
+
     @classmethod
     def empty(cls, lags: tuple[int, ...], num_targets: int) -> "LaggedTargets":
         """Return what is known before any row."""

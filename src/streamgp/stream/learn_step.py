@@ -28,6 +28,7 @@ from streamgp.stream.apart import (
 from streamgp.stream.batches import predict_rows, update_rows
 from streamgp.stream.categories import Categories
 from streamgp.stream.correlation import learn_forecast
+from streamgp.stream.doubts import surprised, with_surprises
 from streamgp.stream.forecast_queue import Forecasts
 from streamgp.stream.gains import MEASURED_EVERY, fill_next, with_due_gains, with_measured_gains
 from streamgp.stream.lag_outliers import OutlierMemory
@@ -128,12 +129,14 @@ def learn_leading(settings: StreamSettings, state: StreamState, rows: RawRows, p
         unlabelled = unlabelled[: _leading(~some)]
     if unlabelled[0]:
         return _pass_some_over(settings, state, rows.part(slice(_leading(unlabelled))))
-    n, gaps = _leading(~unlabelled), _has_nan(rows.X[: len(unlabelled)])
-    if state.inputs.gains is None and gaps[0]:  # the stream's first gap
-        state = with_measured_gains(settings, state)
-        n = min(n, max_batch(settings, state))
+    n = _leading(~unlabelled)
     if state.inputs.gains is None:
-        n = min(n, _leading(~gaps))
+        gaps = state.inputs.have_gaps(rows.X[:n])
+        if gaps[0]:  # the stream's first gap
+            state = with_measured_gains(settings, state)
+            n = min(n, max_batch(settings, state))
+        else:
+            n = _leading(~gaps)
     new = settings.task.new_class(rows.y[:n], state.num_classes)
     if new == 0:
         return _learn_new_class(settings, state, rows.part(slice(1)), progress)
@@ -200,12 +203,17 @@ def with_class(settings: StreamSettings, state: StreamState, progress: Progress 
 
 
 def _learn_batch(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
-    after, info = _learn_rows(settings, state, rows)
+    (after, info), n, alarm = _learn_rows(settings, state, rows), len(rows.X), None
     if info.scores is not None:
         alarm = state.model.first_alarm(state.model_state, np.asarray(info.scores), state.rows)
-        if alarm is not None and alarm < len(rows.X):  # from there on, parts of the model that rested are to work
-            after, _ = _learn_rows(settings, state, rows.part(slice(alarm)))
-            info = jax.tree.map(lambda a: a[:alarm], info)  # as if the rows beyond had other targets, to the last bit
+    if alarm is not None:  # from there on, parts of the model that rested are to work
+        n = min(n, alarm)
+    n, surprises = surprised(settings, state, rows, info, n)
+    if n < len(rows.X):
+        after, _ = _learn_rows(settings, state, rows.part(slice(n)))
+        info = jax.tree.map(lambda a: a[:n], info)  # as if the rows beyond had other targets, to the last bit
+    after = with_surprises(after, rows.X[n - 1 : n], surprises)
+    if info.scores is not None:
         model_state, _ = after.model.rested(after.model_state, np.asarray(info.scores), after.rows)
         after = replace(after, model_state=model_state)
     return renewed(settings, _with_due_model(settings, after, progress)), info._replace(scores=None)
@@ -254,15 +262,15 @@ def _advance(
         h = settings.horizon
         state = with_warmup_rows(state, new)
         missing = int(np.isnan(new.X).sum())
-        X, extra, inputs = state.inputs.fill_and_learn(new.X)
+        (X, extra, kinds), inputs = state.inputs.read(new.X)
         wide = inputs.lags.widen(X, past, state.targets.mean, own=h > 0)
-        pairs, origins = state.origins.paired(wide)
+        pairs, kinds, origins = state.origins.paired(wide, kinds)
         first, state = state, replace(state, inputs=inputs, origins=origins)
         if state.rows < h:  # no inputs go with these targets
             info = Info(predict_rows(settings, state, wide), np.zeros(len(X), bool))
         else:
             state, info = update_rows(
-                settings, state, pairs, new.y, new.times, wide if h else None, None if h else extra
+                settings, state, pairs, new.y, new.times, wide if h else None, None if h else extra, kinds
             )
             learnt = RawRows(pairs, new.y, new.times)
             if state.sample is not None:

@@ -268,13 +268,13 @@ class StreamLearner:
 
     def predict_one(self, x: np.ndarray, time: float = np.nan) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation (E,) of one row after the warm-up; `learn_one` of it is then cheap."""
-        if not self._learns_singly or np.isnan(x).any() or not self.settings.target_map.changes_nothing:
+        if not self._takes_singly(x) or not self.settings.target_map.changes_nothing:
             return self._mean_and_std(x, time)
         return self._by_single_rows().predict(x, time)
 
     @in_float64
     def _mean_and_std(self, x: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
-        if self._learns_singly and not np.isnan(x).any():
+        if self._takes_singly(x):
             predictive = mapped(self._by_single_rows().predictive(x, time), self.settings.target_map)
         else:
             predictive = self.predict(x[None], self._stamp(time))
@@ -282,7 +282,7 @@ class StreamLearner:
 
     def learn_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> None:
         """Learn one row after the warm-up; without a horizon, not every covariance is touched each time."""
-        if not self._learns_singly or np.isnan(x).any() or np.isnan(y).any():
+        if np.isnan(y).any() or not self._takes_singly(x):
             next(self.learn(x[None], y[None], self._stamp(time)))
             return
         single = self._by_single_rows()
@@ -304,6 +304,9 @@ class StreamLearner:
         """
         if not self.steps_singly:
             raise ValueError("step_one: expected a fitted model with rows of its own kind; use learn")
+        if not self._takes_singly(x):
+            info = next(self.learn(x[None], y[None], self._stamp(time)))
+            return info.predictive, info.flagged is not None and bool(info.flagged[0])
         single = self._by_single_rows()
         predictive, flagged = single.predictive(x, time), single.flagged_rows
         self.learn_one(x, y, time)
@@ -320,6 +323,10 @@ class StreamLearner:
     @property
     def _learns_singly(self) -> bool:
         return self._state.model.has_single_row and not self.settings.horizon and not self._state.apart
+
+    def _takes_singly(self, x: np.ndarray) -> bool:
+        """Return whether a row after the warm-up can be taken by itself: nothing is missing or beyond the bounds."""
+        return self._learns_singly and not np.isnan(x).any() and not self._by_single_rows().is_beyond(x)
 
     def _by_single_rows(self) -> SingleRows:
         if self._single_rows is None:

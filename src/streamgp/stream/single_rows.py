@@ -23,13 +23,17 @@ READ_EVERY = BATCH_SIZES[1]  # rows after which the imputer learns those that ca
 
 
 class _Row(NamedTuple):
-    """A row as it came, by what was known of the inputs; with lags (1, W); as the model is given it; if cut off."""
+    """A row as it came, by what was known of the inputs; with lags (1, W); as the model is given it.
+
+    And whether one of its own values is cut off, and one of its lags.
+    """
 
     x: np.ndarray
     inputs: StreamInputs
     wide: np.ndarray
     bounded: np.ndarray
     is_beyond: bool
+    lag_is_beyond: bool
 
 
 class SingleRows:
@@ -107,6 +111,10 @@ class SingleRows:
             return self._model.predict(row.bounded, time)[0]
         return np.asarray(self._predicted(row, time).mean[0])
 
+    def is_beyond(self, x: np.ndarray) -> bool:
+        """Return whether a row without gaps has a value beyond the bounds, so that it cannot be taken here."""
+        return self._seen(x).is_beyond
+
     def _seen(self, x: np.ndarray) -> _Row:
         """Return the next row, without gaps, with its lags and within the bounds."""
         last, inputs = self._row, self._inputs
@@ -114,8 +122,9 @@ class SingleRows:
             return last
         x = x.copy()
         wide = inputs.lags.widen_next(inputs.categories(x[None]), self._state.targets.mean)
-        (bounded,), (beyond,) = inputs.bounds.clip(wide)
-        self._row = _Row(x, inputs, wide, bounded, bool(beyond))
+        (bounded,), (beyond,) = inputs.clip(wide)
+        own = inputs.imputer.width
+        self._row = _Row(x, inputs, wide, bounded, bool(beyond[:own].any()), bool(beyond[own:].any()))
         return self._row
 
     @property
@@ -130,12 +139,15 @@ class SingleRows:
         predicted = self._mean(row, time) if lags.lags or renews else y
         related = None if self._state.correlation is None else self._predicted(row, time)
         outside, flagged = self._model.learn(row.bounded, y, time)  # fails, as a user's basis may, before it changes
-        if row.is_beyond or inputs.bounds.counts:
+        if inputs.bounds.counts:
+            own = row.wide[:, : inputs.imputer.width]
+            inputs = replace(inputs, bounds=inputs.bounds.learn(own)[0])
+        if row.lag_is_beyond or inputs.rest_bounds.counts:
             inputs = inputs.bounded(row.wide)[2]
         if related is not None:
             self._unrelated.append((related, y.copy()))
         self._unread.append(row.x)
-        self._outside += outside or row.is_beyond
+        self._outside += outside or row.lag_is_beyond
         self._flagged += flagged
         if lags.lags:
             past, outliers = lags.standing_in(y[None], predicted[None], np.array([flagged]))
@@ -156,7 +168,7 @@ class SingleRows:
         """Let the imputer, the sample, the reservoir and the correlation take in the rows that they have not yet."""
         self._relate()
         if self._unread:
-            self._inputs = self._inputs.fill_and_learn(np.stack(self._unread))[2]
+            self._inputs = self._inputs.with_read(np.stack(self._unread))
             self._unread = []
         if self._learnt:
             X, y, times, predicted, flagged = (np.array(each) for each in zip(*self._learnt, strict=True))

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from streamgp.checkpoint.field_types import check_state, checked
 from streamgp.core import StreamModel
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec
@@ -229,6 +230,7 @@ class StreamState:
             "kept": None if self.warmup_rows is None else tuple(concatenate(list(self.warmup_rows))),
             "inputs": self.inputs.scaling,
             "bounds": self.inputs.bounds,
+            "rest_bounds": self.inputs.rest_bounds,
             "targets": self.targets,
             "lags": self.inputs.lags,
             "origins": self.origins,
@@ -249,7 +251,7 @@ class StreamState:
         known = tree["categories"]
         categories = Categories(tuple(known["columns"]), tuple(known["levels"]), known["rows"])
         settings = StreamSettings(
-            Spec(**tree["spec"]),
+            checked(Spec(**tree["spec"])),
             **{name: tree[name] for name in names},
             delay=tree["delay"],
             categories=categories.columns,
@@ -257,15 +259,18 @@ class StreamState:
         if "apart" in tree:
             counted = {name: tree[name] for name in ("rows", "imputed_values", "flagged_rows", "correlation")}
             return settings, cls.of_targets([cls.from_tree(part)[1] for part in tree["apart"]], **counted)
-        inputs = StreamInputs(
-            tree["imputer"],
-            tree["gains"],
-            tree["lags"],
-            tree["bounds"],
-            tree["inputs"],
-            categories,
+        inputs = checked(
+            StreamInputs(
+                tree["imputer"],
+                tree["gains"],
+                tree["lags"],
+                tree["bounds"],
+                tree["rest_bounds"],
+                tree["inputs"],
+                categories,
+            )
         )
-        return settings, cls(
+        state = cls(
             inputs,
             tree["targets"],
             tree["origins"],
@@ -287,6 +292,18 @@ class StreamState:
             target_range=tree["target_range"],
             scarce=tree["scarce"],
         )
+        check_state(state.model, state.model_state)
+        counts = (
+            state.rows,
+            state.num_classes,
+            state.imputed_values,
+            state.outside_rows,
+            state.flagged_rows,
+            state.scarce,
+        )
+        if min(counts) < 0:
+            raise ValueError(f"expected counts of rows that are not negative, got {counts}")
+        return checked(settings), checked(state)
 
     def counted(self, outside: Any, flagged: Any, non_finite: Any) -> "StreamState":
         """Return the state with the flags of some rows counted; a flag that was not looked for is None."""

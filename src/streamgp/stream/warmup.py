@@ -14,6 +14,7 @@ from streamgp.numerics.batching import concatenate
 from streamgp.stream.batches import update_rows
 from streamgp.stream.forecast_queue import Origins
 from streamgp.stream.gains import with_measured_gains
+from streamgp.stream.inputs import USUAL
 from streamgp.stream.lag_choice import choose_lags
 from streamgp.stream.lags import LaggedTargets
 from streamgp.stream.renewal import conditioned_apart
@@ -53,7 +54,7 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
     spec, task, h = settings.spec, settings.task, settings.horizon
     X, y, times = rows = known_rows(state)
     assert times is not None
-    X, extra = state.inputs.refill(X)  # by all that is known by now
+    X, extra = state.inputs.refill(X, robust=spec.robust)  # by all that is known by now
     ends, levels = state.rows == settings.warmup, getattr(state.model_state, "levels", None)
     usual = task.usual(X, y, settings.seed)
     targets = task.scale(usual, provisional=not ends)
@@ -63,12 +64,13 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
     # The first rows' lags are missing still, but now there is a mean to stand in for them.
     lags = LaggedTargets.empty(state.inputs.lags.lags, settings.num_outputs)
     widened, inputs = (lags.widen(X, each, targets.mean, own=h > 0) for each in (usual, y))
+    usual_kinds = np.full(state.rows, USUAL)
     rebuilt = replace(
         state,
         warmup_rows=(rows,),
         targets=targets,
         inputs=state.inputs.scaled_by(widened, spec),
-        origins=Origins.empty(h, inputs.shape[1]).paired(inputs)[1],
+        origins=Origins.empty(h, inputs.shape[1]).paired(inputs, usual_kinds)[2],
     )
     if ends:
         # The provisional expert that did best goes on beside the fitted ones; a user's matrix counts these alone.
@@ -82,9 +84,8 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
     rebuilt, info = replace(rebuilt, model=model, model_state=prior), None
     if state.rows > h and (not ends or spec.warmup_posterior == "condition"):
         n, stamps = state.rows - h, times if settings.timed else None
-        rebuilt, info = update_rows(
-            settings, rebuilt, inputs[:n], y[h:], stamps, inputs[h:] if h else None, None if h else extra
-        )
+        later, added = (inputs[h:], None) if h else (None, extra)
+        rebuilt, info = update_rows(settings, rebuilt, inputs[:n], y[h:], stamps, later, added, usual_kinds[:n])
     if ends:
         rebuilt = _ended(settings, rebuilt, prior, info, y, times)
         stamps = times[h:] if settings.timed else None

@@ -10,6 +10,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
 from streamgp.checkpoint.encoding import register
+from streamgp.checkpoint.field_types import check_state
 from streamgp.weights.base import WeightRule, fresh_start, posterior, relative
 from streamgp.weights.rules import BMA, SoftBayes, fixed_share, share
 
@@ -55,6 +56,13 @@ class Mixture(eqx.Module):
         R = len(self.rules)
         states = tuple(rule.init(log_prior) for rule in self.rules)
         return MixtureState(states, jnp.full(R, -np.log(R), log_prior.dtype))
+
+    def check_state(self, state: MixtureState) -> None:
+        """Raise ValueError if the state has not one for every rule, and a weight of it."""
+        if not len(self.rules) == len(self.names) == len(state.rules) == len(state.log_weights):
+            raise ValueError(f"expected the states of {len(self.rules)} weight rules, got {len(state.rules)}")
+        for rule, its in zip(self.rules, state.rules, strict=True):
+            check_state(rule, its)
 
     def predict(self, state: MixtureState) -> Float[Array, " k"]:
         """Return the log of the rules' weights of the experts, averaged over the rules."""

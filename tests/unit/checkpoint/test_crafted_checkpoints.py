@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import safetensors.numpy
 
 import streamgp
 from streamgp import (
@@ -20,7 +21,7 @@ from streamgp import (
 )
 from streamgp.bandits.optimizer import TimeVaryingOptimizer
 from streamgp.checkpoint import MANIFEST, CheckpointError
-from streamgp.checkpoint.directory import _seal
+from streamgp.checkpoint.directory import _seal, _sha256
 
 pytestmark = pytest.mark.slow
 DOORS: dict[str, Callable[[Path], Any]] = {
@@ -128,3 +129,88 @@ def test_a_dtype_that_is_none_is_named(kept: Path, dtype: str, tmp_path: Path):
     path = crafted(kept / "numbers", tmp_path / "odd", lambda document: put(document["tree"], place, dtype))
     with pytest.raises(CheckpointError, match="use another copy"):
         streamgp.load(path)
+
+
+def at(node: Any, path: str) -> Any:
+    """Return what lies at a path, whose parts are separated by slashes."""
+    for key in path.split("/"):
+        node = node[int(key) if isinstance(node, list) else key]
+    return node
+
+
+MEANINGLESS: list[tuple[str, str, str, Any]] = [
+    ("numbers", "learner/targets/fields", "mean", []),
+    ("numbers", "learner/targets/fields", "mean", {"$float": "nan"}),
+    ("numbers", "learner", "state", "x"),
+    ("numbers", "learner", "bounds", -1),
+    ("numbers", "learner", "rows", -1),
+    ("numbers", "learner/spec", "likelihood", {}),
+    ("numbers", "learner/lags/fields", "lags", {"$tuple": [1, 2]}),
+    ("numbers", "learner/model/fields", "rule", 1),
+    ("numbers", "learner/model/fields", "groups", {"$tuple": []}),
+    ("numbers", "learner/model/fields", "order", {"$tuple": [0, 7]}),
+    ("numbers", "learner/state/fields", "filters", {"$tuple": []}),
+    ("numbers", "learner/state/fields", "weights", 1.0),
+    ("classes", "learner/model/fields", "rule", {"$float": "nan"}),
+    ("classes", "learner/state/fields", "filters", {"$tuple": [1]}),
+    ("latent", "learner/model/fields", "rule", 2),
+    ("latent", "learner", "state", 5),
+    ("optimiser", "space/fields", "parameters", [1]),
+    ("optimiser", "history/fields", "times", None),
+    ("optimiser", "belief", "fitted_at", "never"),
+    *(("optimiser", "", name, []) for name in ("failures", "history", "settings", "again", "price")),
+    ("optimiser", "", "out", 0.5),
+]
+
+
+@pytest.mark.parametrize(("name", "where", "field", "value"), MEANINGLESS)
+def test_a_value_that_means_nothing_is_refused_when_loaded(
+    kept: Path, name: str, where: str, field: str, value: Any, tmp_path: Path
+):
+    def change(document: dict[str, Any]) -> None:
+        holder = at(document["tree"], where) if where else document["tree"]
+        assert field in holder
+        holder[field] = value
+
+    with pytest.raises(CheckpointError, match=r"does not fit|use another copy"):
+        DOORS[name](crafted(kept / name, tmp_path / "odd", change))
+
+
+def with_arrays(kept: Path, to: Path, change: Callable[[str, np.ndarray], np.ndarray]) -> Path:
+    """Return a copy of a checkpoint whose arrays were changed, by their names, so that its checksums hold."""
+
+    def document_too(document: dict[str, Any]) -> None:
+        path = to / document["arrays"]["file"]
+        arrays = {name: change(name, array) for name, array in safetensors.numpy.load_file(path).items()}
+        payload = safetensors.numpy.save(arrays)
+        path.write_bytes(payload)
+        document["arrays"] |= {"bytes": len(payload), "sha256": _sha256(payload)}
+
+    return crafted(kept, to, document_too)
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "value"),
+    [
+        ("numbers", "/learner/targets/mean", np.nan),
+        ("numbers", "/learner/inputs/m2", -1.0),
+        ("numbers", "/learner/targets/count", -1.0),
+        ("numbers", "/learner/state/weights", np.nan),
+        ("classes", "/learner/state/weights", np.inf),
+    ],
+)
+def test_numbers_that_mean_nothing_are_refused_when_loaded(
+    kept: Path, name: str, array: str, value: float, tmp_path: Path
+):
+    changed: list[str] = []
+
+    def change(path: str, numbers: np.ndarray) -> np.ndarray:
+        if not path.startswith(array) or numbers.dtype.kind != "f":
+            return numbers
+        changed.append(path)
+        return np.full_like(numbers, value)
+
+    path = with_arrays(kept / name, tmp_path / "odd", change)
+    assert changed
+    with pytest.raises(CheckpointError, match="use another copy"):
+        DOORS[name](path)

@@ -46,7 +46,7 @@ def test_kinds(cells: list[str], feature: Feature) -> None:
         (["2024-01-31T10:00:00+02:00", ""] * 30, "date or time"),
         (["31.01.2024 10:00"] * 60, "date or time"),
         (["1/31/2024"] * 60, "date or time"),
-        (["10:30"] * 60, "date or time"),
+        (["10:30"] * 60, "times of day without a date"),
     ],
 )
 def test_dropped_columns_say_why(cells: list[str], reason: str) -> None:

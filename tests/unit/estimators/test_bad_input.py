@@ -1,7 +1,9 @@
 """Bad rows, times, questions and parameters: one sentence each, and nothing is learnt."""
 
 import copy
-from datetime import time, timedelta
+from datetime import datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -12,7 +14,13 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from linear_user import ROWS, new, same, spoilt, stream, x64  # noqa: F401 (a fixture for every test here)
-from streamgp import StreamingGPRegressor
+from streamgp import (
+    StreamingGPClassifier,
+    StreamingGPCountRegressor,
+    StreamingGPLVM,
+    StreamingGPRegressor,
+    evaluate,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -128,6 +136,66 @@ def test_bad_times_are_refused_and_nothing_is_learnt(times: Any, says: str, post
 def test_bad_questions_are_refused(call: Any, says: str):
     with pytest.raises(ValueError, match=says):
         call(begun(ROWS))
+
+
+HUGE = 10**400
+ODD_NUMBERS: dict[str, tuple[Any, str]] = {
+    "a whole number too large": (HUGE, r"a number of at most 1e\+100 in size, got a whole number of some 400 digits"),
+    "one that Python does not write": (10**5000, ".*got a whole number of some 5,000 digits"),
+    "a fraction": (Fraction(HUGE, 3), r"a number of at most 1e\+100 in size, got Fraction\(1000.*characters\)"),
+    "complex": (1 + 2j, r"a real number .*, got \(1\+2j\)"),
+    "complex of NumPy": (np.complex128(1 + 2j), r"a real number .*1\+2j"),
+    "a date": (datetime(2024, 1, 2), r"a number, got datetime\.datetime\(2024, 1, 2"),
+    "a date of NumPy": (np.datetime64("2024-01-02"), "a number, got np.datetime64"),
+    "a duration": (timedelta(1), "a number, got datetime.timedelta"),
+    "a NaN that signals": (Decimal("sNaN"), "a number, got Decimal"),
+    "an object": ([].append, "a number .*, got <built-in method"),
+}
+ROW = [0.1, 0.2]
+DOORS: dict[str, tuple[Any, str]] = {
+    "partial_fit": (lambda m, odd: m.partial_fit([ROW, [0.3, odd]], [0.0, 1.0]), "X: .* at row 1, column 1; "),
+    "an array": (
+        lambda m, odd: m.partial_fit(np.array([ROW, [0.3, odd]], object), [0, 1]),
+        "X: .* row 1, column 1; ",
+    ),
+    "y": (lambda m, odd: m.partial_fit([ROW, ROW], [0.5, odd]), "y: .* at row 1; "),
+    "an array y": (lambda m, odd: m.partial_fit([ROW, ROW], np.array([0.5, odd], object)), "y: .* at row 1; "),
+    "predict": (lambda m, odd: m.predict([ROW, [odd, 0.3]]), "X: .* at row 1, column 0; "),
+    "log_density": (lambda m, odd: m.log_density([ROW, ROW], [odd, 0.5]), "y: .* at row 0; "),
+    "predict_one": (lambda m, odd: m.predict_one([0.1, odd]), "[xX]: .* column 1; "),
+    "learn_one": (lambda m, odd: m.learn_one([0.1, odd], 0.5), "[xX]: .* column 1; "),
+    "learn_one's y": (lambda m, odd: m.learn_one(ROW, odd), "y: .*; "),
+    "predict_later": (lambda m, odd: m.predict_later([odd, 0.1]), "[xX]: .* column 0; "),
+    "evaluate": (lambda m, odd: evaluate(m, [ROW, [odd, 0.1]], [0.0, 1.0]), "X: .* at row 1, column 0; "),
+    "evaluate's y": (lambda m, odd: evaluate(m, [ROW, ROW], [0.0, odd]), "y: .* at row 1; "),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("odd", ODD_NUMBERS)
+def test_what_no_float_can_hold_is_named_with_its_place(door: str, odd: str):
+    (call, where), (value, what) = DOORS[door], ODD_NUMBERS[odd]
+    model = copy.deepcopy(begun(40))
+    with pytest.raises(ValueError, match=f"^(?={where}).*: expected {what}") as caught:
+        call(model, value)
+    assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
+    assert same(model, begun(40))
+
+
+def test_a_feature_or_label_that_is_too_large_is_named():
+    model = new().partial_fit(pl.DataFrame({"a": X_[:, 0], "b": X_[:, 1]}), Y_)
+    with pytest.raises(ValueError, match=r"^x, feature 'b': expected a number of at most .* some 400 digits; "):
+        model.predict_one({"a": 0.1, "b": HUGE})
+    with pytest.raises(
+        ValueError, match=r"^y: expected labels .* got a whole number of some 400 digits at row 1; turn"
+    ):
+        StreamingGPClassifier().partial_fit([ROW, ROW], [0, HUGE])
+    with pytest.raises(ValueError, match=r"^y: expected a number of at most .* some 400 digits at row 1; "):
+        StreamingGPCountRegressor().partial_fit([ROW, ROW], [0, HUGE])
+    with pytest.raises(ValueError, match=r"^X: expected a number of at most .* some 400 digits at row 1, column 0; "):
+        StreamingGPLVM().partial_fit([ROW, [HUGE, 0.1]])
+    with pytest.raises(ValueError, match=r"^times: expected a number of at most .* some 400 digits at row 1; "):
+        new().partial_fit([ROW, ROW], [0.0, 1.0], [0.0, HUGE])
 
 
 def test_predicting_the_past_is_refused():

@@ -165,7 +165,8 @@ def test_ids_go_back_to_what_was_known_of_them(tmp_path: Path):
     before = log.find(["learnt", "waits", "late", "new"])
     log.set_back(2, ["learnt", "waits"])
     found = log.find(["learnt", "waits", "late", "new"])
-    assert found == {"learnt": KnownId(b"1", "1.0"), "waits": KnownId(b"2", None)}
+    waited_or_late = {"waits": KnownId(b"2", None), "late": KnownId(b"3", None)}
+    assert found == {"learnt": KnownId(b"1", "1.0")} | waited_or_late
     log.roll_back(4)
     assert log.find(before) == {}
     assert log.last_of("step", 2) == Entry(4, "step", 0.0, b"")

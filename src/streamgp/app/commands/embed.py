@@ -85,7 +85,7 @@ def embed(
             out=out,
             spec=spec,
             warmup=warmup,
-            features=names(features),
+            features=names(features, data),
             label=label,
             max_rows=max_rows,
             missing=missing,

@@ -64,7 +64,13 @@ def run(
     data: Annotated[
         str, typer.Argument(help="A .csv, .csv.gz, .parquet or .jsonl file, or - for standard input (CSV).")
     ],
-    target: Annotated[str, typer.Option(help="Column to predict; several with commas.", rich_help_panel=DATA)],
+    target: Annotated[
+        str,
+        typer.Option(
+            help="Column to predict; several with commas, a name that has one itself in double quotes.",
+            rich_help_panel=DATA,
+        ),
+    ],
     options: dict[str, Any],
     task: Annotated[
         str,
@@ -87,7 +93,10 @@ def run(
     ] = None,
     features: Annotated[
         str | None,
-        typer.Option(help="Columns to predict from, with commas. Default: all others.", rich_help_panel=DATA),
+        typer.Option(
+            help="Columns to predict from, with commas (a name that has one in double quotes). Default: all others.",
+            rich_help_panel=DATA,
+        ),
     ] = None,
     time: Annotated[
         str | None,
@@ -218,7 +227,7 @@ def run(
                 group=group,
                 max_active=max_active,
                 time=time,
-                features=names(features),
+                features=names(features, data),
                 lags=options["lags"],
                 warmup=warmup,
                 seed=seed,
@@ -235,7 +244,7 @@ def run(
     try:
         direct, steps_ahead = _horizons(horizon)
         changes = parsed(options | {"horizon": direct})
-        targets = names(target) or []
+        targets = names(target, data) or []
         refuse_early(
             model,
             changes,
@@ -274,7 +283,7 @@ def run(
             spec_for=spec_for,
             grades=names(grades),
             exposure=exposure,
-            features=names(features),
+            features=names(features, data),
             time=time,
             warmup=warmup,
             seed=seed,

@@ -95,7 +95,7 @@ def serve(
         if add_token is not None:
             add_client(token_file, add_token)
         else:
-            columns = names(features)
+            columns = names(features, follow)
             what = to_follow(
                 follow,
                 target,

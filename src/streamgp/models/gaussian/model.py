@@ -21,6 +21,7 @@ from streamgp.filters.engine.blocks import Group, group_by_shape, in_blocks, num
 from streamgp.filters.engine.clock import advance, elapsed
 from streamgp.filters.kalman import ExpertVariances, prior_state
 from streamgp.filters.noise import CONSTANT_NOISE, NoiseKinds
+from streamgp.models.agreement import check_ensemble
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian import resting
 from streamgp.models.gaussian.delayed_feedback import PendingForecasts
@@ -46,7 +47,7 @@ class Ensemble(StreamModel):
     splits_outputs: ClassVar[bool] = True
 
     groups: tuple[Group, ...]
-    rule: Any
+    rule: WeightRule
     log_prior: Float[Array, " k"]
     time_unit: Float[Array, ""]
     order: tuple[int, ...] = eqx.field(static=True)
@@ -88,6 +89,12 @@ class Ensemble(StreamModel):
         who = Resting.start(len(self.order)) if self.rests and not horizon else None
         first, no_time = prior_weights(self.rule, self.log_prior), np.full((), np.nan, self.time_unit.dtype)
         return EnsembleState(tuple(filters), first, no_time, noise, pending, levels, who)
+
+    def check_state(self, state: EnsembleState) -> None:
+        """Raise ValueError if the state has other filters or weights than this ensemble."""
+        check_ensemble(self.rule, self.order, self._shapes, state.filters, state.weights)
+        if len(self.log_prior) != self.num_experts or (state.noise is not None) != self.noise.adapt:
+            raise ValueError(f"expected {len(self.log_prior)} experts and their noise, got {self.num_experts}")
 
     def expert_weights(self, state: EnsembleState) -> Float[np.ndarray, " k"]:
         """Return the weight of each expert in the next row."""

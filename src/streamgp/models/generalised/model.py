@@ -26,6 +26,7 @@ from streamgp.filters.kalman import FilterState
 from streamgp.filters.laplace import predict_rows, prior_state, update_blocks
 from streamgp.likelihoods import Categorical, LatentPredictive, Likelihood, ceiling
 from streamgp.likelihoods.ceiling import Ceiling
+from streamgp.models.agreement import check_ensemble
 from streamgp.numerics.batching import COMPILED_BATCH_SIZES
 from streamgp.numerics.compilation import LIGHT, compiled, is_traced
 from streamgp.weights import Mixture, WeightRule, scan_rule
@@ -86,7 +87,7 @@ class GeneralisedEnsemble(StreamModel):
     warmup_batch_sizes: ClassVar[tuple[int, ...]] = COMPILED_BATCH_SIZES[:1]  # one program for the warm-up
 
     groups: tuple[GeneralisedGroup, ...]
-    rule: Any
+    rule: WeightRule
     log_prior: Float[Array, " k"]
     time_unit: Float[Array, ""]
     order: tuple[int, ...] = eqx.field(static=True)
@@ -105,6 +106,11 @@ class GeneralisedEnsemble(StreamModel):
     def batch_sizes(self) -> tuple[int, ...]:
         """Return the sizes of batches; few, since each is a program that takes seconds to compile."""
         return COMPILED_BATCH_SIZES
+
+    def check_state(self, state: GeneralisedState) -> None:
+        """Raise ValueError if the state has other filters or weights than this ensemble."""
+        stacks = [group.prior_var.shape for group in self.groups]
+        check_ensemble(self.rule, self.order, stacks, state.filters, state.weights)
 
     def expert_weights(self, state: GeneralisedState) -> Float[np.ndarray, " k"]:
         """Return the weight of each expert in the next row."""

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from streamgp.checkpoint.encoding import register
+from streamgp.checkpoint.field_types import check_state
 from streamgp.core import AnyArray, Info, Predictive, StreamModel
 from streamgp.likelihoods import AnyPredictive, LatentPredictive
 from streamgp.models.multikernel.experts import Prediction
@@ -78,6 +79,10 @@ class MultiKernel(StreamModel):
     def num_experts(self) -> int:
         """Return N, the number of kernels."""
         return len(self.names)
+
+    def check_state(self, state: MultiKernelState) -> None:
+        """Raise ValueError if the state is that of another learner."""
+        check_state(self.learner, state.learner)
 
     def init(self, key: Key[Array, ""], horizon: int = 0) -> MultiKernelState:
         """Return the state before any row; `key` decides the draws of the learner."""
