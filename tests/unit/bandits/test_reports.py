@@ -9,10 +9,8 @@ import pytest
 from jaxtyping import config
 from numpy.testing import assert_allclose, assert_array_equal
 
-from streamgp import checkpoint
 from streamgp.bandits import Candidates, Integer, TimeVaryingOptimizer, acquisition, ensemble_surrogate, optimizer
 from streamgp.bandits.clock import Clock
-from streamgp.checkpoint import encoding as serialise
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:sparq-gp-ucb. expected answers")]
 METHODS = ["tv-gp-ucb", "sparq-gp-ucb", "ensemble"]
@@ -239,24 +237,3 @@ def test_all_of_it_comes_back(method, tmp_path):
     found += play(broken, range(10, 22))
     assert_array_equal(found, wanted)
     assert_array_equal(broken.trials["flagged"], unbroken.trials["flagged"])
-
-
-def test_what_was_saved_before_there_was_any_of_it_goes_on(tmp_path, monkeypatch):
-    """A checkpoint without the new fields: rewards are taken at their word, and times as they are."""
-    old = new(robust=False, time_unit=1.0)
-    for t in range(12):
-        old.tell(old.ask(), reward(old.ask(), t), 1.0 + 0.5 * t)
-    names, lacking = serialise._field_names, {"z_scores", "outlying", "added_noise", "robust", "time_unit"}
-    with monkeypatch.context() as patch:
-        patch.setattr(serialise, "_field_names", lambda cls: tuple(n for n in names(cls) if n not in lacking))
-        old.save(tmp_path)
-    tree, meta = checkpoint.load(tmp_path)
-    assert len(tree["history"].added_noise) == 0
-    checkpoint.save(tmp_path, {n: part for n, part in tree.items() if n not in ("out", "again", "clock")}, meta)
-    again = TimeVaryingOptimizer.load(tmp_path)
-    for t in range(12, 16):
-        assert_array_equal(again.ask(), old.ask())
-        for opt in (again, old):
-            opt.tell(opt.ask(), 1.0 if t < 15 else 1e6, 1.0 + 0.5 * t)
-    assert_array_equal(again.ask(), old.ask())
-    assert again.flagged_rewards == 0
