@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from fleet_streams import fleet, frame
+from streamgp.fleet.scores import SKILLS
 from streamgp.reports import fleet_figures
 from streamgp.reports.fleet_page import render_fleet
 from streamgp.reports.pages import fleet as page
@@ -42,7 +43,10 @@ def rows(keys: int = 6, count: int = 300, seed: int = 0) -> pl.DataFrame:
 
 
 def scores_of(table: pl.DataFrame) -> pl.DataFrame:
-    return table.select("key").unique(maintain_order=True).with_columns(nmse=0.5, borrowed=0.25, flagged=1)
+    no_skill = dict.fromkeys(SKILLS, np.nan)
+    return (
+        table.select("key").unique(maintain_order=True).with_columns(nmse=0.5, borrowed=0.25, flagged=1, **no_skill)
+    )
 
 
 def scored(table: pl.DataFrame) -> np.ndarray:
