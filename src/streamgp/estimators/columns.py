@@ -17,6 +17,7 @@ from streamgp.data.frames import FrameLike
 from streamgp.data.schema import IS_DATE, TOO_MANY_LEVELS, Feature, cycle_names
 from streamgp.numerics.coding import CYCLES, cycle
 from streamgp.stream.categories import Categories
+from streamgp.table.containers import is_missing
 
 Kind = Literal["number", "category", "date", "clock"]
 _DECIDING = 1_000  # rows
@@ -230,7 +231,7 @@ def _kind(column: nw.Series) -> Kind:
         )
     if isinstance(dtype, nw.Categorical | nw.Enum):
         return "category"
-    each = [cell for cell in column.head(_DECIDING).to_list() if not _is_missing(cell)]
+    each = [cell for cell in column.head(_DECIDING).to_list() if not is_missing(cell)]
     if not any(isinstance(cell, str | date) for cell in each):
         return "number"
     kinds: list[Kind] = [_kind_of_cell(cell) for cell in each]
@@ -256,7 +257,7 @@ def _numbers(column: Any) -> Float[np.ndarray, " n"]:
     """Return numbers, true and false as 1 and 0, and NaN for all else."""
     if isinstance(column, nw.Series) and column.dtype.is_numeric():
         return np.array(column.cast(nw.Float64).to_list(), dtype=np.float64)
-    each = [None if _is_missing(cell) else cell for cell in _cells(column)]
+    each = [None if is_missing(cell) else cell for cell in _cells(column)]
     values = cells.to_numbers([cell if isinstance(cell, str | int | float | None) else str(cell) for cell in each])
     words = np.isnan(values)
     if words.any():
@@ -266,7 +267,7 @@ def _numbers(column: Any) -> Float[np.ndarray, " n"]:
 
 def _codes(column: Any, codes: dict[str, int], grows: bool) -> Float[np.ndarray, " n"]:
     """Return the code of each cell; new levels are added to the codes if they may grow."""
-    texts = ["" if _is_missing(cell) else cells.to_text(cell) for cell in _cells(column)]
+    texts = ["" if is_missing(cell) else cells.to_text(cell) for cell in _cells(column)]
     if grows:
         return np.array([codes.setdefault(text, len(codes)) for text in texts], dtype=np.float64)
     return np.array([codes.get(text, UNKNOWN) for text in texts], dtype=np.float64)
@@ -277,17 +278,7 @@ def _seconds(column: Any) -> Float[np.ndarray, " n"]:
     if isinstance(column, nw.Series) and column.dtype in (nw.Date, nw.Datetime):
         stamps = column.dt.timestamp("us").to_list()
         return np.array([np.nan if stamp is None else stamp / 1e6 for stamp in stamps], dtype=np.float64)
-    return cells.to_seconds([None if _is_missing(cell) else cell for cell in _cells(column)])
-
-
-def _is_missing(cell: Any) -> bool:
-    """Return whether a cell is None, NaN, NaT or another value that does not equal itself."""
-    if cell is None:
-        return True
-    try:
-        return bool(cell != cell)
-    except TypeError:  # pandas.NA
-        return True
+    return cells.to_seconds([None if is_missing(cell) else cell for cell in _cells(column)])
 
 
 def _made(X: Any, names: Sequence[Any] | None, values: list[np.ndarray]) -> Any:

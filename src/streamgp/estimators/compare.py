@@ -18,6 +18,7 @@ from streamgp.evaluation.comparison import Comparison, ModelRows
 from streamgp.evaluation.result import Evaluation
 from streamgp.models.option_type import whole_number
 from streamgp.progress import progress_bar
+from streamgp.table.containers import unmasked
 
 
 def compare(
@@ -81,7 +82,7 @@ def compare(
     inputs, _ = split_times(X, times)
     inputs, names = encoded_table(inputs)
     table = _with_gaps(check_array(inputs, dtype="float64", ensure_all_finite=False))
-    targets = _with_gaps(np.asarray(y, dtype=np.float64))
+    targets = _with_gaps(np.asarray(unmasked(y), dtype=np.float64))
     if targets.ndim != 1:
         raise ValueError(f"y: expected one target a row, shape (n,), got shape {targets.shape}")
     check_consistent_length(table, targets)

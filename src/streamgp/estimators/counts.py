@@ -19,6 +19,7 @@ from streamgp.evaluation.counts import CountMetrics
 from streamgp.metrics.shares import probabilities
 from streamgp.models.spec import Spec
 from streamgp.stream.tasks import mean_and_variance
+from streamgp.table.containers import check_unit, unmasked
 
 _EXPOSURE = "exposure: the rows learnt {} exposure and {} came now; give it always or never"
 
@@ -227,6 +228,8 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool, exposure: Any = None) -> Rows:
         """Return rows whose targets are counts; the log of the exposure, if there is one, is their last input."""
         skip = self.missing == "skip"
+        y = unmasked(y)
+        check_unit("y", y)
         y = np.array(column_or_1d(y, warn=True), dtype=np.float64)
         _refuse(y, _is_no_count(y), "y: expected whole numbers from 0", skip)
         log_exposure = None if exposure is None else self._log_exposure(exposure, len(y), skip, reset)
@@ -254,7 +257,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         """Return the log of the exposure (n,), NaN where it is of no use."""
         if not reset and not self._exposed:
             raise ValueError("exposure: the rows before had none and some came now; give it always or never")
-        values = np.array(exposure, dtype=np.float64)
+        values = np.array(unmasked(exposure), dtype=np.float64)
         if values.shape != (rows,):
             raise ValueError(f"exposure: expected {rows} of them, one per row, got shape {values.shape}")
         _refuse(values, ~(np.isfinite(values) & (values > 0.0)), "exposure: expected finite numbers above 0", skip)

@@ -19,6 +19,7 @@ from streamgp.evaluation.result import ClassificationEvaluation, collect_classif
 from streamgp.evaluation.shown import Given
 from streamgp.precision import float64
 from streamgp.stream.tasks import indicators
+from streamgp.table.containers import is_missing, unmasked
 
 
 @dataclass(frozen=True)
@@ -206,6 +207,7 @@ def as_labels(y: Any, skip: bool) -> np.ndarray:
     ValueError
         If there are both, something else, or none where there must be one.
     """
+    y = unmasked(y)
     labels = column_or_1d(y, warn=True)
     if labels.dtype.kind in "US" and isinstance(y, list | tuple):  # NumPy has turned numbers into text
         labels = np.asarray(y, dtype=object).reshape(-1)
@@ -247,5 +249,5 @@ def missing(y: np.ndarray) -> np.ndarray:
     if y.dtype.kind == "f":
         return ~np.isfinite(y)
     if y.dtype.kind == "O":
-        return np.asarray([label is None or label != label for label in y.tolist()], dtype=bool)
+        return np.asarray([is_missing(label) for label in y.tolist()], dtype=bool)
     return np.zeros(len(y), bool)

@@ -13,6 +13,7 @@ from streamgp.likelihoods import AnyPredictive
 from streamgp.metrics.shares import probabilities, share
 from streamgp.models.option_type import whole_number
 from streamgp.precision import float64
+from streamgp.table.containers import unmasked
 
 
 class Prediction:
@@ -116,7 +117,7 @@ class Prediction:
         return (n,) if self._single else (n, outputs)
 
     def _targets(self, y: Any) -> np.ndarray:
-        y = np.asarray(y, dtype=np.float64)
+        y = np.asarray(unmasked(y), dtype=np.float64)
         if y.shape != self._expected:
             raise ValueError(f"y: expected the targets of the rows of X, shape {self._expected}, got shape {y.shape}")
         return y.reshape(len(y), -1)

@@ -18,6 +18,7 @@ from streamgp.models.spec import Spec
 from streamgp.models.target_options import NONE
 from streamgp.stream.learner import StreamLearner
 from streamgp.table.clock import Jump, Pace, judge, judge_one, say_jump
+from streamgp.table.containers import check_unit, unmasked
 
 
 def check_missing(missing: str) -> None:
@@ -94,13 +95,16 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
         skipped), or, under ``missing="raise"``, a row holds NaN or infinity.
     """
     check_missing(estimator.missing)
-    X, times = split_times(X, times)
+    X, times = split_times(unmasked(X), unmasked(times))
+    y = unmasked(y)
+    check_unit("y", y)
     _check_timed(times, learner)
     if learner is None:
         columns = Columns.of_first(X, times, () if estimator.calendar is None else CALENDAR.check(estimator.calendar))
     else:
         columns = estimator._columns
     X, columns = columns.numbers(X, learner.levels if learner is not None and learner.is_warmed_up else None)
+    check_unit("X", X)
     as_it_is = {"dtype": np.float64, "ensure_all_finite": False}
     separately: Any = ({**as_it_is, "ensure_min_features": _min_columns(estimator)}, {**as_it_is, "ensure_2d": False})
     X, y = validate_data(estimator, X, y, reset=learner is None, validate_separately=separately)
@@ -191,12 +195,14 @@ def check_within(spec: Spec, rows: Rows) -> None:
 
 def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> tuple[np.ndarray, np.ndarray | None]:
     """Check inputs, and the times of a timed stream, to predict for."""
-    X, times = split_times(X, times)
+    X, times = split_times(unmasked(X), unmasked(times))
     _check_timed(times, learner)
     columns: Columns = estimator._columns
+    X = columns.numbers(X, learner.levels if learner.is_warmed_up else columns.counts)[0]
+    check_unit("X", X)
     X = validate_data(
         estimator,
-        columns.numbers(X, learner.levels if learner.is_warmed_up else columns.counts)[0],
+        X,
         reset=False,
         dtype=np.float64,
         ensure_all_finite=False,
@@ -288,7 +294,7 @@ def check_one(x: Any, time: Any, learner: StreamLearner, missing: str) -> tuple[
 
 def check_target(y: Any, shape: tuple[int, ...], missing: str) -> np.ndarray:
     """Check the target or targets of one row, shape (E,)."""
-    y = np.asarray(y, dtype=np.float64)
+    y = np.asarray(unmasked(y), dtype=np.float64)
     if y.shape != shape:
         raise ValueError(f"y: expected shape {shape}, the target of one row, got shape {y.shape}")
     usable = _usable(y)
@@ -299,7 +305,7 @@ def check_target(y: Any, shape: tuple[int, ...], missing: str) -> np.ndarray:
 
 def check_given(given: Any, rows: int, outputs: int) -> np.ndarray:
     """Check the targets that are known before others are predicted, (n, E) with NaN for these."""
-    values = np.asarray(given, dtype=np.float64)
+    values = np.asarray(unmasked(given), dtype=np.float64)
     if outputs == 1:
         raise ValueError("given: expected a model of several targets, but it has one; leave it out")
     if values.shape != (rows, outputs):
