@@ -23,6 +23,8 @@ from streamgp.models.registry import make_spec
 from streamgp.service.payload import rows_with_inputs
 from streamgp.table.containers import check_unit, is_missing, order_of, unmasked
 
+pytestmark = pytest.mark.slow
+
 ROWS, WARMUP, GONE = 90, 30, 70
 GRADES = ["low", "mid", "high"]
 rng = np.random.default_rng(0)
@@ -58,8 +60,8 @@ def grades_of_command(y: Any, tmp_path: Path) -> list[str]:
     pl.DataFrame({"x": X[:, 0], "y": grades}).write_parquet(path)
     spec = make_spec("linear", task="ordinal")
     run_spec(path, tmp_path / "run", spec, features=["x"], warmup=WARMUP, task="ordinal")
-    shown = predictions(tmp_path / "run").columns; print(shown)
-    return [name.removeprefix("p=") for name in shown if name.removeprefix("p=") in GRADES]
+    shown = predictions(tmp_path / "run").columns
+    return [name.removeprefix("p_") for name in shown if name.removeprefix("p_") in GRADES]
 
 
 @pytest.mark.parametrize("door", [grades_of_estimator, grades_of_evaluate, grades_of_command])
@@ -246,9 +248,7 @@ def test_a_fleet_keeps_the_zone_and_the_unit_of_its_clock():
     spans = pd.DataFrame({"id": "k", "t": pd.to_timedelta(np.arange(ROWS), unit="h"), "y": Y})
     fleet = StreamingGPFleet("id", "t", "y", warmup=WARMUP).partial_fit(spans)
     assert fleet.forecast(1)["t"].iloc[0] == pd.Timedelta(hours=ROWS)
-    with pytest.raises(
-        ValueError, match="type duration, as in the first frame, got whole number"
-    ):
+    with pytest.raises(ValueError, match="type duration, as in the first frame, got whole number"):
         fleet.partial_fit(spans.assign(t=np.arange(ROWS) + ROWS))
     with pytest.raises(ValueError, match="column 't': expected dates, times or numbers, got 'soon'; write times as"):
         StreamingGPFleet("id", "t", "y", warmup=WARMUP).partial_fit(spans.assign(t="soon"))
