@@ -32,6 +32,7 @@ X = rng.normal(size=(ROWS, 1))
 Y = X[:, 0] + 0.1 * rng.normal(size=ROWS)
 LABELS = np.array(GRADES)[np.digitize(X[:, 0], [-0.5, 0.5])]
 KNOWN = np.arange(ROWS) != GONE
+WITH_NONE = [label if known else None for label, known in zip(LABELS.tolist(), KNOWN.tolist(), strict=True)]
 DAYS = [dt.date(2024, 1, 1) + dt.timedelta(i) for i in range(ROWS)]
 LAST = dt.datetime(*DAYS[-1].timetuple()[:3], tzinfo=dt.UTC).timestamp()
 
@@ -94,10 +95,10 @@ def test_a_grade_that_no_row_has_yet_is_known_and_numbers_may_have_an_order_too(
 # Missing labels
 
 GAPS: dict[str, Any] = {
-    "objects": np.where(KNOWN, LABELS.astype(object), None),
+    "objects": np.array(WITH_NONE, dtype=object),
     "pandas string": pd.Series(LABELS, dtype="string").mask(~KNOWN),
     "pandas categorical": pd.Series(LABELS, dtype="category").mask(~KNOWN),
-    "polars": pl.Series(np.where(KNOWN, LABELS.astype(object), None).tolist()),
+    "polars": pl.Series(WITH_NONE),
     "masked": np.ma.array(LABELS, mask=~KNOWN),
 }
 
@@ -207,8 +208,7 @@ def clock_of_fleet(times: Any, tmp_path: Path) -> float:
         fleet = StreamingGPFleet("id", "t", "y", warmup=WARMUP)
         fleet.partial_fit(pd.DataFrame({"id": "k", "t": times, "y": Y}))
     ahead = fleet.forecast(1)["t"].to_list()[0] if isinstance(times, pl.Series) else fleet.forecast(1)["t"].iloc[0]
-    moment = pd.Timestamp(ahead)
-    return (moment.tz_localize("UTC") if moment.tz is None else moment).timestamp() - 86_400.0
+    return pd.to_datetime([ahead], utc=True).as_unit("us").asi8[0] / 1e6 - 86_400.0
 
 
 def clock_of_service(times: Any, tmp_path: Path) -> float:

@@ -41,7 +41,7 @@ def order_of(values: Any) -> list[Any] | None:
 
     An ordered Categorical of pandas says so, and an Enum of polars; a frame of one column is taken for that.
     """
-    dtype = getattr(values, "dtype", None)
+    dtype: Any = getattr(values, "dtype", None)
     if getattr(dtype, "ordered", None) is not None and hasattr(dtype, "categories"):  # of pandas
         return list(dtype.categories) if dtype.ordered else None
     series = nw.from_native(values, allow_series=True, pass_through=True)
