@@ -239,26 +239,23 @@ def _times(series: Any, name: str) -> tuple[Float[np.ndarray, " n"], str, str | 
         micro = series.cast(nw.Duration("us")).dt.total_microseconds().cast(nw.Float64).to_numpy().astype(float)
         return micro / 1e6, "duration", None
     if kind in (nw.String, nw.Object):
-        return _times_of_cells(series.to_list(), name)
+        return _times_of_cells(series.to_list(), kind, name)
     if not kind.is_numeric():
         raise DataError(f"column '{name}': expected dates, times or numbers, got a column of {kind}; convert it.")
     return _numbers(series, name), "whole number" if kind.is_integer() else "number", None
 
 
-def _times_of_cells(given: list[Any], name: str) -> tuple[Float[np.ndarray, " n"], str, str | None]:
+def _times_of_cells(given: list[Any], kind: Any, name: str) -> tuple[Float[np.ndarray, " n"], str, str | None]:
     """Return what `_times` does, of text or objects."""
     cells = [None if is_missing(cell) else cell for cell in given]
     present = [cell for cell in cells if cell is not None]
-    if not any(isinstance(cell, date) for cell in present):
-        numbers = to_numbers(cells)
-        if np.isfinite(numbers).sum() == len(present):
-            return numbers, "number", None
+    if present and all(isinstance(cell, int | float) for cell in present):
+        return to_numbers(cells), "number", None
     seconds = to_seconds(cells)
     if present and not np.isfinite(seconds).any():
-        got = format_cell(present[0])
         raise DataError(
-            f"column '{name}': expected dates, times or numbers, got {got}; write times as numbers or as "
-            f"2024-01-31T12:00:00."
+            f"column '{name}': expected dates, times or numbers, got a column of {kind}, such as "
+            f"{format_cell(present[0])}; turn it into numbers, or write dates as 2024-01-31T12:00:00."
         )
     texts = [str(cell).strip() for cell in present]
     zoned = bool(texts) and all(_ZONE.search(text) for text in texts)
