@@ -211,6 +211,35 @@ def test_a_copy_made_while_rows_come(tmp_path: Path):
         assert close(ahead(copy), copies[-1][1])
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_checkpoint_that_is_deleted_while_it_is_copied(
+    whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The copy begins anew, or does without it, and has all that was acknowledged."""
+    with working(tmp_path / "live" / "streams" / "power") as stream:
+        live = directory_of(stream, tmp_path)
+        singly(stream, range(20))
+        checkpoint(stream)
+        singly(stream, range(20, 40))
+        checkpoint(stream)
+        older, *_ = sorted((stream.directory / "checkpoints").iterdir())
+        copy, left = shutil.copy2, [older]
+
+        def interrupted(source: Any, target: Any) -> Any:
+            found = copy(source, target)
+            if Path(source).parent == older and left:
+                shutil.rmtree(left.pop()) if whole else (older / "about.json").unlink(missing_ok=True)
+            return found
+
+        monkeypatch.setattr(shutil, "copy2", interrupted)
+        assert back_up(live, tmp_path / "copy", lambda *_: None) == ({"power": 40}, {})
+        expected = ahead(stream)
+    assert not whole or not left
+    monkeypatch.undo()
+    with working(tmp_path / "copy" / "streams" / "power") as again:
+        assert again.last_position == 40 and close(ahead(again), expected)
+
+
 def test_a_copy_is_refused_where_it_would_do_harm_or_hide_a_loss(tmp_path: Path):
     def said(*words: Any) -> str:
         result = CliRunner().invoke(app, ["backup", *map(str, words)])

@@ -36,8 +36,9 @@ class MappedPredictive(eqx.Module):
     so it compares with that of other predictions, as they have none.
 
     Of a transformed target mean, std and CRPS are those of one distribution, that of Y: of y with its tails moved to
-    the ends of `TargetMap.reach`. The exponential of a Student's t has no mean and no CRPS, and tails that far out
-    are believed rather than learnt. With Y' another draw, m the median of Y and D = E|Y - m|, up to quadrature:
+    the ends of `TargetMap.reach`, and within the `limits` of `base`, but to its median at least. The exponential of a
+    Student's t has no mean and no CRPS, and tails that far out are believed rather than learnt. With Y' another draw,
+    m the median of Y and D = E|Y - m|, up to quadrature:
 
     - CRPS(y) = E|Y - y| - E|Y - Y'| / 2 is at most E|Y - y|, and so at most sqrt(std^2 + (mean - y)^2).
     - CRPS(y) is at most |y - m| + D / 2: E|Y - y| is at most |y - m| + D, and E|Y - Y'| at least D, as no point has a
@@ -199,6 +200,14 @@ class MappedPredictive(eqx.Module):
                 total += share * 4.0 * node * span * side * np.abs(inside - found)
         return total
 
+    def reach(self, q05: Rows, q50: Rows, q95: Rows) -> tuple[Rows, Rows]:
+        """Return how far out, on the scale that is learnt, `base` is believed, which has these quantiles."""
+        low, high = self.map.reach(q05, q50, q95)
+        if self.base.limits is None:
+            return low, high
+        least, most = np.asarray(self.base.limits).swapaxes(0, 1)
+        return np.maximum(low, np.minimum(least, q50)), np.minimum(high, np.maximum(most, q50))
+
     def _moments_within_reach(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and variance of Y: about its median, by integrals of the tails to either side.
 
@@ -234,7 +243,7 @@ class MappedPredictive(eqx.Module):
             levels = recalibration.level(np.tile(v.reshape(n * e, -1), (len(_LEVELS), 1)), levels)
         (z,) = mixture_quantiles(mixtures.repeated(m, len(_LEVELS)), [levels])
         z = np.asarray(z).reshape(-1, n, e)
-        low, high = self.map.reach(z[0], z[len(z) // 2], z[-1])
+        low, high = self.reach(z[0], z[len(z) // 2], z[-1])
         bends = np.stack(np.broadcast_arrays(*self.map.bends(high)))
         edges = np.clip(np.concatenate([low[None], z, bends, high[None]]), low, high)
         return np.sort(edges, axis=0), np.clip(z[len(z) // 2], low, high)

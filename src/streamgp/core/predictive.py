@@ -54,6 +54,9 @@ class Predictive(eqx.Module):
     correlation
         For each row, how the errors of its outputs go together, see `streamgp.core.correlation`: `joint_log_density`
         and `sample` know of it. None: outputs are independent given the component.
+    limits
+        For each row and output, the two ends beyond which a transformed target is not believed to lie, on the scale
+        that is learnt: see `streamgp.core.MappedPredictive`. None: no ends.
     """
 
     log_weights: Float[AnyArray, "n k"]
@@ -63,6 +66,7 @@ class Predictive(eqx.Module):
     trim: float = eqx.field(static=True, default=0.0)
     recalibration: Float[AnyArray, "n e j"] | None = None
     correlation: Float[AnyArray, "n e e"] | None = None
+    limits: Float[AnyArray, "n 2 e"] | None = None
 
     @property
     def weights(self) -> Float[AnyArray, "n k"]:

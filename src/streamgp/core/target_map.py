@@ -84,7 +84,8 @@ class TargetMap:
         That is twice as far from the median as its 90% band reaches, and of a logarithm no further above it than
         `FURTHEST`. So mean and std of y keep within the units of what was learnt, however wide the band of the
         logarithm or heavy its tails. Of a lognormal target this changes the mean by less than one in a thousand where
-        the logarithm's standard deviation is up to 0.7, and by 0.3% at 0.9.
+        the logarithm's standard deviation is up to 0.7, and by 0.3% at 0.9. What bounds the median itself is the
+        range of the targets learnt, see `Predictive.limits`.
         """
         low, high = q50 - BAND * (q50 - q05), q50 + BAND * (q95 - q50)
         if self.transform in ("log", "log1p"):

@@ -122,7 +122,14 @@ def _copy_files(source: Path, target: Path) -> None:
 
 
 def _copy_tree(source: Path, target: Path) -> None:
-    shutil.copytree(source, target, copy_function=_copied, ignore=shutil.ignore_patterns("*.part", ".*.tmp"))
+    """Copy a directory; raise FileNotFoundError if something in it, or all of it, is deleted meanwhile."""
+    try:
+        shutil.copytree(source, target, copy_function=_copied, ignore=shutil.ignore_patterns("*.part", ".*.tmp"))
+    except shutil.Error as error:  # which gathers all that went wrong
+        gone = [str(path) for path, *_ in error.args[0] if not Path(path).exists()]
+        if len(gone) < len(error.args[0]):
+            raise
+        raise FileNotFoundError(f"{gone[0]} was deleted meanwhile") from error
 
 
 def _copied(source: str, target: str) -> Any:

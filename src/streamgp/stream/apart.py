@@ -61,6 +61,7 @@ def going_on_apart(settings: StreamSettings, state: StreamState) -> StreamState:
                 reservoir=None if state.reservoir is None else state.reservoir.of_target(e),
                 sample=None if state.sample is None else state.sample.of_target(e),
                 correlation=None,
+                target_range=None if state.target_range is None else state.target_range.of_target(e),
                 scarce=0,
             )
         )

@@ -15,11 +15,17 @@ from streamgp.precision import in_float64
 from streamgp.stream.inputs import Extra
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
+from streamgp.stream.target_range import limited
 
 
 @in_float64
 def predict_rows(
-    settings: StreamSettings, state: StreamState, X: np.ndarray, times: np.ndarray | None = None, extra: Extra = None
+    settings: StreamSettings,
+    state: StreamState,
+    X: np.ndarray,
+    times: np.ndarray | None = None,
+    extra: Extra = None,
+    ahead: np.ndarray | None = None,
 ) -> AnyPredictive:
     """Predict each row as if it were the next one, in the units of the targets.
 
@@ -31,6 +37,8 @@ def predict_rows(
         Time stamps (n,).
     extra
         Additional variance of each row.
+    ahead
+        How many rows after the last one learnt each row is; None: all as many as what is learnt forecasts.
     """
     parts = []
     # What BLAS' threads round depends on how many there are.
@@ -42,6 +50,8 @@ def predict_rows(
             n = rows.stop - rows.start
             parts.append(settings.task.in_units(predictive, n, state.targets, state.num_classes))
     whole = concatenate(parts)
+    if state.target_range is not None:
+        whole = state.target_range.limit(whole, settings.rows_ahead if ahead is None else ahead)
     return whole if state.correlation is None else state.correlation.of(whole)
 
 
@@ -83,7 +93,17 @@ def update_rows(
         state = replace(state, model_state=model_state)
         if state.is_warmed_up:
             state = state.counted(info.outside | beyond[rows], info.flagged, info.non_finite)
-    return state, concatenate(parts)
+    return _with_range(settings, state, concatenate(parts), y)
+
+
+def _with_range(settings: StreamSettings, state: StreamState, info: Info, y: np.ndarray) -> tuple[StreamState, Info]:
+    """Learn the range of transformed targets; each prediction keeps to what was known when it was made."""
+    if state.target_range is None:
+        return state, info
+    after, ends = state.target_range.learn(y, info.flagged)
+    known = ends[1:] if settings.horizon else ends[:-1]
+    predictive = limited(info.predictive, known, settings.rows_ahead)
+    return replace(state, target_range=after), info._replace(predictive=predictive)
 
 
 def _padded(state: StreamState, X: np.ndarray, size: int) -> jax.Array:

@@ -94,11 +94,12 @@ def predict_after(
     X, extra = fill_next(settings, state, rows.X)
     wide = state.inputs.lags.learn(unlearnt).widen_next(X, state.targets.mean)
     times, then = rows.times, state
+    steps = ahead + 1.0 + (np.arange(n) if following else np.zeros(n))
     if times is None and (ahead or (following and n > 1)):  # a stream that counts rows has a step for each
-        times = ahead + 1.0 + (np.arange(n) if following else np.zeros(n))
+        times = steps
         start = jnp.zeros_like(state.model_state.last_time)
         then = replace(state, model_state=replace(state.model_state, last_time=start))
-    return _described(state, predict_rows(settings, then, wide, times, extra))
+    return _described(state, predict_rows(settings, then, wide, times, extra, steps))
 
 
 def _described(state: StreamState, predictive: AnyPredictive) -> Info:

@@ -80,6 +80,11 @@ class StreamSettings:
         return self.spec.horizon
 
     @property
+    def rows_ahead(self) -> int:
+        """How many rows after the last one learnt a prediction is for; with no horizon, that of the next row."""
+        return max(self.horizon, 1)
+
+    @property
     def first_fitted(self) -> int:
         """The first row that the fitted model predicts."""
         return self.warmup + max(self.spec.horizon - 1, 0)
@@ -93,6 +98,11 @@ class StreamSettings:
     def target_map(self) -> TargetMap:
         """What lies between the targets, as users have them, and the scale on which they are learnt."""
         return TargetMap.of(self.spec.target_transform, self.spec.bounds)
+
+    @property
+    def transforms(self) -> bool:
+        """Whether targets are learnt on another scale than their own."""
+        return self.target_map.transform is not None
 
     @property
     def correlates(self) -> bool:

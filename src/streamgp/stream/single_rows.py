@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamgp.core import Predictive
 from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics.batching import BATCH_SIZES
 from streamgp.precision import in_float64
@@ -60,7 +61,7 @@ class SingleRows:
         self._learnt: list[tuple[np.ndarray, np.ndarray, float, np.ndarray, bool]] = []
         # Predictions and targets from which the correlation of their errors has yet to be learnt.
         self._unrelated: list[tuple[AnyPredictive, np.ndarray]] = []
-        self._inputs = state.inputs
+        self._inputs, self._range = state.inputs, state.target_range
         self._row: _Row | None = None  # the last one predicted or learnt
         self._renews_at = next_renewal(self._settings, state)
         self.rows, self._outside, self._flagged, self._loaded_at = state.rows, 0, 0, state.rows
@@ -89,11 +90,22 @@ class SingleRows:
 
     def predictive(self, x: np.ndarray, time: float) -> AnyPredictive:
         """Return the whole distribution of a row without gaps."""
-        predictive = self._model.predictive(self._seen(x).bounded, time)
+        predictive = self._predicted(self._seen(x), time)
         if self._state.correlation is None:
             return predictive
         self._relate()
         return self._state.correlation.of(predictive)
+
+    def _predicted(self, row: _Row, time: float) -> Predictive:
+        """Return the distribution of a row, of a transformed target as far as it is believed."""
+        predictive = self._model.predictive(row.bounded, time)
+        return predictive if self._range is None else self._range.limit(predictive)
+
+    def _mean(self, row: _Row, time: float) -> np.ndarray:
+        """Return the mean (E,) of the same distribution."""
+        if self._range is None:
+            return self._model.predict(row.bounded, time)[0]
+        return np.asarray(self._predicted(row, time).mean[0])
 
     def _seen(self, x: np.ndarray) -> _Row:
         """Return the next row, without gaps, with its lags and within the bounds."""
@@ -115,8 +127,8 @@ class SingleRows:
         """Learn a row without gaps, whose target is there."""
         row, inputs, lags = self._seen(x), self._inputs, self._inputs.lags
         renews = self._state.reservoir is not None
-        predicted = self._model.predict(row.bounded, time)[0] if lags.lags or renews else y
-        related = None if self._state.correlation is None else self._model.predictive(row.bounded, time)
+        predicted = self._mean(row, time) if lags.lags or renews else y
+        related = None if self._state.correlation is None else self._predicted(row, time)
         outside, flagged = self._model.learn(row.bounded, y, time)  # fails, as a user's basis may, before it changes
         if row.is_beyond or inputs.bounds.counts:
             inputs = inputs.bounded(row.wide)[2]
@@ -129,6 +141,8 @@ class SingleRows:
             past, outliers = lags.standing_in(y[None], predicted[None], np.array([flagged]))
             inputs = replace(inputs, lags=lags.learn(past, outliers))
         self._inputs = inputs
+        if self._range is not None:
+            self._range, _ = self._range.learn(y[None], np.array([flagged]))
         self._learnt.append((row.wide[0], y.copy(), time, predicted, flagged))
         self.rows += 1
         self.renews_next = self.rows == self._renews_at
@@ -169,6 +183,7 @@ class SingleRows:
         return replace(
             with_scarce(self._state, whole=self.rows - self._loaded_at),
             inputs=self._inputs,
+            target_range=self._range,
             model_state=model_state,
             rows=self.rows,
             outside_rows=self._state.outside_rows + self._outside,

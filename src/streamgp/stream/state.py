@@ -23,6 +23,7 @@ from streamgp.stream.reservoir import Reservoir
 from streamgp.stream.rows import RawRows
 from streamgp.stream.sample import RowSample
 from streamgp.stream.settings import StreamSettings
+from streamgp.stream.target_range import TargetRange
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class StreamState:
         Whether predictions have become worse, where there is a reservoir.
     correlation
         How the errors of several targets go together; None of one target.
+    target_range
+        The range of the targets learnt, where these are transformed; None until the end of the warm-up.
     scarce
         How often rows after the warm-up had some of the targets and not all, of late: see `streamgp.stream.apart`.
     apart
@@ -84,6 +87,7 @@ class StreamState:
     sample: RowSample | None = None
     errors: ErrorWatch = field(default_factory=ErrorWatch)
     correlation: ErrorCorrelation | None = None
+    target_range: TargetRange | None = None
     scarce: int = 0
     apart: "tuple[StreamState, ...]" = ()
 
@@ -236,6 +240,7 @@ class StreamState:
             "reservoir": self.reservoir,
             "sample": self.sample,
             "errors": self.errors,
+            "target_range": self.target_range,
             "scarce": self.scarce,
         }
 
@@ -266,6 +271,11 @@ class StreamState:
         if correlation is None and settings.correlates:  # younger, too
             correlation = ErrorCorrelation.none(settings.num_outputs)
             forecasts = Forecasts(tuple((correlation.of(made), rules) for made, rules in forecasts.parts))
+        sample = _sample_of(tree, inputs.width, settings.num_outputs)
+        target_range = tree.get("target_range")
+        if target_range is None and settings.transforms and sample is not None:  # younger, too
+            target_range = TargetRange.empty(settings.num_outputs).learn(sample.rows.y)[0]
+            forecasts = Forecasts(tuple((target_range.limit(made, np.inf), rules) for made, rules in forecasts.parts))
         return settings, cls(
             inputs,
             tree["targets"],
@@ -282,9 +292,10 @@ class StreamState:
             warmup_rows=None if tree["kept"] is None else (RawRows(*tree["kept"]),),
             forecasts=forecasts,
             reservoir=tree.get("reservoir"),
-            sample=_sample_of(tree, inputs.width, settings.num_outputs),
+            sample=sample,
             errors=tree.get("errors") or ErrorWatch(),
             correlation=correlation,
+            target_range=target_range,
             scarce=tree.get("scarce", 0),
         )
 

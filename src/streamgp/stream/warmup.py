@@ -21,6 +21,7 @@ from streamgp.stream.rows import RawRows
 from streamgp.stream.sample import RowSample
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
+from streamgp.stream.target_range import TargetRange
 
 Progress = Callable[[int, int], None] | None
 
@@ -90,7 +91,11 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
         rebuilt = conditioned_apart(settings, rebuilt, RawRows(inputs[: state.rows - h], usual[h:], stamps))
         learnt = RawRows(inputs[: state.rows - h], y[h:], None)
         sample = RowSample.empty(inputs.shape[1], settings.num_outputs)
-        rebuilt = replace(rebuilt, sample=sample.offer(learnt, (usual != y).any(axis=1)[h:]))
+        glitches = (usual != y).any(axis=1)
+        rebuilt = replace(rebuilt, sample=sample.offer(learnt, glitches[h:]))
+        if settings.transforms:
+            target_range = TargetRange.empty(settings.num_outputs).learn(y, glitches)[0]
+            rebuilt = replace(rebuilt, target_range=target_range)
     if levels is not None:  # of targets that set the scale, or were fitted, the levels would tell little
         rebuilt = replace(rebuilt, model_state=replace(rebuilt.model_state, levels=levels))
     return rebuilt if state.inputs.gains is None else with_measured_gains(settings, rebuilt)

@@ -67,9 +67,15 @@ def targets(name: str) -> np.ndarray:
     return MAPS[name].inverse(z)
 
 
+def reach(p: MappedPredictive) -> tuple[np.ndarray, np.ndarray]:
+    """Return how far out each row is believed, on the scale that is learnt."""
+    q05, q50, q95 = (np.asarray(p.base.quantile(level)) for level in LEVELS)
+    return p.reach(q05, q50, q95)
+
+
 def within_reach(p: MappedPredictive, y: np.ndarray) -> np.ndarray:
     """Return each row's y with the tails beyond the reach at its ends."""
-    low, high = (p.map.inverse(end) for end in p.map.reach(*map(p.base.quantile, LEVELS)))
+    low, high = (p.map.inverse(end) for end in reach(p))
     return np.clip(y, low, high)
 
 
@@ -209,7 +215,8 @@ def heavy_predictions(draw: st.DrawFn) -> MappedPredictive:
     log_weights = np.log(np.maximum(rng.dirichlet(np.full(k, 0.5), n), 1e-12))
     log_weights -= np.logaddexp.reduce(log_weights, axis=1)[:, None]
     target = MAPS[draw(st.sampled_from(["log", "log from", "log1p", "logit"]))]
-    return MappedPredictive(Predictive(log_weights, loc, var, dof, 0.0, shares), target)
+    limits = np.sort(rng.normal(0.0, 4.0, (n, 2, 1)), axis=1) if draw(st.booleans()) else None
+    return MappedPredictive(Predictive(log_weights, loc, var, dof, 0.0, shares, limits=limits), target)
 
 
 @given(heavy_predictions(), st.sampled_from([-3.0, -1.0, 0.0, 1.0, 3.0]))
@@ -218,7 +225,7 @@ def test_scores_and_moments_keep_their_bounds(p: MappedPredictive, score: float)
     """With Y of the docstring and its median m: CRPS(y) is at most E|Y - y|, and at most |y - m| + E|Y - m| / 2."""
     y = p.at_scores(np.full((12, 1), score))
     median = p.quantile(0.5)
-    low, high = (p.map.inverse(end) for end in p.map.reach(*map(p.base.quantile, LEVELS)))
+    low, high = (p.map.inverse(end) for end in reach(p))
     mean, std, crps = p.mean, p.std, p.crps(y)
     for each in (mean, std, crps):
         assert np.isfinite(each).all()
@@ -235,7 +242,7 @@ def test_scores_and_moments_keep_their_bounds(p: MappedPredictive, score: float)
 @settings(max_examples=8, deadline=None)
 def test_where_targets_come_as_predicted_the_crps_is_at_most_the_error_of_the_median(p: MappedPredictive):
     median = p.quantile(0.5)
-    low, high = (p.map.inverse(end) for end in p.map.reach(*map(p.base.quantile, LEVELS)))
+    low, high = (p.map.inverse(end) for end in reach(p))
     ys = [np.clip(p.quantile(level), low, high) for level in (np.arange(60) + 0.5) / 60]
     crps, error = (np.mean(each, axis=0) for each in ([p.crps(y) for y in ys], [np.abs(y - median) for y in ys]))
     assert (crps <= 1.02 * error + 1e-4 * (high - low) + 1e-12).all()
@@ -252,6 +259,26 @@ def test_a_wild_tail_does_not_decide_mean_std_and_crps():
     assert 1.0 < p.mean[0, 0] < 1.1
     assert p.std[0, 0] < p.quantile(0.95)[0, 0] - p.quantile(0.05)[0, 0]
     assert p.crps(y)[0, 0] < 0.5 * p.std[0, 0]
+
+
+def test_mean_std_and_crps_keep_within_what_was_learnt():
+    base = Predictive(np.zeros((2, 1)), np.zeros((2, 1, 1)), np.full((2, 1, 1), 4.0))
+    limits = np.array([[-1.0, 1.0], [-9.0, -3.0]])[:, :, None]
+    wide = MappedPredictive(base, MAPS["log"])
+    p = MappedPredictive(Predictive(base.log_weights, base.loc, base.var, limits=limits), MAPS["log"])
+    z = scipy.stats.norm.ppf((np.arange(20_000) + 0.5) / 20_000, scale=2.0)
+    y = np.exp(np.clip(z, [[-1.0], [-6.6]], [[1.0], [0.0]]))  # the second to its median, and from there by its band
+    assert_allclose(p.mean[:, 0], y.mean(1), rtol=1e-3)
+    assert_allclose(p.std[:, 0], y.std(1), rtol=1e-3)
+    assert_allclose(p.crps(np.full((2, 1), 50.0))[:, 0], 50.0 - y.mean(1) - _half_distance(y), rtol=1e-3)
+    assert_array_equal(p.quantile(0.95), wide.quantile(0.95))
+    assert_array_equal(p.log_density(np.full((2, 1), 50.0)), wide.log_density(np.full((2, 1), 50.0)))
+
+
+def _half_distance(y: np.ndarray) -> np.ndarray:
+    """E|Y - Y'| / 2 of equally likely values in ascending order."""
+    n = y.shape[1]
+    return (y * (2.0 * np.arange(1, n + 1) - n - 1.0)).sum(1) / n**2
 
 
 @pytest.mark.parametrize("name", ["log", "log1p", "logit", "log from"])
