@@ -18,6 +18,8 @@ from streamgp.service.payload import rows_with_inputs
 from streamgp.service.problems import Problem
 from streamgp.table.clock import FAR, Pace, judge, judge_one, say_jump
 
+pytestmark = pytest.mark.slow
+
 ROWS, WARMUP, AT = 60, 20, 40
 HOUR, DAY = 3_600.0, 86_400.0
 START = 1_700_000_000.0

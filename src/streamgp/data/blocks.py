@@ -69,9 +69,12 @@ class Source(Protocol):
         The number of data rows, where the file says.
     next_row
         The index of the row that `read` returns next.
+    orders
+        The categories of the columns that say in which order these are.
     """
 
     name: str
+    orders: dict[str, list[str]]
     selected: list[str] | None
     next_row: int
 

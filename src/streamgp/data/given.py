@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.data.cells import LARGEST
+from streamgp.table.containers import check_unit, unmasked
 
 AXES = "row", "column"
 _INSTEAD = "turn it into a number, or pass NaN where there is none"
@@ -22,13 +23,16 @@ class NotNumbersError(ValueError, TypeError):
 
 
 def to_floats(name: str, values: Any, axes: tuple[str, ...] = AXES) -> np.ndarray:
-    """Return numbers in float64, however they came; None becomes NaN. For `axes` see `check_numbers`.
+    """Return numbers in float64, however they came; None and what is masked become NaN.
+
+    For `axes` see `check_numbers`.
 
     Raises
     ------
     ValueError
         If something is no number; the message says what it is and where.
     """
+    values = unmasked(values)
     check_numbers(name, values, axes)
     return np.asarray(values, dtype=np.float64)
 
@@ -36,8 +40,10 @@ def to_floats(name: str, values: Any, axes: tuple[str, ...] = AXES) -> np.ndarra
 def check_numbers(name: str, values: Any, axes: tuple[str, ...] = AXES) -> None:
     """Raise ValueError if a cell of an array or of nested lists is no number; what is no array passes.
 
-    Missing cells pass, as None and NaN. `axes` are what the axes of the array are called in the message.
+    Missing cells pass, as None and NaN. Durations and dates do not, as their unit would be lost. `axes` are what the
+    axes of the array are called in the message.
     """
+    check_unit(name, values)
     try:
         array = np.asarray(values)
         if array.dtype.kind in "fiub" or not array.ndim:

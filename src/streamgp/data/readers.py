@@ -111,6 +111,10 @@ def open_rows(
         if schema is None:
             count = min(infer_rows, max_rows or infer_rows)
             head = _head(opened, targets, features, (time, exposure, arrives), count)
+            if grades is None and task == "ordinal":
+                grades = opened.orders.get(targets[0])
+            if grades is None and task == "ordinal":
+                grades = opened.orders.get(targets[0])
             found = infer_target(opened.name, head, targets, task, grades)
             needs_features = needs_features or found.task != "regression"
             schema = infer_schema(

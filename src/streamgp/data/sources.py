@@ -85,6 +85,7 @@ class CsvSource:
         self.name = lines.name
         self.bytes_total = lines.bytes_total
         self.selected: list[str] | None = None
+        self.orders: dict[str, list[str]] = {}
         self._lines = lines
         self.next_row = 0
         try:
@@ -172,6 +173,7 @@ class JsonSource:
         self.name = lines.name
         self.bytes_total = lines.bytes_total
         self.selected: list[str] | None = None
+        self.orders: dict[str, list[str]] = {}
         self._lines = lines
         self.next_row = 0
 
@@ -230,10 +232,14 @@ class ParquetSource:
         self.selected: list[str] | None = None
         try:
             self._frame = pl.scan_parquet(path, glob=False)
-            self.columns: list[str] = self._frame.collect_schema().names()
+            schema = self._frame.collect_schema()
+            self.columns: list[str] = schema.names()
             self.total_rows: int = self._frame.select(pl.len()).collect().item()
         except (pl.exceptions.PolarsError, OSError) as error:
             raise self._broken(error) from error
+        self.orders = {
+            name: dtype.categories.to_list() for name, dtype in schema.items() if isinstance(dtype, pl.Enum)
+        }
         self.next_row = 0
         self._slab = pl.DataFrame()
         self._slab_rows = 0

@@ -17,6 +17,7 @@ from streamgp.data.frames import FrameLike
 from streamgp.data.schema import IS_DATE, TOO_MANY_LEVELS, Feature, cycle_names
 from streamgp.numerics.coding import CYCLES, cycle
 from streamgp.stream.categories import Categories
+from streamgp.table.containers import is_missing
 from streamgp.table.dates import NO_DATE, Order, find_order
 
 Kind = Literal["number", "category", "date", "clock"]
@@ -302,16 +303,6 @@ def _seconds(column: Any, order: Order) -> Float[np.ndarray, " n"]:
         stamps = column.dt.timestamp("us").to_list()
         return np.array([np.nan if stamp is None else stamp / 1e6 for stamp in stamps], dtype=np.float64)
     return cells.to_seconds([None if is_missing(cell) else cell for cell in _cells(column)], order)
-
-
-def is_missing(cell: Any) -> bool:
-    """Return whether a cell is None, NaN, NaT or another value that does not equal itself."""
-    if cell is None:
-        return True
-    try:
-        return bool(cell != cell)
-    except (TypeError, ArithmeticError):  # pandas.NA, and a NaN of decimals that signals
-        return True
 
 
 def _made(X: Any, names: Sequence[Any] | None, values: list[np.ndarray]) -> Any:

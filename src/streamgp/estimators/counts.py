@@ -20,6 +20,7 @@ from streamgp.evaluation.counts import CountMetrics
 from streamgp.metrics.shares import probabilities
 from streamgp.models.spec import Spec
 from streamgp.stream.tasks import mean_and_variance
+from streamgp.table.containers import unmasked
 
 _EXPOSURE = "exposure: the rows learnt {} exposure and {} came now; give it always or never"
 
@@ -228,6 +229,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool, exposure: Any = None) -> Rows:
         """Return rows whose targets are counts; the log of the exposure, if there is one, is their last input."""
         skip = self.missing == "skip"
+        y = unmasked(y)
         check_numbers("y", y)
         y = np.array(column_or_1d(y, warn=True), dtype=np.float64)
         _refuse(y, _is_no_count(y), "y: expected whole numbers from 0", skip)

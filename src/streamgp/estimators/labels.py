@@ -9,7 +9,6 @@ from sklearn.utils import column_or_1d
 from streamgp.data.given import shown
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
-from streamgp.estimators.columns import is_missing
 from streamgp.estimators.explanations import Explanation, explanation, importance, inputs_of
 from streamgp.estimators.late import Later
 from streamgp.estimators.single import as_table, in_order
@@ -21,6 +20,7 @@ from streamgp.evaluation.result import ClassificationEvaluation, collect_classif
 from streamgp.evaluation.shown import Given
 from streamgp.precision import float64
 from streamgp.stream.tasks import indicators
+from streamgp.table.containers import is_missing, unmasked
 
 _WHOLE = 1 << 64  # NumPy has no whole numbers from this on
 
@@ -210,6 +210,7 @@ def as_labels(y: Any, skip: bool) -> np.ndarray:
     ValueError
         If there are both, something else, or none where there must be one.
     """
+    y = unmasked(y)
     labels = column_or_1d(y, warn=True)
     if labels.dtype.kind in "US" and isinstance(y, list | tuple):  # NumPy has turned numbers into text
         labels = np.asarray(y, dtype=object).reshape(-1)

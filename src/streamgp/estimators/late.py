@@ -10,14 +10,13 @@ from jaxtyping import Float
 from streamgp.estimators.access import alone
 from streamgp.estimators.columns import Columns
 from streamgp.estimators.single import as_table, in_order
+from streamgp.estimators.times import as_times, follow_time
 from streamgp.estimators.validation import (
     NotFiniteError,
     Rows,
-    as_times,
     check_one,
     check_rows,
     check_target,
-    follow_time,
 )
 from streamgp.models.options import DEFAULT_WARMUP
 from streamgp.precision import float64

@@ -16,6 +16,7 @@ from streamgp.data.given import check_numbers
 from streamgp.estimators.validation import check_fitted, seed_of
 from streamgp.latent import LatentLearner, LatentSpec
 from streamgp.progress import progress_bar
+from streamgp.table.containers import unmasked
 
 _AS_NUMBERS: Any = {"dtype": "float64", "ensure_all_finite": "allow-nan"}
 
@@ -137,13 +138,13 @@ class LatentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _check_first(self, X: Any) -> np.ndarray:
         """Check rows of any columns; the estimator does not change."""
         check_numbers("X", X)
-        return self._check_values(check_array(X, **_AS_NUMBERS, estimator=self))
+        return self._check_values(check_array(unmasked(X), **_AS_NUMBERS, estimator=self))
 
     def _check(self, X: Any) -> np.ndarray:
         """Check rows of the columns that were there from the start."""
         check_numbers("X", X)
         return self._check_values(
-            validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+            validate_data(self, unmasked(X), reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
         )
 
     def _check_values(self, X: Any) -> np.ndarray:

@@ -11,6 +11,7 @@ from streamgp.estimators.labels import LabelEstimator, Labels, as_labels, missin
 from streamgp.estimators.validation import Rows
 from streamgp.evaluation.ordinal import OrdinalMetrics
 from streamgp.models.spec import Spec
+from streamgp.table.containers import order_of
 
 
 @with_options
@@ -54,8 +55,9 @@ class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
         Parameters
         ----------
         grades
-            All grades from the lowest to the highest; only the first call looks at it. Without it, they are those
-            of that call's `y` in ascending order.
+            All grades from the lowest to the highest; only the first call looks at it. Without it, they are the
+            categories of that call's `y` if these have an order (an ordered Categorical of pandas, an Enum of
+            polars), or else its grades in ascending order.
         times
             As in `StreamingGPRegressor.partial_fit`.
 
@@ -88,8 +90,9 @@ class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
 
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool, grades: Any = None) -> Rows:
         """Return rows with the numbers of their grades, from 0, for targets."""
+        order = order_of(y) if grades is None else None
         y = as_labels(y, self.missing != "raise")
-        known = self._labels if not reset else _in_order(y, grades)
+        known = self._labels if not reset else _in_order(y, order if grades is None else grades)
         rows = self._check_learn(X, self._codes(y, known), times, reset)
         self._labels, self._classes_at_start = known, len(known.names)
         return rows

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from streamgp.data.given import to_float
-from streamgp.estimators.validation import as_times
+from streamgp.estimators.times import as_times
+from streamgp.table.containers import unmasked
 
 
 def in_order(estimator: Any, x: Any, time: Any = None, *, comes: bool = False) -> Any:
@@ -21,7 +22,7 @@ def in_order(estimator: Any, x: Any, time: Any = None, *, comes: bool = False) -
         If a dictionary lacks a feature or has another one, if the features have no names, or a value is no number
         where there must be one.
     """
-    values = list(_named(estimator, x).values()) if isinstance(x, Mapping) else x
+    values = list(_named(estimator, x).values()) if isinstance(x, Mapping) else unmasked(x)
     columns, learner = estimator._columns, estimator._learner
     if columns.are_numbers:
         return values
@@ -36,7 +37,7 @@ def in_order(estimator: Any, x: Any, time: Any = None, *, comes: bool = False) -
 def as_table(estimator: Any, x: Any) -> Any:
     """Return a row as the methods for many rows take it; a dictionary as a frame. Errors are those of `in_order`."""
     if not isinstance(x, Mapping):
-        return [x]
+        return [unmasked(x)]
     return frame_of(_named(estimator, x))
 
 

@@ -5,7 +5,8 @@ from typing import Any, Self
 from streamgp.estimators.access import alone
 from streamgp.estimators.late import LateTargets
 from streamgp.estimators.single import as_table, in_order
-from streamgp.estimators.validation import JumpError, NotFiniteError, check_one, check_target, follow_time
+from streamgp.estimators.times import JumpError, follow_time
+from streamgp.estimators.validation import NotFiniteError, check_one, check_target
 
 
 class SingleRowEstimator(LateTargets):

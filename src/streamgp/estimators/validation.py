@@ -1,6 +1,5 @@
 """Rows as users pass them, checked and turned into arrays; every error says what was given, where, and what to do."""
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -14,12 +13,13 @@ from streamgp.data import cells
 from streamgp.data.given import check_numbers, to_float, to_floats
 from streamgp.estimators.columns import Columns
 from streamgp.estimators.time_column import split_times
+from streamgp.estimators.times import are_dates, as_times, judge_times
 from streamgp.models.options import CALENDAR, MISSING_VALUES
 from streamgp.models.spec import Spec
 from streamgp.models.target_options import NONE
 from streamgp.stream.learner import StreamLearner
-from streamgp.table.clock import Jump, Pace, judge, judge_one, say_jump
-from streamgp.table.dates import Order, advise_on_date
+from streamgp.table.clock import Pace
+from streamgp.table.containers import check_unit, unmasked
 from streamgp.table.summer_time import advise_on_order
 
 
@@ -97,7 +97,8 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
         skipped), or, under ``missing="raise"``, a row holds NaN or infinity.
     """
     check_missing(estimator.missing)
-    X, times = split_times(X, times)
+    X, times = split_times(unmasked(X), unmasked(times))
+    y = unmasked(y)
     _check_timed(times, learner)
     if learner is None:
         columns = Columns.of_first(X, times, () if estimator.calendar is None else CALENDAR.check(estimator.calendar))
@@ -105,8 +106,7 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
         columns = estimator._columns
     X, columns = columns.numbers(X, learner.levels if learner is not None and learner.is_warmed_up else None)
     as_it_is = {"dtype": np.float64, "ensure_all_finite": False}
-    if not isinstance(nw.from_native(X, pass_through=True), nw.DataFrame):
-        check_numbers("X", X)
+    _check_cells(X)
     check_numbers("y", y)
     separately: Any = ({**as_it_is, "ensure_min_features": _min_columns(estimator)}, {**as_it_is, "ensure_2d": False})
     X, y = validate_data(estimator, X, y, reset=learner is None, validate_separately=separately)
@@ -134,7 +134,7 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
     pace, fault = Pace(), None
     if times is not None:
         last = -np.inf if learner is None or learner.last_time is None else learner.last_time
-        pace, kept, fault = _judge_times(estimator, times, last, rows, learner is None, dated)
+        pace, kept, fault = judge_times(estimator, times, last, rows, learner is None, dated)
         good[rows[~kept]] = False
         X, y, times, rows = X[kept], y[kept], times[kept], rows[kept]
         before = np.concatenate([[last], times])[:-1]
@@ -146,43 +146,6 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
                 f"{advise_on_order(*pair, 'sort the rows by time', dated)}"
             )
     return Rows(X, y, times, single, int((~good).sum()), rows, given, columns, pace, fault)
-
-
-def _judge_times(
-    estimator: Any, times: np.ndarray, last: float, rows: np.ndarray, begins: bool, dated: bool
-) -> tuple[Pace, np.ndarray, str | None]:
-    """Return how far apart rows are, which to keep, not those whose time is in doubt, and what is wrong with these.
-
-    A time that is refused is remembered, so that the row after it may speak for it.
-    """
-    skip, pace = estimator.missing == "skip", Pace() if begins else estimator._pace
-    verdict = judge(times, last, pace, dated=dated, together=not skip)
-    jump = verdict.first
-    if jump is not None and not skip:
-        estimator._pace = replace(pace, doubted=verdict.pace.doubted)
-        raise ValueError(f"times: row {rows[jump.row]}: {_refusal(jump, dated)}")
-    fault = None if jump is None else f"row {rows[jump.row]}, times: {say_jump(jump, dated)}"
-    return verdict.pace, ~verdict.doubtful, fault
-
-
-def _refusal(jump: Jump, dated: bool) -> str:
-    return f"{say_jump(jump, dated)}; correct the row, or leave such rows out (missing='skip')"
-
-
-def follow_time(estimator: Any, time: Any, at: float) -> None:
-    """Judge the time of one row that is learnt next, by itself and as `at`, a number.
-
-    Raises
-    ------
-    JumpError
-        If it is in doubt.
-    """
-    last = estimator._learner.last_time
-    dated = are_dates([time])
-    verdict = judge_one(at, -np.inf if last is None else last, estimator._pace, dated=dated)
-    estimator._pace = verdict.pace
-    if verdict.first is not None:
-        raise JumpError(f"time: {_refusal(verdict.first, dated)}")
 
 
 def check_same_targets(rows: Rows, y: Any, outputs: int, single: bool) -> None:
@@ -199,12 +162,11 @@ def check_within(spec: Spec, rows: Rows) -> None:
 
 def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> tuple[np.ndarray, np.ndarray | None]:
     """Check inputs, and the times of a timed stream, to predict for."""
-    X, times = split_times(X, times)
+    X, times = split_times(unmasked(X), unmasked(times))
     _check_timed(times, learner)
     columns: Columns = estimator._columns
     X = columns.numbers(X, learner.levels if learner.is_warmed_up else columns.counts)[0]
-    if not isinstance(nw.from_native(X, pass_through=True), nw.DataFrame):
-        check_numbers("X", X)
+    _check_cells(X)
     X = validate_data(
         estimator,
         X,
@@ -269,10 +231,6 @@ class NotFiniteError(ValueError):
     """A number is NaN, infinite or without a square where it must not be."""
 
 
-class JumpError(ValueError):
-    """A time is far from that of the row before."""
-
-
 def check_one(x: Any, time: Any, learner: StreamLearner, missing: str, columns: Columns) -> tuple[np.ndarray, float]:
     """Check one row of a stream after the warm-up, with as few checks as are needed; its time is NaN without one."""
     x = to_floats("x", x, ("column",))
@@ -334,53 +292,16 @@ def check_given(given: Any, rows: int, outputs: int) -> np.ndarray:
     return values
 
 
+def _check_cells(X: Any) -> None:
+    """Check that cells of a table are numbers; those of a frame are, by its columns."""
+    is_frame = isinstance(nw.from_native(X, pass_through=True), nw.DataFrame)
+    (check_unit if is_frame else check_numbers)("X", X)
+
+
 def _check_timed(times: Any, learner: StreamLearner | None) -> None:
     if learner is not None and learner.timed != (times is not None):
         had, got = ("had", "none came now") if learner.timed else ("had no", "some came now")
         raise ValueError(f"times: the rows before {had} time stamps and {got}; give them always or never (times=)")
-
-
-def as_times(times: Any, rows: int, order: Order = "") -> np.ndarray | None:
-    """Return numbers as they are, dates as seconds since 1970, and NaN where there is no telling.
-
-    `order` is what dates of text begin with that have the year at their end.
-    """
-    if times is None:
-        return None
-    given = np.asarray(times)
-    if given.shape != (rows,):
-        raise ValueError(f"times: expected {rows} of them, one per row, got shape {given.shape}")
-    if given.dtype.kind in "mM":
-        nanoseconds = given.astype(f"{given.dtype.kind}8[ns]").astype(np.int64)
-        return np.where(np.isnat(given), np.nan, nanoseconds / 1e9)
-    if given.dtype.kind == "c":
-        check_numbers("times", times)
-    try:
-        return given.astype(np.float64)
-    except OverflowError:
-        check_numbers("times", given)
-        raise
-    except (TypeError, ValueError):
-        found = cells.to_seconds(given.tolist(), order)
-        if rows and np.isnan(found).all() and (advice := advise_on_date(given[0])) is not None:
-            raise ValueError(
-                f"times: expected numbers or ISO 8601 dates, got {cells.format_cell(given.tolist()[0])}: {advice}"
-            ) from None
-        return found
-
-
-def are_dates(times: Any) -> bool:
-    """Return whether times are dates, of any type, rather than numbers."""
-    if times is None:
-        return False
-    given = np.asarray(times)
-    if given.dtype.kind in "mfiub" or not given.size:
-        return False
-    try:
-        float(given.flat[0])
-    except (TypeError, ValueError):
-        return True
-    return given.dtype.kind == "M"
 
 
 def _check_finite(name: str, values: np.ndarray, advice: str) -> None:

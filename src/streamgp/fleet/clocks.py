@@ -56,8 +56,11 @@ class Clocks:
             return Doubts(found, None, "", self._pace, self._doubted)
         last = np.full(int(number.max()) + 1, -np.inf)
         last[: len(seen)] = seen[: len(last)]
-        known = {int(number[i]): key for i in good.tolist() if (key := keys[i]) is not None}
-        of = known if self._doubted else {}
+
+        def named() -> dict[int, Key]:
+            return {int(number[i]): key for i in good.tolist() if (key := keys[i]) is not None}
+
+        of = named() if self._doubted else {}
         mine = {n: self._doubted[key] for n, key in of.items() if key in self._doubted}
         pace = replace(self._pace, doubted=mine)
         verdict = judge(times[good], last, pace, dated=dated, keys=number[good], together=together)
@@ -65,11 +68,12 @@ class Clocks:
         ahead[verdict.doubtful] = [jump.time > jump.before for jump in verdict.jumps]
         found[good[ahead]] = True
         jump = next((each for each in verdict.jumps if each.time > each.before), None)
+        names = of or (named() if verdict.pace.doubted else {})
         others = {key: time for key, time in self._doubted.items() if key not in set(of.values())}
-        doubted = others | {known[n]: time for n, time in verdict.pace.doubted.items()}
+        doubted = others | {names[n]: time for n, time in verdict.pace.doubted.items()}
         first = None if jump is None else int(good[jump.row])
         fault = "" if jump is None else say_jump(jump, dated)
-        return Doubts(found, first, fault, replace(verdict.pace, doubted={}), doubted)  # type: ignore[arg-type]
+        return Doubts(found, first, fault, replace(verdict.pace, doubted={}), doubted)
 
     def learn(self, doubts: Doubts) -> None:
         """Take what is known after rows that were learnt."""

@@ -1,7 +1,9 @@
 """Long frames of pandas, polars or Arrow, to arrays and back; what is wrong is said before anything is learnt."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -10,11 +12,13 @@ from jaxtyping import Bool, Float
 
 from streamgp.checkpoint.encoding import register
 from streamgp.data import DataError
-from streamgp.data.cells import LARGEST
+from streamgp.data.cells import LARGEST, format_cell, to_numbers, to_seconds
 from streamgp.fleet.settings import FleetSettings
+from streamgp.table.containers import is_missing
 
 Key = str | int
 _SHOWN = 3  # offenders that a message names
+_ZONE = re.compile(r":\d\d\S*(Z|[+-]\d\d:?\d\d)$")  # of a time with its zone
 _WHOLE = 1 << 127  # below which a whole number can be a key
 
 
@@ -30,7 +34,8 @@ class FleetColumns:
     key
         What keys are: ``text`` or ``whole number``.
     time
-        What times are: ``date``, ``datetime``, ``whole number``, ``number`` or, where there is no such column, None.
+        What times are: ``date``, ``datetime``, ``duration``, ``whole number``, ``number`` or, where there is no such
+        column, None.
     zone
         Time zone of the times.
     backend
@@ -105,7 +110,7 @@ def read(frame: Any, settings: FleetSettings, known: FleetColumns | None, with_t
         groups, group_kind = _keys(table[settings.group_col], settings.group_col)
     if known is not None:
         _same(settings.id_col, known.key, key_kind if any(k is not None for k in keys) else known.key)
-        if (known.time in _DATED) != (time_kind in _DATED) and len(keys):
+        if _clock_of(known.time) != _clock_of(time_kind) and len(keys):
             _same(str(settings.time_col), known.time, time_kind)
         if groups is not None:
             some = any(group is not None for group in groups)
@@ -148,9 +153,9 @@ def as_times(columns: FleetColumns, times: Float[np.ndarray, " n"]) -> Any:
     """Return times as the column that they came from has them."""
     if columns.time == "whole number":
         return np.round(times).astype(np.int64)
-    if not columns.dated:
+    if not columns.dated and columns.time != "duration":
         return times
-    stamps = np.round(times * 1e6).astype(np.int64).astype("datetime64[us]")
+    stamps = np.round(times * 1e6).astype(np.int64).astype("datetime64[us]" if columns.dated else "timedelta64[us]")
     backend: Any = columns.backend
     series = nw.new_series("time", stamps, backend=backend)
     if columns.zone is not None:
@@ -171,6 +176,11 @@ def name_rows(settings: FleetSettings, table: Table, which: Bool[np.ndarray, " n
 
 
 _DATED = ("date", "datetime")
+
+
+def _clock_of(kind: str | None) -> str | None:
+    """Return what kinds of times go together."""
+    return "dated" if kind in _DATED else kind if kind in ("duration", None) else "number"
 
 
 def _same(name: str, expected: str | None, got: str | None) -> None:
@@ -199,9 +209,12 @@ def _keys(series: Any, name: str) -> tuple[list[Key | None], str]:
             else:
                 raise DataError(f"column '{name}': expected keys of text or whole numbers, got {value!r} in row {i}.")
         return whole, "whole number"
-    if not (kind in (nw.String, nw.Categorical, nw.Enum, nw.Object) or kind.is_numeric()):
+    texts = (nw.String, nw.Categorical, nw.Enum, nw.Object, nw.Date, nw.Datetime)
+    if not (kind in texts or kind.is_numeric()):
         raise DataError(f"column '{name}': expected keys of text or whole numbers, got a column of {kind}.")
-    text: list[Key | None] = [None if value is None or value != value else value for value in values]
+    text: list[Key | None] = [None if is_missing(value) else value for value in values]
+    if any(isinstance(key, date) for key in text):  # as text, as in a file
+        text = [key.isoformat() if isinstance(key, date) else key for key in text]
     odd = {type(value): i for i, value in reversed(list(enumerate(text))) if value is not None}
     if len(odd) > 1 or not set(odd) <= {str, int}:
         found = ", ".join(f"{text[i]!r} in row {i}" for i in sorted(odd.values()))
@@ -222,9 +235,32 @@ def _times(series: Any, name: str) -> tuple[Float[np.ndarray, " n"], str, str | 
         stamps = series.cast(nw.Datetime("us", zone)) if kind == nw.Date else series
         micro = stamps.dt.timestamp("us").cast(nw.Float64).to_numpy().astype(float)
         return micro / 1e6, "date" if kind == nw.Date else "datetime", zone
+    if kind == nw.Duration:
+        micro = series.cast(nw.Duration("us")).dt.total_microseconds().cast(nw.Float64).to_numpy().astype(float)
+        return micro / 1e6, "duration", None
+    if kind in (nw.String, nw.Object):
+        return _times_of_cells(series.to_list(), kind, name)
     if not kind.is_numeric():
         raise DataError(f"column '{name}': expected dates, times or numbers, got a column of {kind}; convert it.")
     return _numbers(series, name), "whole number" if kind.is_integer() else "number", None
+
+
+def _times_of_cells(given: list[Any], kind: Any, name: str) -> tuple[Float[np.ndarray, " n"], str, str | None]:
+    """Return what `_times` does, of text or objects."""
+    cells = [None if is_missing(cell) else cell for cell in given]
+    present = [cell for cell in cells if cell is not None]
+    if present and all(isinstance(cell, int | float) for cell in present):
+        return to_numbers(cells), "number", None
+    seconds = to_seconds(cells)
+    if present and not np.isfinite(seconds).any():
+        raise DataError(
+            f"column '{name}': expected dates, times or numbers, got a column of {kind}, such as "
+            f"{format_cell(present[0])}; turn it into numbers, or write dates as 2024-01-31T12:00:00."
+        )
+    texts = [str(cell).strip() for cell in present]
+    zoned = bool(texts) and all(_ZONE.search(text) for text in texts)
+    days = all(len(text) <= len("2024-01-31") for text in texts)
+    return seconds, "date" if days else "datetime", "UTC" if zoned else None
 
 
 def _numbers(series: Any, name: str) -> Float[np.ndarray, " n"]:

@@ -29,7 +29,8 @@ def surprised(
     if not doubtful.any():
         return n, None
     off = np.abs(rows.y[:n] - np.asarray(info.predictive.mean)[:n]) / np.asarray(info.predictive.std)[:n]
-    surprising, count = (off > SURPRISING).any(axis=1), np.asarray(state.inputs.bounds.surprises)
+    surprising: np.ndarray = np.any(off > SURPRISING, axis=1)
+    count = np.asarray(state.inputs.bounds.surprises)
     for row in np.flatnonzero(doubtful.any(axis=1)):
         count = np.where(doubtful[row], count + 1 if surprising[row] else 0, count)
         if (count >= SURPRISES).any():

@@ -47,7 +47,7 @@ class Chain(eqx.Module):
 
 
 @register
-class Moments(NamedTuple):
+class SerialisedMoments(NamedTuple):
     mean: Any
     var: Any
 
@@ -200,7 +200,7 @@ def test_keys_that_look_like_paths_keep_their_own_arrays() -> None:
 
 def test_registered_classes_come_back_without_running_their_constructors() -> None:
     chain = Chain([Scale(jnp.asarray(2.0)), Scale(jnp.asarray(0.1, jnp.float32))], width=3)
-    tree = {"chain": chain, "moments": Moments(np.ones(2), None), "options": Options(0.1, ("a", "b"))}
+    tree = {"chain": chain, "moments": SerialisedMoments(np.ones(2), None), "options": Options(0.1, ("a", "b"))}
     calls = Chain.calls
     copy = round_trip(tree)
     assert Chain.calls == calls
@@ -248,7 +248,7 @@ def array(**changes: Any) -> dict[str, Any]:
         ({"$module": "Stranger", "fields": {"x": 1}}, "not among the registered"),
         ({"$module": "Scale", "fields": {"factor": 1, "old": 2}}, r"missing: none; unknown: old"),
         ({"$module": "Scale", "fields": {}}, r"missing: factor; unknown: none"),
-        ({"$module": "Moments", "fields": {"mean": 1, "scale": 2}}, r"missing: var; unknown: scale"),
+        ({"$module": "SerialisedMoments", "fields": {"mean": 1, "scale": 2}}, r"missing: var; unknown: scale"),
         ({"$pickle": "gASVAA=="}, r"the keys '\$pickle'"),
         ({"$float": "1e5"}, r"the keys '\$float'"),
         (array(**{"$array": "/b"}), "the array /b is missing"),
