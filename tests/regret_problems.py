@@ -9,7 +9,7 @@ from streamgp.bases import Basis, Fourier, Polynomial
 from streamgp.filters.dynamics import static
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
-from streamgp.regret.hindsight import experts_of
+from streamgp.research.regret.hindsight import experts_of
 from streamgp.weights import WeightRule
 
 ROWS, INPUTS, FEATURES = 40, 2, 6

@@ -19,7 +19,7 @@ from benchmarks.common.machine import machine
 from benchmarks.common.measure import installed
 from benchmarks.common.paths import RESULTS_DIR
 from streamgp import StreamingGPFleet
-from streamgp.data.fleet_demo import write_fleet_demo_csv
+from streamgp.fleet.demo_data import write_fleet_demo_csv
 
 RESULTS = RESULTS_DIR / "fleet_bands.json"
 

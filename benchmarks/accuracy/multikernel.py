@@ -16,7 +16,7 @@ import typer
 
 from benchmarks.common.paths import RESULTS_DIR
 from streamgp import StreamingGPRegressor, evaluate
-from streamgp.models.presets import MULTIKERNEL
+from streamgp.research.annex import MULTIKERNEL
 
 RESULTS = RESULTS_DIR / "multikernel.json"
 SETS = ("elevators_ucids", "cpusmall", "kin40k", "schunk_arm", "sml2010_stream", "beijing_pm25")
@@ -36,7 +36,7 @@ def run_errors(data: Path, seeds: int) -> dict[str, Any]:
     for name in SETS:
         X, y = _rows(data, name)
         found[name] = {}
-        for model in (*MULTIKERNEL, "e-doebe", "default"):
+        for model in (*MULTIKERNEL.models, "e-doebe", "default"):
             runs = []
             for seed in range(1 if model == "default" else seeds):
                 result = evaluate(StreamingGPRegressor(model, random_state=seed), X, y, conformal=0.9)

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from benchmarks.common.paths import RESULTS_DIR
-from streamgp.regret.checks import static_growth, switching_growth
+from streamgp.research.regret.checks import static_growth, switching_growth
 
 RESULTS = RESULTS_DIR / "regret.json"
 STATIC_LENGTHS = (50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)

@@ -34,7 +34,7 @@ POINTS = {
     "as old checkpoints are deleted": ("shutil", "rmtree", "before"),
     "as rows go to a file": ("polars", "DataFrame.write_parquet", "after"),
 }
-_PRELOAD = ["streamgp.app.cli", "streamgp.app.serve", "streamgp.service.web.app", "uvicorn"]
+_PRELOAD = ["streamgp.app.cli", "streamgp.service.serve", "streamgp.service.web.app", "uvicorn"]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.colors import LogNorm
 
 from benchmarks.common.paths import IMAGES
-from streamgp.models.sparse.combining import combine_nearest
+from streamgp.research.sparse.combining import combine_nearest
 from streamgp_papers.local import Split, learn, make_model, read_tracks
 
 PICTURE = IMAGES / "local.png"

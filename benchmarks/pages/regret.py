@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from benchmarks.accuracy.regret import FREQUENCIES, RESULTS
 from benchmarks.common.paths import IMAGES
-from streamgp.regret.checks import bands
+from streamgp.research.regret.checks import bands
 
 PICTURE = IMAGES / "regret.png"
 OURS, OTHER, BOUND = "#1f5a99", "#c2571a", "#8a919a"

@@ -95,7 +95,9 @@ def command(words: list[str]) -> None:
     """Run the command in this process, with a checkpoint after every chunk and small parts."""
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
-    from streamgp.app import cli, fleet_report, outputs, run_fleet
+    from streamgp.app import cli, outputs
+    from streamgp.fleet import report as fleet_report
+    from streamgp.fleet import run as run_fleet
 
     fleet_report.write_fleet_report = lambda out: out  # it comes after all else
     run_fleet.CHECKPOINT_SECONDS, outputs.PART_ROWS = 0.0, 50
@@ -111,7 +113,7 @@ class Campaign:
         self.failures: list[str] = []
         self.at: Counter[str] = Counter()
         self.processes = multiprocessing.get_context("forkserver")
-        self.processes.set_forkserver_preload(["streamgp.app.cli", "streamgp.app.run_fleet", "streamgp"])
+        self.processes.set_forkserver_preload(["streamgp.app.cli", "streamgp.fleet.run", "streamgp"])
         rows().write_csv(folder / "rows.csv")
         self.whole: dict[str, Any] = {}
 

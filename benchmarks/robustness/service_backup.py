@@ -21,9 +21,9 @@ import numpy as np
 from benchmarks.common import campaigns
 from benchmarks.common.serving import Changes, Server
 from benchmarks.robustness.service_damage import CONFIG, NAME, PATIENCE, known, opened, rows, send
-from streamgp.app.backup import back_up_directory
 from streamgp.client import Client
 from streamgp.service import checkpointing, history
+from streamgp.service.backup_run import back_up_directory
 from streamgp.service.live_stream import LiveStream
 from streamgp.service.payload import rows_with_inputs
 

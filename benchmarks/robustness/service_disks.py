@@ -14,8 +14,8 @@ import numpy as np
 
 from benchmarks.common.service_requests import differences, probe
 from benchmarks.common.serving import Changes, Server
-from streamgp.app.backup import back_up_directory
 from streamgp.client import Client, ServiceError
+from streamgp.service.backup_run import back_up_directory
 
 NAME = "linear"
 STREAM = {"name": NAME, "target": "y", "features": ["a", "b"], "model": "linear", "warmup": 30}

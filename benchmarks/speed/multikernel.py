@@ -15,7 +15,8 @@ import numpy as np
 import typer
 
 from benchmarks.common.paths import RESULTS_DIR
-from streamgp.models.multikernel import (
+from streamgp.research.annex import SFG_MKL_DICTIONARY
+from streamgp.research.multikernel import (
     OMKLGF,
     OMKR,
     SFG,
@@ -27,8 +28,7 @@ from streamgp.models.multikernel import (
     draw_features,
     squared_exponentials,
 )
-from streamgp.models.multikernel.omkr import group_by_kernel
-from streamgp.models.presets import SFG_MKL_DICTIONARY
+from streamgp.research.multikernel.omkr import group_by_kernel
 from streamgp_papers.many_kernels import FEATURES, LOSS, NEIGHBOURS
 
 RESULTS = RESULTS_DIR / "multikernel.json"

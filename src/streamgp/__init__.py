@@ -9,10 +9,8 @@ if TYPE_CHECKING:
     from streamgp.data import DataError
     from streamgp.estimators import (
         Monitor,
-        SplittingGPRegressor,
         StreamingGPClassifier,
         StreamingGPCountRegressor,
-        StreamingGPLVM,
         StreamingGPOrdinal,
         StreamingGPRegressor,
         WarmupWarning,
@@ -22,7 +20,9 @@ if TYPE_CHECKING:
     )
     from streamgp.evaluation import Comparison, Evaluation
     from streamgp.fleet import StreamingGPFleet
+    from streamgp.latent import StreamingGPLVM
     from streamgp.numerics.compiled_programs import keep_compiled_programs
+    from streamgp.research.splitting_regressor import SplittingGPRegressor
 
 __version__ = "0.1.0"
 
@@ -53,14 +53,10 @@ _HOMES = {
     "DataError": "streamgp.data",
     "Evaluation": "streamgp.evaluation",
     "Monitor": "streamgp.estimators",
-    "SplittingGPRegressor": "streamgp.estimators",
     "StreamingGPClassifier": "streamgp.estimators",
     "StreamingGPCountRegressor": "streamgp.estimators",
-    "StreamingGPFleet": "streamgp.fleet",
-    "StreamingGPLVM": "streamgp.estimators",
     "StreamingGPOrdinal": "streamgp.estimators",
     "StreamingGPRegressor": "streamgp.estimators",
-    "TimeVaryingOptimizer": "streamgp.bandits",
     "WarmupWarning": "streamgp.estimators",
     "compare": "streamgp.estimators",
     "evaluate": "streamgp.estimators",
@@ -71,6 +67,10 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     # Imported on first use, so that `streamgp --help` need not wait for JAX.
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name in __all__:
+        from streamgp.annexes import home_of
+
+        home = _HOMES.get(name) or home_of(name)
+        if home is not None:
+            return getattr(import_module(home), name)
     raise AttributeError(f"module 'streamgp' has no attribute {name!r}")

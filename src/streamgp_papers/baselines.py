@@ -6,7 +6,9 @@ import numpy as np
 
 from streamgp.core import Predictive
 from streamgp.likelihoods import AnyPredictive
-from streamgp.models.multikernel import (
+from streamgp.models.presets import IE_GP_DICTIONARY
+from streamgp.numerics.batching import concatenate, split_batches
+from streamgp.research.multikernel import (
     AdaRaker,
     LogisticLoss,
     MultiKernel,
@@ -14,10 +16,8 @@ from streamgp.models.multikernel import (
     draw_features,
     squared_exponentials,
 )
-from streamgp.models.multikernel.warmup import RADIUS
-from streamgp.models.presets import IE_GP_DICTIONARY
-from streamgp.models.sparse import EXACT_STEPS, Batch, BatchOptimiser, LocalModel, empty_model
-from streamgp.numerics.batching import concatenate, split_batches
+from streamgp.research.multikernel.warmup import RADIUS
+from streamgp.research.sparse import EXACT_STEPS, Batch, BatchOptimiser, LocalModel, empty_model
 
 
 def adaraker(

@@ -10,7 +10,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from streamgp.app.outputs import RunError
-from streamgp.models.multikernel import (
+from streamgp.precision import float64
+from streamgp.research.annex import SFG_MKL_DICTIONARY
+from streamgp.research.multikernel import (
     SFG,
     FeatureBank,
     FeedbackGraph,
@@ -19,8 +21,6 @@ from streamgp.models.multikernel import (
     draw_features,
     squared_exponentials,
 )
-from streamgp.models.presets import SFG_MKL_DICTIONARY
-from streamgp.precision import float64
 from streamgp_papers.many_kernels import FEATURES, LOSS, NEIGHBOURS, predict_stream
 
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)

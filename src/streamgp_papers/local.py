@@ -14,7 +14,8 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from streamgp.core import Predictive
 from streamgp.estimators import StreamingGPRegressor
 from streamgp.models.presets import PRESETS
-from streamgp.models.sparse import (
+from streamgp.precision import in_float64
+from streamgp.research.sparse import (
     Batch,
     BatchOptimiser,
     LocalGPs,
@@ -23,8 +24,7 @@ from streamgp.models.sparse import (
     fit_exact_hyperparameters,
     function_posterior,
 )
-from streamgp.models.sparse.warmup import from_spec
-from streamgp.precision import in_float64
+from streamgp.research.sparse.warmup import from_spec
 from streamgp_papers.data_files import load
 
 BATCH = PRESETS["wgpr"].batch_size

@@ -14,7 +14,9 @@ from streamgp.bases import Fourier
 from streamgp.filters.dynamics import static
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import ensemble
-from streamgp.models.multikernel import (
+from streamgp.precision import float64
+from streamgp.research.annex import SFG_MKL_DICTIONARY
+from streamgp.research.multikernel import (
     OMKLGF,
     OMKR,
     SFG,
@@ -29,9 +31,7 @@ from streamgp.models.multikernel import (
     falling,
     squared_exponentials,
 )
-from streamgp.models.multikernel.omkr import group_by_kernel
-from streamgp.models.presets import SFG_MKL_DICTIONARY
-from streamgp.precision import float64
+from streamgp.research.multikernel.omkr import group_by_kernel
 from streamgp.weights import BMA
 from streamgp_papers.data_files import load
 

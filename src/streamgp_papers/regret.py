@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.app.outputs import RunError
-from streamgp.regret.checks import bands, static_growth, switching_growth
+from streamgp.research.regret.checks import bands, static_growth, switching_growth
 
 LENGTHS = (50, 100, 200, 400, 800, 1600)
 NEAR = 0.1  # a point of the grid with a row no further away counts as near the rows

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from streamgp.app.outputs import RunError
-from streamgp.models.multikernel import SquaredLoss
 from streamgp.precision import in_float64
+from streamgp.research.multikernel import SquaredLoss
 from streamgp_papers.bank import ExpertPredictions, Family, Member, fit_experts, standardise, stream
 from streamgp_papers.baselines import adaraker, ssgp
 from streamgp_papers.data_files import load

@@ -30,8 +30,11 @@ def test_the_contracts_are_kept():
     ("module", "line", "contract"),
     [
         ("core/model", "import streamgp.data", "Dependencies point one way"),
-        ("models/sparse/model", "import streamgp.models.multikernel", "A family of models knows no other"),
-        ("app/run", "import streamgp_papers", "The library never imports the papers' tables"),
+        ("models/gaussian/family", "import streamgp.models.generalised", "A family of models knows no other"),
+        ("research/sparse/model", "import streamgp.research.multikernel", "A method of the papers knows no other"),
+        ("estimators/evaluate", "import streamgp.fleet.fleet", "Dependencies point one way"),
+        ("latent/model", "import streamgp.bandits.space", "Dependencies point one way"),
+        ("app/run_stream", "import streamgp_papers", "The library never imports the papers' tables"),
         (
             "core/model",
             "import matplotlib",
@@ -67,9 +70,9 @@ SOURCE = ROOT / "src" / "streamgp"
 # What words a kind of target, or reads it from a file, and the estimator of each kind.
 NAMES_TASKS = ("stream/tasks.py", "models/", "data/", "app/", "reports/", "estimators/classifier.py")
 NAMES_TASKS += ("estimators/counts.py", "estimators/ordinal.py", "likelihoods/from_targets.py")
-NAMES_TASKS += ("service/config.py", "service/single_model.py")
+NAMES_TASKS += ("service/config.py", "service/single_model.py", "research/annex.py", "research/multikernel/warmup.py")
 # Optimisation and regret are of ensembles, which they build themselves.
-BUILDS_ENSEMBLES = ("bandits/", "regret/")
+BUILDS_ENSEMBLES = ("bandits/", "research/regret/")
 
 
 def lines_with(pattern: str, *but: str) -> list[str]:
@@ -84,7 +87,7 @@ def lines_with(pattern: str, *but: str) -> list[str]:
 
 
 def test_no_family_is_named_outside_its_package():
-    families = "gaussian|generalised|multikernel|sparse"
+    families = "gaussian|generalised"
     assert not lines_with(rf"streamgp\.models\.({families})", "models/", "stream/tasks.py", *BUILDS_ENSEMBLES)
     assert not lines_with(rf"[\"']({families})[\"']", "models/")
 
@@ -106,7 +109,7 @@ def test_files_are_short_and_the_root_has_few():
         > 400  # seldom over 350, and then for one subject
     }
     assert not long
-    assert len(list(SOURCE.glob("*.py"))) <= 6
+    assert len(list(SOURCE.glob("*.py"))) <= 7
 
 
 def test_no_two_modules_of_tests_have_one_name():

@@ -12,7 +12,7 @@ from scipy.stats import t as student
 from fleet_streams import fleet, frame, learnt, steps_ahead
 from oracles.fleet_loop import FleetLoop
 from streamgp import StreamingGPFleet, evaluate
-from streamgp.data.fleet_demo import write_fleet_demo_csv
+from streamgp.fleet.demo_data import write_fleet_demo_csv
 
 pytestmark = pytest.mark.slow
 

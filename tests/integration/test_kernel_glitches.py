@@ -10,8 +10,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from streamgp import StreamingGPRegressor, evaluate
-from streamgp.models.multikernel import MultiKernel, Raker, SquaredLoss, draw_features, falling, squared_exponentials
-from streamgp.models.presets import MULTIKERNEL
+from streamgp.research.annex import MULTIKERNEL
+from streamgp.research.multikernel import (
+    MultiKernel,
+    Raker,
+    SquaredLoss,
+    draw_features,
+    falling,
+    squared_exponentials,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +36,7 @@ def errors(targets: np.ndarray, **settings: Any) -> np.ndarray:
     return evaluate(StreamingGPRegressor(**SETTINGS | settings), X, targets).mean - y
 
 
-@pytest.mark.parametrize("name", MULTIKERNEL)
+@pytest.mark.parametrize("name", MULTIKERNEL.models)
 def test_one_absurd_target_costs_nothing(name):
     _, y = stream()
     spoiled = y.copy()

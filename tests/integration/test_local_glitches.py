@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from streamgp import SplittingGPRegressor, StreamingGPRegressor
-from streamgp.models.sparse.glitches import TargetGuard, draw_in_rows, replace_glitches
+from streamgp.research.sparse.glitches import TargetGuard, draw_in_rows, replace_glitches
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from streamgp.models.multikernel import SquaredLoss
+from streamgp.research.multikernel import SquaredLoss
 from streamgp_papers.baselines import adaraker, ssgp
 from streamgp_papers.classification_baselines import SSGP, ClassificationData, predict
 

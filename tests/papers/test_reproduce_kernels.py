@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from scipy.optimize import minimize
 
-from streamgp.models.multikernel import FeatureBank
+from streamgp.research.multikernel import FeatureBank
 from streamgp_papers import kernel_regret, many_kernels, sfg
 
 pytestmark = pytest.mark.papers

@@ -12,8 +12,8 @@ from scipy.stats import norm
 
 from streamgp import StreamingGPRegressor
 from streamgp.core import Predictive
-from streamgp.models.sparse import BatchOptimiser
-from streamgp.models.sparse import warmup as warmup_sparse
+from streamgp.research.sparse import BatchOptimiser
+from streamgp.research.sparse import warmup as warmup_sparse
 from streamgp_papers import local, wgpr
 
 pytestmark = pytest.mark.papers

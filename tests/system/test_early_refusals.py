@@ -52,7 +52,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_the_target_refuses_is_said_before_any_work(
     files: Path, given: list[str], file: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    for module in ("streamgp.models.registry", "streamgp.app.run_stream", "streamgp.app.run_fleet"):
+    for module in ("streamgp.models.registry", "streamgp.app.run_stream", "streamgp.fleet.run"):
         monkeypatch.setitem(sys.modules, module, None)  # importing it is an error now
     out = tmp_path / "out"
     command = ["run", str(files / f"{file}.csv"), "--target", "y", "--out", str(out), *given]

@@ -14,9 +14,9 @@ from typer.testing import CliRunner, Result
 
 from streamgp import StreamingGPLVM
 from streamgp.app import cli
-from streamgp.app import run_embed as embed
 from streamgp.app.interrupt import Interrupt, Stop
 from streamgp.latent import fit_coordinates
+from streamgp.latent import run as embed
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 import streamgp
-from streamgp.app.commands import backup, compare, demo, embed, run, serve
+from streamgp.annexes import annexes
+from streamgp.app.commands import compare, demo, run
 from streamgp.app.interrupt import end_imports_at_once
 
 app = typer.Typer(
@@ -36,12 +37,12 @@ def _main(
 
 app.command(epilog=run.EXAMPLES)(run.run)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
-app.command(epilog=embed.EXAMPLES)(embed.embed)
 app.command()(demo.demo)
-app.command(epilog=serve.EXAMPLES)(serve.serve)
-app.command(epilog=backup.EXAMPLES)(backup.backup)
-# The papers' tables are a package of their own, which nothing here depends on.
-app.command()(import_module("streamgp_papers.command").reproduce)
+for annex in annexes():
+    for command, where in annex.commands.items():
+        module, function = where.split(":")
+        found = import_module(module)
+        app.command(command, epilog=getattr(found, "EXAMPLES", None))(getattr(found, function))
 
 
 def main() -> None:

@@ -96,26 +96,6 @@ def _place(alarm: dict[str, Any]) -> str:
     return row if alarm["time"] is None else f"{row} ({clock(alarm['time'])})"
 
 
-def print_fleet(metrics: dict[str, Any], to_stderr: bool) -> None:
-    """Print what a fleet found: a sentence, its scores, on how many keys it beats the baselines, its speed."""
-    console = Console(stderr=to_stderr, highlight=False, soft_wrap=True)
-    keys = metrics["keys"]
-    console.print(
-        f"{plural(metrics['rows'], 'row')} of {plural(len(keys), 'key')}, {metrics['scored_rows']:,} scored"
-    )
-    if metrics["scored_rows"]:
-        console.print(
-            f"nMSE {number(metrics['nmse'])} (median over keys), mean log density {number(metrics['pll'])}, CRPS "
-            f"{number(metrics['crps'])}, {share(metrics['coverage']['90'])} of the targets in bands of 90%"
-        )
-        if verdict := verdicts.of_keys([(key["skill_low"], key["skill_high"]) for key in keys if key["scored_rows"]]):
-            console.print(verdict["text"], markup=False)
-    if metrics["rows_per_second"] is not None:
-        console.print(f"{metrics['rows_per_second']:,.0f} rows a second")
-    for warning in metrics["warnings"]:
-        console.print(f"note: {warning}", markup=False)
-
-
 def print_comparison(about: dict[str, Any], to_stderr: bool) -> None:
     """Print what a comparison of runs found: a sentence, a table, a verdict on each run but the first, the notes."""
     console = Console(stderr=to_stderr, highlight=False, soft_wrap=True)
@@ -138,29 +118,6 @@ def print_comparison(about: dict[str, Any], to_stderr: bool) -> None:
         console.print(verdict["text"], markup=False)
     for note in about["notes"]:
         console.print(f"note: {note}", markup=False)
-
-
-def print_embedding(metrics: dict[str, Any], to_stderr: bool) -> None:
-    """Print what an embedding found: a sentence, its speed, and how labels agree between neighbours."""
-    console = Console(stderr=to_stderr, highlight=False, soft_wrap=True)
-    rows, entries = plural(metrics["rows"], "row"), plural(len(metrics["features"]), "number")
-    expert = metrics["experts"][metrics["leading"]]
-    console.print(
-        f"{rows} of {entries} each in {plural(metrics['components'], 'coordinate')}; the kernel of lengthscale "
-        f"{number(expert['lengthscale'], 3)} leads with a weight of {share(expert['weight'])}",
-        markup=False,
-    )
-    if error := metrics["neighbour_error"]:
-        console.print(
-            f"nearest neighbours with another {metrics['label']}: {share(error['embedding'])} of {error['rows']:,} "
-            f"rows; in principal components {share(error['pca'])}, in all numbers {share(error['entries'])}",
-            markup=False,
-        )
-    if metrics["rows_per_second"] is not None:
-        seconds = metrics["seconds"]["warmup"]
-        console.print(f"{metrics['rows_per_second']:,.0f} rows a second, after a warm-up of {seconds:.1f} s")
-    for warning in metrics["warnings"]:
-        console.print(f"note: {warning}", markup=False)
 
 
 def _table(metrics: dict[str, Any]) -> Table:

@@ -1,20 +1,43 @@
 """Optimising what moves: time-varying Gaussian-process bandits with ask and tell."""
 
-from streamgp.bandits.confidence import (
-    beta,
-    discount,
-    information_gain,
-    restart_length,
-    sparq_queries,
-    sparq_rate,
-    window_length,
-)
-from streamgp.bandits.memory import METHODS, memory_of
-from streamgp.bandits.optimizer import TimeVaryingOptimizer
-from streamgp.bandits.parameters import Choice, Integer, Real
-from streamgp.bandits.queries import Budget
-from streamgp.bandits.space import Box, Candidates, as_space
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from streamgp.bandits.confidence import (
+        beta,
+        discount,
+        information_gain,
+        restart_length,
+        sparq_queries,
+        sparq_rate,
+        window_length,
+    )
+    from streamgp.bandits.memory import METHODS, memory_of
+    from streamgp.bandits.optimizer import TimeVaryingOptimizer
+    from streamgp.bandits.parameters import Choice, Integer, Real
+    from streamgp.bandits.queries import Budget
+    from streamgp.bandits.space import Box, Candidates, as_space
+
+_HOMES = {
+    "beta": "streamgp.bandits.confidence",
+    "discount": "streamgp.bandits.confidence",
+    "information_gain": "streamgp.bandits.confidence",
+    "restart_length": "streamgp.bandits.confidence",
+    "sparq_queries": "streamgp.bandits.confidence",
+    "sparq_rate": "streamgp.bandits.confidence",
+    "window_length": "streamgp.bandits.confidence",
+    "METHODS": "streamgp.bandits.memory",
+    "memory_of": "streamgp.bandits.memory",
+    "TimeVaryingOptimizer": "streamgp.bandits.optimizer",
+    "Choice": "streamgp.bandits.parameters",
+    "Integer": "streamgp.bandits.parameters",
+    "Real": "streamgp.bandits.parameters",
+    "Budget": "streamgp.bandits.queries",
+    "Box": "streamgp.bandits.space",
+    "Candidates": "streamgp.bandits.space",
+    "as_space": "streamgp.bandits.space",
+}
 __all__ = [
     "METHODS",
     "Box",
@@ -34,3 +57,10 @@ __all__ = [
     "sparq_rate",
     "window_length",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use: what the annex adds is asked for by who uses none of it.
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

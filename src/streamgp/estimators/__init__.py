@@ -6,20 +6,16 @@ from streamgp.estimators.compare import compare
 from streamgp.estimators.counts import StreamingGPCountRegressor
 from streamgp.estimators.early import WarmupWarning
 from streamgp.estimators.evaluate import evaluate
-from streamgp.estimators.latent import StreamingGPLVM, warmup_of
 from streamgp.estimators.loading import load
 from streamgp.estimators.monitor import Monitor
 from streamgp.estimators.ordinal import StreamingGPOrdinal
 from streamgp.estimators.regressor import StreamingGPRegressor
-from streamgp.estimators.splitting import SplittingGPRegressor
 from streamgp.evaluation.description import expert_table
 
 __all__ = [
     "Monitor",
-    "SplittingGPRegressor",
     "StreamingGPClassifier",
     "StreamingGPCountRegressor",
-    "StreamingGPLVM",
     "StreamingGPOrdinal",
     "StreamingGPRegressor",
     "WarmupWarning",
@@ -28,5 +24,4 @@ __all__ = [
     "evaluate",
     "expert_table",
     "load",
-    "warmup_of",
 ]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -32,13 +32,20 @@ from streamgp.stream.settings import check_lags
 if TYPE_CHECKING:  # who has one has imported it
     from sklearn.pipeline import Pipeline
 
-    from streamgp.fleet import StreamingGPFleet
+
+class ModelOfKeys(Protocol):
+    """A model of many keyed streams, such as a fleet, which evaluates frames itself."""
+
+    def evaluate(self, frame: Any) -> Any:
+        """Predict every row of a frame, score it, then learn it."""
+        ...
+
 
 CHUNK = 1024  # rows scored between two steps of the progress bar
 
 
 def evaluate(
-    model: "StreamEstimator | Pipeline | StreamingGPFleet",
+    model: "StreamEstimator | Pipeline | ModelOfKeys",
     X: Any,
     y: Any = None,
     times: Any = None,

@@ -6,17 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from streamgp import checkpoint
+from streamgp.annexes import annexes
 
 _REGRESSOR = "StreamingGPRegressor"
-_FLEET = "StreamingGPFleet"
 _HOMES = {
     _REGRESSOR: "streamgp.estimators.regressor",
     "StreamingGPClassifier": "streamgp.estimators.classifier",
     "StreamingGPCountRegressor": "streamgp.estimators.counts",
     "StreamingGPOrdinal": "streamgp.estimators.ordinal",
-    "SplittingGPRegressor": "streamgp.estimators.splitting",
-    "StreamingGPLVM": "streamgp.estimators.latent",
-    _FLEET: "streamgp.fleet",
 }
 
 
@@ -35,13 +32,14 @@ def load(path: str | Path, learners: Sequence[Any] = ()) -> Any:
     CheckpointError
         If the checkpoint is damaged, or of no estimator or fleet, or of other `learners`; the message says which.
     """
-    kind = checkpoint.load_meta(path).get("kind")
-    if kind not in _HOMES:
+    kind: Any = checkpoint.load_meta(path).get("kind")
+    home = _HOMES.get(kind) or next((annex.names[kind] for annex in annexes() if kind in annex.loadable), None)
+    if home is None:
         raise checkpoint.CheckpointError(
             f"{path}: expected a checkpoint of an estimator or a fleet, got one of {kind!r}; an optimiser is read by "
             f"TimeVaryingOptimizer.load, and a run goes on with streamgp run --resume"
         )
-    found = getattr(import_module(_HOMES[kind]), kind)
+    found = getattr(import_module(home), kind)
     if kind == _REGRESSOR:
         return found.load(path, learners)
     if learners:

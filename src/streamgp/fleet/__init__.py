@@ -6,7 +6,28 @@ What lives here: frames and their checks (`frames`, `directory`), what a key's r
 What does not: the models of single streams, which are far larger.
 """
 
-from streamgp.fleet.evaluation import FleetEvaluation
-from streamgp.fleet.fleet import StreamingGPFleet
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["FleetEvaluation", "StreamingGPFleet"]
+if TYPE_CHECKING:
+    from streamgp.fleet.alarms import fleet_alarms
+    from streamgp.fleet.evaluation import FleetEvaluation
+    from streamgp.fleet.fleet import StreamingGPFleet
+
+_HOMES = {
+    "fleet_alarms": "streamgp.fleet.alarms",
+    "FleetEvaluation": "streamgp.fleet.evaluation",
+    "StreamingGPFleet": "streamgp.fleet.fleet",
+}
+__all__ = [
+    "FleetEvaluation",
+    "StreamingGPFleet",
+    "fleet_alarms",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use: what the annex adds is asked for by who uses none of it.
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

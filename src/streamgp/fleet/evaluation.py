@@ -11,15 +11,15 @@ from jaxtyping import Bool, Float, Int
 from streamgp.data.files import write_aside
 from streamgp.fleet import outputs
 from streamgp.fleet.frames import FleetColumns, Key, with_columns
+from streamgp.fleet.page import render_fleet
 from streamgp.fleet.settings import FleetSettings
-from streamgp.reports.fleet_page import render_fleet
 
 if TYPE_CHECKING:
     from streamgp.fleet.fleet import StreamingGPFleet
 
 
 class TestedRows(NamedTuple):
-    """What `streamgp.evaluation.fleet_alarms` needs of rows that were predicted before they were learnt.
+    """What `streamgp.fleet.alarms` needs of rows that were predicted before they were learnt.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class FleetEvaluation:
     settings
         Of the fleet, with the names of the columns.
     rows, columns
-        What `streamgp.evaluation.fleet_alarms` needs.
+        What `streamgp.fleet.alarms` needs.
     """
 
     frame: Any

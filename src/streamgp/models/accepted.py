@@ -5,19 +5,15 @@ from typing import Any
 
 from streamgp.models.option_type import Option, known
 from streamgp.models.options import ENSEMBLES, FAMILY_TASKS, OPTIONS
-from streamgp.models.presets import MULTIKERNEL, NUMBERS_ONLY, PRESETS, SPARSE
+from streamgp.models.presets import ADDED, NUMBERS_ONLY, PRESETS
 from streamgp.models.spec import LIKELIHOODS
 from streamgp.models.target_options import COMMAND
 
 
 def family_name(model: str, task: str) -> str:
     """Return the name of the family that a model is of, for the targets of a task."""
-    learner = PRESETS[model].learner
-    if learner in MULTIKERNEL:
-        return "multikernel"
-    if learner in SPARSE:
-        return "sparse"
-    return "gaussian" if task == "regression" else "generalised"
+    ensembles = "gaussian" if task == "regression" else "generalised"
+    return next((each.name for each in ADDED if PRESETS[model] in each.presets), ensembles)
 
 
 def models_for(task: str) -> list[str]:
@@ -70,4 +66,6 @@ def check_accepted(model: str, task: str, options: Mapping[str, Any]) -> None:
 
 def _takers(option: Option) -> str:
     """Return which models take an option, in words."""
-    return "an ensemble of experts" if set(option.families) & set(ENSEMBLES) else "sparse Gaussian processes"
+    if set(option.families) & set(ENSEMBLES):
+        return "an ensemble of experts"
+    return " or ".join(family.title for family in ADDED if family.name in option.families)

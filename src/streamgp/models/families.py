@@ -1,13 +1,14 @@
-"""The families of models there are. A further one is a package here, and a line in `FAMILIES`."""
+"""The families of models there are. A further one is a line in `FAMILIES`, or comes with an annex."""
+
+from importlib import import_module
 
 from streamgp.models.base import ModelFamily
 from streamgp.models.gaussian import family as gaussian
 from streamgp.models.generalised import family as generalised
-from streamgp.models.multikernel import family as multikernel
-from streamgp.models.sparse import family as sparse
+from streamgp.models.presets import ADDED
 from streamgp.models.spec import Spec
 
-FAMILIES: tuple[ModelFamily, ...] = (gaussian, generalised, multikernel, sparse)
+FAMILIES: tuple[ModelFamily, ...] = (gaussian, generalised, *(import_module(each.module) for each in ADDED))  # type: ignore[assignment]
 
 
 def family_of(spec: Spec) -> ModelFamily:

@@ -3,19 +3,19 @@
 `streamgp.models.registry.make_spec` checks by this table, the command makes its options of it, the estimators their
 docstrings, and ``docs/reference/options.md`` is rendered from it. Nothing heavy is imported here: ``streamgp run
 --help`` reads it. A further option is an entry in `OPTIONS`, a field of `Spec`, and a parameter of the estimators
-that it names.
+that it names. Annexes add some.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Literal, get_args
 
 from streamgp.models.option_type import Option
-from streamgp.models.presets import MULTIKERNEL, PRESETS, SPARSE
+from streamgp.models.presets import ADDED, PRESETS
 from streamgp.models.spec import LIKELIHOODS, Spec
 from streamgp.models.target_options import (
     NUMBERS,
     REGRESSOR,
-    SPLITTING,
     TARGET_OPTIONS,
     for_gaussian,
 )
@@ -25,16 +25,14 @@ TASKS = tuple(LIKELIHOODS)
 FAMILY_TASKS: dict[str, tuple[str, ...]] = {
     "gaussian": NUMBERS,
     "generalised": ("classification", "count", "ordinal"),
-    "multikernel": (*NUMBERS, "classification"),
-    "sparse": NUMBERS,
-}
+} | {family.name: family.tasks for family in ADDED}
 FAMILIES = tuple(FAMILY_TASKS)
 STEPS_TASKS = FAMILY_TASKS["gaussian"]  # of which several steps ahead can be predicted at once
 ENSEMBLES = ("gaussian", "generalised")
 
 COUNTS = "StreamingGPCountRegressor"
 ENSEMBLE_ESTIMATORS = (REGRESSOR, "StreamingGPClassifier", COUNTS, "StreamingGPOrdinal")
-ESTIMATORS = (*ENSEMBLE_ESTIMATORS, SPLITTING)
+ESTIMATORS = (*ENSEMBLE_ESTIMATORS, *(estimator for family in ADDED for estimator in family.estimators))
 
 DEFAULT_WARMUP = 1000
 MIN_WARMUP = 10  # and a row for each input: with fewer there is nothing that error bars could rest on
@@ -48,12 +46,10 @@ WEIGHT_RULES = (
     *("bma", "bma-shutdown", "dma", "switching", "e-doebe"),
     *("soft-bayes", "stacking", "stacking-share", "stacking-newton", "auto"),
 )
-COMBINATIONS = ("nearest", "precision", "stream", "distance")
 _ON_BY_DEFAULT = "on for fast, default and best, off for the papers' models"
 _PRESETS_OWN = "the preset's"
 _for_all = partial(Option, families=FAMILIES, tasks=TASKS, estimators=ESTIMATORS)
 _for_ensembles = partial(Option, families=ENSEMBLES, tasks=TASKS, estimators=ENSEMBLE_ESTIMATORS)
-_for_sparse = partial(Option, families=("sparse",), tasks=NUMBERS, estimators=(SPLITTING,), command=False)
 
 # The options that are not of the model alone.
 
@@ -62,12 +58,10 @@ MODEL = _for_all(
     kind="name",
     help="Ensembles: "
     + ", ".join(name for name, spec in PRESETS.items() if spec.learner is None)
-    + f"; many kernels by gradient steps: {', '.join(MULTIKERNEL)}; sparse and local Gaussian processes: "
-    + f"{', '.join(SPARSE)}.",
-    details="Targets that are no numbers have a default model of their own. See `streamgp.models.multikernel` and "
-    "`SplittingGPRegressor`.",
+    + "".join(f"; {family.title}: {', '.join(family.models)}" for family in ADDED)
+    + ".",
+    details="Targets that are no numbers have a default model of their own.",
     default="default",
-    own_defaults={SPLITTING: "wgpr"},
 )
 WARMUP = _for_all(
     name="warmup",
@@ -213,62 +207,6 @@ _DECLARED = (
         estimators=(COUNTS,),
         command=False,
     ),
-    _for_sparse(
-        name="num_inducing",
-        kind="whole",
-        help="Inducing inputs of each model; of lgpr, the rows that each keeps.",
-        unset="50, of lgpr 100",
-        low=1,
-        sets="features_per_basis",
-    ),
-    _for_sparse(
-        name="batch_size",
-        kind="whole",
-        help="Rows of a batch.",
-        details="Rows are predicted by what the batches before theirs have taught.",
-        unset=f"{Spec.batch_size}",
-        low=1,
-    ),
-    _for_sparse(
-        name="max_models",
-        kind="whole",
-        help="How many models there may be; of ovfe 1.",
-        details="When there are so many, a batch goes to the best of them.",
-        unset=f"{PRESETS['wgpr'].max_models}",
-        low=1,
-    ),
-    _for_sparse(
-        name="threshold",
-        kind="number",
-        help="When a new model begins. wgpr: above this change, in units of the variances believed in. solar-gp, "
-        "lgpr: where the kernel to the nearest centre is below this, at most 1.",
-        unset=f"{PRESETS['wgpr'].threshold:g} for wgpr, {PRESETS['lgpr'].threshold:g} for the others",
-        low=0,
-    ),
-    _for_sparse(
-        name="combination",
-        kind="name",
-        help="How models make one prediction: nearest (the one with the nearest inducing input), precision "
-        "(generalised product of experts), stream (a mixture, weighed by what each has predicted), distance (a "
-        "mixture of the five nearest, weighed by the kernel to their centres).",
-        unset="as in the paper of the model",
-        choices=COMBINATIONS,
-    ),
-    _for_sparse(
-        name="steps",
-        kind="whole",
-        help="Optimiser steps of a batch; 0 keeps hyperparameters as they are.",
-        unset=f"{Spec.steps}",
-        low=0,
-    ),
-    _for_sparse(
-        name="alpha",
-        kind="number",
-        help="Between variational free energy (0) and power expectation propagation (1).",
-        unset=f"{Spec.alpha:g}",
-        low=0,
-        high=1,
-    ),
     Option(
         name="warmup_posterior",
         kind="name",
@@ -288,7 +226,6 @@ _DECLARED = (
         details="Five absurd rows in a row are a change and learnt as any others. The warm-up is screened for "
         "outliers.",
         unset=_ON_BY_DEFAULT,
-        own_defaults={SPLITTING: True},
         panel="Learning",
     ),
     for_gaussian(
@@ -318,8 +255,23 @@ _DECLARED = (
         panel="Learning",
     ),
     *TARGET_OPTIONS,
+    *(option for family in ADDED for option in family.options),
 )
-OPTIONS: dict[str, Option] = {option.name: option for option in _DECLARED}
+
+
+def _with_annexes(option: Option) -> Option:
+    """Return an option as it is with the families and estimators that annexes add."""
+    for family in ADDED:
+        if option.name in family.takes:
+            families, estimators = (*option.families, family.name), (*option.estimators, *family.estimators)
+            option = replace(option, families=families, estimators=estimators)
+        own = {each: defaults[option.name] for each, defaults in family.estimators.items() if option.name in defaults}
+        option = replace(option, own_defaults={**option.own_defaults, **own})
+    return option
+
+
+MODEL = _with_annexes(MODEL)
+OPTIONS: dict[str, Option] = {option.name: _with_annexes(option) for option in _DECLARED}
 SHARED = (MODEL, WARMUP, MISSING_VALUES, CALENDAR, SEED)
 
 

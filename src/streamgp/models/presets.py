@@ -2,19 +2,17 @@
 
 from dataclasses import replace
 
+from streamgp.annexes import annexes
+from streamgp.models.declared import DeclaredFamily
 from streamgp.models.spec import Spec
 
-MULTIKERNEL = ("sfg-mkl", "sfg-mkl-r", "raker", "adaraker", "omkr", "omkl-gf")
-SPARSE = ("ovfe", "wgpr", "solar-gp", "lgpr")
+# The families that annexes add.
+ADDED: tuple[DeclaredFamily, ...] = tuple(family for annex in annexes() for family in annex.families)
+
 # IE-GP's dictionary: isotropic squared-exponential kernels with squared lengthscales 10^k.
 IE_GP_DICTIONARY = tuple(float(10.0 ** (k / 2)) for k in range(-4, 7))
-# The dictionary of Ghari and Shen (2021): squared lengthscales from 10^-2 to 10^2.
-SFG_MKL_DICTIONARY = tuple(float(10.0 ** (k / 20)) for k in range(-20, 21))
 _WALK = "walk 0.001"
 _DICTIONARY = {"bases": ("fourier",), "features_per_basis": 100, "lengthscales": IE_GP_DICTIONARY}
-_MANY_KERNELS = {"bases": (), "lengthscales": SFG_MKL_DICTIONARY}
-# docs/research/local.md says where the thresholds come from.
-_LOCAL = {"bases": (), "max_models": 64}
 # Chosen by measurement: see docs/research/presets.md and docs/research/default.md.
 _DEFAULT = Spec(
     "default",
@@ -59,11 +57,7 @@ PRESETS: dict[str, Spec] = {
         Spec("dsie-gp", dynamics=(_WALK,), rule="switching", **_DICTIONARY),
         Spec("i-ssgpr", bases=("fourier",), features_per_basis=100, most_features=1),
         Spec("linear", bases=("linear",)),
-        *(Spec(name, learner=name, **_MANY_KERNELS) for name in MULTIKERNEL),
-        Spec("ovfe", bases=(), learner="ovfe"),
-        Spec("wgpr", learner="wgpr", threshold=5.0, **_LOCAL),
-        Spec("solar-gp", learner="solar-gp", threshold=0.5, combination="distance", **_LOCAL),
-        Spec("lgpr", learner="lgpr", threshold=0.5, combination="distance", **_LOCAL),
+        *(preset for family in ADDED for preset in family.presets),
     )
 }
 NUMBERS_ONLY = ("fast", "best")

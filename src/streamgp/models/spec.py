@@ -58,7 +58,7 @@ class Spec:
         Regressors of the user's that serve as bases, by the names that `streamgp.bases.learners` has given them.
     learner
         What works in place of an ensemble, by name: an online learner of many kernels
-        (`streamgp.models.multikernel`), or sparse Gaussian processes (`streamgp.models.sparse`).
+        (`streamgp.research.multikernel`), or sparse Gaussian processes (`streamgp.research.sparse`).
     """
 
     model: str

@@ -7,7 +7,6 @@ from streamgp.models.spec import TRANSFORMS
 
 NUMBERS = ("regression",)
 REGRESSOR = "StreamingGPRegressor"
-SPLITTING = "SplittingGPRegressor"
 COMMAND = "streamgp run"
 AUTO, NONE = "auto", "none"  # of lags
 for_gaussian = partial(Option, families=("gaussian",), tasks=NUMBERS, estimators=(REGRESSOR,))
@@ -26,9 +25,9 @@ TARGET_OPTIONS = (
         "for what is missing. With lags, X may have no columns.",
         own_defaults={COMMAND: AUTO},
         choices=(AUTO, NONE),
-        families=("gaussian", "multikernel", "sparse"),
+        families=("gaussian",),
         tasks=NUMBERS,
-        estimators=(REGRESSOR, SPLITTING),
+        estimators=(REGRESSOR,),
         low=1,
         panel="Data",
     ),

@@ -20,9 +20,10 @@ from streamgp.models import options
 from streamgp.models.families import FAMILIES
 from streamgp.models.option_type import Option
 from streamgp.models.options import OPTIONS, options_of
-from streamgp.models.presets import MULTIKERNEL, PRESETS, SPARSE
+from streamgp.models.presets import PRESETS
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
+from streamgp.research.annex import MULTIKERNEL, SPARSE
 from streamgp.weights.by_name import make_rule
 
 ROOT = Path(__file__).parents[3]
@@ -158,7 +159,7 @@ def test_the_declared_names_are_those_that_there_are():
     assert tuple(REGISTERED_BASES) == options.BASES
     assert tuple(family.name for family in FAMILIES) == options.FAMILIES
     assert ("auto", *options.TASKS) == TARGET_TASKS
-    assert {spec.learner for spec in PRESETS.values()} == {None, *MULTIKERNEL, *SPARSE}
+    assert {spec.learner for spec in PRESETS.values()} == {None, *MULTIKERNEL.models, *SPARSE.models}
     for name in PRESETS:
         assert name in options.MODEL.help
     for name in options.WEIGHT_RULES:

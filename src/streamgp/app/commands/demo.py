@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from streamgp.app.commands.keyed import run_and_report_fleet
-from streamgp.app.commands.run import run_and_report
+from streamgp.app.commands.run import keyed_commands, run_and_report
 from streamgp.app.console import sentences
 
 
@@ -18,25 +17,16 @@ def demo(
 ) -> None:
     """Run the default model on real data that an installed package carries, and write a report."""
     with sentences():
-        from streamgp.app.run_fleet import FleetRunSettings
+        if fleet:
+            keyed_commands("--fleet").demo(out)
+            return
         from streamgp.app.settings import RunSettings
         from streamgp.data.demo import write_demo_csv
-        from streamgp.data.fleet_demo import write_fleet_demo_csv
         from streamgp.models.registry import make_spec
         from streamgp.models.target_options import AUTO
 
-        if fleet:
-            table = out / "fleet-demo.csv"
-            keyed = _written(out, table, write_fleet_demo_csv)
-            options = {"target": keyed.target, "key": keyed.key, "time": keyed.time, "group": keyed.group}
-            said = [word for name, value in options.items() for word in (f"--{name}", value)]
-            command = shlex.join(["streamgp", "run", str(table), *said])
-            run_and_report_fleet(
-                FleetRunSettings(str(table), **options, out=out, overwrite=True, command=command), None
-            )
-            return
         table = out / "demo.csv"
-        about = _written(out, table, write_demo_csv)
+        about = written(out, table, write_demo_csv)
         words = ["streamgp", "run", str(table), "--target", about.target, "--features", ",".join(about.features)]
         settings = RunSettings(
             data=str(table),
@@ -50,7 +40,7 @@ def demo(
         run_and_report(settings, None)
 
 
-def _written(out: Path, table: Path, write: Callable[[Path], Any]) -> Any:
+def written(out: Path, table: Path, write: Callable[[Path], Any]) -> Any:
     """Write the table of a demo, and say what it is."""
     from streamgp.app.outputs import RunDirectory, RunError
 

@@ -1,13 +1,14 @@
 """`streamgp run`: predict a stream row by row, and learn from it."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streamgp.annexes import annexes
 from streamgp.app.commands.early import refuse_early
 from streamgp.app.commands.finish import check_json, command_line, fail_if_stopped, write_metrics
-from streamgp.app.commands.keyed import refuse_with_key, run_keyed
 from streamgp.app.commands.model_options import DATA, LEARNING, OUTPUT, declared, parsed, with_model_options
 from streamgp.app.console import fail, names, sentences
 from streamgp.models.options import CALENDAR, MISSING_VALUES, MODEL, OPTIONS, SEED, WARMUP, Missing
@@ -211,13 +212,14 @@ def run(
 ) -> None:
     """Predict a stream row by row, each before its target is seen, and learn from it."""
     if key is not None:
+        keyed = keyed_commands("--key")
         refused = {"--task": task not in ("auto", "regression"), "--grades": grades, "--exposure": exposure}
         refused |= {"--model": model not in (MODEL.default, "fleet"), "--conformal": conformal}
         refused |= {"--delay": delay or None, "--arrives": arrives, "--horizon": horizon}
         refused |= {"--alarms": alarms, "--calendar": calendar}
-        refuse_with_key(refused | _changed(options))
+        keyed.refuse_with_key(refused | _changed(options))
         with sentences():
-            run_keyed(
+            keyed.run_keyed(
                 json,
                 data=data,
                 target=target,
@@ -302,6 +304,14 @@ def run(
             command=command_line(),
         )
         run_and_report(settings, json)
+
+
+def keyed_commands(option: str) -> Any:
+    """Return the module that runs streams of many keys; fail, naming the option that asks for it, without one."""
+    modules = [annex.keyed for annex in annexes() if annex.keyed is not None]
+    if not modules:
+        fail(f"{option}: expected the package streamgp.fleet to be installed, found none; install streamgp anew")
+    return import_module(modules[0])
 
 
 def _horizons(text: str | None) -> tuple[int | None, int]:

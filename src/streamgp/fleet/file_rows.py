@@ -1,0 +1,93 @@
+"""The rows of a file of keyed streams, as frames for a fleet."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from streamgp.data import DataError, cells
+from streamgp.data.blocks import Block
+from streamgp.data.schema import Schema, check_names, infer_schema
+from streamgp.data.sources import open_source
+
+if TYPE_CHECKING:
+    from streamgp.fleet.run import FleetRunSettings
+
+INFER_ROWS = 1_000  # that decide the kinds of the columns
+
+
+class KeyedRows:
+    """The rows of a file as frames with a column of keys; use it in a ``with`` statement."""
+
+    def __init__(self, settings: "FleetRunSettings") -> None:
+        self._settings = settings
+        self._source = open_source(settings.data)
+        self.name = self._source.name
+        self.chunk = settings.chunk
+        self.first_fault: str | None = None  # of the first row that could not be read at all
+        try:
+            self._head = self._source.read(self._wanted(INFER_ROWS))
+            if not self._head.size:
+                raise DataError(f"{self.name}: the file has no data rows; expected some below the column names.")
+            columns = self._head.sound_columns()
+            self._texts = [name for name in (settings.key, settings.group) if name is not None]
+            others = [*self._texts, *([] if settings.time is None else [settings.time])]
+            check_names(self.name, list(columns), [settings.target, *others], settings.features, None)
+            columns = {name: cells for name, cells in columns.items() if name not in self._texts}
+            schema = infer_schema(self.name, columns, [settings.target], settings.features, settings.time, False)
+            self.schema: Schema = schema
+            self.kinds = {each.name: each.kind for each in schema.features if each.kind != "categorical"}
+            text = [each.name for each in schema.features if each.kind == "categorical"]
+            if text and settings.features is not None:
+                raise DataError(f"{self.name}: column '{text[0]}' holds text, not numbers; leave it out.")
+            self.dropped = schema.dropped | dict.fromkeys(text, "it holds text")
+        except BaseException:
+            self._source.close()
+            raise
+        self._source.selected = [*others, settings.target, *self.kinds]
+
+    def __enter__(self) -> "KeyedRows":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._source.close()
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, pl.DataFrame]]:
+        block = self._head
+        while block.size:
+            for start in range(0, block.size, self.chunk):
+                yield self._frame(block, range(start, min(start + self.chunk, block.size)))
+            block = self._source.read(self._wanted(self.chunk))
+
+    def _wanted(self, count: int) -> int:
+        most = self._settings.max_rows
+        return count if most is None else min(count, max(0, most - self._source.next_row))
+
+    def _frame(self, block: Block, rows: range) -> tuple[np.ndarray, pl.DataFrame]:
+        """Return the numbers of some rows in the file, and their frame; rows that cannot be read have no key."""
+        faults = [i for i in rows if i in block.faults]
+        if faults and self._settings.missing == "raise":
+            raise DataError(f"{self.name}: {block.where(faults[0])}: {block.faults[faults[0]]}")
+        if faults and self.first_fault is None:
+            self.first_fault = f"{block.where(faults[0])}: {block.faults[faults[0]]}"
+        part = {name: block.columns[name][rows.start : rows.stop] for name in self._source.selected or []}
+        found = {name: [_key(cell) for cell in part[name]] for name in self._texts}
+        frame = pl.DataFrame(found, schema=dict.fromkeys(found, pl.String))
+        if (time := self._settings.time) is not None:
+            if self.schema.time_is_text:
+                order = self.schema.orders.get(time, "")
+                micro = pl.Series(time, cells.to_seconds(part[time], order) * 1e6, nan_to_null=True)
+                frame = frame.with_columns(micro.cast(pl.Int64).cast(pl.Datetime("us")))
+            else:
+                frame = frame.with_columns(pl.Series(time, cells.to_numbers(part[time])))
+        for name in (self._settings.target, *self.kinds):
+            to = cells.to_booleans if self.kinds.get(name) == "boolean" else cells.to_numbers
+            frame = frame.with_columns(pl.Series(name, to(part[name])))
+        return block.first_row + np.array(rows, np.int64), frame
+
+
+def _key(cell: Any) -> str | None:
+    if cells.is_missing(cell):
+        return None
+    return f"{cell:.15g}" if isinstance(cell, float) else cells.to_text(cell)

@@ -1,0 +1,9 @@
+"""What latent variable models add to the core."""
+
+from streamgp.annexes import Annex
+
+ANNEX = Annex(
+    names={"StreamingGPLVM": "streamgp.latent.estimator"},
+    loadable=("StreamingGPLVM",),
+    commands={"embed": "streamgp.latent.command:embed"},
+)

@@ -1,0 +1,10 @@
+"""What the live service adds to the core."""
+
+from streamgp.annexes import Annex
+
+ANNEX = Annex(
+    commands={
+        "serve": "streamgp.service.command:serve",
+        "backup": "streamgp.service.backup_command:backup",
+    }
+)

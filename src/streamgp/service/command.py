@@ -1,0 +1,109 @@
+"""`streamgp serve`: the live service over one directory."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamgp.app.console import names, sentences
+
+FOLLOW = "A file that grows"  # a group of the help
+
+EXAMPLES = """
+Examples:
+
+- `streamgp serve live` — then open http://127.0.0.1:8765
+
+- `curl localhost:8765/v1/streams -d '{"name": "power", "target": "load", "features": ["temp"]}' -H 'Content-Type: application/json'`
+
+- `streamgp serve live --follow power.csv --target load` — and learn a file row by row as it is written
+
+- `./meter | streamgp serve live --follow - --target load --stream meter`
+
+- `streamgp serve live --token-file tokens.json --add-token plant:predict,learn` — print a new token, and end
+
+- `streamgp serve live --accept-loss power` — go on with a stream whose log is damaged from what is left of it
+
+- `streamgp serve live --host 0.0.0.0 --token-file tokens.json` — for other machines, behind a proxy that encrypts
+"""  # noqa: E501
+
+
+def serve(
+    directory: Annotated[Path, typer.Argument(help="Where streams, logs and checkpoints are kept; made if need be.")],
+    host: Annotated[str, typer.Option(help="Address to listen on. Others than loopback need tokens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8765,
+    token_file: Annotated[Path | None, typer.Option(help="Clients and the hashes of their tokens.")] = None,
+    add_token: Annotated[
+        str | None,
+        typer.Option(help="NAME:SCOPES, scopes among read, predict, learn, admin: print a new token, and end."),
+    ] = None,
+    max_body: Annotated[int, typer.Option(help="Largest request, in megabytes.", min=1, max=1024)] = 32,
+    max_rate: Annotated[
+        float | None, typer.Option(help="Requests of a client in a second. Default: any number.", min=0.01)
+    ] = None,
+    accept_loss: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Name of a damaged stream that goes on from what is left of it; what is lost is said, and what "
+            "cannot be used is moved to its directory aside. May be given again."
+        ),
+    ] = None,
+    follow: Annotated[
+        str | None,
+        typer.Option(
+            help="A CSV file to learn row by row as it grows, or - for standard input. Each row is learnt once, also "
+            "after a restart or a rotation of the file; of standard input nothing is remembered.",
+            rich_help_panel=FOLLOW,
+        ),
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Column to predict.", rich_help_panel=FOLLOW)] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns of numbers to predict from, with commas. Default: all others.", rich_help_panel=FOLLOW
+        ),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of times, numbers or dates (ISO 8601, 20240131); forgetting then runs by time, not by rows.",
+            rich_help_panel=FOLLOW,
+        ),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Column of keys: a small model for each one.", rich_help_panel=FOLLOW)
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Preset of the stream. Default: default.", rich_help_panel=FOLLOW)
+    ] = None,
+    warmup: Annotated[
+        int | None,
+        typer.Option(help="Rows after which hyperparameters are fitted. Default: 1000.", rich_help_panel=FOLLOW),
+    ] = None,
+    stream: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the stream, which is made if there is none. Default: that of the file.",
+            rich_help_panel=FOLLOW,
+        ),
+    ] = None,
+) -> None:
+    """Serve streams over HTTP: predict, learn late, forecast; nothing acknowledged is lost. A page is at /."""
+    with sentences():
+        from streamgp.service.serve import add_client, serve_directory, to_follow
+
+        if add_token is not None:
+            add_client(token_file, add_token)
+        else:
+            columns = names(features, follow)
+            what = to_follow(
+                follow,
+                target,
+                features=None if columns is None else tuple(columns),
+                time=time,
+                key=key,
+                model=model,
+                warmup=warmup,
+                stream=stream,
+            )
+            serve_directory(directory, host, port, token_file, max_body << 20, max_rate, what, accept_loss or ())

@@ -1,0 +1,5 @@
+"""What the papers' tables add to the core."""
+
+from streamgp.annexes import Annex
+
+ANNEX = Annex(commands={"reproduce": "streamgp_papers.command:reproduce"})
