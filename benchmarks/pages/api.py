@@ -52,7 +52,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
     "fleet": (
         "StreamingGPFleet",
         "A model for each of many keys. [How to run a fleet](../../how-to/fleets.md).",
-        ("streamgp.StreamingGPFleet", "streamgp.fleet.FleetEvaluation"),
+        ("streamgp.StreamingGPFleet", "streamgp.fleet.FleetEvaluation", "streamgp.fleet.fleet_alarms"),
         (),
     ),
     "lvm": (
@@ -72,6 +72,12 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
         "Test, then train, and what comes of it. [How to look at an evaluation](../../how-to/evaluations.md).",
         ("streamgp.evaluate", "streamgp.Evaluation", "streamgp.compare", "streamgp.Comparison", "streamgp.Monitor"),
         ("streamgp.evaluation",),
+    ),
+    "regret": (
+        "Regret",
+        "How far a run was from the best in hindsight, and bounds. [What was measured](../../research/regret.md).",
+        (),
+        ("streamgp.research.regret",),
     ),
     "metrics": (
         "Scores of arrays",

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from streamgp import StreamingGPFleet
-from streamgp.fleet import alarms as fleet_alarms
+from streamgp.fleet import fleet_alarms
 
 pytestmark = pytest.mark.slow
 
