@@ -141,57 +141,16 @@ class Alarms:
 
     def _advance(self, block: AlarmRows) -> tuple[AlarmState, list[Hit]]:
         """Return the state after all rows of a block, and the first hit of every test."""
-        state, hits, n = self._state, [], len(block.rows)
-        limit = self.log_limit
-
-        def note(
-            log_sums: np.ndarray,
-            places: np.ndarray,
-            kind: str,
-            target: int | None,
-            sequence: int = 0,
-            sudden: bool = False,
-        ) -> None:
-            reached = np.flatnonzero(log_sums >= limit)
-            if len(reached):
-                at = reached[0]
-                hits.append(Hit(int(places[at]), float(log_sums[at]), kind, target, sequence, sudden))
-
-        clock, ticks, everywhere = state.clock, None, np.arange(n)
+        state, hits = self._state, _Hits(self.log_limit)
+        clock, ticks = state.clock, None
         if block.times is not None:
             clock, ticks = clock.update(block.times)
         weights, earlier = self._weights(state, block)
-        targets, any_stuck = [], np.zeros(n, bool)
+        targets, any_stuck = [], np.zeros(len(block.rows), bool)
         for e, tests in enumerate(state.targets):
-            y, u, known_stuck = block.y[:, e], block.u[:, e], np.zeros(n, bool)
-            silence, log_sums = tests.silence.update(np.isnan(y), block.rows, block.tested, ticks)
-            note(log_sums, everywhere, "silence", e)
-            there = np.flatnonzero(np.isfinite(y))
-            same = y[there] == np.append(tests.last, y[there])[:-1]
-            stuck, log_sums = tests.stuck.update(same, block.rows[there], block.tested)
-            note(log_sums, there, "stuck", e)
-            known_stuck[there[np.isneginf(log_sums)]] = True  # of errors of such targets there is nothing to say
-            errors, seen = list(tests.errors), tests.seen
-            there_u = np.flatnonzero(np.isfinite(u))
-            for j, every in interleaved(there_u, seen, len(errors)) if block.tested else ():
-                places = every[~known_stuck[every]]
-                if not len(places):
-                    continue
-                errors[j], paths = errors[j].update(u[places], block.rows[places])
-                for kind, path in paths.items():
-                    note(path, places, kind, e, j)
-            moves = tests.moves
-            if len(errors) == 1:  # errors of forecasts that overlap are no answer to the question
-                whole = np.zeros(n, bool)
-                whole[there] = same
-                at = there_u[~known_stuck[there_u]] if block.tested else there_u
-                places, rows = moved_rows(block, e, earlier, self._steady, whole, at)
-                moves, paths = moves.update(rows, block.tested)
-                for kind, path in paths.items():
-                    note(path, places, kind, e, sudden=True)
-            any_stuck |= known_stuck
-            last = float(y[there[-1]]) if len(there) else tests.last
-            targets.append(TargetTests(tuple(errors), stuck, silence, seen + len(there_u), last, moves))
+            tests, stuck = self._advance_target(e, tests, block, ticks, earlier, hits)
+            any_stuck |= stuck
+            targets.append(tests)
         scores = list(state.scores)
         full = np.flatnonzero(np.isfinite(block.y).all(axis=1) & np.isfinite(block.u).all(axis=1))
         for j, every in interleaved(full, state.seen, len(scores)):
@@ -201,20 +160,57 @@ class Alarms:
             scores[j], path = scores[j].update(
                 block.y[places], block.log_density[places], block.rows[places], block.tested
             )
-            note(path, places, "score", None, j)
-        tested = state.tested + n * block.tested
-        return (
-            replace(
-                state,
-                targets=tuple(targets),
-                scores=tuple(scores),
-                clock=clock,
-                seen=state.seen + len(full),
-                tested=tested,
-                weights=weights,
-            ),
-            hits,
+            hits.note(path, places, "score", None, j)
+        after = replace(
+            state,
+            targets=tuple(targets),
+            scores=tuple(scores),
+            clock=clock,
+            seen=state.seen + len(full),
+            tested=state.tested + len(block.rows) * block.tested,
+            weights=weights,
         )
+        return after, hits.found
+
+    def _advance_target(
+        self,
+        e: int,
+        tests: TargetTests,
+        block: AlarmRows,
+        ticks: np.ndarray | None,
+        earlier: list[Float[np.ndarray, "n k"]],
+        hits: "_Hits",
+    ) -> tuple[TargetTests, np.ndarray]:
+        """Return the tests of target `e` after all rows of a block, and where it is stuck; note the hits."""
+        n, y, u = len(block.rows), block.y[:, e], block.u[:, e]
+        silence, log_sums = tests.silence.update(np.isnan(y), block.rows, block.tested, ticks)
+        hits.note(log_sums, np.arange(n), "silence", e)
+        there = np.flatnonzero(np.isfinite(y))
+        same = y[there] == np.append(tests.last, y[there])[:-1]
+        stuck, log_sums = tests.stuck.update(same, block.rows[there], block.tested)
+        hits.note(log_sums, there, "stuck", e)
+        known_stuck = np.zeros(n, bool)  # of errors of such targets there is nothing to say
+        known_stuck[there[np.isneginf(log_sums)]] = True
+        errors = list(tests.errors)
+        there_u = np.flatnonzero(np.isfinite(u))
+        for j, every in interleaved(there_u, tests.seen, len(errors)) if block.tested else ():
+            places = every[~known_stuck[every]]
+            if not len(places):
+                continue
+            errors[j], paths = errors[j].update(u[places], block.rows[places])
+            for kind, path in paths.items():
+                hits.note(path, places, kind, e, j)
+        moves = tests.moves
+        if len(errors) == 1:  # errors of forecasts that overlap are no answer to the question
+            whole = np.zeros(n, bool)
+            whole[there] = same
+            at = there_u[~known_stuck[there_u]] if block.tested else there_u
+            places, rows = moved_rows(block, e, earlier, self._steady, whole, at)
+            moves, paths = moves.update(rows, block.tested)
+            for kind, path in paths.items():
+                hits.note(path, places, kind, e, sudden=True)
+        last = float(y[there[-1]]) if len(there) else tests.last
+        return TargetTests(tuple(errors), stuck, silence, tests.seen + len(there_u), last, moves), known_stuck
 
     def _weights(
         self, state: AlarmState, block: AlarmRows
@@ -286,6 +282,28 @@ class Alarms:
         alarms.count, alarms.next_row, alarms._state = tree["count"], tree["next_row"], tree["state"]
         alarms.found.extend(Alarm(**each) for each in tree["found"])
         return alarms
+
+
+class _Hits:
+    """The first hit of every test."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit, self.found = limit, list[Hit]()
+
+    def note(
+        self,
+        log_sums: np.ndarray,
+        places: np.ndarray,
+        kind: str,
+        target: int | None,
+        sequence: int = 0,
+        sudden: bool = False,
+    ) -> None:
+        """Note where the evidence of a test first reaches the limit, if it does."""
+        reached = np.flatnonzero(log_sums >= self._limit)
+        if len(reached):
+            at = reached[0]
+            self.found.append(Hit(int(places[at]), float(log_sums[at]), kind, target, sequence, sudden))
 
 
 def _draws(rows: np.ndarray) -> np.ndarray:
