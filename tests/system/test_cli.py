@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import streamgp
 import streamgp.app.run_stream
 from small_runs import ROWS, WARMUP, close, contents, predictions, run_linear, same_as_unbroken, table
 from streamgp.app import cli
+from streamgp.models import options
 
 pytestmark = pytest.mark.slow
 
@@ -212,7 +214,7 @@ def test_help_is_quick_because_nothing_heavy_is_imported():
 import sys
 from streamgp.app.cli import main
 heavy = {"jax", "numpy", "scipy", "sklearn", "polars", "matplotlib"} & set(sys.modules)
-sys.argv[1:] = ["run", "--help"]
+sys.argv[1:] = ["run", "--help-all"]
 try:
     main()
 finally:
@@ -229,7 +231,10 @@ finally:
 def test_help_and_version():
     assert "Usage" in invoke().output
     assert "demo" in invoke("--help").stdout
-    assert "--missing" in invoke("run", "--help").stdout
+    usual, every = (invoke("run", option).stdout for option in ("--help", "--help-all"))
+    assert "--target" in usual and "--warmup" not in usual and "--help-all" in usual
+    named = set(re.findall(r"--[a-z-]+", every))
+    assert {option.command_name for option in options.OPTIONS.values() if option.command} <= named
     assert invoke("--version").stdout == f"streamgp {streamgp.__version__}\n"
 
 

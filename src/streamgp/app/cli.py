@@ -8,6 +8,7 @@ import typer
 import streamgp
 from streamgp.annexes import annexes
 from streamgp.app.commands import compare, demo, run
+from streamgp.app.commands.short_help import short_help
 from streamgp.app.interrupt import end_imports_at_once
 
 app = typer.Typer(
@@ -35,7 +36,7 @@ def _main(
     """Learn from data streams with honest error bars: every row is predicted before its target is seen."""
 
 
-app.command(epilog=run.EXAMPLES)(run.run)
+app.command(epilog=run.EXAMPLES, cls=short_help(*run.USUAL))(run.run)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command()(demo.demo)
 for annex in annexes():

@@ -31,6 +31,7 @@ STEPS_TASKS = FAMILY_TASKS["gaussian"]  # of which several steps ahead can be pr
 ENSEMBLES = ("gaussian", "generalised")
 
 COUNTS = "StreamingGPCountRegressor"
+USED = ("fast", "default", "best")  # of the models; the others are for research
 ENSEMBLE_ESTIMATORS = (REGRESSOR, "StreamingGPClassifier", COUNTS, "StreamingGPOrdinal")
 ESTIMATORS = (*ENSEMBLE_ESTIMATORS, *(estimator for family in ADDED for estimator in family.estimators))
 
@@ -56,8 +57,8 @@ _for_ensembles = partial(Option, families=ENSEMBLES, tasks=TASKS, estimators=ENS
 MODEL = _for_all(
     name="model",
     kind="name",
-    help="Ensembles: "
-    + ", ".join(name for name, spec in PRESETS.items() if spec.learner is None)
+    help=f"{', '.join(USED[:-1])} or {USED[-1]}: ensembles, the quickest first. For research: "
+    + ", ".join(name for name, spec in PRESETS.items() if spec.learner is None and name not in USED)
     + "".join(f"; {family.title}: {', '.join(family.models)}" for family in ADDED)
     + ".",
     details="Targets that are no numbers have a default model of their own.",

@@ -10,6 +10,7 @@ from streamgp.annexes import annexes
 from streamgp.app.commands.early import refuse_early
 from streamgp.app.commands.finish import check_json, command_line, fail_if_stopped, write_metrics
 from streamgp.app.commands.model_options import DATA, LEARNING, OUTPUT, declared, parsed, with_model_options
+from streamgp.app.commands.short_help import HelpAll
 from streamgp.app.console import fail, names, sentences
 from streamgp.models.options import CALENDAR, MISSING_VALUES, MODEL, OPTIONS, SEED, WARMUP, Missing
 from streamgp.models.target_options import AUTO, COMMAND, NONE
@@ -54,6 +55,7 @@ Examples:
 - `streamgp run power.csv --target load --out results --resume` — go on after Ctrl-C
 """
 
+USUAL = ("target", "features", "time", "key", "model", "lags", "horizon", "alarms", "out", "resume")  # of the help
 _EACH_STEP = (
     "With 1..24 each target is predicted just before it comes, and at every 24th row the next 24 are forecast too, "
     "their inputs unknown, and scored."
@@ -209,6 +211,7 @@ def run(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an earlier run in --out.", rich_help_panel=OUTPUT)
     ] = False,
+    help_all: HelpAll = False,
 ) -> None:
     """Predict a stream row by row, each before its target is seen, and learn from it."""
     if key is not None:
