@@ -22,5 +22,5 @@ def with_options(estimator: type[_Estimator]) -> type[_Estimator]:
 def _entry(option: Option, estimator: str) -> str:
     """Return the entry of one parameter: its type, and all that the declaration says of it."""
     parts = (option.help, option.range, option.default_text(estimator), option.details)
-    text = wrap(" ".join(part for part in parts if part), WIDTH - 8)
+    text = wrap(" ".join(part for part in parts if part), WIDTH - 8, break_on_hyphens=False)
     return "\n".join([f"    {option.name} : {option.python_type}", *(f"        {line}" for line in text)])

@@ -11,6 +11,7 @@ import streamgp
 from fleet_streams import fleet, frame
 from linear_user import new, stream
 from streamgp import CheckpointError, checkpoint
+from streamgp.annexes import annexes
 from streamgp.estimators import loading
 
 
@@ -73,4 +74,6 @@ def test_what_is_no_estimator(tmp_path: Path):
 def test_no_public_kind_is_left_out():
     exported = {name: getattr(streamgp, name) for name in streamgp.__all__}
     kinds = {name for name, found in exported.items() if hasattr(found, "load") and hasattr(found, "save")}
-    assert kinds - {"TimeVaryingOptimizer"} == set(loading._HOMES)
+    assert kinds - {"TimeVaryingOptimizer"} == set(loading._HOMES) | {
+        name for annex in annexes() for name in annex.loadable
+    }
