@@ -1,7 +1,8 @@
-# Four commands, from a fresh clone, with git, make and Python 3.11 or newer:
+# Five commands, from a fresh clone, with git, make and Python 3.11 or newer:
 #   make demo   sets up a virtual environment in .venv and runs the main job on real data
-#   make check  sets up the same environment for development and runs the quick checks: lint, types, layers, fast tests
-#   make test   runs every check
+#   make check  sets up the same environment for development and checks lint, layers, types and the core's units: a minute
+#   make test   checks lint, layers and types, and runs the fast tests: some five minutes on two cores
+#   make all    runs every test: also whole streams, processes that are killed, the papers' tables; and builds the site
 #   make docs   builds the site of docs/ into build/site; it loads nothing from a network, nor does the build
 # Another interpreter: make test PYTHON=/path/to/python3
 
@@ -13,7 +14,7 @@ RECENT := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 	$$p -c '$(RECENT)' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: demo lint check test docs clean
+.PHONY: demo lint check test slow all docs clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed-demo
@@ -25,10 +26,15 @@ lint: $(VENV)/.installed-test
 	$(BIN)/lint-imports --no-cache --no-logo
 
 check: lint
-	$(call beside_types,$(BIN)/pytest $(TWO))
+	$(call beside_types,$(BIN)/pytest $(TWO) $(addprefix tests/unit/,numerics bases filters stream data checkpoint metrics))
 
 test: lint
-	$(call beside_types,$(BIN)/pytest $(TWO) -m '')
+	$(call beside_types,$(BIN)/pytest $(TWO))
+
+slow: $(VENV)/.installed-test
+	$(BIN)/pytest $(TWO) -m 'slow or process or papers'
+
+all: test docs slow
 
 docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
