@@ -26,7 +26,7 @@ lint: $(VENV)/.installed-test
 	$(BIN)/lint-imports --no-cache --no-logo
 
 check: lint
-	$(call beside_types,$(BIN)/pytest $(TWO) $(addprefix tests/unit/,numerics bases filters stream data checkpoint metrics))
+	$(call beside_types,$(BIN)/pytest $(TWO) $(addprefix tests/unit/,numerics bases filters stream table metrics))
 
 test: lint
 	$(call beside_types,$(BIN)/pytest $(TWO))

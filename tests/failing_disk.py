@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamgp.checkpoint import directory
+from streamgp.numerics.checkpoint import directory
 
 
 class Disk:

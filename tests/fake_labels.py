@@ -10,9 +10,9 @@ from scipy import stats
 
 from streamgp.app import tasks
 from streamgp.app.outputs import RunDirectory
-from streamgp.data import Schema
-from streamgp.data.labels import ClassNames
 from streamgp.evaluation.prequential import ScoredRows
+from streamgp.table import Schema
+from streamgp.table.labels import ClassNames
 
 EXPERTS = ("linear x1, static", "fourier x1, walk 0.001")
 

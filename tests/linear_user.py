@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streamgp import StreamingGPRegressor
-from streamgp.checkpoint.encoding import encode
+from streamgp.numerics.checkpoint.encoding import encode
 
 ROWS, WARMUP = 90, 24
 

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from streamgp.checkpoint.encoding import decode, encode
+from streamgp.numerics.checkpoint.encoding import decode, encode
 from streamgp.stream.learner import StreamLearner
 
 ROWS, WARMUP, INPUTS = 150, 40, 2

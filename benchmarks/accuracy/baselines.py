@@ -35,7 +35,7 @@ from benchmarks.common.baselines import (
 )
 from benchmarks.common.datasets import CHOOSING, LAGGED, load
 from benchmarks.common.paths import RESULTS_DIR
-from streamgp.data.files import write_aside
+from streamgp.table.files import write_aside
 
 RESULTS = RESULTS_DIR / "baselines.json"
 

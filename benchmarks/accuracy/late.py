@@ -29,7 +29,7 @@ from benchmarks.common.paths import RESULTS_DIR
 from streamgp.evaluation import RegressionMetrics
 from streamgp.evaluation.late import LateRows, prequential_late
 from streamgp.models.registry import make_spec
-from streamgp.precision import float64
+from streamgp.numerics.precision import float64
 from streamgp.stream.arrivals import Arrivals
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner

@@ -28,7 +28,7 @@ from benchmarks.common.paths import RESULTS_DIR
 from streamgp.core.conditional import Conditional
 from streamgp.evaluation.regression import apply_in_batches
 from streamgp.models.registry import make_spec
-from streamgp.precision import float64
+from streamgp.numerics.precision import float64
 from streamgp.stream.learner import StreamLearner
 
 RESULTS = RESULTS_DIR / "several_targets.json"

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from streamgp.fitting.screening import screen
+from streamgp.models.fitting.screening import screen
 from streamgp.stream.lag_choice import choose_lags
 from streamgp.stream.lags import LaggedTargets
 

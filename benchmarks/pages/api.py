@@ -132,7 +132,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
         "The predictive distribution, the contract of a model, files and generated streams. "
         "[How to add a model](../../../CONTRIBUTING.md#add-a-family-of-models).",
         (),
-        ("streamgp.core", "streamgp.conformance", "streamgp.data", "streamgp.checkpoint"),
+        ("streamgp.core", "streamgp.conformance", "streamgp.table", "streamgp.numerics.checkpoint"),
     ),
 }
 

@@ -33,8 +33,8 @@ LIVES = 60
 PHASES = {
     "a key falls asleep": ("streamgp.fleet.sleepers", "write_aside"),
     "sleeping keys are copied": ("streamgp.fleet.sleepers", "os.link"),
-    "arrays are written": ("streamgp.checkpoint.directory", "_write"),
-    "a file is renamed": ("streamgp.checkpoint.directory", "os.replace"),
+    "arrays are written": ("streamgp.numerics.checkpoint.directory", "_write"),
+    "a file is renamed": ("streamgp.numerics.checkpoint.directory", "os.replace"),
     "sleeping keys of the last save are removed": ("streamgp.fleet.shards", "remove_others"),
     "shards of the last save are removed": ("streamgp.fleet.shards", "shutil.rmtree"),
 }

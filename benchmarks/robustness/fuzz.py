@@ -175,7 +175,7 @@ def check(content: bytes, words: list[str], folder: Path) -> str:
 
 def rows_of(data: Path) -> int:
     """Count the data rows of a file by the reader alone."""
-    from streamgp.data.sources import open_source
+    from streamgp.table.sources import open_source
 
     source = open_source(data)
     try:

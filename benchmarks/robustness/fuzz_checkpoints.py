@@ -26,8 +26,8 @@ import safetensors.numpy
 import streamgp
 from benchmarks.common import campaigns
 from streamgp import TimeVaryingOptimizer
-from streamgp.checkpoint import MANIFEST, CheckpointError
-from streamgp.checkpoint.directory import _seal, _sha256
+from streamgp.numerics.checkpoint import MANIFEST, CheckpointError
+from streamgp.numerics.checkpoint.directory import _seal, _sha256
 from tests import small_models
 
 X = np.array([[0.1, -0.3], [1.0, 1.0]])

@@ -37,8 +37,8 @@ from benchmarks.common.measure import installed, spread
 from benchmarks.common.paths import RESULTS_DIR
 from benchmarks.speed.filters import per_row
 from streamgp import StreamingGPRegressor, evaluate
-from streamgp.data.files import write_aside
 from streamgp.filters.engine.blocks import member
+from streamgp.table.files import write_aside
 from streamgp.weights.base import scan_rule
 
 RESULTS = RESULTS_DIR / "error_and_speed.json"

@@ -23,8 +23,8 @@ from streamgp.app import run_stream as app_run
 from streamgp.app.outputs import RunDirectory
 from streamgp.app.report import write_report
 from streamgp.app.settings import RunSettings
-from streamgp.data import RowReader, friedman, open_rows
 from streamgp.models.registry import make_spec
+from streamgp.table import RowReader, friedman, open_rows
 
 RUN_ROWS = 20_000
 LARGE_ROWS = 5_000_000  # about 500 MB of CSV

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamgp.bandits import TimeVaryingOptimizer
-    from streamgp.checkpoint import CheckpointError
-    from streamgp.data import DataError
     from streamgp.estimators import (
         Monitor,
         StreamingGPClassifier,
@@ -21,8 +19,10 @@ if TYPE_CHECKING:
     from streamgp.evaluation import Comparison, Evaluation
     from streamgp.fleet import StreamingGPFleet
     from streamgp.latent import StreamingGPLVM
+    from streamgp.numerics.checkpoint import CheckpointError
     from streamgp.numerics.compiled_programs import keep_compiled_programs
     from streamgp.research.splitting_regressor import SplittingGPRegressor
+    from streamgp.table import DataError
 
 __version__ = "0.1.0"
 
@@ -48,9 +48,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CheckpointError": "streamgp.checkpoint",
+    "CheckpointError": "streamgp.numerics.checkpoint",
     "Comparison": "streamgp.evaluation",
-    "DataError": "streamgp.data",
+    "DataError": "streamgp.table",
     "Evaluation": "streamgp.evaluation",
     "Monitor": "streamgp.estimators",
     "StreamingGPClassifier": "streamgp.estimators",

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from streamgp.checkpoint import load, save
-from streamgp.checkpoint.encoding import encode
 from streamgp.core import Info, OnlineModel, Predictive, StreamModel
 from streamgp.likelihoods import LatentPredictive
+from streamgp.numerics.checkpoint import load, save
+from streamgp.numerics.checkpoint.encoding import encode
 
 MIN_ROWS = 6
 
@@ -72,7 +72,7 @@ def check_online_model(
     Parameters
     ----------
     model
-        The model. Classes in its state must be registered with `streamgp.checkpoint.register`.
+        The model. Classes in its state must be registered with `streamgp.numerics.checkpoint.register`.
     X, y
         Ordinary rows of a stream, shapes (n, D) and (n, E), n >= 6: inside the region that the model is meant for.
         A few dozen are plenty.

@@ -15,9 +15,9 @@ import numpy as np
 
 from streamgp.bases import BASES, Basis, Polynomial
 from streamgp.filters.dynamics import Dynamics, random_walk, static
-from streamgp.fitting.gaussian_evidence import Fit, fit_basis
-from streamgp.fitting.hyperparameter_samples import laplace_samples
 from streamgp.models.expert import Expert
+from streamgp.models.fitting.gaussian_evidence import Fit, fit_basis
+from streamgp.models.fitting.hyperparameter_samples import laplace_samples
 from streamgp.models.gaussian.model import ensemble
 from streamgp.numerics.batching import split_batches
 from streamgp.numerics.standardise import Standardiser

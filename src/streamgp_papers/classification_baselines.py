@@ -16,7 +16,7 @@ from sklearn.linear_model import SGDClassifier
 from streamgp.evaluation.classification import ClassCounts
 from streamgp.likelihoods import Categorical
 from streamgp.models.registry import make_spec
-from streamgp.precision import float64
+from streamgp.numerics.precision import float64
 from streamgp.research.multikernel import LogisticLoss
 from streamgp.stream.learner import StreamLearner
 from streamgp_papers.baselines import adaraker, ssgp

@@ -20,14 +20,14 @@ from scipy.special import logsumexp
 from streamgp.app.outputs import RunError
 from streamgp.bases import Basis
 from streamgp.filters.dynamics import Dynamics
-from streamgp.fitting.hyperparameter_samples import PERTURBATION, covariance_root
-from streamgp.fitting.hyperparameters import PRIOR_BOUNDS, constrain, limits, unconstrain
-from streamgp.fitting.laplace_evidence import LaplaceFit, fit_likelihood, laplace_log_evidence
 from streamgp.likelihoods import Logistic
+from streamgp.models.fitting.hyperparameter_samples import PERTURBATION, covariance_root
+from streamgp.models.fitting.hyperparameters import PRIOR_BOUNDS, constrain, limits, unconstrain
+from streamgp.models.fitting.laplace_evidence import LaplaceFit, fit_likelihood, laplace_log_evidence
 from streamgp.models.generalised.model import GeneralisedExpert, generalised_ensemble
 from streamgp.numerics.batching import split_batches
+from streamgp.numerics.precision import float64
 from streamgp.numerics.standardise import Standardiser
-from streamgp.precision import float64
 from streamgp.weights import BMA
 from streamgp_papers.bank import Family, Likelihood, Member, fit_experts
 from streamgp_papers.classification_baselines import ClassificationData, predict

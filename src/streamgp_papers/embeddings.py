@@ -22,7 +22,7 @@ from streamgp.latent import (
     principal_coordinates,
 )
 from streamgp.numerics.batching import concatenate
-from streamgp.precision import in_float64
+from streamgp.numerics.precision import in_float64
 from streamgp_papers.data_files import load
 
 WARMUP_SHARES = {"mnist": 0.05, "mnist-t10k": 0.05}  # of the rows; of other data sets a tenth, as in the paper

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from streamgp.bases import HilbertSpace
-from streamgp.precision import float64
+from streamgp.numerics.precision import float64
 
 Stream = tuple[np.ndarray, np.ndarray]
 

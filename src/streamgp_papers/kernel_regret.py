@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from streamgp.app.outputs import RunError
-from streamgp.precision import float64
+from streamgp.numerics.precision import float64
 from streamgp.research.annex import SFG_MKL_DICTIONARY
 from streamgp.research.multikernel import (
     SFG,

@@ -14,7 +14,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from streamgp.core import Predictive
 from streamgp.estimators import StreamingGPRegressor
 from streamgp.models.presets import PRESETS
-from streamgp.precision import in_float64
+from streamgp.numerics.precision import in_float64
 from streamgp.research.sparse import (
     Batch,
     BatchOptimiser,

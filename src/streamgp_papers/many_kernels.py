@@ -14,7 +14,7 @@ from streamgp.bases import Fourier
 from streamgp.filters.dynamics import static
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import ensemble
-from streamgp.precision import float64
+from streamgp.numerics.precision import float64
 from streamgp.research.annex import SFG_MKL_DICTIONARY
 from streamgp.research.multikernel import (
     OMKLGF,

@@ -15,9 +15,9 @@ from typing import Any
 
 import streamgp
 from streamgp.app.outputs import RunError
-from streamgp.data.files import write_aside
 from streamgp.numerics.compiled_programs import keep_compiled_programs
 from streamgp.progress import progress_bar
+from streamgp.table.files import write_aside
 
 Runs = Generator[tuple["Trial", dict[str, Any]], None, None]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.app.outputs import RunError
-from streamgp.precision import in_float64
+from streamgp.numerics.precision import in_float64
 from streamgp.research.multikernel import SquaredLoss
 from streamgp_papers.bank import ExpertPredictions, Family, Member, fit_experts, standardise, stream
 from streamgp_papers.baselines import adaraker, ssgp

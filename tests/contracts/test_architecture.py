@@ -29,7 +29,7 @@ def test_the_contracts_are_kept():
 @pytest.mark.parametrize(
     ("module", "line", "contract"),
     [
-        ("core/model", "import streamgp.data", "Dependencies point one way"),
+        ("core/model", "import streamgp.table", "Dependencies point one way"),
         ("models/gaussian/family", "import streamgp.models.generalised", "A family of models knows no other"),
         ("research/sparse/model", "import streamgp.research.multikernel", "A method of the papers knows no other"),
         ("estimators/evaluate", "import streamgp.fleet.fleet", "Dependencies point one way"),
@@ -68,7 +68,7 @@ assert not jax.config.jax_enable_x64, "importing streamgp switches float64 on fo
 
 SOURCE = ROOT / "src" / "streamgp"
 # What words a kind of target, or reads it from a file, and the estimator of each kind.
-NAMES_TASKS = ("stream/tasks.py", "models/", "data/", "app/", "reports/", "estimators/classifier.py")
+NAMES_TASKS = ("stream/tasks.py", "models/", "table/", "app/", "reports/", "estimators/classifier.py")
 NAMES_TASKS += ("estimators/counts.py", "estimators/ordinal.py", "likelihoods/from_targets.py")
 NAMES_TASKS += ("service/config.py", "service/single_model.py", "research/annex.py", "research/multikernel/warmup.py")
 # Optimisation and regret are of ensembles, which they build themselves.

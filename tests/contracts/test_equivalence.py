@@ -14,11 +14,11 @@ from scipy.special import logsumexp
 from oracles.ensemble_loop import Weights, e_doebe_matrix, joint_log_density, weigh
 from oracles.loop_filter import Run, loop_filter
 from streamgp.bases import BASES, UserFunction
-from streamgp.checkpoint import load, save
 from streamgp.filters.dynamics import parse
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.gaussian.state import EnsembleState
+from streamgp.numerics.checkpoint import load, save
 from streamgp.weights import BMA, WeightRule, fixed_share, markov, share
 
 pytestmark = pytest.mark.slow

@@ -13,8 +13,8 @@ from streamgp import StreamingGPRegressor
 from streamgp.bases import Nystrom
 from streamgp.bases.centres import k_means
 from streamgp.filters.engine import rowfilter
-from streamgp.fitting.gaussian_evidence import fit_basis
-from streamgp.fitting.laplace_evidence import fit_likelihood
+from streamgp.models.fitting.gaussian_evidence import fit_basis
+from streamgp.models.fitting.laplace_evidence import fit_likelihood
 from streamgp.models.gaussian.fit_tasks import map_in_threads
 from streamgp.models.registry import make_spec
 from streamgp.numerics.threads import one_blas_thread

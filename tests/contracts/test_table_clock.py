@@ -12,10 +12,10 @@ import pytest
 from live_streams import working
 from small_runs import run_linear
 from streamgp import StreamingGPFleet, StreamingGPRegressor, evaluate
-from streamgp.data.cells import to_seconds
 from streamgp.fleet.run import FleetRunSettings, run_fleet
 from streamgp.service.payload import rows_with_inputs
 from streamgp.service.problems import Problem
+from streamgp.table.cells import to_seconds
 from streamgp.table.clock import FAR, Pace, judge, judge_one, say_jump
 
 pytestmark = pytest.mark.slow

@@ -15,10 +15,11 @@ from typer.testing import CliRunner
 
 from fake_ray import FakeRay
 from fleet_streams import VALUES, assert_same, fleet, frame, learnt, steps_ahead
-from streamgp import StreamingGPFleet, checkpoint
+from streamgp import StreamingGPFleet
 from streamgp.app.cli import app
-from streamgp.data import DataError
 from streamgp.fleet import ray_keys
+from streamgp.numerics import checkpoint
+from streamgp.table import DataError
 
 ROWS = frame(keys=9)
 WARM = 200  # rows after which the fleet has been fitted

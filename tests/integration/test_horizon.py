@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_learner import mean_and_std, run, same
 
-from streamgp import StreamingGPRegressor, checkpoint, evaluate
+from streamgp import StreamingGPRegressor, evaluate
 from streamgp.models.gaussian import family
 from streamgp.models.registry import make_spec
+from streamgp.numerics import checkpoint
 from streamgp.stream.learner import StreamLearner
 
 pytestmark = pytest.mark.slow

@@ -14,10 +14,11 @@ from sklearn.base import clone
 from test_learner import mean_and_std, run, same
 
 from oracles.lagged_rows import widened_by_hand
-from streamgp import StreamingGPRegressor, checkpoint, evaluate
+from streamgp import StreamingGPRegressor, evaluate
 from streamgp.models.gaussian import family
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
+from streamgp.numerics import checkpoint
 from streamgp.stream.learner import StreamLearner
 
 pytestmark = pytest.mark.slow

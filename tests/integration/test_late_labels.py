@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from oracles.late_replay import LateReplay
-from streamgp.checkpoint.encoding import decode, encode
 from streamgp.evaluation import RegressionMetrics
 from streamgp.evaluation.late import LateRows, prequential_late
 from streamgp.models.registry import make_spec
+from streamgp.numerics.checkpoint.encoding import decode, encode
 from streamgp.stream.arrivals import Arrivals
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner

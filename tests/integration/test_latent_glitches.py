@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_info
 
 from streamgp import StreamingGPLVM
-from streamgp.checkpoint.encoding import decode, encode
 from streamgp.latent import LatentLearner, LatentSpec, glitches
 from streamgp.latent import initial_fit as module
+from streamgp.numerics.checkpoint.encoding import decode, encode
 
 pytestmark = pytest.mark.slow
 

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from streamgp import checkpoint
-from streamgp.checkpoint.encoding import encode
 from streamgp.core import Predictive
 from streamgp.models.gaussian import family
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
+from streamgp.numerics import checkpoint
+from streamgp.numerics.checkpoint.encoding import encode
 from streamgp.stream import batches, state
 from streamgp.stream.learner import StreamLearner
 

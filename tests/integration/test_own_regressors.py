@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.bases.learners import LearnerError
-from streamgp.checkpoint import CheckpointError
+from streamgp.numerics.checkpoint import CheckpointError
 from streams import same
 
 pytestmark = pytest.mark.slow

@@ -11,10 +11,10 @@ import pytest
 
 from streamgp.bases import Boosted, TrainedFourier
 from streamgp.bases.boosted import held_out
-from streamgp.checkpoint.encoding import encode
 from streamgp.filters.engine.blocks import member
 from streamgp.models.gaussian.renewal import slots_of
 from streamgp.models.registry import make_spec
+from streamgp.numerics.checkpoint.encoding import encode
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.renewal import AFTER_CHANGE, GROWTH
 from streams import close, learn, restored

@@ -10,7 +10,7 @@ from streamgp import StreamingGPRegressor, evaluate
 from streamgp.core.conditional import Conditional
 from streamgp.core.correlation import Comoments, correlation_matrices
 from streamgp.models.registry import make_spec
-from streamgp.precision import float64
+from streamgp.numerics.precision import float64
 from streamgp.stream.learner import StreamLearner
 from streams import restored, same
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from streamgp import StreamingGPRegressor, evaluate
-from streamgp.checkpoint.encoding import decode, encode
 from streamgp.evaluation.conformal import Conformal
 from streamgp.models.registry import make_spec
-from streamgp.precision import float64
+from streamgp.numerics.checkpoint.encoding import decode, encode
+from streamgp.numerics.precision import float64
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
 from streams import restored

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from streamgp.app.cli import app
 from streamgp.app.outputs import RunError
 from streamgp.bases import BASES
-from streamgp.fitting.laplace_evidence import LaplaceFit, laplace_log_evidence
 from streamgp.likelihoods import Logistic
+from streamgp.models.fitting.laplace_evidence import LaplaceFit, laplace_log_evidence
 from streamgp_papers import catalogue, classification, classification_baselines
 from streamgp_papers.bank import Family, fit_experts, fit_family
 from streamgp_papers.classification_baselines import NAMES, ClassificationData, predict

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import streamgp
 from streamgp.app.cli import app
-from streamgp.data.files import write_aside
+from streamgp.table.files import write_aside
 
 pytestmark = pytest.mark.process
 

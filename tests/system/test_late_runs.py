@@ -10,7 +10,7 @@ import pytest
 from small_runs import predictions, run_linear, table
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.app.outputs import RunError
-from streamgp.data import DataError
+from streamgp.table import DataError
 
 pytestmark = pytest.mark.slow
 

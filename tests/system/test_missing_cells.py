@@ -9,7 +9,7 @@ import pytest
 
 from small_runs import ROWS, predictions, run_linear, same_as_unbroken, table
 from streamgp.app.report import write_report
-from streamgp.data import DataError, open_rows
+from streamgp.table import DataError, open_rows
 
 pytestmark = pytest.mark.slow
 

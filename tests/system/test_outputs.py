@@ -17,10 +17,10 @@ from polars.testing import assert_frame_equal
 from small_runs import ROWS, WARMUP, contents, results, run_linear, run_small, same_as_unbroken, same_run, table
 from streamgp.app import live_run, outputs
 from streamgp.app.outputs import RunDirectory, RunError, encode_json
-from streamgp.checkpoint import CheckpointError
-from streamgp.data.files import write_aside
+from streamgp.numerics.checkpoint import CheckpointError
 from streamgp.reports import tables
 from streamgp.reports.tables import keep_weights
+from streamgp.table.files import write_aside
 
 pytestmark = pytest.mark.slow
 

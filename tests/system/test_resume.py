@@ -26,12 +26,12 @@ from small_runs import (
     table,
     timeless,
 )
-from streamgp import checkpoint
 from streamgp.app import live_run
 from streamgp.app.outputs import RunError
-from streamgp.checkpoint import CheckpointError
 from streamgp.models.gaussian import family
 from streamgp.models.registry import make_spec
+from streamgp.numerics import checkpoint
+from streamgp.numerics.checkpoint import CheckpointError
 
 pytestmark = pytest.mark.slow
 
@@ -121,7 +121,7 @@ def test_ctrl_c_during_the_fit_leaves_it_out_and_resume_gives_the_same_numbers(
 def test_ctrl_c_while_waiting_for_rows_stops_without_one_more_row(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from streamgp.data import RowReader
+    from streamgp.table import RowReader
 
     take = RowReader.__next__
 
@@ -169,7 +169,7 @@ def test_an_interrupted_run_has_skipped_the_bad_rows_before_its_last_one(
 def test_ctrl_c_before_any_row_leaves_a_directory_to_start_in(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from streamgp.data import RowReader
+    from streamgp.table import RowReader
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(RowReader, "__next__", lambda self: os.kill(os.getpid(), signal.SIGINT))

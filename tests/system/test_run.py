@@ -14,8 +14,8 @@ from small_runs import ROWS, WARMUP, close, predictions, results, run_linear, ru
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.app.outputs import RunError
 from streamgp.app.report import write_report
-from streamgp.data import DataError
 from streamgp.models.registry import make_spec
+from streamgp.table import DataError
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,15 @@ HEAVY = ("jax", "jaxtyping", "equinox", "polars", "numpy", "scipy", "sklearn", "
 AT_MOST = 0.5  # seconds
 # What only some uses need; JAX, equinox and scikit-learn's base, which brings more, are in every estimator.
 RARE = (
-    *("polars", "rich", "matplotlib", "jinja2", "scipy.signal", "streamgp.reports.run_page", "streamgp.data.readers"),
+    *(
+        "polars",
+        "rich",
+        "matplotlib",
+        "jinja2",
+        "scipy.signal",
+        "streamgp.reports.run_page",
+        "streamgp.table.readers",
+    ),
     *("sklearn.cluster", "sklearn.ensemble", "sklearn.linear_model", "sklearn.metrics", "sklearn.neighbors"),
     *("sklearn.preprocessing", "sklearn.tree"),
 )

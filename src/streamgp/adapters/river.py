@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamgp.adapters.feature_slots import FeatureSlots
-from streamgp.data.given import to_floats
 from streamgp.estimators import StreamingGPClassifier, StreamingGPRegressor
 from streamgp.estimators.access import access_to
 from streamgp.estimators.base import StreamEstimator
+from streamgp.table.given import to_floats
 
 try:
     from river import base, proba, time_series

@@ -11,8 +11,8 @@ import typer
 def sentences() -> Iterator[None]:
     """Turn errors that the user can correct into one sentence and a non-zero exit; those of the program pass."""
     from streamgp.app.outputs import RunError
-    from streamgp.checkpoint import CheckpointError
-    from streamgp.data import DataError
+    from streamgp.numerics.checkpoint import CheckpointError
+    from streamgp.table import DataError
 
     try:
         yield
@@ -38,7 +38,7 @@ def names(text: str | None, data: str | None = None) -> list[str] | None:
 
     columns: list[str] = []
     if data is not None and "," in text and '"' not in text:
-        from streamgp.data.sources import peek_columns
+        from streamgp.table.sources import peek_columns
 
         columns = peek_columns(data)
     return split_names(text, columns)

@@ -5,9 +5,9 @@ import hashlib
 import numpy as np
 
 from streamgp.app.outputs import RunError
-from streamgp.data import Chunk, DataError, RowReader
-from streamgp.data.chunks import cut
 from streamgp.progress import progress_bar
+from streamgp.table import Chunk, DataError, RowReader
+from streamgp.table.chunks import cut
 
 _ROWS = 1 << 14  # that are read at a time
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from streamgp.data import Schema
 from streamgp.evaluation.inputs import Inputs
 from streamgp.stream.learner import StreamLearner
+from streamgp.table import Schema
 
 
 def importance(schema: Schema, learner: StreamLearner) -> list[dict[str, Any]] | None:

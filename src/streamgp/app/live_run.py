@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from streamgp import checkpoint
 from streamgp.app import tasks
 from streamgp.app.fingerprint import Fingerprint, replay
 from streamgp.app.importance import importance
@@ -18,18 +17,19 @@ from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.run_notes import run_notes
 from streamgp.app.runner import Clock, Outcome, learn_all, read_next
 from streamgp.app.settings import RunSettings
-from streamgp.data import Chunk, DataError, RowReader, Schema
 from streamgp.evaluation import Alarms, ClassificationMetrics, StepsAhead, prequential, results
 from streamgp.evaluation.description import describe
 from streamgp.evaluation.late import LateRows, prequential_late
 from streamgp.evaluation.prequential import ScoredRows
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.options import MIN_WARMUP
+from streamgp.numerics import checkpoint
 from streamgp.progress import Bar, progress_bar
 from streamgp.reports.wording import plural
 from streamgp.stream.arrivals import Arrivals
 from streamgp.stream.late_labels import LIMIT, LateLabels
 from streamgp.stream.learner import StreamLearner
+from streamgp.table import Chunk, DataError, RowReader, Schema
 
 CHECKPOINT_SECONDS = 20.0
 

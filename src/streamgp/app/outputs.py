@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from streamgp import checkpoint
-from streamgp.data.files import put_in_place, write_aside
-from streamgp.data.labels import ClassNames
 from streamgp.evaluation.columns import columns_of
 from streamgp.evaluation.prequential import ScoredRows
+from streamgp.numerics import checkpoint
 from streamgp.reports.tables import RULE, as_kept, as_series, keep_weights
+from streamgp.table.files import put_in_place, write_aside
+from streamgp.table.labels import ClassNames
 
 TABLES = ("predictions", "weights")
 PART_ROWS = 1 << 16  # more are never held in memory

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from streamgp.data.files import write_aside
 from streamgp.filters.noise import CONSTANT
 from streamgp.reports.pages.stream import must_exist, scan
 from streamgp.reports.run_page import SCORES, page_of, render_run, weight_columns
+from streamgp.table.files import write_aside
 
 _RUN = ("model", "data", "rows", "warmup", "scored_rows", "seconds", "rows_per_second", "experts", "naive")
 _EXPERT = ("name", "basis", "dynamics", "weight")

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamgp.app import tasks
-from streamgp.data import Schema
-from streamgp.data.schema import IS_DATE, TOO_MANY_LEVELS
 from streamgp.evaluation.description import describe_unusual
 from streamgp.evaluation.prequential import Metrics
 from streamgp.reports.wording import plural
 from streamgp.stream.learner import StreamLearner
+from streamgp.table import Schema
 from streamgp.table.dates import IS_CLOCK, IS_UNSURE
+from streamgp.table.schema import IS_DATE, TOO_MANY_LEVELS
 
 
 def run_notes(

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from streamgp import checkpoint
 from streamgp.app.live_run import LiveRun
 from streamgp.app.lock import locked
 from streamgp.app.outputs import RunDirectory, RunError
@@ -13,9 +12,10 @@ from streamgp.app.runner import Outcome
 from streamgp.app.settings import RunSettings
 from streamgp.app.tasks import new_alarms, new_bands, new_steps
 from streamgp.core import TargetMap
-from streamgp.data import DataError, RowReader, Schema, open_rows
 from streamgp.estimators import default_warmup
 from streamgp.models.options import DEFAULT_WARMUP
+from streamgp.numerics import checkpoint
+from streamgp.table import DataError, RowReader, Schema, open_rows
 
 SHORT_FILE = 5 * DEFAULT_WARMUP  # a file with fewer rows with targets gets a fifth of them as its warm-up
 

@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 from streamgp.app.interrupt import Interrupt, Stop
-from streamgp.data import DataError
+from streamgp.table import DataError
 
 _Part = TypeVar("_Part")
 

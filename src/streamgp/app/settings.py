@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from streamgp.data.readers import Missing
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
+from streamgp.table.readers import Missing
 
 
 @dataclass

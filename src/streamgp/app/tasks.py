@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from streamgp.data import Schema
 from streamgp.evaluation import (
     Alarms,
     ClassificationMetrics,
@@ -17,6 +16,7 @@ from streamgp.evaluation import (
 from streamgp.evaluation.prequential import Metrics
 from streamgp.evaluation.steps_ahead import check_steps
 from streamgp.models.spec import Spec
+from streamgp.table import Schema
 
 _METRICS = {
     "regression": RegressionMetrics,

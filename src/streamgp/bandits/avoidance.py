@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.encoding import register
 
 _NEAR = 0.03  # in every unit coordinate: a point that close to one that failed counts as that one
 _MAX_POINTS = 100  # the last to fail

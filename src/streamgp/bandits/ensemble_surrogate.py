@@ -19,13 +19,13 @@ from streamgp.bandits.regression import Hyperparameters
 from streamgp.bandits.surrogate import Predictor, fixed_or_default
 from streamgp.bases import Fourier, HilbertSpace
 from streamgp.bases.base import Basis
-from streamgp.checkpoint.field_types import check_state, check_value
 from streamgp.filters.dynamics import parse
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.numerics.batching import split_batches
+from streamgp.numerics.checkpoint.field_types import check_state, check_value
+from streamgp.numerics.precision import in_float64
 from streamgp.numerics.standardise import Standardiser
-from streamgp.precision import in_float64
 from streamgp.weights import share
 
 LENGTHSCALES = (0.05, 0.1, 0.2, 0.4)  # in shares of a parameter's range, times sqrt(d)

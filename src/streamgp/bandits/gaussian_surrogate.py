@@ -11,7 +11,7 @@ from streamgp.bandits.outliers import MIN_ROWS, mark_outliers, predict_one_step_
 from streamgp.bandits.regression import KERNELS, Hyperparameters, Posterior, fit, gram
 from streamgp.bandits.settings import Settings
 from streamgp.bandits.surrogate import Predictor, fixed_or_default
-from streamgp.checkpoint.field_types import check_value
+from streamgp.numerics.checkpoint.field_types import check_value
 
 _FIRST_FITS = (5, 10, 20)
 _MAX_FITTED = 300  # observations, the newest ones

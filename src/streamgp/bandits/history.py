@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from streamgp.bandits.kdpp import distinct
-from streamgp.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.encoding import register
 
 
 @register

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from streamgp.bandits.confidence import restart_length
-from streamgp.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.encoding import register
 
 EPS, GAMMA = 0.03, 0.9
 WINDOW = restart_length(EPS, 10**9)

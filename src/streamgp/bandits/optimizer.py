@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from streamgp import checkpoint
 from streamgp.bandits import queries as rules
 from streamgp.bandits.clock import as_times, as_unit
 from streamgp.bandits.confidence import Schedule
@@ -18,6 +17,7 @@ from streamgp.bandits.reports import as_rewards, is_one_point
 from streamgp.bandits.settings import Settings, as_seed, check_hyperparameters
 from streamgp.bandits.space import as_space
 from streamgp.bandits.unit_optimizer import UnitOptimizer
+from streamgp.numerics import checkpoint
 
 Expert = Callable[[Any], Any]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.checkpoint.encoding import register
-from streamgp.data.cells import LARGEST
-from streamgp.data.given import shown, to_float
+from streamgp.numerics.checkpoint.encoding import register
+from streamgp.table.cells import LARGEST
+from streamgp.table.given import shown, to_float
 
 # How far, of the width of a range, a point may stick out of it and count as one that rounding has moved.
 SLACK = 1e-9

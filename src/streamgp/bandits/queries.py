@@ -17,8 +17,8 @@ from streamgp.bandits.confidence import sparq_queries
 from streamgp.bandits.kdpp import sample
 from streamgp.bandits.regression import Hyperparameters, Posterior, gram
 from streamgp.bandits.space import Box, Candidates
-from streamgp.checkpoint.encoding import register
-from streamgp.kernels import SpectralKernel
+from streamgp.bases.kernels import SpectralKernel
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.pivoted_cholesky import pivoted_cholesky
 
 Rule = Literal["past", "domain", "grid", "random", "maximisers"]

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.optimize import minimize
 
-from streamgp.checkpoint.encoding import register
-from streamgp.kernels import Matern, SpectralKernel, SquaredExponential
+from streamgp.bases.kernels import Matern, SpectralKernel, SquaredExponential
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.linalg import cholesky, cholesky_solve, log_det, solve_lower
 
 # Logs of lengthscale (in shares of a parameter's range), of the variances over that of y: mean and spread of their

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.bandits.space import Box, Candidates
-from streamgp.data.cells import LARGEST
-from streamgp.data.given import shown, to_floats
+from streamgp.table.cells import LARGEST
+from streamgp.table.given import shown, to_floats
 
 
 def is_one_point(space: Box | Candidates, x: Any) -> bool:

@@ -12,7 +12,7 @@ from streamgp.bandits.confidence import Schedule, beta
 from streamgp.bandits.memory import METHODS, Memory, memory_of
 from streamgp.bandits.queries import RULES, QueryCount, Rule, check_query_count
 from streamgp.bandits.regression import KERNELS
-from streamgp.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.encoding import register
 
 
 @register

@@ -16,9 +16,9 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import qmc
 
 from streamgp.bandits.parameters import SLACK, Choice, Parameter, Real
-from streamgp.checkpoint.encoding import register
-from streamgp.data.cells import LARGEST
-from streamgp.data.given import shown, to_float
+from streamgp.numerics.checkpoint.encoding import register
+from streamgp.table.cells import LARGEST
+from streamgp.table.given import shown, to_float
 
 _TINY = np.finfo(float).tiny
 

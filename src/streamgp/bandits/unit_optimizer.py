@@ -19,7 +19,7 @@ from streamgp.bandits.regression import KERNELS
 from streamgp.bandits.settings import Settings
 from streamgp.bandits.space import Box, Candidates
 from streamgp.bandits.surrogate import Predictor, Surrogate
-from streamgp.checkpoint.field_types import check_value, checked
+from streamgp.numerics.checkpoint.field_types import check_value, checked
 from streamgp.numerics.threads import one_blas_thread
 
 _DRAW, _QUERY = 0, 1  # purposes of random numbers

@@ -6,8 +6,8 @@ import equinox as eqx
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray
+from streamgp.numerics.checkpoint.encoding import register
 
 
 @register

@@ -9,8 +9,8 @@ from jaxtyping import Array, Float, Int, Key
 
 from streamgp.bases.base import Basis, numpy_generator
 from streamgp.bases.trees import leaf_bits, splits_of
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.threads import one_openmp_thread
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from streamgp.bases.base import Basis
 from streamgp.bases.explicit import Linear
 from streamgp.bases.fourier import Fourier
 from streamgp.bases.nystrom import Nystrom
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
+from streamgp.numerics.checkpoint.encoding import register
 
 
 @register

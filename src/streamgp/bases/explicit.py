@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from streamgp.bases.base import Basis
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
+from streamgp.numerics.checkpoint.encoding import register
 
 
 @register

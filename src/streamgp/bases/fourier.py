@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from streamgp.bases.base import Basis, input_ranges, numpy_generator
+from streamgp.bases.kernels import Kernel, SamplingMethod, SquaredExponential
 from streamgp.bases.trigonometry import sine_and_cosine
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
-from streamgp.kernels import Kernel, SamplingMethod, SquaredExponential
+from streamgp.numerics.checkpoint.encoding import register
 
 _SQUARED_EXPONENTIAL = SquaredExponential()
 

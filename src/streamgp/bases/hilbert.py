@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.bases.base import Basis, input_ranges
+from streamgp.bases.kernels import SpectralKernel, SquaredExponential
 from streamgp.bases.trigonometry import sine
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
-from streamgp.kernels import SpectralKernel, SquaredExponential
+from streamgp.numerics.checkpoint.encoding import register
 
 _SQUARED_EXPONENTIAL = SquaredExponential()
 

@@ -6,8 +6,8 @@ from typing import Any, Literal
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
+from streamgp.numerics.checkpoint.encoding import register
 
 
 @register

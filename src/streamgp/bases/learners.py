@@ -18,8 +18,8 @@ from sklearn.base import clone
 
 from streamgp.bases.base import Basis, numpy_generator
 from streamgp.bases.boosted import beside_plane, held_out
-from streamgp.checkpoint.encoding import CheckpointError, register
 from streamgp.core import AnyArray
+from streamgp.numerics.checkpoint.encoding import CheckpointError, register
 from streamgp.numerics.threads import one_openmp_thread
 
 MAX_ROWS = 8_192  # that a regressor is fitted to, at most: evenly, if there are more

@@ -12,8 +12,8 @@ from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.bases.base import Basis, input_ranges
 from streamgp.bases.centres import bumps, k_means
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.linalg import add_diagonal, cholesky, solve_lower
 
 # Variance of a little independent noise in the centres' values. To factorise, linalg's n eps would do, but then

@@ -8,8 +8,8 @@ from jaxtyping import Array, Float, Key
 
 from streamgp.bases.base import Basis, input_ranges
 from streamgp.bases.centres import bumps, k_means
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray
+from streamgp.numerics.checkpoint.encoding import register
 
 
 @register

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.bases.base import Basis
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
+from streamgp.numerics.checkpoint.encoding import register
 
 _DEGREE = 3
 

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from streamgp.bases.base import Basis, numpy_generator
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.threads import one_openmp_thread
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from streamgp import checkpoint
 from streamgp.estimators.access import Access, access_to, alone
 from streamgp.estimators.columns import Columns
 from streamgp.estimators.early import warn_if_early
@@ -25,6 +24,7 @@ from streamgp.models.option_type import whole_number
 from streamgp.models.options import DEFAULT_WARMUP, MIN_WARMUP, OPTIONS
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
+from streamgp.numerics import checkpoint
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
 from streamgp.table.clock import Pace

@@ -12,13 +12,13 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.data import cells
-from streamgp.data.frames import FrameLike
-from streamgp.data.schema import IS_DATE, TOO_MANY_LEVELS, Feature, cycle_names
 from streamgp.numerics.coding import CYCLES, cycle
 from streamgp.stream.categories import Categories
+from streamgp.table import cells
 from streamgp.table.containers import is_missing
 from streamgp.table.dates import NO_DATE, Order, find_order
+from streamgp.table.frames import FrameLike
+from streamgp.table.schema import IS_DATE, TOO_MANY_LEVELS, Feature, cycle_names
 
 Kind = Literal["number", "category", "date", "clock"]
 _DECIDING = 1_000  # rows

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array, check_consistent_length
 
-from streamgp.data.frames import FrameLike
-from streamgp.data.given import check_numbers, to_floats
 from streamgp.estimators import rivals
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.columns import encoded_table
@@ -19,6 +17,8 @@ from streamgp.evaluation.comparison import Comparison, ModelRows
 from streamgp.evaluation.result import Evaluation
 from streamgp.models.option_type import whole_number
 from streamgp.progress import progress_bar
+from streamgp.table.frames import FrameLike
+from streamgp.table.given import check_numbers, to_floats
 
 
 def compare(

@@ -7,7 +7,6 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import column_or_1d
 
-from streamgp.data.given import check_numbers, to_floats
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.docstrings import with_options
@@ -21,6 +20,7 @@ from streamgp.metrics.shares import probabilities
 from streamgp.models.spec import Spec
 from streamgp.stream.tasks import mean_and_variance
 from streamgp.table.containers import unmasked
+from streamgp.table.given import check_numbers, to_floats
 
 _EXPOSURE = "exposure: the rows learnt {} exposure and {} came now; give it always or never"
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from streamgp.data.frames import FrameLike
 from streamgp.estimators.base import StreamEstimator, warmup_for
 from streamgp.estimators.explanations import inputs_of
 from streamgp.estimators.late import check_delay, split_arrivals
@@ -28,6 +27,7 @@ from streamgp.stream.late_labels import LIMIT, LateLabels
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.outlook import check_horizon
 from streamgp.stream.settings import check_lags
+from streamgp.table.frames import FrameLike
 
 if TYPE_CHECKING:  # who has one has imported it
     from sklearn.pipeline import Pipeline

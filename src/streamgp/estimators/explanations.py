@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.data.frames import FrameLike
 from streamgp.estimators.access import alone
 from streamgp.estimators.columns import Columns
 from streamgp.estimators.single import in_order
@@ -15,6 +14,7 @@ from streamgp.stream import attribution
 from streamgp.stream.attribution import contributions
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.tasks import Moments
+from streamgp.table.frames import FrameLike
 
 
 @dataclass(frozen=True)

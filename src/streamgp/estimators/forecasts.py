@@ -8,13 +8,13 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.core import TargetMap
-from streamgp.data.frames import FrameLike
 from streamgp.estimators.access import alone
 from streamgp.estimators.time_column import split_times
 from streamgp.estimators.validation import check_inputs, given_names
 from streamgp.metrics.shares import percents
 from streamgp.models.option_type import whole_number
 from streamgp.stream.learner import StreamLearner
+from streamgp.table.frames import FrameLike
 
 QUANTILES = {"q05": 0.05, "q50": 0.5, "q95": 0.95}
 

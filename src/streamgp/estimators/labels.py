@@ -6,7 +6,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from streamgp.data.given import shown
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.explanations import Explanation, explanation, importance, inputs_of
@@ -18,9 +17,10 @@ from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.prequential import ScoredRows
 from streamgp.evaluation.result import ClassificationEvaluation, collect_classification
 from streamgp.evaluation.shown import Given
-from streamgp.precision import float64
+from streamgp.numerics.precision import float64
 from streamgp.stream.tasks import indicators
 from streamgp.table.containers import is_missing, unmasked
+from streamgp.table.given import shown
 
 _WHOLE = 1 << 64  # NumPy has no whole numbers from this on
 

@@ -19,7 +19,7 @@ from streamgp.estimators.validation import (
     check_target,
 )
 from streamgp.models.options import DEFAULT_WARMUP
-from streamgp.precision import float64
+from streamgp.numerics.precision import float64
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.outlook import check_horizon

@@ -7,7 +7,6 @@ import jax
 import numpy as np
 
 from streamgp.core import Info
-from streamgp.data.given import to_floats
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.forecasts import usual_step
 from streamgp.estimators.labels import LabelEstimator
@@ -20,6 +19,7 @@ from streamgp.models.options import DEFAULT_WARMUP
 from streamgp.numerics.batching import concatenate
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.outlook import Outlook, StandIn
+from streamgp.table.given import to_floats
 
 
 class HeldPrediction(NamedTuple):

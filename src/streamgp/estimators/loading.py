@@ -5,8 +5,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from streamgp import checkpoint
 from streamgp.annexes import annexes
+from streamgp.numerics import checkpoint
 
 _REGRESSOR = "StreamingGPRegressor"
 _HOMES = {

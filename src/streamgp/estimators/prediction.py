@@ -8,12 +8,12 @@ import numpy as np
 
 from streamgp.core import NumericPredictive
 from streamgp.core.conditional import Conditional
-from streamgp.data.given import to_floats
 from streamgp.evaluation.regression import apply_in_batches
 from streamgp.likelihoods import AnyPredictive
 from streamgp.metrics.shares import probabilities, share
 from streamgp.models.option_type import whole_number
-from streamgp.precision import float64
+from streamgp.numerics.precision import float64
+from streamgp.table.given import to_floats
 
 
 class Prediction:

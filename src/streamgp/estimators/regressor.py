@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from streamgp import checkpoint
 from streamgp.bases.learners import check_same, remember
 from streamgp.core.conditional import Conditional
 from streamgp.estimators.access import alone
@@ -21,6 +20,7 @@ from streamgp.estimators.validation import Rows, check_given, check_same_targets
 from streamgp.evaluation.regression import RegressionMetrics
 from streamgp.metrics.shares import probabilities
 from streamgp.models.spec import Spec
+from streamgp.numerics import checkpoint
 
 
 @with_options

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.data.given import to_float
 from streamgp.estimators.times import as_times
 from streamgp.table.containers import unmasked
+from streamgp.table.given import to_float
 
 
 def in_order(estimator: Any, x: Any, time: Any = None, *, comes: bool = False) -> Any:

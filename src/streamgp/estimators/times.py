@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.data import cells
-from streamgp.data.given import check_numbers
+from streamgp.table import cells
 from streamgp.table.clock import Jump, Pace, judge, judge_one, say_jump
 from streamgp.table.dates import Order, advise_on_date
+from streamgp.table.given import check_numbers
 
 
 class JumpError(ValueError):

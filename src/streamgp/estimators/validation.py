@@ -9,8 +9,6 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import validate_data
 
 from streamgp.core import TargetMap
-from streamgp.data import cells
-from streamgp.data.given import check_numbers, to_float, to_floats
 from streamgp.estimators.columns import Columns
 from streamgp.estimators.time_column import split_times
 from streamgp.estimators.times import are_dates, as_times, judge_times
@@ -18,8 +16,10 @@ from streamgp.models.options import CALENDAR, MISSING_VALUES
 from streamgp.models.spec import Spec
 from streamgp.models.target_options import NONE
 from streamgp.stream.learner import StreamLearner
+from streamgp.table import cells
 from streamgp.table.clock import Pace
 from streamgp.table.containers import check_unit, unmasked
+from streamgp.table.given import check_numbers, to_float, to_floats
 from streamgp.table.summer_time import advise_on_order
 
 

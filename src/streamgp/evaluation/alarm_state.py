@@ -4,12 +4,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from streamgp.checkpoint.encoding import register
 from streamgp.evaluation.error_tests import BETS, ErrorTests, ScoreTest
 from streamgp.evaluation.move_tests import BETS as MOVES
 from streamgp.evaluation.move_tests import Found, MoveTests
 from streamgp.evaluation.references import EarlierWeights
 from streamgp.evaluation.run_tests import GapClock, RunTest
+from streamgp.numerics.checkpoint.encoding import register
 
 
 @register

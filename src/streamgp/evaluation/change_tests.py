@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import logsumexp
 
-from streamgp.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.encoding import register
 
 SHIFTS = np.array([0.25, 0.5, 1.0, 2.0])  # bets on means: so far beyond what is tolerated, in standard deviations
 RATIOS = np.array([1.2, 1.5, 2.0, 3.0])  # on scales: so many times

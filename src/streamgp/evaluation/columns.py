@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streamgp.data.labels import ClassNames
 from streamgp.evaluation.classification import ClassificationScores
 from streamgp.evaluation.counts import CountScores
 from streamgp.evaluation.ordinal import OrdinalScores
 from streamgp.evaluation.prequential import ScoredRows
 from streamgp.evaluation.regression import RegressionScores
 from streamgp.evaluation.steps_ahead import NAMES, RowsAhead
+from streamgp.table.labels import ClassNames
 
 NUMBERS = ("y", "mean", "std", "q05", "q50", "q95", "pit", "crps")
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.data.frames import FrameLike
 from streamgp.evaluation.shown import html_row
 from streamgp.metrics import Difference, paired_interval
+from streamgp.table.frames import FrameLike
 
 
 class ModelRows(NamedTuple):

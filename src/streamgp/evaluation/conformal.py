@@ -19,7 +19,7 @@ from jaxtyping import Float
 
 from streamgp.core import MappedPredictive, SideBySide
 from streamgp.metrics.shares import share
-from streamgp.precision import float64
+from streamgp.numerics.precision import float64
 
 STEP = 0.005  # g in Gibbs and Candes (2021), Sec. 2.2
 BEYOND = 20  # of the remembered errors, so many are to lie beyond the threshold

@@ -17,10 +17,10 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtri
 
-from streamgp.checkpoint.encoding import register
 from streamgp.evaluation.change_tests import Bets, Column, log_mean, mean_bets, scale_bets, share_bets
 from streamgp.evaluation.watch import CAP, Kinds, Statistics, Watch, averages
 from streamgp.numerics import student_t
+from streamgp.numerics.checkpoint.encoding import register
 
 SHIFT, SCALE, SHARE, DENSITY, SCORE = 0.125, 1.15, 0.05, 1.1, 0.2
 BINS = 10

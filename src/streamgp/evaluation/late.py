@@ -9,7 +9,7 @@ from streamgp.core import Info
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.prequential import Metrics, ScoredRows, scored
-from streamgp.precision import in_float64
+from streamgp.numerics.precision import in_float64
 from streamgp.stream.arrivals import Arrivals
 from streamgp.stream.learner import StreamLearner
 

@@ -23,9 +23,9 @@ from math import copysign, isnan, nan, sqrt
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.checkpoint.encoding import register
 from streamgp.evaluation.change_tests import Bets, Column, Detector, log_mean
 from streamgp.evaluation.references import KINDS
+from streamgp.numerics.checkpoint.encoding import register
 
 SHIFT = 2.0  # bets are on a mean so far out, in standard deviations
 TOLERATED = 0.125  # on either side

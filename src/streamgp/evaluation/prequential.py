@@ -14,7 +14,7 @@ from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores
 from streamgp.evaluation.references import Experts
 from streamgp.evaluation.regression import RegressionMetrics, RegressionScores
 from streamgp.evaluation.steps_ahead import RowsAhead, StepsAhead
-from streamgp.precision import in_float64
+from streamgp.numerics.precision import in_float64
 from streamgp.stream.learner import StreamLearner
 
 Metrics = RegressionMetrics | ClassificationMetrics | CountMetrics | OrdinalMetrics

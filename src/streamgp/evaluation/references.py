@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.checkpoint.encoding import register
 from streamgp.core import Predictive, SideBySide
 from streamgp.core.predictive import trimmed
 from streamgp.models.base import FittedExpert
+from streamgp.numerics.checkpoint.encoding import register
 
 LAG = 12  # rows; within so many a change is to be found
 KINDS = 2  # of references: by earlier weights, and by the steady experts

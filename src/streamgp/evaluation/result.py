@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.data.labels import ClassNames
 from streamgp.evaluation.alarms import Alarm
 from streamgp.evaluation.columns import columns_of
 from streamgp.evaluation.ordinal import OrdinalScores
 from streamgp.evaluation.prequential import ScoredRows
 from streamgp.evaluation.shown import Given, Shown
 from streamgp.stream.learner import StreamLearner
+from streamgp.table.labels import ClassNames
 
 
 @dataclass

@@ -12,8 +12,8 @@ from math import log
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.checkpoint.encoding import register
 from streamgp.evaluation.change_tests import Column, Detector, log_mean
+from streamgp.numerics.checkpoint.encoding import register
 
 LENGTHS = 24  # classes of lengths: 0, 1, 2-3, 4-7, ...
 TOLERATED = 2.0  # times the odds that were learnt

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.data.files import write_aside
-from streamgp.data.frames import FrameLike
 from streamgp.evaluation.inputs import Inputs
 from streamgp.progress import progress_bar
 from streamgp.reports import verdicts, wording
+from streamgp.table.files import write_aside
+from streamgp.table.frames import FrameLike
 
 # In the order of a summary's columns; those that a kind of target has.
 _SCORES = (

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.checkpoint.encoding import register
 from streamgp.evaluation.change_tests import Bets, Column, Detector
+from streamgp.numerics.checkpoint.encoding import register
 
 CAP = float(np.log(20.0))  # no row counts for more: with less than half a dozen there is no alarm
 MEMORY = 500

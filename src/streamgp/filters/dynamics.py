@@ -8,8 +8,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
+from streamgp.numerics.checkpoint.encoding import register
 
 
 @register

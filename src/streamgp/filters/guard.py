@@ -21,8 +21,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.linalg import get_lapack_funcs
 
-from streamgp.checkpoint.encoding import register
 from streamgp.numerics.arrays import AnyArray, namespace
+from streamgp.numerics.checkpoint.encoding import register
 
 MIN_THRESHOLD, MAX_THRESHOLD = 4.0, 8.0  # c, in standard deviations
 LEVEL_MEMORY = 0.98  # discount of the level of the squared innovations

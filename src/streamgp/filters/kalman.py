@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float
 
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.guard import Guard, bounded, learn
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.linalg import add_diagonal, cholesky, jittered, solve_lower, symmetrise
 
 

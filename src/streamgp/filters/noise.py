@@ -23,8 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.checkpoint.encoding import register
 from streamgp.numerics.arrays import AnyArray, namespace
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.student_t import MIN_DOF
 
 CONSTANT = "constant"

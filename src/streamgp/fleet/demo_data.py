@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from streamgp.data.demo import packaged
+from streamgp.table.demo import packaged
 
 
 class FleetDemoData(NamedTuple):

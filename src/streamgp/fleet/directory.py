@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.data import DataError
 from streamgp.fleet.clocks import Clocks, Doubts
 from streamgp.fleet.frames import Key, Table, name_rows
 from streamgp.fleet.key_index import NEW, KeyIndex
 from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.warmup import rounds
+from streamgp.table import DataError
 from streamgp.table.summer_time import advise_on_order
 
 MAX_GROUPS = 1_000

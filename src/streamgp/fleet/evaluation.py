@@ -8,11 +8,11 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.data.files import write_aside
 from streamgp.fleet import outputs
 from streamgp.fleet.frames import FleetColumns, Key, with_columns
 from streamgp.fleet.page import render_fleet
 from streamgp.fleet.settings import FleetSettings
+from streamgp.table.files import write_aside
 
 if TYPE_CHECKING:
     from streamgp.fleet.fleet import StreamingGPFleet

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.checkpoint.encoding import register
 from streamgp.filters.guard import LEVEL_MEMORY, Guard, bounded, learn
 from streamgp.filters.noise import MAX_LEARNT, MIN_FACTOR
 from streamgp.fleet.prior import PooledPrior
 from streamgp.fleet.scales import REACH
 from streamgp.fleet.states import KeyBeliefs, identity
 from streamgp.numerics import student_t
+from streamgp.numerics.checkpoint.encoding import register
 
 SHARE = 0.005  # of the weights that is dealt out evenly after every row
 HALF = 0.5  # of the experts' weight decides whether a row is an outlier, and whether the stream has shifted

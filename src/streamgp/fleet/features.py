@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.checkpoint.encoding import register
 from streamgp.fleet.scales import REACH, YOUNG
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.coding import cycle
 
 ABSURD = 1e9  # scales; an input so far out is no measurement, and taken to be missing

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from streamgp.data import DataError, cells
-from streamgp.data.blocks import Block
-from streamgp.data.schema import Schema, check_names, infer_schema
-from streamgp.data.sources import open_source
+from streamgp.table import DataError, cells
+from streamgp.table.blocks import Block
+from streamgp.table.schema import Schema, check_names, infer_schema
+from streamgp.table.sources import open_source
 
 if TYPE_CHECKING:
     from streamgp.fleet.run import FleetRunSettings

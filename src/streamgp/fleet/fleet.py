@@ -8,8 +8,6 @@ from typing import Any, Self
 import numpy as np
 from jaxtyping import Int
 
-from streamgp import checkpoint
-from streamgp.data import DataError
 from streamgp.fleet import outputs
 from streamgp.fleet.directory import NEW, Directory, complaint
 from streamgp.fleet.engine import FleetEngine, new_keys
@@ -21,6 +19,8 @@ from streamgp.fleet.model import Mixture
 from streamgp.fleet.ray_keys import require_ray
 from streamgp.fleet.settings import FleetSettings, as_lags, as_path
 from streamgp.fleet.shards import Shards
+from streamgp.numerics import checkpoint
+from streamgp.table import DataError
 
 
 class StreamingGPFleet:

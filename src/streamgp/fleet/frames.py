@@ -10,10 +10,10 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.checkpoint.encoding import register
-from streamgp.data import DataError
-from streamgp.data.cells import LARGEST, format_cell, to_numbers, to_seconds
 from streamgp.fleet.settings import FleetSettings
+from streamgp.numerics.checkpoint.encoding import register
+from streamgp.table import DataError
+from streamgp.table.cells import LARGEST, format_cell, to_numbers, to_seconds
 from streamgp.table.containers import is_missing
 
 Key = str | int

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from streamgp.checkpoint.encoding import register
 from streamgp.fleet.experts import FleetExperts, Predicted, log_normalised
 from streamgp.fleet.features import FeatureMap
 from streamgp.fleet.prior import PooledPrior
 from streamgp.fleet.scales import YOUNG, PoolScales
 from streamgp.fleet.states import KeyScores, KeyStates
 from streamgp.numerics import student_t
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.mixtures import log_sum
 
 BELIEVED = 1.0  # standard deviations; of an outlier so much becomes a lag of the rows after it

@@ -18,8 +18,8 @@ from jaxtyping import Float
 from scipy.optimize import root_scalar
 from scipy.special import digamma, gammaln
 
-from streamgp.checkpoint.encoding import register
 from streamgp.numerics import student_t
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.linalg import cholesky, inverses, log_dets
 
 PRIOR_KEYS = 3.0  # keys that the first guess of the covariance counts for

@@ -7,12 +7,12 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 
-from streamgp.data.files import write_aside
 from streamgp.fleet.page import render_fleet
 from streamgp.fleet.page_content import COLUMNS
 from streamgp.reports import verdicts
 from streamgp.reports.pages.stream import scan
 from streamgp.reports.wording import number, plural, share
+from streamgp.table.files import write_aside
 
 
 def write_fleet_report(directory: Path) -> Path:

@@ -11,22 +11,22 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from streamgp import checkpoint
 from streamgp.app.fingerprint import fewer_rows, other_rows
 from streamgp.app.interrupt import Interrupt
 from streamgp.app.lock import locked
 from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.runner import Clock, Outcome, learn_all, read_next
-from streamgp.data import DataError
-from streamgp.data.readers import Missing
 from streamgp.evaluation.description import skipped
 from streamgp.fleet import StreamingGPFleet
 from streamgp.fleet.evaluation import tested, warmup_rows
 from streamgp.fleet.file_rows import KeyedRows
 from streamgp.fleet.hibernating_keys import FOLDER
 from streamgp.fleet.ray_keys import WorkerError
+from streamgp.numerics import checkpoint
 from streamgp.progress import Bar, progress_bar
 from streamgp.reports.wording import plural
+from streamgp.table import DataError
+from streamgp.table.readers import Missing
 
 CHECKPOINT_SECONDS = 20.0
 COVERED = ("50", "90", "95")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.encoding import register
 
 MEMORY = 200.0  # rows that a running location and scale remember
 YOUNG = 16  # rows of a key of which median and median deviation are taken; later ones enter as they come

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from streamgp import checkpoint
-from streamgp.checkpoint import CheckpointError
 from streamgp.fleet.directory import Directory
 from streamgp.fleet.engine import FleetEngine
 from streamgp.fleet.sleepers import FILE_KEYS, Sleepers, remove_others
+from streamgp.numerics import checkpoint
+from streamgp.numerics.checkpoint import CheckpointError
 
 
 class Shards:

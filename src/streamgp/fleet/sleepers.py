@@ -22,10 +22,10 @@ import safetensors
 import safetensors.numpy
 from jaxtyping import Bool, Int
 
-from streamgp.checkpoint import CheckpointError
-from streamgp.checkpoint.encoding import decode, encode
-from streamgp.data.files import put_in_place, write_aside
 from streamgp.fleet.states import KeyStates, joined, take
+from streamgp.numerics.checkpoint import CheckpointError
+from streamgp.numerics.checkpoint.encoding import decode, encode
+from streamgp.table.files import put_in_place, write_aside
 
 PATTERN = "asleep-*.safetensors"
 FILE_KEYS = 1_024  # that fall asleep in one file, and as many at most that it takes over from others

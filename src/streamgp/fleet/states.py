@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Float, Int
 
-from streamgp.checkpoint.encoding import register
 from streamgp.fleet.prior import PooledPrior
 from streamgp.fleet.scales import KeyMoments
 from streamgp.metrics import many_judgements
+from streamgp.numerics.checkpoint.encoding import register
 
 SPARE = 1.25  # the capacity grows by this factor at least
 

@@ -10,13 +10,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import validate_data
 
-from streamgp import checkpoint
-from streamgp.data.cells import LARGEST
-from streamgp.data.given import check_numbers
 from streamgp.estimators.validation import check_fitted, seed_of
 from streamgp.latent import LatentLearner, LatentSpec
+from streamgp.numerics import checkpoint
 from streamgp.progress import progress_bar
+from streamgp.table.cells import LARGEST
 from streamgp.table.containers import unmasked
+from streamgp.table.given import check_numbers
 
 _AS_NUMBERS: Any = {"dtype": "float64", "ensure_all_finite": "allow-nan"}
 

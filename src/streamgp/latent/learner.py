@@ -7,8 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.checkpoint.encoding import decode, encode
-from streamgp.checkpoint.field_types import check_state, check_value
 from streamgp.latent import glitches
 from streamgp.latent.initial_fit import fit_ensemble
 from streamgp.latent.model import LatentEnsemble, LatentState
@@ -16,8 +14,10 @@ from streamgp.latent.neighbours import EmbeddedNeighbours
 from streamgp.latent.posterior import EmbeddedRows, LatentPosterior
 from streamgp.latent.spec import LatentSpec
 from streamgp.numerics.batching import concatenate
+from streamgp.numerics.checkpoint.encoding import decode, encode
+from streamgp.numerics.checkpoint.field_types import check_state, check_value
+from streamgp.numerics.precision import in_float64
 from streamgp.numerics.threads import one_blas_thread
-from streamgp.precision import in_float64
 
 GAP_STARTS = 10  # times as many starts for rows with gaps: their neighbours are found as if the mean stood there
 PRIOR_ERRORS = 10.0  # errors as which the variances count when they are compared with errors

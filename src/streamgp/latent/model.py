@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from streamgp.checkpoint.encoding import register
-from streamgp.checkpoint.field_types import check_state
 from streamgp.core import AnyArray
 from streamgp.filters.kalman import ExpertVariances, FilterState, predict_rows, prior_state, update_block
 from streamgp.latent.embedding import embed, summarise_complete, summarise_gappy
 from streamgp.latent.posterior import LatentPosterior
 from streamgp.models.expert import Expert
+from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.field_types import check_state
 from streamgp.numerics.linalg import add_diagonal, solve_small, symmetrise
 from streamgp.weights.base import WeightRule, scan_rule
 

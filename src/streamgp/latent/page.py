@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 from rich.console import Console
 
-from streamgp.data.files import write_aside
 from streamgp.latent import LatentLearner
 from streamgp.reports import wording
 from streamgp.reports.wording import number, plural, share
+from streamgp.table.files import write_aside
 
 MAX_DRAWN = 3_000  # rows of a map
 GRID = 60  # points on each side of the map of uncertainty

@@ -14,16 +14,16 @@ from sklearn.decomposition import PCA
 from streamgp.app.interrupt import Interrupt
 from streamgp.app.outputs import RunError, write_json
 from streamgp.app.runner import Clock, Outcome, learn_all, read_next
-from streamgp.data import DataError, cells
-from streamgp.data.files import write_aside
-from streamgp.data.readers import Missing
-from streamgp.data.tables import Table, TableBatch
 from streamgp.evaluation.neighbours import neighbour_error
 from streamgp.latent import EmbeddedRows, LatentLearner, LatentSpec, StreamingGPLVM
 from streamgp.latent.estimator import warmup_of
 from streamgp.latent.page import write_page
 from streamgp.progress import Bar, progress_bar
 from streamgp.reports.wording import plural
+from streamgp.table import DataError, cells
+from streamgp.table.files import write_aside
+from streamgp.table.readers import Missing
+from streamgp.table.tables import Table, TableBatch
 
 FILES = ("embedding.parquet", "metrics.json", "report.html", "checkpoint")
 SHORT_FILE = 5_000  # rows that are read before the length of the warm-up is chosen

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from numbers import Integral
 
-from streamgp.checkpoint.encoding import register
 from streamgp.filters.dynamics import parse
 from streamgp.latent.warmup import LENGTHSCALES
+from streamgp.numerics.checkpoint.encoding import register
 
 
 @register

@@ -14,9 +14,9 @@ from jaxtyping import Array, Bool, Float, Key
 from streamgp.bases import Fourier
 from streamgp.bases.base import Basis
 from streamgp.filters.dynamics import Dynamics
-from streamgp.fitting.gaussian_evidence import log_evidence
-from streamgp.fitting.hyperparameters import search
 from streamgp.models.expert import Expert
+from streamgp.models.fitting.gaussian_evidence import log_evidence
+from streamgp.models.fitting.hyperparameters import search
 
 LENGTHSCALES = tuple(2.0 ** (k / 2.0) for k in range(-3, 4))  # of squares 2^k
 """The lengthscales of the kernels that learn side by side."""

@@ -9,9 +9,9 @@ import scipy.special
 from jax.scipy.special import log_ndtr
 from jaxtyping import Array, Float
 
-from streamgp.checkpoint.encoding import register
 from streamgp.likelihoods.base import Likelihood
 from streamgp.likelihoods.quadrature import log_logistic_normal
+from streamgp.numerics.checkpoint.encoding import register
 
 
 @register

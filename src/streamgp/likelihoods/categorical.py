@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from streamgp.checkpoint.encoding import register
 from streamgp.likelihoods.base import Likelihood
 from streamgp.likelihoods.quadrature import log_logistic_normal, log_softmax_normal
+from streamgp.numerics.checkpoint.encoding import register
 
 
 @lru_cache

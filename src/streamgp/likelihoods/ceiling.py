@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from streamgp.checkpoint.encoding import register
 from streamgp.likelihoods.predictive import LatentPredictive
 from streamgp.numerics.arrays import AnyArray, namespace
+from streamgp.numerics.checkpoint.encoding import register
 
 FACTOR = 4.0  # the ceiling, in the largest count believed so far and one
 WIDEST = 2.0  # of the log rate: two standard deviations are a factor of 17 either way

@@ -10,9 +10,9 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, Key
 
-from streamgp.checkpoint.encoding import register
 from streamgp.likelihoods.base import Likelihood, laplace_step
 from streamgp.likelihoods.quadrature import FALL, MIN_VARIANCE, NODES, WEIGHTS, log_integral
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.student_t import ndtr
 
 _LOG_2PI = float(np.log(2.0 * np.pi))

@@ -10,8 +10,8 @@ import scipy.special
 from jax.scipy.special import log_ndtr
 from jaxtyping import Array, Float, Key
 
-from streamgp.checkpoint.encoding import register
 from streamgp.likelihoods.base import Likelihood
+from streamgp.numerics.checkpoint.encoding import register
 
 
 @register

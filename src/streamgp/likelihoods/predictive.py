@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from streamgp.checkpoint.encoding import register
 from streamgp.core import NumericPredictive
 from streamgp.likelihoods.base import Likelihood
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.batching import COMPILED_BATCH_SIZES, split_batches
-from streamgp.precision import float64
+from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.precision import float64
 
 _INTEGRALS_AT_ONCE = 1 << 10  # integrals whose terms are held in memory at a time
 

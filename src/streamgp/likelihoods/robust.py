@@ -10,9 +10,9 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, Key
 
-from streamgp.checkpoint.encoding import register
 from streamgp.likelihoods.base import Likelihood
 from streamgp.likelihoods.quadrature import FALL, NODES, WEIGHTS
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.student_t import ndtr
 
 _MAD = 0.6744897501960817  # median of |z| of a standard normal

@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from streamgp.checkpoint.field_types import check_state, check_value
 from streamgp.filters.kalman import FilterState
+from streamgp.numerics.checkpoint.field_types import check_state, check_value
 from streamgp.weights import WeightRule
 
 

@@ -15,7 +15,7 @@ from streamgp.models.option_type import Option
 from streamgp.models.options import OPTIONS
 from streamgp.models.spec import Spec
 from streamgp.models.target_options import AUTO, NONE
-from streamgp.precision import in_float64
+from streamgp.numerics.precision import in_float64
 
 KEEPS_NO_LOGS = "stacking-newton"  # the rule with more to keep than log weights: no expert may join, or be absent
 

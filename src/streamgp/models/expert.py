@@ -4,8 +4,8 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from streamgp.bases.base import Basis
-from streamgp.checkpoint.encoding import register
 from streamgp.filters.dynamics import Dynamics
+from streamgp.numerics.checkpoint.encoding import register
 
 
 @register

@@ -4,7 +4,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from streamgp.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.encoding import register
 
 _CLIP = 1e3
 # A value further from the median than this many times the distance that nearly all keep to is not in the scale.

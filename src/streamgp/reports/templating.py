@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import jinja2
 
-from streamgp.checkpoint.directory import own_version
+from streamgp.numerics.checkpoint.directory import own_version
 from streamgp.reports import wording
 from streamgp.reports.palette import PALETTE
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
-from streamgp.checkpoint.directory import sync_directory
+from streamgp.numerics.checkpoint.directory import sync_directory
 from streamgp.service.checkpoints import ASIDE, Checkpoints
 from streamgp.service.log import log_files
 from streamgp.service.log_check import chained, damage, opened_to_read

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from time import time
 from typing import Any
 
-from streamgp.checkpoint import CheckpointError
+from streamgp.numerics.checkpoint import CheckpointError
 from streamgp.service.checkpoints import Checkpoints
 from streamgp.service.knowledge import Knowledge, Notify
 from streamgp.service.pace import Pace

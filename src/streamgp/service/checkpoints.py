@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from streamgp.checkpoint import CheckpointError
-from streamgp.checkpoint.directory import sync_directory
+from streamgp.numerics.checkpoint import CheckpointError
+from streamgp.numerics.checkpoint.directory import sync_directory
 from streamgp.service.problems import Problem
 
 KEPT = 2

@@ -8,9 +8,6 @@ from dataclasses import replace
 from threading import Event, Thread
 from typing import IO, Any
 
-from streamgp.data import DataError
-from streamgp.data.files import write_aside
-from streamgp.data.schema import check_names
 from streamgp.service.following import Following
 from streamgp.service.growing import PAUSE, GrowingFile, Pipe, Place, Source
 from streamgp.service.line_rows import Line, Table, record
@@ -18,7 +15,10 @@ from streamgp.service.live_stream import LiveStream
 from streamgp.service.payload import rows_with_inputs
 from streamgp.service.problems import Problem
 from streamgp.service.streams import Streams
+from streamgp.table import DataError
+from streamgp.table.files import write_aside
 from streamgp.table.layout import SAMPLE, describe_other_kind, header_names, separator_line, separator_of_header
+from streamgp.table.schema import check_names
 
 PLACE = "follow.json"
 MOST_SAID = 10  # bad lines of a file that are reported one by one

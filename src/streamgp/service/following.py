@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streamgp.data import DataError
 from streamgp.service.config import StreamConfig, check_texts
+from streamgp.table import DataError
 
 
 @dataclass(frozen=True)

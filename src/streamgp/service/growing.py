@@ -8,7 +8,7 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import IO, Any, NamedTuple, Protocol, Self, runtime_checkable
 
-from streamgp.data import DataError
+from streamgp.table import DataError
 from streamgp.table.dates import Order
 
 MAX_LINES = 1_000  # that are taken at a time

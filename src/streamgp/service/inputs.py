@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.data.schema import Feature, cycle_names
 from streamgp.numerics.coding import CYCLES, cycle, one_hot
+from streamgp.table.schema import Feature, cycle_names
 
 TIME = "time"  # what the inputs from it are named after
 

@@ -9,8 +9,6 @@ from typing import Any, Self
 import numpy as np
 import polars as pl
 
-from streamgp.checkpoint import load_of, reading
-from streamgp.checkpoint.encoding import register
 from streamgp.evaluation.regression import COVERAGE_LEVELS, SQUARED
 from streamgp.evaluation.running_sums import Moments
 from streamgp.fleet import StreamingGPFleet, outputs
@@ -18,6 +16,8 @@ from streamgp.fleet.engine import log_density_of
 from streamgp.fleet.live import LiveFleet
 from streamgp.fleet.model import Mixture
 from streamgp.metrics.judgement import PairedLosses
+from streamgp.numerics.checkpoint import load_of, reading
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.service.config import StreamConfig
 from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns, joined

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.checkpoint import CheckpointError
+from streamgp.numerics.checkpoint import CheckpointError
 from streamgp.service import scores
 from streamgp.service.answers import as_iso, predicted_columns, stacked, step_answer, waiting_row, with_repeated
 from streamgp.service.checkpoints import Return

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.data import cells
 from streamgp.service.config import StreamConfig
+from streamgp.table import cells
 from streamgp.table.dates import Order, advise_on_date, find_order
 from streamgp.table.layout import fit, read_cells
 from streamgp.table.summer_time import advise_on_order

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from streamgp.checkpoint.directory import sync_directory
+from streamgp.numerics.checkpoint.directory import sync_directory
 from streamgp.service.log_check import FORMAT, Damage, damage
 from streamgp.service.log_end import NAME, SYNC_SECONDS, End, EndFile, digest_of, link
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import safetensors.numpy
 
-from streamgp.checkpoint.encoding import decode, encode
+from streamgp.numerics.checkpoint.encoding import decode, encode
 
 _NODE = "tree"
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.data.cells import LARGEST, to_seconds
 from streamgp.service.config import StreamConfig
 from streamgp.service.inputs import code_of, model_inputs
 from streamgp.service.problems import Problem
+from streamgp.table.cells import LARGEST, to_seconds
 from streamgp.table.clock import blamed, say_jump
 from streamgp.table.dates import Order, advise_on_date, find_order
 from streamgp.table.summer_time import advise_on_order

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamgp.core import Predictive
 from streamgp.evaluation.regression import moments_and_quantiles
-from streamgp.precision import float64
+from streamgp.numerics.precision import float64
 
 Columns = dict[str, Any]
 

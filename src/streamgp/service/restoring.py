@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.checkpoint import CheckpointError
+from streamgp.numerics.checkpoint import CheckpointError
 from streamgp.service.checkpoints import Checkpoints, Return
 from streamgp.service.config import StreamConfig
 from streamgp.service.knowledge import Knowledge, Notify

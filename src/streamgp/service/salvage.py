@@ -13,8 +13,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from streamgp.checkpoint import CheckpointError
-from streamgp.checkpoint.directory import sync_directory
+from streamgp.numerics.checkpoint import CheckpointError
+from streamgp.numerics.checkpoint.directory import sync_directory
 from streamgp.service.checkpoints import ASIDE, Checkpoints
 from streamgp.service.config import StreamConfig
 from streamgp.service.knowledge import Knowledge

@@ -9,7 +9,6 @@ from typing import Any, Self
 import jax
 import numpy as np
 
-from streamgp.checkpoint import reading, register
 from streamgp.estimators import (
     StreamingGPClassifier,
     StreamingGPCountRegressor,
@@ -18,6 +17,7 @@ from streamgp.estimators import (
 )
 from streamgp.estimators.live import HeldPrediction, LiveModel, ScoredPart
 from streamgp.numerics.batching import concatenate
+from streamgp.numerics.checkpoint import reading, register
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.service.config import StreamConfig
 from streamgp.service.payload import Rows

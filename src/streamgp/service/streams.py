@@ -10,8 +10,8 @@ from threading import Lock, Thread
 from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4
 
-from streamgp.checkpoint import CheckpointError
-from streamgp.checkpoint.directory import sync_directory
+from streamgp.numerics.checkpoint import CheckpointError
+from streamgp.numerics.checkpoint.directory import sync_directory
 from streamgp.service.config import NAME, StreamConfig
 from streamgp.service.events import Events
 from streamgp.service.live_stream import LiveStream

@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.core import mapped
+from streamgp.numerics.precision import in_float64
 from streamgp.numerics.shapley import shapley_effects
 from streamgp.numerics.standardise import far_out
 from streamgp.numerics.threads import one_blas_thread
-from streamgp.precision import in_float64
 from streamgp.stream.batches import predict_rows
 from streamgp.stream.gains import fill_next, predicted_at
 from streamgp.stream.lags import LaggedTargets

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.encoding import register
 
 _MEMORY = 4_000.0  # rows that the moments remember
 _START = 0.5  # rows with the variance of the first rows that the moments begin with

@@ -10,8 +10,8 @@ import numpy as np
 from streamgp.core import Info
 from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics.batching import concatenate, split_batches
+from streamgp.numerics.precision import in_float64
 from streamgp.numerics.threads import one_blas_thread
-from streamgp.precision import in_float64
 from streamgp.stream.inputs import MOVED, USUAL, Extra
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState

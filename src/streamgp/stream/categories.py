@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.data.schema import MAX_LEVELS
 from streamgp.numerics.coding import one_hot
+from streamgp.table.schema import MAX_LEVELS
 
 
 @dataclass(frozen=True)

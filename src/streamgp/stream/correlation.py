@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.checkpoint.encoding import register
 from streamgp.core import Predictive, SideBySide
 from streamgp.core.correlation import Comoments, correlation_matrices, scores_of
 from streamgp.numerics.batching import concatenate
+from streamgp.numerics.checkpoint.encoding import register
 
 register(Comoments)
 Joint = TypeVar("Joint", Predictive, SideBySide)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.encoding import register
 
 BLOCK = 256  # rows whose mean absolute error is compared
 MIN_BLOCKS = 4

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from streamgp.checkpoint.encoding import register
 from streamgp.core import Predictive
+from streamgp.numerics.checkpoint.encoding import register
 
 register(Predictive)
 

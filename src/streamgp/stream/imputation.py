@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.stream.autoregression import Belief, Row, RowMoments, Rows, draw, filter_rows, step
 
 REFRESH = 64  # coefficients change at row counts that are multiples of it, however rows are cut

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.checkpoint.encoding import register
 from streamgp.models.spec import Spec
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.standardise import Standardiser, far_out, robust_standardiser
 from streamgp.stream.bounds import Bounded, InputBounds
 from streamgp.stream.categories import Categories

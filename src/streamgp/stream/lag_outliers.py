@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.encoding import register
 
 MEMORY = 0.8  # discount of the share of outliers that the row after confirmed
 CONFIRMED = 0.5  # part of an outlier's way from its prediction that the next target has to be off as well

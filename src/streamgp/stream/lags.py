@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.stream.lag_outliers import OutlierMemory
 
 

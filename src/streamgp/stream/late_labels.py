@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.checkpoint.encoding import decode, encode
 from streamgp.core import Info
 from streamgp.likelihoods import AnyPredictive
+from streamgp.numerics.checkpoint.encoding import decode, encode
 from streamgp.stream.late_weights import LateWeights, learnt
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.outlook import Outlook, StandIn, WaitingRow, check_horizon, rows_from_tree, rows_to_tree

@@ -17,10 +17,10 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int
 
-from streamgp.checkpoint.encoding import register
 from streamgp.core import NumericPredictive, Predictive, SideBySide
 from streamgp.numerics.batching import concatenate
-from streamgp.precision import in_float64
+from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.precision import in_float64
 from streamgp.stream.state import StreamState
 from streamgp.weights import SoftBayes
 from streamgp.weights.base import OUTLIER_LOG_DENSITY, fresh_start, posterior, present

@@ -10,8 +10,8 @@ import numpy as np
 from streamgp.core import Info
 from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics.batching import BATCH_SIZES, COMPILED_BATCH_SIZES, concatenate
+from streamgp.numerics.precision import in_float64
 from streamgp.numerics.threads import one_blas_thread
-from streamgp.precision import in_float64
 from streamgp.stream.apart import (
     MANY,
     SCARCE,

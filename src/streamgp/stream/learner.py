@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.checkpoint.encoding import decode, encode
 from streamgp.core import Info, mapped
 from streamgp.likelihoods import AnyPredictive
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec
-from streamgp.precision import in_float64
+from streamgp.numerics.checkpoint.encoding import decode, encode
+from streamgp.numerics.precision import in_float64
 from streamgp.stream.categories import Categories
 from streamgp.stream.gains import with_measured_gains
 from streamgp.stream.learn_step import first_state, learn_leading, max_batch, predict_next

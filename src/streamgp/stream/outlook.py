@@ -6,9 +6,9 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from streamgp.checkpoint.encoding import register
 from streamgp.core import Info, NumericPredictive, Predictive, SideBySide, mapped
 from streamgp.likelihoods import AnyPredictive
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.stream.late_weights import LateWeights, Made, made_from_tree, made_of, made_to_tree, weighed
 from streamgp.stream.learn_step import predict_after
 from streamgp.stream.rows import RawRows

@@ -5,8 +5,8 @@ from jaxtyping import Float
 
 from streamgp.core import trimmed
 from streamgp.models.base import PathFamily
+from streamgp.numerics.precision import in_float64
 from streamgp.numerics.threads import one_blas_thread
-from streamgp.precision import in_float64
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 from streamgp.stream.tasks import TRIM

@@ -9,8 +9,8 @@ import numpy as np
 from streamgp.core import AnyArray
 from streamgp.models.base import FittedModel, RenewingFamily, WarmupRows
 from streamgp.numerics.batching import BATCH_SIZES
+from streamgp.numerics.precision import in_float64
 from streamgp.numerics.threads import one_blas_thread
-from streamgp.precision import in_float64
 from streamgp.stream.reservoir import LATEST, Reservoir
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings

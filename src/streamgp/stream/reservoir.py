@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Int, UInt
 
-from streamgp.checkpoint.encoding import register
 from streamgp.numerics.batching import BATCH_SIZES, concatenate
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.stream.rows import RawRows
 
 LATEST = 4096

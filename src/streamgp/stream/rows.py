@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamgp.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.encoding import register
 
 
 @register

@@ -8,7 +8,7 @@ import numpy as np
 from streamgp.core import Predictive
 from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics.batching import BATCH_SIZES
-from streamgp.precision import in_float64
+from streamgp.numerics.precision import in_float64
 from streamgp.stream.apart import with_scarce
 from streamgp.stream.correlation import learn_singly
 from streamgp.stream.gains import MEASURED_EVERY

@@ -7,11 +7,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from streamgp.checkpoint.field_types import check_state, checked
 from streamgp.core import StreamModel
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec
 from streamgp.numerics.batching import COMPILED_BATCH_SIZES, FEW_ROWS, MIN_FILLED_LATER, MIN_FILLED_ROWS, concatenate
+from streamgp.numerics.checkpoint.field_types import check_state, checked
 from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.categories import Categories
 from streamgp.stream.correlation import ErrorCorrelation

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.checkpoint.encoding import register
 from streamgp.core import Predictive
+from streamgp.numerics.checkpoint.encoding import register
 
 RANK = 3  # the target that counts as the largest: two absurd ones that nobody noticed stretch nothing for good
 MARGIN = float(np.log(2.0))  # per row ahead, on the scale that is learnt: twice the target, or its odds

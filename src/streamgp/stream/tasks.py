@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.core import Predictive, StreamModel
-from streamgp.fitting.screening import screen
 from streamgp.likelihoods import AnyPredictive
 from streamgp.models.base import FittedExpert
+from streamgp.models.fitting.screening import screen
 from streamgp.models.gaussian.provisional import provisional_ensemble, provisional_experts, provisional_scale
 from streamgp.models.gaussian.warmup import prior_log_weights
 from streamgp.models.generalised.warmup import provisional_generalised

@@ -9,8 +9,8 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
-from streamgp.checkpoint.encoding import register
-from streamgp.checkpoint.field_types import check_state
+from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.field_types import check_state
 from streamgp.weights.base import WeightRule, fresh_start, posterior, relative
 from streamgp.weights.rules import BMA, SoftBayes, fixed_share, share
 

@@ -15,7 +15,7 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
-from streamgp.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.linalg import cholesky, cholesky_solve
 from streamgp.weights.base import fresh_start, relative
 

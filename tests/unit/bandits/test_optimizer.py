@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from failing_disk import Disk
 from oracles.bandit_loop import Model, Seen, upper_bounds
-from streamgp import checkpoint
 from streamgp.bandits import (
     METHODS,
     Box,
@@ -29,7 +28,8 @@ from streamgp.bandits import (
 from streamgp.bandits.problems import MovingBump
 from streamgp.bandits.queries import FIRST_PRICE
 from streamgp.bandits.regression import Posterior
-from streamgp.checkpoint import CheckpointError
+from streamgp.numerics import checkpoint
+from streamgp.numerics.checkpoint import CheckpointError
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamgp.bases import ActiveDims, HilbertSpace, Nystrom
-from streamgp.checkpoint.encoding import decode, encode
+from streamgp.numerics.checkpoint.encoding import decode, encode
 
 X = np.random.default_rng(0).normal(size=(30, 5)) * 3.0
 

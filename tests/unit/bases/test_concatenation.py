@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamgp.bases import Concatenation, Fourier, HilbertSpace, Linear, Nystrom
-from streamgp.fitting.gaussian_evidence import fit_basis
+from streamgp.models.fitting.gaussian_evidence import fit_basis
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import pytest
 
 from streamgp.bases import BASES, Basis, UserFunction
 from streamgp.bases.trigonometry import sine, sine_and_cosine
-from streamgp.checkpoint.encoding import decode, encode
+from streamgp.numerics.checkpoint.encoding import decode, encode
 
 WARM_UP = np.random.default_rng(0).normal(size=(40, 3))
 TARGETS = np.sin(3.0 * WARM_UP[:, :1])

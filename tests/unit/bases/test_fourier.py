@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from streamgp.bases import Fourier
-from streamgp.kernels import Laplace, Matern, SquaredExponential
+from streamgp.bases.kernels import Laplace, Matern, SquaredExponential
 
 features = eqx.filter_jit(lambda basis, X: basis(X))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from streamgp.bases import HilbertSpace, HilbertSpaceProduct
-from streamgp.kernels import Matern, SquaredExponential
+from streamgp.bases.kernels import Matern, SquaredExponential
 
 KEY = jax.random.key(0)
 

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from streamgp.bases import Fourier, Intercept, Nystrom, OptimisedFourier
-from streamgp.checkpoint.encoding import decode, encode
-from streamgp.fitting.gaussian_evidence import fit_basis, log_evidence
+from streamgp.models.fitting.gaussian_evidence import fit_basis, log_evidence
+from streamgp.numerics.checkpoint.encoding import decode, encode
 
 X = np.random.default_rng(0).normal(size=(30, 2)) * 3.0
 

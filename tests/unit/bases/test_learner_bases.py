@@ -17,8 +17,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from streamgp.bases import Learner, learners
 from streamgp.bases.boosted import held_out
 from streamgp.bases.learners import MAX_ROWS, LearnerError, check_same, remember
-from streamgp.checkpoint import CheckpointError
-from streamgp.checkpoint.encoding import decode, encode
+from streamgp.numerics.checkpoint import CheckpointError
+from streamgp.numerics.checkpoint.encoding import decode, encode
 
 KEY = jax.random.key(4)
 N, D = 300, 3

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from streamgp.bases import Nystrom
-from streamgp.fitting.gaussian_evidence import fit_basis, log_evidence
+from streamgp.models.fitting.gaussian_evidence import fit_basis, log_evidence
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)

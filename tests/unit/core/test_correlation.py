@@ -18,7 +18,7 @@ from streamgp.core.correlation import (
     positive_definite,
     scores_of,
 )
-from streamgp.precision import float64
+from streamgp.numerics.precision import float64
 
 RNG = np.random.default_rng(0)
 N, E = 6, 3

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from streamgp.core import MappedPredictive, Predictive, TargetMap, mapped
-from streamgp.precision import float64
+from streamgp.numerics.precision import float64
 
 MAPS = {
     "nonnegative": TargetMap(None, 0.0),

@@ -8,7 +8,7 @@ import pytest
 
 from streamgp.core import MappedPredictive, Predictive, SideBySide, TargetMap, mapped, side_by_side, unmapped
 from streamgp.core.conditional import Conditional
-from streamgp.precision import float64
+from streamgp.numerics.precision import float64
 
 ROWS, EXPERTS, TARGETS = 5, 4, 3
 R = np.array([[1.0, 0.6, -0.2], [0.6, 1.0, 0.3], [-0.2, 0.3, 1.0]])

@@ -10,9 +10,10 @@ import small_models
 import streamgp
 from fleet_streams import fleet, frame
 from linear_user import new, stream
-from streamgp import CheckpointError, checkpoint
+from streamgp import CheckpointError
 from streamgp.annexes import annexes
 from streamgp.estimators import loading
+from streamgp.numerics import checkpoint
 
 
 @pytest.mark.parametrize("name", ["two-targets", "splitting", "classifier", "counts", "ordinal", "latent"])

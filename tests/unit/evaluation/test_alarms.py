@@ -6,10 +6,10 @@ from numpy.testing import assert_allclose
 from scipy.special import ndtr, ndtri
 from scipy.stats import norm, poisson
 
-from streamgp.checkpoint.encoding import decode, encode
 from streamgp.evaluation import Alarms, CountScores, RegressionScores
 from streamgp.evaluation.error_tests import BETS, DENSITY, MEMORIES, ErrorTests, ScoreTest
 from streamgp.evaluation.run_tests import GAPS, GapClock, RunTest
+from streamgp.numerics.checkpoint.encoding import decode, encode
 
 RATE = 1e-3
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from sklearn import metrics as sk
 
-from streamgp.checkpoint.encoding import decode, encode
 from streamgp.evaluation.classification import ClassificationMetrics, ClassificationScores
+from streamgp.numerics.checkpoint.encoding import decode, encode
 
 ROWS = 400
 NAMES = ["ash", "beech", "oak"]

@@ -9,8 +9,8 @@ from scipy import stats
 from sklearn.metrics import mean_poisson_deviance
 from test_classification import same
 
-from streamgp.checkpoint.encoding import decode, encode
 from streamgp.evaluation.counts import CountMetrics, score_counts
+from streamgp.numerics.checkpoint.encoding import decode, encode
 
 ROWS = 300
 

@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 from streamgp.core import Predictive, recalibration
 from streamgp.evaluation.regression import RegressionMetrics, RegressionScores, score_regression
 from streamgp.metrics import energy_score
-from streamgp.precision import float64
+from streamgp.numerics.precision import float64
 
 N = 12
 

@@ -9,10 +9,10 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from streamgp.checkpoint.encoding import decode, encode
 from streamgp.core import Predictive
 from streamgp.core.recalibration import STD_FACTORS
 from streamgp.evaluation import RegressionMetrics, RegressionScores, regression, score_regression
+from streamgp.numerics.checkpoint.encoding import decode, encode
 
 ROWS, K = 300, 3
 

@@ -8,8 +8,8 @@ import pytest
 from sklearn.metrics import log_loss
 from test_classification import ROWS, Told, recorded, same
 
-from streamgp.checkpoint.encoding import decode, encode
 from streamgp.evaluation.ordinal import OrdinalMetrics
+from streamgp.numerics.checkpoint.encoding import decode, encode
 
 GRADES = ["low", "mid", "high"]
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from streamgp.data.frames import FrameLike
 from streamgp.evaluation import RegressionMetrics, ScoredRows, prequential, results
 from streamgp.evaluation.result import collect
 from streamgp.evaluation.shown import Given
 from streamgp.models.registry import make_spec
 from streamgp.stream.learner import StreamLearner
+from streamgp.table.frames import FrameLike
 
 ROWS, WARMUP = 90, 24
 

@@ -7,10 +7,10 @@ import pytest
 
 from fleet_streams import assert_same, fleet, frame, steps_ahead
 from streamgp import StreamingGPFleet
-from streamgp.data import DataError
 from streamgp.fleet import directory
 from streamgp.fleet.pooling import MOST, BeliefSums, fleet_keys, group_priors, pooled_prior
 from streamgp.fleet.prior import PRIOR_KEYS, PooledPrior
+from streamgp.table import DataError
 
 ROWS = frame(keys=6, rows=50).with_columns(kind=pl.col("unique_id").str.slice(4).cast(int) % 2)
 

@@ -10,10 +10,10 @@ import safetensors
 
 from fleet_streams import assert_same, fleet, frame, learnt
 from streamgp import CheckpointError, StreamingGPFleet
-from streamgp.data import files
 from streamgp.fleet import hibernating_keys, sleepers
 from streamgp.fleet.sleepers import Sleepers
 from streamgp.fleet.states import take
+from streamgp.table import files
 
 ROWS = frame(keys=6, rows=50)
 WARM = 150

@@ -92,7 +92,7 @@ def test_a_damaged_shard_is_named(tmp_path, model):
 def test_what_is_no_fleet_is_refused(tmp_path):
     with pytest.raises(CheckpointError, match="expected a checkpoint, found no such directory"):
         StreamingGPFleet.load(tmp_path / "none")
-    from streamgp import checkpoint
+    from streamgp.numerics import checkpoint
 
     checkpoint.save(tmp_path / "other", {}, {"kind": "SomethingElse"})
     with pytest.raises(CheckpointError, match="expected a checkpoint of a StreamingGPFleet"):

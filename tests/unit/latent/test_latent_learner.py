@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from streamgp.checkpoint.encoding import decode, encode
 from streamgp.latent import LatentLearner, LatentSpec
 from streamgp.latent.neighbours import Neighbours
 from streamgp.latent.warmup import fill_gaps
+from streamgp.numerics.checkpoint.encoding import decode, encode
 
 pytestmark = pytest.mark.slow
 

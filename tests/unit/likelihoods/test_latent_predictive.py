@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from streamgp.checkpoint.encoding import decode, encode
 from streamgp.likelihoods import (
     Categorical,
     LatentPredictive,
@@ -18,6 +17,7 @@ from streamgp.likelihoods import (
     StudentT,
     predictive,
 )
+from streamgp.numerics.checkpoint.encoding import decode, encode
 
 
 @jax.jit

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamgp.checkpoint.encoding import decode, encode
 from streamgp.metrics import paired_interval
 from streamgp.metrics.judgement import BATCHES, Judgement, PairedLosses, judge, verdict_of
+from streamgp.numerics.checkpoint.encoding import decode, encode
 
 NAMES = ("last", "mean")
 

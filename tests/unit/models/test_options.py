@@ -16,7 +16,6 @@ from streamgp import estimators
 from streamgp.app.commands.model_options import parsed, with_model_options
 from streamgp.bases import BASES as REGISTERED_BASES
 from streamgp.bases.learners import remember
-from streamgp.data.targets import TASKS as TARGET_TASKS
 from streamgp.models import options
 from streamgp.models.families import FAMILIES
 from streamgp.models.option_type import Option
@@ -25,6 +24,7 @@ from streamgp.models.presets import PRESETS
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
 from streamgp.research.annex import MULTIKERNEL, SPARSE
+from streamgp.table.targets import TASKS as TARGET_TASKS
 from streamgp.weights.by_name import make_rule
 
 ROOT = Path(__file__).parents[3]

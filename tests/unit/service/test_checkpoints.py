@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streamgp.checkpoint import CheckpointError
+from streamgp.numerics.checkpoint import CheckpointError
 from streamgp.service.checkpoints import Checkpoints, Return
 from streamgp.service.problems import Problem
 

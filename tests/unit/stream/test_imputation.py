@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamgp.checkpoint.encoding import decode, encode
+from streamgp.numerics.checkpoint.encoding import decode, encode
 from streamgp.stream.autoregression import Belief, RowMoments, filter_rows, step
 from streamgp.stream.imputation import REFRESH, WIDEST, Filled, Imputer
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from streamgp.checkpoint.encoding import decode, encode
+from streamgp.numerics.checkpoint.encoding import decode, encode
 from streamgp.stream.bounds import InputBounds
 
 pytestmark = pytest.mark.slow

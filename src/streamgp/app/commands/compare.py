@@ -27,7 +27,7 @@ def compare(
         from streamgp.app.outputs import RunError
         from streamgp.app.run_compare import compare_runs
         from streamgp.app.summary import print_comparison
-        from streamgp.data.files import write_aside
+        from streamgp.table.files import write_aside
 
         check_json(json)
         if out.is_dir() or not out.absolute().parent.is_dir():

@@ -21,9 +21,9 @@ def demo(
             keyed_commands("--fleet").demo(out)
             return
         from streamgp.app.settings import RunSettings
-        from streamgp.data.demo import write_demo_csv
         from streamgp.models.registry import make_spec
         from streamgp.models.target_options import AUTO
+        from streamgp.table.demo import write_demo_csv
 
         table = out / "demo.csv"
         about = written(out, table, write_demo_csv)

@@ -50,7 +50,7 @@ def refuse_early(
 
 def _task_of(data: str, targets: list[str]) -> str | None:
     """Return what the first rows of a file say that the target is; None where they cannot be read."""
-    from streamgp.data import DataError, open_rows
+    from streamgp.table import DataError, open_rows
 
     if data == "-" or len(targets) != 1:
         return None

@@ -11,10 +11,10 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float
 
 from streamgp.bases.base import Basis
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.kalman import ExpertVariances
+from streamgp.numerics.checkpoint.encoding import register
 
 BLOCK = 64  # rows: long enough for matrix products, short beside F (docs/research/performance.md)
 

@@ -23,8 +23,8 @@ from streamgp.filters.engine import blockfilter
 from streamgp.filters.engine.blockfilter import LARGE
 from streamgp.filters.engine.blocks import Blocks, Group, features, forecast_features, member
 from streamgp.filters.kalman import ExpertVariances, FilterState, ForecastFeatures, Predicted
+from streamgp.numerics.precision import float64
 from streamgp.numerics.threads import one_blas_thread
-from streamgp.precision import float64
 
 
 def supports(*arrays: Any) -> bool:

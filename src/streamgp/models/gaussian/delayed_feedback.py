@@ -15,10 +15,10 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int
 
-from streamgp.checkpoint.encoding import register
 from streamgp.core import Predictive, namespace, recalibration
 from streamgp.filters.noise import NoiseKinds, NoiseState
 from streamgp.numerics.arrays import AnyArray
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.weights import OUTLIER_LOG_DENSITY, Mixture, WeightRule, present, scan_rule, trust
 
 

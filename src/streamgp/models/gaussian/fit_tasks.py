@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from streamgp.bases import BASES, Basis, Learner
-from streamgp.fitting.gaussian_evidence import INITIAL_NOISE_VAR
+from streamgp.models.fitting.gaussian_evidence import INITIAL_NOISE_VAR
 from streamgp.models.spec import Spec
+from streamgp.numerics.precision import float64
 from streamgp.numerics.threads import one_blas_thread
-from streamgp.precision import float64
 
 _Result = TypeVar("_Result")
 

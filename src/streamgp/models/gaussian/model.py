@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, Info, Predictive, StreamModel, namespace, recalibration
 from streamgp.filters.engine import cpu, xla
 from streamgp.filters.engine.blocks import Group, group_by_shape, in_blocks, num_features, split_by_group, stack
@@ -28,6 +27,7 @@ from streamgp.models.gaussian.delayed_feedback import PendingForecasts
 from streamgp.models.gaussian.mixing import learn_weights, learn_weights_briefly, learn_weights_fast, mix
 from streamgp.models.gaussian.resting import Resting
 from streamgp.models.gaussian.state import EnsembleState
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.compilation import is_traced
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import WeightRule

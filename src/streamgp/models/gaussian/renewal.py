@@ -18,9 +18,9 @@ from streamgp.bases.learners import LearnerError
 from streamgp.filters.engine.blocks import member, stack
 from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.kalman import ExpertVariances
-from streamgp.fitting.gaussian_evidence import Fit, fit_basis
 from streamgp.models.base import FittedModel, WarmupRows
 from streamgp.models.expert import Expert
+from streamgp.models.fitting.gaussian_evidence import Fit, fit_basis
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.models.gaussian.warmup import dynamics_of

@@ -16,11 +16,11 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, namespace
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blocks import split_by_group
 from streamgp.filters.kalman import FilterState
+from streamgp.numerics.checkpoint.encoding import register
 
 PERIOD = 1024  # rows after which it is decided anew who rests
 BLOCK = 16  # rows whose mean log score is compared with that of the blocks before

@@ -22,8 +22,8 @@ from streamgp.models.gaussian.resting import BLOCK
 from streamgp.models.gaussian.row_stack import RowStack
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics.arrays import AnyArray
+from streamgp.numerics.precision import float64
 from streamgp.numerics.standardise import Standardiser, standardise
-from streamgp.precision import float64
 from streamgp.weights import present
 
 
@@ -47,7 +47,8 @@ class SingleRow:
     """`predict` and `update` of an ensemble for blocks of one row, in the data's units.
 
     It starts from the state given to `load`, and keeps what it learns to itself until `flush` returns it. Call both
-    inside `streamgp.precision.float64`. Rows that it is given it keeps until the next: they must stay as they are.
+    inside `streamgp.numerics.precision.float64`. Rows that it is given it keeps until the next: they must stay as
+    they are.
     """
 
     def __init__(self, model: Ensemble, inputs: Standardiser, targets: Standardiser, trim: float = 0.0) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Bool, Float
 
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray
 from streamgp.filters.kalman import FilterState
 from streamgp.filters.noise import NoiseState
 from streamgp.models.gaussian.delayed_feedback import PendingForecasts, ScoringState
 from streamgp.models.gaussian.resting import Resting
+from streamgp.numerics.checkpoint.encoding import register
 
 
 @register

@@ -14,10 +14,10 @@ from streamgp.bases.concatenation import PARTS
 from streamgp.filters.dynamics import Dynamics, parse
 from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.noise import parse as parse_noise
-from streamgp.fitting.gaussian_evidence import INITIAL_NOISE_VAR, INITIAL_PRIOR_VAR, Fit, fit_basis
-from streamgp.fitting.hyperparameter_samples import laplace_samples
 from streamgp.models.base import FittedExpert
 from streamgp.models.expert import Expert
+from streamgp.models.fitting.gaussian_evidence import INITIAL_NOISE_VAR, INITIAL_PRIOR_VAR, Fit, fit_basis
+from streamgp.models.fitting.hyperparameter_samples import laplace_samples
 from streamgp.models.gaussian.fit_tasks import FitTask, make_fit_tasks, map_in_threads, with_lengthscale
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.spec import Spec

@@ -16,7 +16,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from streamgp.bases.base import Basis
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, Info, StreamModel
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blocks import features, group_by_shape, in_blocks, member, split_by_group, stack
@@ -28,6 +27,7 @@ from streamgp.likelihoods import Categorical, LatentPredictive, Likelihood, ceil
 from streamgp.likelihoods.ceiling import Ceiling
 from streamgp.models.agreement import check_ensemble
 from streamgp.numerics.batching import COMPILED_BATCH_SIZES
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.compilation import LIGHT, compiled, is_traced
 from streamgp.weights import Mixture, WeightRule, scan_rule
 from streamgp.weights.experts import expert_weights, prior_weights, rule_weights

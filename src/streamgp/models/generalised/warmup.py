@@ -8,10 +8,10 @@ import numpy as np
 
 from streamgp.bases import Basis, Fourier, Intercept, Linear
 from streamgp.filters.dynamics import static
-from streamgp.fitting.laplace_evidence import LaplaceFit, fit_likelihood
 from streamgp.likelihoods import Likelihood, ceiling
 from streamgp.likelihoods.from_targets import make_likelihood
 from streamgp.models.base import FittedExpert
+from streamgp.models.fitting.laplace_evidence import LaplaceFit, fit_likelihood
 from streamgp.models.gaussian.fit_tasks import FitTask, make_fit_tasks, map_in_threads
 from streamgp.models.gaussian.warmup import FLAT_GAIN, FLAT_SHARE, dynamics_of
 from streamgp.models.generalised.model import GeneralisedEnsemble, GeneralisedExpert, generalised_ensemble

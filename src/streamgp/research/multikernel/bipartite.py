@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from streamgp.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.research.multikernel.experts import FeatureBank, Prediction, normalise, take_step
 from streamgp.research.multikernel.losses import Loss
 from streamgp.research.multikernel.rates import Rate

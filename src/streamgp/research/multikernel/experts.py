@@ -9,10 +9,10 @@ from jax.nn import log_softmax
 from jaxtyping import Array, Float, Int, Key
 
 from streamgp.bases.base import numpy_generator
+from streamgp.bases.kernels import SamplingMethod
 from streamgp.bases.trigonometry import sine_and_cosine
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray
-from streamgp.kernels import SamplingMethod
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.research.multikernel.graph import KernelDictionary
 from streamgp.research.multikernel.losses import Loss
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from streamgp.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.research.multikernel.experts import FeatureBank, Prediction, normalise, take_step
 from streamgp.research.multikernel.graph import KernelDictionary, dominating_set, nearest_first, neighbours
 from streamgp.research.multikernel.losses import Loss

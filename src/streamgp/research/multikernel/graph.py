@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import gammaln, logsumexp
 
-from streamgp.kernels import Kernel, Laplace, SquaredExponential
+from streamgp.bases.kernels import Kernel, Laplace, SquaredExponential
 
 # Nodes of the trapezoidal rule in the logarithm of the distance, which reaches from 1e-12 lengthscales to 1e6.
 _NODES = 4001

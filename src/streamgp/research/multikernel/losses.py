@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from streamgp.checkpoint.encoding import register
 from streamgp.likelihoods import Categorical
+from streamgp.numerics.checkpoint.encoding import register
 
 
 @register

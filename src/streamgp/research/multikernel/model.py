@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from streamgp.checkpoint.encoding import register
-from streamgp.checkpoint.field_types import check_state
 from streamgp.core import AnyArray, Info, Predictive, StreamModel
 from streamgp.likelihoods import AnyPredictive, LatentPredictive
 from streamgp.numerics.batching import BATCH_SIZES, COMPILED_BATCH_SIZES
+from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.field_types import check_state
 from streamgp.research.multikernel.experts import Prediction
 from streamgp.research.multikernel.losses import LogisticLoss
 

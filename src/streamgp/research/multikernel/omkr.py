@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from streamgp.checkpoint.encoding import register
-from streamgp.kernels import Kernel
+from streamgp.bases.kernels import Kernel
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.research.multikernel.experts import Prediction, normalise
 from streamgp.research.multikernel.graph import KernelDictionary
 from streamgp.research.multikernel.losses import Loss

@@ -13,15 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from streamgp.bases import Fourier
-from streamgp.data import sum_of_sines, switching_gaussian_processes
+from streamgp.bases.kernels import SquaredExponential
 from streamgp.filters.dynamics import static
-from streamgp.kernels import SquaredExponential
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import ensemble
-from streamgp.precision import float64, in_float64
+from streamgp.numerics.precision import float64, in_float64
 from streamgp.research.regret.bounds import optimal_stay, sequence_bound, slots_bound, static_bound
 from streamgp.research.regret.hindsight import Hindsight, best_fit, best_functions, hindsight_kernel
 from streamgp.research.regret.losses import run_losses, static_regret, switching_regret
+from streamgp.table import sum_of_sines, switching_gaussian_processes
 from streamgp.weights import BMA, fixed_share
 
 DICTIONARY = tuple(10.0 ** (k / 2) for k in range(-4, 7))  # lengthscales; variances 10^k

@@ -15,7 +15,7 @@ from streamgp.filters.engine.blocks import member
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble
 from streamgp.numerics.linalg import add_diagonal, cholesky, cholesky_solve
-from streamgp.precision import float64, in_float64
+from streamgp.numerics.precision import float64, in_float64
 
 
 class Hindsight(NamedTuple):

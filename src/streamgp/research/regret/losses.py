@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
-from streamgp.precision import in_float64
+from streamgp.numerics.precision import in_float64
 from streamgp.research.regret.hindsight import Hindsight, as_array, as_rows, as_slots, best_fit, experts_of
 from streamgp.weights import BMA, scan_rule
 

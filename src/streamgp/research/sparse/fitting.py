@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from streamgp.fitting.hyperparameters import search
-from streamgp.kernels import SquaredExponential
+from streamgp.bases.kernels import SquaredExponential
+from streamgp.models.fitting.hyperparameters import search
 from streamgp.numerics.pivoted_cholesky import pivoted_cholesky
 from streamgp.research.sparse.vfe import Batch, KernelHyperparameters, SparsePosterior, bound, empty_posterior
 

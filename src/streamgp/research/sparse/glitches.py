@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from streamgp.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.encoding import register
 
 GLITCH_THRESHOLD = 5.0  # standard deviations from the mean, scaled by recent errors, at which a target is drawn in
 CHANGE_ROWS = 5  # consecutive rows beyond the threshold that are no glitches

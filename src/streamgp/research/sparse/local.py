@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from streamgp.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.research.sparse.fitting import initial_prior
 from streamgp.research.sparse.vfe import (
     FunctionPosterior,

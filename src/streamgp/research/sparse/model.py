@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from streamgp.checkpoint.encoding import register
 from streamgp.core import AnyArray, Info, Predictive, StreamModel
 from streamgp.numerics.batching import concatenate
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.standardise import Standardiser
 from streamgp.research.sparse import combining
 from streamgp.research.sparse.combining import Combined

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from streamgp.checkpoint.encoding import register
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.linalg import bures_wasserstein
 from streamgp.research.sparse.fitting import (
     Prior,

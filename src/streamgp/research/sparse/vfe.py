@@ -19,8 +19,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from streamgp.checkpoint.encoding import register
-from streamgp.kernels import SquaredExponential
+from streamgp.bases.kernels import SquaredExponential
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.linalg import add_diagonal, cholesky, cholesky_solve, log_det, solve_lower
 
 _KERNEL = SquaredExponential()

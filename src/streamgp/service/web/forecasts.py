@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from streamgp.data import DataError
 from streamgp.estimators.forecasts import forecast_frame
 from streamgp.metrics.shares import percents
 from streamgp.service.config import StreamConfig
@@ -16,6 +15,7 @@ from streamgp.service.payload import rows_with_inputs
 from streamgp.service.problems import Problem
 from streamgp.service.status import check_ready
 from streamgp.stream.paths import draw_paths
+from streamgp.table import DataError
 
 MAX_STEPS = 1_000
 PATHS = 1_000

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamgp.checkpoint.directory import sync_directory
+from streamgp.numerics.checkpoint.directory import sync_directory
 
 SCOPES = ("read", "predict", "learn", "admin")
 

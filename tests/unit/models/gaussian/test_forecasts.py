@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from oracles.dense import dense_covariance
 from oracles.forecast_loop import forecast_loop
 from streamgp.bases import Fourier, Linear
-from streamgp.checkpoint import load, save
 from streamgp.core import Predictive
 from streamgp.filters.dynamics import parse
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.gaussian.state import EnsembleState
+from streamgp.numerics.checkpoint import load, save
 from streamgp.weights import auto, fixed_share
 
 pytestmark = pytest.mark.slow

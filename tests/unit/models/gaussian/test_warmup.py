@@ -10,7 +10,7 @@ import pytest
 from jaxtyping import Array
 
 from streamgp.bases import Basis, Concatenation, Linear
-from streamgp.fitting.gaussian_evidence import Fit, fit_basis
+from streamgp.models.fitting.gaussian_evidence import Fit, fit_basis
 from streamgp.models.gaussian import warmup
 from streamgp.models.gaussian.model import Ensemble
 from streamgp.models.gaussian.warmup import fit_ensemble

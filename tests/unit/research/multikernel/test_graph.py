@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 
-from streamgp.kernels import Kernel, Laplace, Matern, SquaredExponential
+from streamgp.bases.kernels import Kernel, Laplace, Matern, SquaredExponential
 from streamgp.research.multikernel import (
     KernelDictionary,
     dominating_set,

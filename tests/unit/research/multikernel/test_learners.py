@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles import multikernel_loop as loops
-from streamgp.kernels import Laplace, Matern, SquaredExponential
+from streamgp.bases.kernels import Laplace, Matern, SquaredExponential
 from streamgp.research.multikernel import (
     OMKLGF,
     OMKR,

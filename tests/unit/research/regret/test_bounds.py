@@ -7,8 +7,8 @@ import pytest
 
 from regret_problems import ROWS, problem
 from streamgp.bases import Fourier, UserFunction
+from streamgp.bases.kernels import SquaredExponential
 from streamgp.filters.dynamics import static
-from streamgp.kernels import SquaredExponential
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import ensemble
 from streamgp.research.regret import (

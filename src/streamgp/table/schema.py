@@ -1,0 +1,347 @@
+"""The schema of a stream's columns: inferred once from its first rows, kept with the checkpoint."""
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from streamgp.table import cells
+from streamgp.table.cells import Column
+from streamgp.table.dates import Order, advise_on_date, find_order, why_unreadable
+from streamgp.table.labels import ClassNames
+from streamgp.table.names import quoting_advice
+
+MAX_LEVELS = 50
+# Why columns are left out.
+IS_DATE = "it looks like a date or time"
+COUNTS_ROWS = "it has no name and counts the rows"
+TOO_MANY_LEVELS = f"it is text with more than {MAX_LEVELS} different values"
+POINT = "write them with a point, or separate columns by semicolons"  # the advice about commas in numbers
+
+
+class DataError(ValueError):
+    """A data file that cannot be used; the message says what is wrong, where, and what to do."""
+
+
+def cycle_names(name: str, cycles: Sequence[str]) -> list[str]:
+    """Return the names of the columns of X that the cycles of a column of dates become."""
+    return [f"{name} {part} of {cycle}" for cycle in cycles for part in ("sine", "cosine")]
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One input column.
+
+    Attributes
+    ----------
+    name
+        The column's name in the file.
+    kind
+        ``"numeric"``, ``"boolean"`` (true and false as 1 and 0), ``"categorical"`` (one-hot) or ``"date"`` (sine and
+        cosine of the calendar's cycles).
+    levels
+        The levels of a categorical column, in order of first appearance; of dates, the cycles.
+    """
+
+    name: str
+    kind: Literal["numeric", "boolean", "categorical", "date"]
+    levels: tuple[str, ...] = ()
+
+    @property
+    def encoded(self) -> list[str]:
+        """Return the names of the columns of X that this feature becomes."""
+        if self.kind == "categorical":
+            return [f"{self.name}={level}" for level in self.levels]
+        if self.kind == "date":
+            return cycle_names(self.name, self.levels)
+        return [self.name]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """How the columns of a file become X, y and times.
+
+    Attributes
+    ----------
+    features
+        The input columns, in the order of X.
+    targets
+        The columns of y.
+    time
+        The time column, if there is one.
+    time_is_text
+        Whether times are dates, as ISO 8601 text or as digits such as 20240131, rather than plain numbers.
+    dropped
+        Columns left out by inference, each with the reason.
+    constant
+        Features that had a single value in the rows that the schema was inferred from.
+    task
+        What the targets are: ``regression``, ``classification``, ``count`` or ``ordinal``.
+    labels
+        The names of labels or grades by code; a class that comes later is appended.
+    exposure
+        The column of the exposure of counts, if there is one; its log is the last column of X.
+    note
+        What the user should know of the choice of the task; empty where there is nothing to report.
+    arrives
+        The column that says when the label of a row is known, if there is one.
+    orders
+        What dates with the year at their end begin with, by the columns that hold some.
+    """
+
+    features: tuple[Feature, ...]
+    targets: tuple[str, ...]
+    time: str | None
+    time_is_text: bool
+    dropped: dict[str, str]
+    constant: tuple[str, ...]
+    task: str = "regression"
+    labels: ClassNames | None = None
+    exposure: str | None = None
+    note: str = ""
+    arrives: str | None = None
+    orders: Mapping[str, Order] = field(default_factory=dict)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Return the names of the columns of X, one-hot columns as ``"wind=NE"``."""
+        return [name for feature in self.features for name in feature.encoded]
+
+    @property
+    def num_inputs(self) -> int:
+        """Count the columns of X."""
+        return len(self.feature_names) + (self.exposure is not None)
+
+    @property
+    def columns(self) -> list[str]:
+        """Return the columns of the file that are read, each once."""
+        others = [name for name in (self.time, self.exposure, self.arrives) if name is not None]
+        return list(dict.fromkeys((*(feature.name for feature in self.features), *self.targets, *others)))
+
+    def to_json(self) -> str:
+        """Write the schema as one JSON object."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, document: str) -> "Schema":
+        """Read back what `to_json` wrote.
+
+        Raises
+        ------
+        DataError
+            If the document is not a schema.
+        """
+        try:
+            fields = json.loads(document)
+            features = tuple(Feature(f["name"], f["kind"], tuple(f["levels"])) for f in fields["features"])
+            labels = fields["labels"]
+            return cls(
+                features=features,
+                targets=tuple(fields["targets"]),
+                time=fields["time"],
+                time_is_text=fields["time_is_text"],
+                dropped=dict(fields["dropped"]),
+                constant=tuple(fields["constant"]),
+                task=fields["task"],
+                labels=None if labels is None else ClassNames(**labels | {"names": tuple(labels["names"])}),
+                exposure=fields["exposure"],
+                note=fields["note"],
+                arrives=fields["arrives"],
+                orders=dict(fields["orders"]),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"schema: expected the JSON of a stored schema, got something else ({error}).") from error
+
+
+def check_names(
+    file: str,
+    columns: Sequence[str],
+    targets: Sequence[str],
+    features: Sequence[str] | None,
+    time: str | None,
+    exposure: str | None = None,
+    arrives: str | None = None,
+) -> None:
+    """Check that each requested column exists and has one role.
+
+    Raises
+    ------
+    DataError
+        For a name that is not in the file (with the nearest that is), one asked for twice, or a
+        target or an exposure with another role.
+    """
+    _check_unique(file, "the columns", columns)
+    _check_unique(file, "the targets", targets)
+    _check_unique(file, "the features", features or ())
+    for name in (*targets, *(features or ()), *(name for name in (time, exposure, arrives) if name is not None)):
+        if name not in columns:
+            near = difflib.get_close_matches(name, columns, n=1, cutoff=0.5)
+            guess = f" (did you mean '{near[0]}'?)" if near else ""
+            quoting = quoting_advice(columns)
+            raise DataError(
+                f"{file}: there is no column '{name}'{guess}; the columns are {_listing(columns)}{quoting}."
+            )
+    for name in targets:
+        if name in (features or ()) or name == time:
+            role = "the time column" if name == time else "a feature"
+            raise DataError(f"{file}: column '{name}' is a target and cannot also be {role}; name it only once.")
+    if exposure is not None and exposure in (*targets, *(features or ()), time):
+        raise DataError(
+            f"{file}: column '{exposure}' is the exposure and cannot also be a target, a feature or the time; name "
+            f"it only once."
+        )
+    if arrives is not None and arrives in (*targets, *(features or ()), time, exposure):
+        raise DataError(
+            f"{file}: column '{arrives}' says when labels arrive and cannot also be a target, a feature, the time or "
+            f"the exposure; name it only once."
+        )
+
+
+def _check_unique(file: str, what: str, names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise DataError(f"{file}: expected {what} to have different names, got '{twice}' twice; rename one.")
+
+
+def _listing(names: Sequence[str], max_names: int = 30) -> str:
+    more = f" and {len(names) - max_names} more" if len(names) > max_names else ""
+    return ", ".join(f"'{name}'" for name in names[:max_names]) + more
+
+
+def infer_schema(
+    file: str,
+    columns: Mapping[str, Column],
+    targets: Sequence[str],
+    features: Sequence[str] | None,
+    time: str | None,
+    needs_features: bool = True,
+    exposure: str | None = None,
+    arrives: str | None = None,
+    calendar: Sequence[str] = (),
+) -> Schema:
+    """Infer the kinds of the columns from the first rows of a file.
+
+    Parameters
+    ----------
+    file
+        Its name, for error messages.
+    columns
+        The cells of the first rows, column by column.
+    targets, features, time, exposure, arrives
+        The columns' roles; without `features`, all columns that have no other role.
+    needs_features
+        Whether there must be a feature.
+    calendar
+        The cycles of `streamgp.numerics.coding.CYCLES` that columns of dates are to become, the time column's too.
+
+    Raises
+    ------
+    DataError
+        If a column that was named cannot be a feature, if no feature is left although one is needed, if the
+        time column holds neither numbers nor ISO dates, or if there are no dates for the calendar.
+    """
+    named = features is not None
+    texts = {name: each for name, each in columns.items() if name not in targets and not isinstance(each, np.ndarray)}
+    orders: dict[str, Order] = {name: order for name, each in texts.items() if (order := find_order(each))}
+    others = (*targets, time, exposure, arrives)
+    candidates = features if features is not None else [c for c in columns if c not in others]
+    kept, dropped = [], {}
+    for name in candidates:
+        counts = not name and not named and _counts_rows(columns[name])
+        feature = COUNTS_ROWS if counts else _infer_feature(name, columns[name], calendar, orders.get(name, ""))
+        if isinstance(feature, Feature):
+            kept.append(feature)
+        elif named:
+            raise DataError(f"{file}: column '{name}' cannot be a feature, because {feature}; leave it out.")
+        else:
+            dropped[name] = feature
+    time_is_text = time is not None and _time_is_text(file, time, columns[time], orders.get(time, ""))
+    if calendar and time is not None and time_is_text:
+        kept.append(Feature(time, "date", tuple(calendar)))
+    if calendar and not any(feature.kind == "date" for feature in kept):
+        raise DataError(
+            f"{file}: expected a column of dates for the calendar, found none; write dates as 2024-01-31T12:00:00, "
+            f"or leave the calendar out (--calendar)."
+        )
+    if needs_features and not kept:
+        reasons = "; ".join(f"'{name}' was dropped because {reason}" for name, reason in dropped.items())
+        raise DataError(
+            f"{file}: expected at least one feature column beside the target, found none"
+            + (f" ({reasons})" if reasons else "")
+            + "; add one, or make the past of a target of numbers an input (--lags 1)."
+        )
+    return Schema(
+        features=tuple(kept),
+        targets=tuple(targets),
+        time=time,
+        time_is_text=time_is_text,
+        dropped=dropped,
+        constant=tuple(feature.name for feature in kept if _is_constant(feature, columns[feature.name])),
+        exposure=exposure,
+        arrives=arrives,
+        orders=orders,
+    )
+
+
+def _infer_feature(name: str, column: Column, calendar: Sequence[str], order: Order) -> Feature | str:
+    """Infer the feature that a column is, or the reason why it is none."""
+    if isinstance(column, np.ndarray):
+        return "it is entirely empty" if np.isnan(column).all() else Feature(name, "numeric")
+    present = [cell for cell in column if not cells.is_missing(cell)]
+    if not present:
+        return "it is entirely empty"
+    given = [cell for cell in present if not cells.is_missing_number(cell)]
+    if given and not np.isnan(cells.to_numbers(given)).any():
+        return Feature(name, "numeric")
+    if commas := cells.find_number_with_commas(column):
+        return f"its numbers are written with commas, such as '{commas}': {POINT}"
+    share = 1.0 - np.isnan(cells.to_numbers(present)).mean()
+    if all(map(cells.is_boolean, present)):
+        return Feature(name, "boolean")
+    if all(map(cells.looks_like_date, present)):
+        if not np.isfinite(cells.to_seconds(present, order)).all():
+            return why_unreadable(present) or IS_DATE
+        return Feature(name, "date", tuple(calendar)) if calendar else IS_DATE
+    levels = tuple(dict.fromkeys(map(cells.to_text, column)))
+    # Mostly numbers that hardly repeat: a numeric column with a few bad cells, to be reported as such.
+    if share > 0.5 and len(levels) > min(MAX_LEVELS, len(present) / 2):
+        return Feature(name, "numeric")
+    if len(levels) > MAX_LEVELS:
+        return TOO_MANY_LEVELS
+    return Feature(name, "categorical", levels)
+
+
+def _counts_rows(column: Column) -> bool:
+    """Return whether a column is the index of a data frame that was written with it: whole numbers one by one."""
+    numbers = cells.to_numbers(column)
+    return len(numbers) > 1 and bool((np.diff(numbers) == 1.0).all())
+
+
+def _time_is_text(file: str, name: str, column: Column, order: Order) -> bool:
+    if cells.are_compact_dates(column):
+        return True
+    if isinstance(column, np.ndarray):
+        return False
+    present = [cell for cell in column if not cells.is_missing(cell)]
+    count = np.isfinite(cells.to_numbers(present)).sum()
+    if count > len(present) / 2:
+        return False
+    if not np.isfinite(cells.to_seconds(present, order)).any():
+        first = present[0] if present else None
+        advice = advise_on_date(first)
+        usual = "; write times as numbers, as 2024-01-31T12:00:00 or as 20240131"
+        raise DataError(
+            f"{file}: expected numbers or ISO 8601 dates in the time column '{name}', got {cells.format_cell(first)}"
+            f"{usual if advice is None else f': {advice}'}."
+        )
+    return True
+
+
+def _is_constant(feature: Feature, column: Column) -> bool:
+    if feature.kind == "categorical":
+        return len(feature.levels) == 1
+    values = cells.to_booleans(column) if feature.kind == "boolean" else cells.to_numbers(column)
+    return len(np.unique(values[np.isfinite(values)])) == 1
