@@ -67,7 +67,7 @@ SOURCE = ROOT / "src" / "streamgp"
 # What words a kind of target, or reads it from a file, and the estimator of each kind.
 NAMES_TASKS = ("stream/tasks.py", "models/", "data/", "app/", "reports/", "estimators/classifier.py")
 NAMES_TASKS += ("estimators/counts.py", "estimators/ordinal.py", "likelihoods/from_targets.py")
-NAMES_TASKS += ("service/config.py", "service/single_model.py")
+NAMES_TASKS += ("service/config.py", "service/single_model.py", "session/by_task.py")
 # Optimisation and regret are of ensembles, which they build themselves.
 BUILDS_ENSEMBLES = ("bandits/", "regret/")
 

@@ -16,7 +16,7 @@ from streamgp import checkpoint
 from streamgp.data.files import put_in_place, write_aside
 from streamgp.data.labels import ClassNames
 from streamgp.evaluation.columns import columns_of
-from streamgp.evaluation.prequential import ScoredRows
+from streamgp.evaluation.scored_rows import ScoredRows
 from streamgp.reports.tables import RULE, as_kept, as_series, keep_weights
 
 TABLES = ("predictions", "weights")

@@ -9,9 +9,9 @@ from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.counts import CountMetrics, CountScores, score_counts
 from streamgp.evaluation.fleet_alarms import fleet_alarms
 from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores, score_ordinal
-from streamgp.evaluation.prequential import ScoredRows, prequential, results
 from streamgp.evaluation.regression import RegressionMetrics, RegressionScores, score_regression
 from streamgp.evaluation.result import ClassificationEvaluation, Evaluation
+from streamgp.evaluation.scored_rows import ScoredRows, results
 from streamgp.evaluation.steps_ahead import RowsAhead, StepsAhead
 from streamgp.regret.bounds import (
     Bound,
@@ -56,7 +56,6 @@ __all__ = [
     "hindsight_basis",
     "hindsight_kernel",
     "optimal_stay",
-    "prequential",
     "results",
     "run_losses",
     "score_classification",

@@ -8,8 +8,8 @@ from streamgp.data.labels import ClassNames
 from streamgp.evaluation.classification import ClassificationScores
 from streamgp.evaluation.counts import CountScores
 from streamgp.evaluation.ordinal import OrdinalScores
-from streamgp.evaluation.prequential import ScoredRows
 from streamgp.evaluation.regression import RegressionScores
+from streamgp.evaluation.scored_rows import ScoredRows
 from streamgp.evaluation.steps_ahead import NAMES, RowsAhead
 
 NUMBERS = ("y", "mean", "std", "q05", "q50", "q95", "pit", "crps")

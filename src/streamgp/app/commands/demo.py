@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from streamgp.app.commands.keyed import run_and_report_fleet
-from streamgp.app.commands.run import run_and_report
+from streamgp.app.commands.run import report_run, start
 from streamgp.app.console import sentences
 
 
@@ -19,6 +19,7 @@ def demo(
     """Run the default model on real data that an installed package carries, and write a report."""
     with sentences():
         from streamgp.app.run_fleet import FleetRunSettings
+        from streamgp.app.run_stream import run_stream
         from streamgp.app.settings import RunSettings
         from streamgp.data.demo import write_demo_csv
         from streamgp.data.fleet_demo import write_fleet_demo_csv
@@ -47,7 +48,8 @@ def demo(
             overwrite=True,
             command=shlex.join(words),
         )
-        run_and_report(settings, None)
+        start(None)
+        report_run(settings, run_stream(settings), None)
 
 
 def _written(out: Path, table: Path, write: Callable[[Path], Any]) -> Any:
