@@ -55,7 +55,7 @@ class TestCodes:
         code, gap = (evaluate(new(model), having(X, bad, value), y) for value in (-9999.0, NAN))
         assert_allclose(code.mean, gap.mean, rtol=1e-9)
         assert_allclose(code.std, gap.std, rtol=1e-9)
-        assert held(code, y, bad) > 0.6  # of 11 or 19 rows
+        assert held(code, y, bad) > 0.5  # of 7 or 19 rows; a third where a code is taken for a value
         assert np.abs((code.mean - y) / code.std)[bad].max() < 4.0
 
     @pytest.mark.parametrize(("code", "rounded"), [(-45.0, False), (-99.9, True), (999.0, False), (999.0, True)])

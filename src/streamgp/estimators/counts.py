@@ -259,7 +259,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         """Return the log of the exposure (n,), NaN where it is of no use."""
         if not reset and not self._exposed:
             raise ValueError("exposure: the rows before had none and some came now; give it always or never")
-        values = to_floats("exposure", exposure)
+        values = np.array(to_floats("exposure", exposure))  # a copy: what cannot be used becomes NaN
         if values.shape != (rows,):
             raise ValueError(f"exposure: expected {rows} of them, one per row, got shape {values.shape}")
         _refuse(values, ~(np.isfinite(values) & (values > 0.0)), "exposure: expected finite numbers above 0", skip)
