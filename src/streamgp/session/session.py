@@ -1,6 +1,7 @@
 """The one loop of test-then-train: every row is predicted, scored, tested for changes, and only then learnt."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -19,13 +20,14 @@ from streamgp.stream.learner import StreamLearner
 FAR = 20.0  # standard deviations
 
 
+@dataclass
 class Session:
     """A learner at work on a stream, with all that looks at its predictions before it learns.
 
-    Parameters
+    Attributes
     ----------
     learner
-        It is taught.
+        What predicts the rows, and then learns them.
     metrics
         The scores that suit its task.
     bands
@@ -38,21 +40,12 @@ class Session:
         The labels on their way, where they come late.
     """
 
-    def __init__(
-        self,
-        learner: StreamLearner,
-        metrics: Metrics,
-        bands: Conformal | ConformalSets | None = None,
-        alarms: Alarms | None = None,
-        horizons: StepsAhead | None = None,
-        arrivals: Arrivals | None = None,
-    ) -> None:
-        self.learner = learner
-        self.metrics = metrics
-        self.bands = bands
-        self.alarms = alarms
-        self.horizons = horizons
-        self.arrivals = arrivals
+    learner: StreamLearner
+    metrics: Metrics
+    bands: Conformal | ConformalSets | None = None
+    alarms: Alarms | None = None
+    horizons: StepsAhead | None = None
+    arrivals: Arrivals | None = None
 
     @classmethod
     def begin(
