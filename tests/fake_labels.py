@@ -8,10 +8,9 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from streamgp.app import tasks
 from streamgp.app.outputs import RunDirectory
-from streamgp.evaluation.prequential import ScoredRows
-from streamgp.table import Schema
+from streamgp.evaluation.scored_rows import ScoredRows
+from streamgp.session import new_metrics
 from streamgp.table.labels import ClassNames
 
 EXPERTS = ("linear x1, static", "fourier x1, walk 0.001")
@@ -87,8 +86,7 @@ def fake(
     out: Path, task: str, labels: ClassNames | None, parts: list[tuple[Any, np.ndarray]], warmup: int
 ) -> dict[str, Any]:
     """Score the parts of a stream and write what a run does."""
-    schema = Schema((), ("kind",), None, False, {}, (), task, labels)
-    metrics: Any = tasks.new_metrics(schema, warmup, 0)
+    metrics: Any = new_metrics(task, ["kind"] if labels is None else labels.names, warmup, 0)
     directory = RunDirectory(out, ["kind"])
     directory.start()
     for predictive, y in parts:

@@ -27,12 +27,13 @@ from benchmarks.common.datasets import load
 from benchmarks.common.machine import machine
 from benchmarks.common.paths import RESULTS_DIR
 from streamgp.evaluation import RegressionMetrics
-from streamgp.evaluation.late import LateRows, prequential_late
 from streamgp.models.registry import make_spec
 from streamgp.numerics.precision import float64
+from streamgp.session import Session
 from streamgp.stream.arrivals import Arrivals
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
+from streamgp.table import Chunk
 
 RESULTS = RESULTS_DIR / "late.json"
 SETS = ("beijing_pm25", "schunk_arm", "household_power_hourly")
@@ -76,7 +77,7 @@ def one_run(name: str, model: str, case: str, seed: int, rows: int, data: Path |
     X, y, more, targets = X[:rows], y[:rows, None], X[rows:], y[rows:, None]
     learner = StreamLearner(make_spec(model), num_inputs=X.shape[1], warmup=WARMUP, seed=seed)
     when, began = arrivals_of(case, rows, seed), time.perf_counter()
-    arrivals = Arrivals((WeightsInTime if case.endswith("weights in time") else LateLabels)(learner))
+    arrivals = Arrivals((WeightsInTime if case.endswith("weights in time") else LateLabels)(learner), "arrives")
     if case == "in time":
         infos = list(learner.learn(X, y))
         with float64():
@@ -86,8 +87,8 @@ def one_run(name: str, model: str, case: str, seed: int, rows: int, data: Path |
     elif case == "as they arrive":
         density = as_they_arrive(learner, X, y, when)
     else:
-        now = np.arange(rows, dtype=float)
-        parts = prequential_late(arrivals, [LateRows(X, y, None, now, when)], RegressionMetrics(["y"], 0))
+        session = Session(learner, RegressionMetrics(["y"], 0), arrivals=arrivals)
+        parts = session.feed(Chunk(X, y, None, np.arange(rows), when))
         density = np.concatenate([part.scores.log_density for part in parts])
     seconds = time.perf_counter() - began
     if case not in ("in time", "as they arrive"):
@@ -97,7 +98,10 @@ def one_run(name: str, model: str, case: str, seed: int, rows: int, data: Path |
     scale = np.log(np.std(y[:WARMUP]))
     found = {"late": density[SCORED_FROM:].mean() + scale, "all": density[WARMUP:].mean() + scale}
     found |= {"after": after.mean() + scale, "ms_a_row": 1e3 * seconds / rows}
-    return found | {"densities_after": after.tolist(), **arrivals.counts}
+    return found | {
+        "densities_after": after.tolist(),
+        **{name: count for name, count in arrivals.result().items() if name != "delay"},
+    }
 
 
 def as_they_arrive(learner: StreamLearner, X: np.ndarray, y: np.ndarray, when: np.ndarray) -> np.ndarray:

@@ -71,7 +71,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
         "Evaluation, alarms, errors",
         "Test, then train, and what comes of it. [How to look at an evaluation](../../how-to/evaluations.md).",
         ("streamgp.evaluate", "streamgp.Evaluation", "streamgp.compare", "streamgp.Comparison", "streamgp.Monitor"),
-        ("streamgp.evaluation",),
+        ("streamgp.evaluation", "streamgp.session"),
     ),
     "regret": (
         "Regret",

@@ -70,7 +70,8 @@ SOURCE = ROOT / "src" / "streamgp"
 # What words a kind of target, or reads it from a file, and the estimator of each kind.
 NAMES_TASKS = ("stream/tasks.py", "models/", "table/", "app/", "reports/", "estimators/classifier.py")
 NAMES_TASKS += ("estimators/counts.py", "estimators/ordinal.py", "likelihoods/from_targets.py")
-NAMES_TASKS += ("service/config.py", "service/single_model.py", "research/annex.py", "research/multikernel/warmup.py")
+NAMES_TASKS += ("service/config.py", "service/single_model.py", "session/by_task.py")
+NAMES_TASKS += ("research/annex.py", "research/multikernel/warmup.py")
 # Optimisation and regret are of ensembles, which they build themselves.
 BUILDS_ENSEMBLES = ("bandits/", "research/regret/")
 

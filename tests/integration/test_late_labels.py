@@ -8,13 +8,15 @@ import pytest
 
 from oracles.late_replay import LateReplay
 from streamgp.evaluation import RegressionMetrics
-from streamgp.evaluation.late import LateRows, prequential_late
 from streamgp.models.registry import make_spec
 from streamgp.numerics.checkpoint.encoding import decode, encode
+from streamgp.session import Session
 from streamgp.stream.arrivals import Arrivals
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.replay import KEPT_STATES
+from streamgp.table import Chunk
+from streamgp.table.chunks import cut
 from streams import close, learn, make_stream, mixture, restored
 
 pytestmark = pytest.mark.slow
@@ -111,7 +113,7 @@ def test_once_all_are_in_it_is_as_if_they_had_come_in_time(name: str, seed: int)
     assert late.waiting == 0
 
 
-def late_rows(n: int = 150, seed: int = 3) -> LateRows:
+def late_rows(n: int = 150, seed: int = 3) -> Chunk:
     """Return rows of a stream with gaps, labels that are missing, late, out of order or never come."""
     rng = np.random.default_rng(seed)
     X, y, _ = make_stream()
@@ -121,49 +123,49 @@ def late_rows(n: int = 150, seed: int = 3) -> LateRows:
     when = np.arange(n) + 1.0 + np.floor(rng.exponential(6.0, n))
     when[rng.uniform(size=n) < 0.05] = np.nan
     when[[60, 70]] += 60.0
-    return LateRows(X, y, None, np.arange(float(n)), when)
+    return Chunk(X, y, None, np.arange(n), when)
 
 
-def scored(arrivals: Arrivals, rows: LateRows, chunk: int) -> list[np.ndarray]:
-    chunks = [rows.part(slice(at, at + chunk)) for at in range(0, len(rows.X), chunk)]
-    parts: Any = prequential_late(arrivals, chunks, RegressionMetrics(["y"], WARMUP))
+def scored(arrivals: Arrivals, rows: Chunk, chunk: int) -> list[np.ndarray]:
+    session = Session(arrivals.late.learner, RegressionMetrics(["y"], WARMUP), arrivals=arrivals)
+    chunks = [cut(rows, slice(at, at + chunk)) for at in range(0, len(rows.X), chunk)]
+    parts: Any = [part for each in chunks for part in session.feed(each)]
     return [row for part in parts for row in np.column_stack([part.scores.mean, part.scores.std])]
 
 
 @pytest.mark.parametrize("name", ["moving", "lags", "robust"])
 def test_a_row_a_chunk_and_a_resumed_run_are_the_same(name: str):
     rows = late_rows()
-    arrivals = Arrivals(LateLabels(make(name), limit=40))
+    arrivals = Arrivals(LateLabels(make(name), limit=40), "arrives")
     whole = scored(arrivals, rows, len(rows.X))
-    close(scored(Arrivals(LateLabels(make(name), limit=40)), rows, 1), whole)
-    counts = arrivals.counts
+    close(scored(Arrivals(LateLabels(make(name), limit=40), "arrives"), rows, 1), whole)
+    counts = arrivals.result()
     assert counts["never"] >= 5
     assert counts["too_late"] == 2
     assert counts["on_the_way"]
 
-    found, broken, at = [], Arrivals(LateLabels(make(name), limit=40)), 0
+    found, broken, at = [], Arrivals(LateLabels(make(name), limit=40), "arrives"), 0
     for stop in (7, 19, 33, 64, 100, len(rows.X)):
-        found += scored(broken, rows.part(slice(at, stop)), 13)
+        found += scored(broken, cut(rows, slice(at, stop)), 13)
         learner = restored(broken.late.learner)
         broken = Arrivals.from_tree(learner, decode(*encode(broken.to_tree()), {}))
         at = stop
     close(found, whole)
-    assert broken.counts == counts
+    assert broken.result() == counts
 
 
 def test_no_prediction_has_seen_a_label_before_it_came():
     rows = late_rows()
     changed = rows._replace(y=np.where(np.arange(len(rows.y))[:, None] >= 60, rows.y + 7.0, rows.y))
-    before, after = (scored(Arrivals(LateLabels(make("robust"))), each, 64) for each in (rows, changed))
-    first = int(np.nanmin(np.where(np.isnan(rows.y[60:, 0]), np.nan, rows.when[60:])))
+    before, after = (scored(Arrivals(LateLabels(make("robust")), "arrives"), each, 64) for each in (rows, changed))
+    first = int(np.nanmin(np.where(np.isnan(rows.y[60:, 0]), np.nan, rows.arrives[60:])))
     close(before[:first], after[:first])
     assert not np.allclose(before[first:], after[first:])
 
 
 def test_labels_in_time_give_the_numbers_of_the_ordinary_run():
     X, y, _ = make_stream()
-    now = np.arange(len(X), dtype=float)
-    found = scored(Arrivals(LateLabels(make("robust"))), LateRows(X, y, None, now, now + 1.0), 64)
+    found = scored(Arrivals(LateLabels(make("robust")), 0), Chunk(X, y, None, np.arange(len(X))), 64)
     infos = list(make("robust").learn(X, y))
     close(found, [row for info in infos for row in np.column_stack([info.predictive.mean, info.predictive.std])])
 
@@ -284,13 +286,13 @@ def test_with_a_steady_delay_the_experts_are_weighed_by_how_they_predict_late_ro
     for t in range(1, n):
         error[t] = 0.97 * error[t - 1] + 0.25 * rng.normal()  # the last errors tell much, those of 20 rows ago little
     y = (X @ [1.0, -1.0] + error)[:, None]
-    now = np.arange(float(n))
     spec = make_spec("default", bases=("linear",), renew=False)
     found = []
     for kind in (LateLabels, WeightsInTime):
-        arrivals = Arrivals(kind(StreamLearner(spec, num_inputs=2, warmup=warmup, seed=0)))
-        rows = LateRows(X, y, None, now, now + 21.0)
-        parts: Any = prequential_late(arrivals, [rows], RegressionMetrics(["y"], warmup))
+        learner = StreamLearner(spec, num_inputs=2, warmup=warmup, seed=0)
+        arrivals = Arrivals(kind(learner), 20)
+        session = Session(learner, RegressionMetrics(["y"], warmup), arrivals=arrivals)
+        parts: Any = session.feed(Chunk(X, y, None, np.arange(n)))
         found.append(np.concatenate([part.scores.log_density for part in parts])[200:])
     assert found[0].mean() > found[1].mean() + 0.05
     late = arrivals.late
@@ -301,10 +303,11 @@ def test_a_target_far_out_does_not_decide_the_scores_without_outliers():
     X, y, _ = make_stream()
     n, spoilt = 150, y[:150].copy()
     spoilt[120] = 1e12
-    now, found = np.arange(float(n)), []
+    found = []
     for target in (y[:n], spoilt):
-        arrivals, metrics = Arrivals(LateLabels(make("robust"))), RegressionMetrics(["y"], WARMUP)
-        parts: Any = list(prequential_late(arrivals, [LateRows(X[:n], target, None, now, now + 4.0)], metrics))
+        learner, metrics = make("robust"), RegressionMetrics(["y"], WARMUP)
+        session = Session(learner, metrics, arrivals=Arrivals(LateLabels(learner), 3))
+        parts: Any = list(session.feed(Chunk(X[:n], target, None, np.arange(n))))
         marked = np.concatenate([part.flagged for part in parts])
         assert len(marked) == n
         found.append((np.flatnonzero(marked).tolist(), metrics.result()))

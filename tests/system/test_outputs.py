@@ -194,7 +194,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(
     save, filled = live_run.LiveRun._save, []
 
     def filling(self: live_run.LiveRun, directory: RunDirectory) -> None:
-        if self.metrics.rows == WARMUP + 4 * CHUNK and not filled:
+        if self.rows == WARMUP + 4 * CHUNK and not filled:
             filled.append(True)
             ballast.write_bytes(bytes(shutil.disk_usage(tiny_disk).free - 40_000))
         save(self, directory)

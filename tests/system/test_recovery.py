@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,10 @@ from streamgp.app import live_run
 from streamgp.app.lock import locked
 from streamgp.app.outputs import RunError
 from streamgp.app.runner import Outcome
+from streamgp.evaluation import ScoredRows
 from streamgp.models.registry import make_spec
+from streamgp.session import Session
+from streamgp.table import Chunk
 
 pytestmark = pytest.mark.slow
 
@@ -58,15 +62,15 @@ def test_labels_and_grades_whose_first_row_is_written_alone(
 def test_a_checkpoint_is_there_after_the_first_row_and_right_after_the_fit(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    learn = live_run.LiveRun._learn
+    feed = Session.feed
     found: dict[int, int | None] = {}
 
-    def looking(self: live_run.LiveRun, chunk: Any) -> None:
+    def looking(self: Session, rows: Chunk) -> Iterator[ScoredRows]:
         path = tmp_path / "out" / "checkpoint" / "checkpoint.json"
-        found[int(chunk.rows[0])] = json.loads(path.read_text())["meta"]["rows"] if path.exists() else None
-        learn(self, chunk)
+        found[int(rows.rows[0])] = json.loads(path.read_text())["meta"]["rows"] if path.exists() else None
+        return feed(self, rows)
 
-    monkeypatch.setattr(live_run.LiveRun, "_learn", looking)
+    monkeypatch.setattr(Session, "feed", looking)
     run_linear(data, tmp_path / "out", chunk=50)
     assert found[0] is None
     assert found[1] == 1

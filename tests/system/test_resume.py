@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,13 @@ from small_runs import (
 )
 from streamgp.app import live_run
 from streamgp.app.outputs import RunError
+from streamgp.evaluation import ScoredRows
 from streamgp.models.gaussian import family
 from streamgp.models.registry import make_spec
 from streamgp.numerics import checkpoint
 from streamgp.numerics.checkpoint import CheckpointError
+from streamgp.session import Session
+from streamgp.table import Chunk
 
 pytestmark = pytest.mark.slow
 
@@ -40,14 +44,14 @@ pytestmark = pytest.mark.slow
 
 def interrupt_at(monkeypatch: pytest.MonkeyPatch, row: int) -> None:
     """Press Ctrl-C while the chunk that holds the row is learnt."""
-    learn = live_run.LiveRun._learn
+    feed = Session.feed
 
-    def pressing(self: live_run.LiveRun, chunk: Any) -> None:
-        if row in chunk.rows:
+    def pressing(self: Session, rows: Chunk) -> Iterator[ScoredRows]:
+        if row in rows.rows:
             os.kill(os.getpid(), signal.SIGINT)
-        learn(self, chunk)
+        return feed(self, rows)
 
-    monkeypatch.setattr(live_run.LiveRun, "_learn", pressing)
+    monkeypatch.setattr(Session, "feed", pressing)
 
 
 @pytest.mark.parametrize("row", [0, 37, 250])

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from streamgp.evaluation.columns import columns_of
-from streamgp.evaluation.prequential import ScoredRows
+from streamgp.evaluation.scored_rows import ScoredRows
 from streamgp.numerics import checkpoint
 from streamgp.reports.tables import RULE, as_kept, as_series, keep_weights
 from streamgp.table.files import put_in_place, write_aside

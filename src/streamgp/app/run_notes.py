@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from streamgp.app import tasks
+from streamgp.evaluation import ClassificationMetrics
 from streamgp.evaluation.description import describe_unusual
-from streamgp.evaluation.prequential import Metrics
+from streamgp.evaluation.scored_rows import Metrics
 from streamgp.reports.wording import plural
 from streamgp.stream.learner import StreamLearner
 from streamgp.table import Schema
@@ -37,7 +37,7 @@ def run_notes(
     first_fault
         What is wrong with the first of the rows that were skipped.
     """
-    found = tasks.notes(schema, metrics)
+    found = _of_task(schema, metrics)
     found += [left_out(name, reason, schema) for name, reason in schema.dropped.items()]
     if schema.constant:
         names = ", ".join(f"'{name}'" for name in schema.constant)
@@ -76,4 +76,18 @@ def _of_late_labels(late: Mapping[str, Any]) -> list[str]:
     if late["too_late"]:
         after = f"came more than {late['limit']:,} rows late, or after the fit that ended the warm-up"
         found.append(f"{plural(late['too_late'], 'label')} {after}, and taught nothing")
+    return found
+
+
+def _of_task(schema: Schema, metrics: Metrics) -> list[str]:
+    """Return what the user should know of the task."""
+    found = [schema.note] if schema.note else []
+    if isinstance(metrics, ClassificationMetrics) and schema.labels is not None:
+        new = metrics.classes[schema.labels.first :]
+        if new:
+            names = ", ".join(f"'{name}'" for name in new)
+            found.append(
+                f"target column '{schema.targets[0]}': labels that the first rows had not, learnt from their first "
+                f"row on: {names}"
+            )
     return found

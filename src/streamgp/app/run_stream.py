@@ -1,5 +1,6 @@
 """`streamgp run`: begin a run, or go on with one."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,6 @@ from streamgp.app.lock import locked
 from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.runner import Outcome
 from streamgp.app.settings import RunSettings
-from streamgp.app.tasks import new_alarms, new_bands, new_steps
 from streamgp.core import TargetMap
 from streamgp.estimators import default_warmup
 from streamgp.models.options import DEFAULT_WARMUP
@@ -43,35 +43,29 @@ def run_stream(settings: RunSettings) -> Outcome:
         raise RunError("--horizon: expected it with labels in time, got --delay or --arrives; leave one out")
     if settings.steps_ahead and (settings.delay or settings.arrives is not None):
         raise RunError("--horizon: expected 1..N with labels in time, got --delay or --arrives; leave one out")
-    if settings.out is None:
-        return _run(settings, None)
-    with locked(settings.out):
-        return _run(settings, RunDirectory(settings.out, settings.targets))
-
-
-def _run(settings: RunSettings, directory: RunDirectory | None) -> Outcome:
-    stored: dict[str, Any] | None = None
-    if settings.resume and directory is not None and directory.has_checkpoint:
-        stored = _load(directory)
-        with checkpoint.reading(directory.checkpoint, RunError, DataError):
-            settings = replace(_checked(settings, stored, directory), warmup=stored["config"]["warmup"])
-    elif directory is not None:
-        directory.check_free(settings.resume, settings.overwrite)
-    if settings.warmup is None:
-        settings = replace(settings, warmup=_warmup_for(settings))
-    with _open(settings, stored) as reader:
-        settings = _for_task(settings, reader.schema.task)
-        _check_bands(settings, reader.schema)
-        if directory is None or stored is None:
-            live = LiveRun(settings, reader, directory, None)
-        else:
+    with nullcontext() if settings.out is None else locked(settings.out):
+        directory = None if settings.out is None else RunDirectory(settings.out, settings.targets)
+        stored: dict[str, Any] | None = None
+        if settings.resume and directory is not None and directory.has_checkpoint:
+            stored = _load(directory)
             with checkpoint.reading(directory.checkpoint, RunError, DataError):
-                live = LiveRun(settings, reader, directory, stored)
-        if directory is not None and stored is None:
-            directory.start()
+                settings = replace(_checked(settings, stored, directory), warmup=stored["config"]["warmup"])
         elif directory is not None:
-            directory.resume(live.metrics.rows)
-        return live.run()
+            directory.check_free(settings.resume, settings.overwrite)
+        if settings.warmup is None:
+            settings = replace(settings, warmup=_warmup_for(settings))
+        with _open(settings, stored) as reader:
+            settings = _for_task(settings, reader.schema.task)
+            if directory is None or stored is None:
+                live = LiveRun(settings, reader, directory, None)
+            else:
+                with checkpoint.reading(directory.checkpoint, RunError, DataError):
+                    live = LiveRun(settings, reader, directory, stored)
+            if directory is not None and stored is None:
+                directory.start()
+            elif directory is not None:
+                directory.resume(live.rows)
+            return live.run()
 
 
 def _open(settings: RunSettings, stored: dict[str, Any] | None = None) -> RowReader:
@@ -97,15 +91,6 @@ def _open(settings: RunSettings, stored: dict[str, Any] | None = None) -> RowRea
     target_map = TargetMap.of(settings.spec.target_transform, settings.spec.bounds)
     reader.refuse = None if target_map.changes_nothing else target_map.faults
     return reader
-
-
-def _check_bands(settings: RunSettings, schema: Schema) -> None:
-    try:
-        new_bands(schema, settings.conformal, 0, 0)
-        new_alarms(schema, settings.alarms, 0)
-        new_steps(schema, settings.spec, settings.steps_ahead)
-    except ValueError as error:
-        raise RunError(str(error)) from error
 
 
 def _for_task(settings: RunSettings, task: str) -> RunSettings:
@@ -135,7 +120,7 @@ def _load(directory: RunDirectory) -> dict[str, Any]:
         raise checkpoint.CheckpointError(
             f"{directory.checkpoint}: expected the checkpoint of a run, got one of {meta.get('kind')!r}"
         )
-    if not isinstance(tree, dict) or not {"schema", "config", "next_row", "learner", "metrics"} <= tree.keys():
+    if not isinstance(tree, dict) or not {"schema", "config", "next_row", "session"} <= tree.keys():
         raise checkpoint.CheckpointError(
             f"{directory.checkpoint}: expected the checkpoint of a run, found another content; use another copy."
         )

@@ -1,11 +1,13 @@
 """What `streamgp run` and `streamgp embed` share: a stream is learnt until it ends, however it ends."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from streamgp.app.interrupt import Interrupt, Stop
+from streamgp.reports.wording import plural
 from streamgp.table import DataError
 
 _Part = TypeVar("_Part")
@@ -33,7 +35,8 @@ class Outcome:
     report: str = ""
 
 
-class Ending(NamedTuple):
+@dataclass
+class Ending:
     """Why the learning of a stream ended before its end, if it did."""
 
     stopped: str | None = None
@@ -48,6 +51,13 @@ class Clock:
     warmup: float = 0.0
     stream: float = 0.0
     began: float = field(default_factory=perf_counter)
+
+    def learnt(self, seconds: float, fitted: bool) -> None:
+        """Count seconds of learning: of the stream if the fitted model predicted, of the warm-up otherwise."""
+        if fitted:
+            self.stream += seconds
+        else:
+            self.warmup += seconds
 
     def result(self) -> dict[str, float]:
         """Return all of them, with the total so far."""
@@ -64,17 +74,18 @@ def read_next(parts: Iterator[_Part], interrupt: Interrupt, clock: Clock) -> _Pa
     return part
 
 
-def learn_all(learn: Callable[[], None], rows: Callable[[], int], name: str) -> Ending:
-    """Call `learn`, which learns a stream; errors in the data, or Ctrl-C, end it with what has been learnt.
+@contextmanager
+def learning(rows: Callable[[], int], name: str, resumable: bool = False) -> Iterator[Ending]:
+    """Let the body of a ``with`` statement learn a stream, which an error in the data, or Ctrl-C, may end early.
 
     Parameters
     ----------
-    learn
-        Learns all remaining rows.
     rows
         Returns how many have been learnt.
     name
         That of the data, for error messages.
+    resumable
+        Whether what was learnt is kept, to go on with.
 
     Raises
     ------
@@ -85,15 +96,15 @@ def learn_all(learn: Callable[[], None], rows: Callable[[], int], name: str) -> 
     """
     ending = Ending()
     try:
-        learn()
+        yield ending
     except Stop:
         if not rows():
             raise KeyboardInterrupt from None
-        ending = Ending(interrupted=True)
+        then = "; go on with --resume" if resumable else ""
+        ending.stopped, ending.interrupted = f"interrupted after {plural(rows(), 'row')}{then}", True
     except DataError as error:
         if not rows():
             raise
-        ending = Ending(str(error).rstrip("."))
+        ending.stopped = str(error).rstrip(".")
     if not rows():
         raise DataError(f"{name}: no usable row: every one was skipped as bad")
-    return ending

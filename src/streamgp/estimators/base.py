@@ -14,17 +14,16 @@ from streamgp.estimators.late import LateTargets
 from streamgp.estimators.prediction import Prediction
 from streamgp.estimators.validation import Rows, check_fitted, check_inputs, check_rows, seed_of
 from streamgp.evaluation.alarms import RATE, Alarm, Alarms
-from streamgp.evaluation.conformal import Conformal
-from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.description import expert_table
-from streamgp.evaluation.prequential import Metrics, ScoredRows
 from streamgp.evaluation.result import collect
+from streamgp.evaluation.scored_rows import ScoredRows
 from streamgp.evaluation.shown import Given
 from streamgp.models.option_type import whole_number
 from streamgp.models.options import DEFAULT_WARMUP, MIN_WARMUP, OPTIONS
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
 from streamgp.numerics import checkpoint
+from streamgp.session import new_alarms
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
 from streamgp.table.clock import Pace
@@ -235,19 +234,16 @@ class StreamEstimator(LateTargets, BaseEstimator):
         """Return rows with targets as the learner takes them; with `reset`, of a stream that begins."""
         return self._check_learn(X, y, times, reset)
 
-    def _metrics(self, unscored: int, horizon: int) -> Metrics:
-        """Return the scores of the task, of the rows after so many, with targets known so many rows later."""
-        raise NotImplementedError
-
-    def _conformal(self, level: float, outputs: int, horizon: int) -> Conformal | ConformalSets:
-        """Return bands of this level for so many targets, or sets for labels, which are known so many rows later."""
-        return Conformal(level, [f"y{e}" for e in range(outputs)], horizon=horizon)
+    def _names(self) -> list[str]:
+        """Return names of the targets; of labels and grades, of each of these."""
+        return [f"y{e}" for e in range(self._learner.num_outputs)]
 
     def _tests_for_alarms(self, outputs: int, rate: float = RATE) -> Alarms:
         """Return the tests for changes that go on, or new ones of this rate for so many targets."""
         if self._alarms is not None and self.__sklearn_is_fitted__() and self._alarms.rate == rate:
             return self._alarms
-        return Alarms([f"y{e}" for e in range(outputs)], horizon=self._make_spec().horizon, rate=rate)
+        spec = self._make_spec()
+        return new_alarms(spec.task, [f"y{e}" for e in range(outputs)], spec.horizon, rate)
 
     def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any], given: Given) -> Any:
         """Return the result of `evaluate`."""

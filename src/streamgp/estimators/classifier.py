@@ -10,7 +10,6 @@ from streamgp.estimators.access import alone
 from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.labels import LabelEstimator, Labels, as_labels, missing
 from streamgp.estimators.validation import Rows
-from streamgp.evaluation.classification import ClassificationMetrics
 from streamgp.models.spec import Spec
 
 
@@ -108,9 +107,6 @@ class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
             self._classes_at_start = len(known.names)
         self._labels = labels
         return rows
-
-    def _metrics(self, unscored: int, horizon: int) -> ClassificationMetrics:
-        return ClassificationMetrics([str(label) for label in self._labels.names], unscored, horizon)
 
     def _checked(self, y: Any) -> np.ndarray:
         """Return labels (n,), of which missing ones are allowed where rows are skipped."""

@@ -15,7 +15,6 @@ from streamgp.estimators.late import Later
 from streamgp.estimators.prediction import Prediction
 from streamgp.estimators.single import as_table, in_order
 from streamgp.estimators.validation import Rows, check_inputs, check_one
-from streamgp.evaluation.counts import CountMetrics
 from streamgp.metrics.shares import probabilities
 from streamgp.models.spec import Spec
 from streamgp.stream.tasks import mean_and_variance
@@ -51,6 +50,8 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
     >>> bool(2 < m.predict([[0.0]])[0] < 4)
     True
     """
+
+    _exposed = False  # whether rows come with an exposure
 
     def __init__(
         self,
@@ -273,9 +274,6 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
             return self._predict_next(X, times)
         shift = self._log_exposure(exposure, len(X), skip=False, reset=False)
         return self._predict_next(np.column_stack([X, shift]), times)
-
-    def _metrics(self, unscored: int, horizon: int) -> CountMetrics:
-        return CountMetrics("y0", unscored, horizon)
 
     def _more_to_store(self) -> dict[str, Any]:
         return {"exposed": self._exposed}

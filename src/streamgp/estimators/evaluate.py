@@ -3,27 +3,25 @@
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from streamgp.estimators.base import StreamEstimator, warmup_for
 from streamgp.estimators.explanations import inputs_of
 from streamgp.estimators.late import check_delay, split_arrivals
-from streamgp.estimators.monitor import WatchedRows
 from streamgp.estimators.pipelines import is_pipeline, last_step, transformed
+from streamgp.estimators.sessions import EstimatorSession, check_rows_to_score
 from streamgp.estimators.time_column import split_times
 from streamgp.estimators.validation import Rows, feature_names, given_names, input_names, target_names
 from streamgp.evaluation.description import describe, describe_unusual
 from streamgp.evaluation.inputs import Inputs
-from streamgp.evaluation.late import LateRows, prequential_late
-from streamgp.evaluation.prequential import ScoredRows, prequential, results
+from streamgp.evaluation.scored_rows import ScoredRows
 from streamgp.evaluation.shown import Given
 from streamgp.evaluation.steps_ahead import StepsAhead, check_steps
+from streamgp.metrics.shares import share
 from streamgp.models.option_type import whole_number
 from streamgp.progress import progress_bar
-from streamgp.stream.arrivals import Arrivals
-from streamgp.stream.late_labels import LIMIT, LateLabels
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.outlook import check_horizon
 from streamgp.stream.settings import check_lags
@@ -39,9 +37,6 @@ class ModelOfKeys(Protocol):
     def evaluate(self, frame: Any) -> Any:
         """Predict every row of a frame, score it, then learn it."""
         ...
-
-
-CHUNK = 1024  # rows scored between two steps of the progress bar
 
 
 def evaluate(
@@ -114,26 +109,13 @@ def evaluate(
         and grades have ``probabilities`` and ``predicted`` in place of mean, std and quantiles. ``to_frame()``,
         ``summary()``, ``plot(kind)`` and ``report(path)`` show them.
     """
-    if is_pipeline(model):
+    while is_pipeline(model):
         X, times = split_times(X, times)
         if isinstance(delay, str):
             raise ValueError(f"delay: expected a number of rows with a pipeline, got the column {delay!r}")
         if y is None:
             raise ValueError("evaluate: expected the targets y as well, got none")
-        return evaluate(
-            last_step(model),
-            transformed(model, X, y),
-            y,
-            times,
-            exposure=exposure,
-            conformal=conformal,
-            delay=delay,
-            alarms=alarms,
-            weights=weights,
-            steps_ahead=steps_ahead,
-            known_ahead=known_ahead,
-            progress=progress,
-        )
+        model, X = last_step(model), transformed(model, X, y)
     if not isinstance(model, StreamEstimator):
         others = (y, times, exposure, conformal, delay or None, steps_ahead or None)
         if alarms or not weights or any(each is not None for each in others):
@@ -146,136 +128,85 @@ def evaluate(
             raise ValueError(
                 "alarms: expected labels that come in time, whose errors they test; leave out one of both"
             )
-        ahead = Ahead(whole_number("steps_ahead", steps_ahead, low=0), tuple(known_ahead))
-        if ahead.steps:
-            check_steps(model._make_spec(), ahead.steps)
+        steps = whole_number("steps_ahead", steps_ahead, low=0)
+        if steps:
+            check_steps(model._make_spec(), steps)
             if delay != 0:
                 raise ValueError("steps_ahead: expected labels that come in time; leave out one of both")
-        return _evaluated(
-            model, X, y, times, exposure, conformal, check_delay(delay), alarms, weights, ahead, progress
+        delay = check_delay(delay)
+        arrives = None
+        if delay:
+            check_horizon(model._make_spec().horizon)
+        if isinstance(delay, int) and model.__sklearn_is_fitted__():
+            check_lags(model._learner.spec.lags, delay)
+        if isinstance(delay, str):
+            X, arrives = split_arrivals(X, delay, times is not None)
+            if conformal is not None:
+                raise ValueError("conformal: expected labels in time, or so many rows late, got a column of arrivals")
+        rows = check_rows_to_score(model, X, y, times, exposure)
+        outputs = rows.y.shape[1]
+        names = target_names(y, outputs)
+        whole = EstimatorSession(
+            model,
+            rows,
+            0 if model.__sklearn_is_fitted__() and len(rows.X) else warmup_for(rows),
+            delay=delay,
+            arrives=None if arrives is None else arrives[rows.kept],
+            level=None if conformal is None else share("conformal", conformal),
+            alarms=model._tests_for_alarms(outputs) if alarms else None,
+            horizons=_horizons(steps, known_ahead, split_times(X, times)[0], names, rows) if steps else None,
         )
+        learner, metrics = model._learner, whole.session.metrics
+        parts: list[ScoredRows] = []
+        began = perf_counter()
+        in_warmup = 0.0
+        with progress_bar("test, then train", len(rows.X), progress) as bar:
+            learner.progress = lambda done, todo: bar.at(metrics.rows, f"fitting experts: {done} of {todo}")
+            try:
+                for part in whole.feed():
+                    in_warmup = in_warmup if part.by_experts else perf_counter() - began
+                    parts.append(part._replace(experts=None, weights=part.weights if weights else None))
+                    bar.at(metrics.rows, "test, then train")
+            finally:
+                learner.progress = None
+        total = perf_counter() - began
+        found, scores = whole.end(), whole.session.results()
+        about = describe(
+            learner,
+            scores,
+            targets=names,
+            features=feature_names(model),
+            seconds={"warmup": in_warmup, "stream": total - in_warmup, "total": total},
+            learnt=metrics.rows - metrics.warmup,
+        )
+        left_out = model._columns.left_out(given_names(model), learner.levels)
+        about |= {
+            "alarms": None if found is None else [asdict(alarm) for alarm in found],
+            "importance": None,  # found by the report
+            "skipped_rows": rows.skipped,
+            "interrupted": False,
+            "stopped": None,
+            "warnings": [
+                *(f"column '{name}' was left out: {reason}" for name, reason in left_out.items()),
+                *describe_unusual(learner, metrics, names, rows.skipped, python=True, first_fault=rows.fault),
+            ],
+            "command": None,
+            "python": True,
+        }
+        inputs = Inputs(StreamLearner.from_tree(learner.to_tree()), inputs_of(model))  # as it is now
+        given = Given(rows.kept, rows.given, FrameLike.of(X, y), about, weighed=weights, inputs=inputs)
+        result = model._collected(parts, scores, given)
+        return result if found is None else replace(result, alarms=found)
 
 
-class Ahead(NamedTuple):
-    """How many steps are forecast, and which columns are known ahead."""
-
-    steps: int
-    known: tuple[int | str, ...]
-
-    def of(self, names: list[str], targets: list[str], rows: Rows) -> StepsAhead | None:
-        """Return what forecasts and scores them; None where there are none."""
-        if not self.steps:
-            return None
-        inputs, sources = np.full(rows.X.shape, np.nan), np.array(rows.columns.sources or range(len(names)))
-        for column in self.known:
-            if column not in names and not (isinstance(column, int) and 0 <= column < len(names)):
-                raise ValueError(f"known_ahead: expected columns of X ({', '.join(names)}), got {column!r}")
-            at = names.index(column) if isinstance(column, str) else column
-            own = np.flatnonzero(sources == at)
-            inputs[:, own] = rows.X[:, own]
-        return StepsAhead(self.steps, targets, inputs)
-
-
-def _evaluated(
-    model: StreamEstimator,
-    X: Any,
-    y: Any,
-    times: Any,
-    exposure: Any,
-    conformal: float | None,
-    delay: int | str,
-    alarms: bool,
-    weights: bool,
-    ahead: Ahead,
-    progress: bool,
-) -> Any:
-    """Evaluate as `evaluate` does, with the model to itself."""
-    model._check_none_waits()
-    when = None
-    if delay:
-        check_horizon(model._make_spec().horizon)
-    if isinstance(delay, int) and model.__sklearn_is_fitted__():
-        check_lags(model._learner.spec.lags, delay)
-    if isinstance(delay, str):
-        X, when = split_arrivals(X, delay, times is not None)
-        if conformal is not None:
-            raise ValueError("conformal: expected labels in time, or so many rows late, got a column of arrivals")
-    more = {} if exposure is None else {"exposure": exposure}
-    begin = not model.__sklearn_is_fitted__()
-    rows = model._prepare(X, y, times, begin, **more)
-    warmup = warmup_for(rows) if begin or not len(rows.X) else 0
-    known = max(model._make_spec().horizon, delay + 1 if isinstance(delay, int) else 0)
-    bands = None if conformal is None else model._conformal(conformal, rows.y.shape[1], known)
-    tests = model._tests_for_alarms(rows.y.shape[1]) if alarms else None
-    names = target_names(y, rows.y.shape[1])
-    steps = ahead.of(input_names(split_times(X, times)[0], rows.X.shape[1]), names, rows)
-    if begin:
-        model._start(rows, warmup, delay if isinstance(delay, int) else 0)
-    model._columns, model._pace, learner = rows.columns, rows.pace, model._learner
-    metrics = model._metrics(max(0, learner.warmup - learner.rows), known)
-    if bands is not None:
-        bands.warmup = metrics.warmup
-    parts_of = [slice(at, at + CHUNK) for at in range(0, len(rows.X), CHUNK)]
-    arrivals = None
-    if delay == 0:
-        chunks = ((rows.X[i], rows.y[i], None if rows.times is None else rows.times[i]) for i in parts_of)
-        scored = prequential(learner, chunks, metrics, bands, steps)
-    else:
-        now = rows.kept.astype(np.float64)
-        if when is None:
-            late = LateRows(rows.X, rows.y, rows.times, now, now + known)
-        else:
-            late = LateRows(rows.X, rows.y, rows.times, now if rows.times is None else rows.times, when[rows.kept])
-        arrivals = Arrivals(LateLabels(learner, max(LIMIT, known)))
-        scored = prequential_late(arrivals, (late.part(i) for i in parts_of), metrics, bands)
-    watched = None if tests is None else WatchedRows(model, tests, rows)
-    parts: list[ScoredRows] = []
-    began = perf_counter()
-    in_warmup = 0.0
-    with progress_bar("test, then train", len(rows.X), progress) as bar:
-        learner.progress = lambda done, todo: bar.at(metrics.rows, f"fitting experts: {done} of {todo}")
-        try:
-            for part in scored:
-                in_warmup = perf_counter() - began if part.weights is None else in_warmup
-                if watched is not None:
-                    watched.add(part)
-                parts.append(part._replace(experts=None, weights=part.weights if weights else None))
-                bar.at(metrics.rows, "test, then train")
-            if arrivals is not None:
-                arrivals.deliver_all()
-        finally:
-            learner.progress = None
-    total = perf_counter() - began
-    model.skipped_rows_ += rows.skipped
-    scores = results(metrics, learner) | ({} if bands is None else {"conformal": bands.result()})
-    if arrivals is not None:
-        scores["late_labels"] = {"delay": delay, **arrivals.counts}
-    if steps is not None:
-        scores["steps_ahead"] = steps.result()
-    about = {"conformal": None, "steps_ahead": None} | describe(
-        learner,
-        scores,
-        targets=names,
-        features=feature_names(model),
-        seconds={"warmup": in_warmup, "stream": total - in_warmup, "total": total},
-        learnt=metrics.rows - metrics.warmup,
-    )
-    found = None if watched is None else watched.end()
-    left_out = model._columns.left_out(given_names(model), learner.levels)
-    about |= {
-        "alarms": None if found is None else [asdict(alarm) for alarm in found],
-        "importance": None,  # found by the report
-        "skipped_rows": rows.skipped,
-        "interrupted": False,
-        "stopped": None,
-        "warnings": [
-            *(f"column '{name}' was left out: {reason}" for name, reason in left_out.items()),
-            *describe_unusual(learner, metrics, names, rows.skipped, python=True, first_fault=rows.fault),
-        ],
-        "command": None,
-        "python": True,
-    }
-    inputs = Inputs(StreamLearner.from_tree(learner.to_tree()), inputs_of(model))  # as it is now
-    given = Given(rows.kept, rows.given, FrameLike.of(X, y), about, weighed=weights, inputs=inputs)
-    result = model._collected(parts, scores, given)
-    return result if found is None else replace(result, alarms=found)
+def _horizons(steps: int, known: Sequence[int | str], X: Any, targets: list[str], rows: Rows) -> StepsAhead:
+    """Return what forecasts and scores so many steps, with the inputs that are known ahead."""
+    names = input_names(X, rows.X.shape[1])
+    inputs, sources = np.full(rows.X.shape, np.nan), np.array(rows.columns.sources or range(len(names)))
+    for column in known:
+        if column not in names and not (isinstance(column, int) and 0 <= column < len(names)):
+            raise ValueError(f"known_ahead: expected columns of X ({', '.join(names)}), got {column!r}")
+        at = names.index(column) if isinstance(column, str) else column
+        own = np.flatnonzero(sources == at)
+        inputs[:, own] = rows.X[:, own]
+    return StepsAhead(steps, targets, inputs)

@@ -12,10 +12,8 @@ from streamgp.estimators.explanations import Explanation, explanation, importanc
 from streamgp.estimators.late import Later
 from streamgp.estimators.single import as_table, in_order
 from streamgp.estimators.validation import Rows, check_one
-from streamgp.evaluation.alarms import RATE, Alarms
-from streamgp.evaluation.conformal_sets import ConformalSets
-from streamgp.evaluation.prequential import ScoredRows
 from streamgp.evaluation.result import ClassificationEvaluation, collect_classification
+from streamgp.evaluation.scored_rows import ScoredRows
 from streamgp.evaluation.shown import Given
 from streamgp.numerics.precision import float64
 from streamgp.stream.tasks import indicators
@@ -178,11 +176,8 @@ class LabelEstimator(StreamEstimator):
         with float64():
             return Later(row, probabilities=np.asarray(predictive.probabilities()[0]))
 
-    def _conformal(self, level: float, outputs: int, horizon: int) -> ConformalSets:
-        return ConformalSets(level, horizon=horizon)
-
-    def _tests_for_alarms(self, outputs: int, rate: float = RATE) -> Alarms:
-        raise ValueError("alarms: expected them of numbers or counts, got labels or grades; leave alarms out")
+    def _names(self) -> list[str]:
+        return [str(label) for label in self._labels.names]
 
     def _collected(self, parts: list[ScoredRows], metrics: dict[str, Any], given: Given) -> ClassificationEvaluation:
         return collect_classification(parts, metrics, self._learner, given, self._labels.array)

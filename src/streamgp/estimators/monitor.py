@@ -3,34 +3,10 @@
 from typing import Any
 
 from streamgp.estimators.base import StreamEstimator
+from streamgp.estimators.sessions import EstimatorSession, check_rows_to_score
 from streamgp.estimators.single import as_table
-from streamgp.estimators.validation import Rows
-from streamgp.evaluation.alarms import RATE, Alarm, Alarms
-from streamgp.evaluation.prequential import ScoredRows, prequential
+from streamgp.evaluation.alarms import RATE, Alarm
 from streamgp.models.options import DEFAULT_WARMUP
-
-
-class WatchedRows:
-    """Rows of a call, tested for changes once they are scored; the estimator keeps the tests."""
-
-    def __init__(self, model: StreamEstimator, tests: Alarms, rows: Rows) -> None:
-        self._tests, self._rows = tests, rows
-        self._first, self._count, self._at = tests.next_row, tests.count, 0
-        model._alarms = tests
-
-    def add(self, part: ScoredRows) -> None:
-        """Test the next rows."""
-        where = slice(self._at, self._at + len(part.scores.y))
-        times = None if self._rows.times is None else self._rows.times[where]
-        scores: Any = part.scores  # estimators of labels have no tests
-        numbers = self._first + self._rows.kept[where]
-        self._tests.add(scores, numbers, times, tested=part.weights is not None, experts=part.experts)
-        self._at = where.stop
-
-    def end(self) -> list[Alarm]:
-        """Return the alarms; rows that were skipped at the end count as well."""
-        self._tests.next_row = self._first + self._rows.given
-        return self._tests.since(self._count)
 
 
 class Monitor:
@@ -101,18 +77,11 @@ class Monitor:
         """
         model = self.model
         with model._access.lock:
-            model._check_none_waits()
-            begin = not model.__sklearn_is_fitted__()
-            more = {} if exposure is None else {"exposure": [exposure]}
-            rows = model._prepare(as_table(model, x), [y], None if time is None else [time], begin, **more)
+            row = as_table(model, x), [y], None if time is None else [time], None if exposure is None else [exposure]
+            rows = check_rows_to_score(model, *row)
             tests = model._tests_for_alarms(rows.y.shape[1], self.rate)
-            if begin:
-                model._start(rows, DEFAULT_WARMUP)
-            model._columns, model._pace = rows.columns, rows.pace
-            watched = WatchedRows(model, tests, rows)
-            metrics = model._metrics(0, model._learner.spec.horizon)
-            for part in prequential(model._learner, [(rows.X, rows.y, rows.times)], metrics):
-                watched.add(part)
-            model.skipped_rows_ += rows.skipped
-            found = watched.end()
+            session = EstimatorSession(model, rows, DEFAULT_WARMUP, alarms=tests)
+            for _ in session.feed():
+                pass
+            found = session.end()
         return found[-1] if found else None

@@ -9,7 +9,6 @@ from streamgp.estimators.access import alone
 from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.labels import LabelEstimator, Labels, as_labels, missing
 from streamgp.estimators.validation import Rows
-from streamgp.evaluation.ordinal import OrdinalMetrics
 from streamgp.models.spec import Spec
 from streamgp.table.containers import order_of
 
@@ -112,9 +111,6 @@ class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
             )
         codes[codes >= len(known.names)] = np.nan
         return codes
-
-    def _metrics(self, unscored: int, horizon: int) -> OrdinalMetrics:
-        return OrdinalMetrics([str(grade) for grade in self._labels.names], unscored, horizon)
 
 
 def _in_order(y: np.ndarray, grades: Any) -> Labels:

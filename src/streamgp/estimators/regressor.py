@@ -17,7 +17,6 @@ from streamgp.estimators.forecasts import Forecasting
 from streamgp.estimators.prediction import Prediction
 from streamgp.estimators.single_rows import SingleRowEstimator
 from streamgp.estimators.validation import Rows, check_given, check_same_targets, check_within
-from streamgp.evaluation.regression import RegressionMetrics
 from streamgp.metrics.shares import probabilities
 from streamgp.models.spec import Spec
 from streamgp.numerics import checkpoint
@@ -272,6 +271,3 @@ class StreamingGPRegressor(RegressorMixin, Explained, Forecasting, SingleRowEsti
         as_given = self.lags is None or isinstance(self.lags, str)
         named = {"learners": list(remember(self.learners))} if self.learners else {}
         return self.get_params() | named | ({} if as_given else {"lags": self._learner.spec.lags})
-
-    def _metrics(self, unscored: int, horizon: int) -> RegressionMetrics:
-        return RegressionMetrics([f"y{e}" for e in range(self._learner.num_outputs)], unscored, horizon)

@@ -8,9 +8,9 @@ from streamgp.evaluation.conformal import AdaptiveThreshold, Conformal
 from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.counts import CountMetrics, CountScores, score_counts
 from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores, score_ordinal
-from streamgp.evaluation.prequential import ScoredRows, prequential, results
 from streamgp.evaluation.regression import RegressionMetrics, RegressionScores, score_regression
 from streamgp.evaluation.result import ClassificationEvaluation, Evaluation
+from streamgp.evaluation.scored_rows import ScoredRows, results
 from streamgp.evaluation.steps_ahead import RowsAhead, StepsAhead
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "ScoredRows",
     "StepsAhead",
     "e_bh",
-    "prequential",
     "results",
     "score_classification",
     "score_counts",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streamgp.evaluation.prequential import Metrics
+from streamgp.evaluation.scored_rows import Metrics
 from streamgp.reports.wording import option, plural
 from streamgp.stream.lags import lag_names
 from streamgp.stream.learner import StreamLearner
@@ -42,6 +42,9 @@ def describe(
         "features": [*features, *lag_names(targets, learner.spec.lags)],
         "lags": list(learner.spec.lags),
         "horizon": learner.spec.horizon or None,
+        "conformal": None,
+        "steps_ahead": None,
+        "late_labels": None,
         **scores,
         "by_target": _by_target(targets, scores),
         "seconds": dict(seconds),

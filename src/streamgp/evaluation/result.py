@@ -8,7 +8,7 @@ import numpy as np
 from streamgp.evaluation.alarms import Alarm
 from streamgp.evaluation.columns import columns_of
 from streamgp.evaluation.ordinal import OrdinalScores
-from streamgp.evaluation.prequential import ScoredRows
+from streamgp.evaluation.scored_rows import ScoredRows
 from streamgp.evaluation.shown import Given, Shown
 from streamgp.stream.learner import StreamLearner
 from streamgp.table.labels import ClassNames

@@ -15,7 +15,7 @@ from streamgp.app.fingerprint import fewer_rows, other_rows
 from streamgp.app.interrupt import Interrupt
 from streamgp.app.lock import locked
 from streamgp.app.outputs import RunDirectory, RunError
-from streamgp.app.runner import Clock, Outcome, learn_all, read_next
+from streamgp.app.runner import Clock, Outcome, learning, read_next
 from streamgp.evaluation.description import skipped
 from streamgp.fleet import StreamingGPFleet
 from streamgp.fleet.evaluation import tested, warmup_rows
@@ -24,7 +24,6 @@ from streamgp.fleet.hibernating_keys import FOLDER
 from streamgp.fleet.ray_keys import WorkerError
 from streamgp.numerics import checkpoint
 from streamgp.progress import Bar, progress_bar
-from streamgp.reports.wording import plural
 from streamgp.table import DataError
 from streamgp.table.readers import Missing
 
@@ -158,10 +157,9 @@ class FleetRun:
         """Learn the stream and write what there is to write, however it ends."""
         before = self.rows
         with self.interrupt.watch():
-            stopped, interrupted = learn_all(self._stream, lambda: self.rows, self.source.name)
-            if interrupted:
-                then = "" if self.directory is None else "; go on with --resume"
-                stopped = f"interrupted after {plural(self.rows, 'row')}{then}"
+            with learning(lambda: self.rows, self.source.name, self.directory is not None) as ending:
+                self._stream()
+            stopped = ending.stopped
             if self._passed < self._again:
                 if stopped is not None:
                     raise RunError(f"--resume: stopped before it went on ({stopped}); go on with --resume")
@@ -170,7 +168,7 @@ class FleetRun:
             if self.directory is not None:
                 self._save(self.directory)
                 self.directory.finish(metrics)
-        return Outcome(metrics, stopped, interrupted)
+        return Outcome(metrics, stopped, ending.interrupted)
 
     def _stream(self) -> None:
         saved = -math.inf

@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 
 from streamgp.app.interrupt import Interrupt
 from streamgp.app.outputs import RunError, write_json
-from streamgp.app.runner import Clock, Outcome, learn_all, read_next
+from streamgp.app.runner import Clock, Outcome, learning, read_next
 from streamgp.evaluation.neighbours import neighbour_error
 from streamgp.latent import EmbeddedRows, LatentLearner, LatentSpec, StreamingGPLVM
 from streamgp.latent.estimator import warmup_of
@@ -96,19 +96,20 @@ class EmbedRun:
     def run(self) -> Outcome:
         """Embed the rows, to the end of the file, an error or an interruption."""
         with self.interrupt.watch(), progress_bar("warm-up", self.table.total) as bar:
-            stopped, interrupted = learn_all(lambda: self._stream(bar), lambda: len(self.rows), self.table.name)
+            with learning(lambda: len(self.rows), self.table.name) as ending:
+                for batch in self._read_batches():
+                    self._learn(batch, bar)
             if not self.learner.is_warmed_up:
                 began = perf_counter()
                 self._keep(self.learner.finish_warmup())
-                self.clock.warmup += perf_counter() - began
+                self.clock.learnt(perf_counter() - began, fitted=False)
             self.learner.flush()
         rows = len(self.coordinates)  # after an interruption, less than were read
         self.rows = [np.concatenate(self.rows)[:rows]]
         self.missing = [np.concatenate(self.missing)[:rows]]
         del self.labels[rows:]
-        if interrupted:
-            stopped = f"interrupted after {plural(rows, 'row')}"
-        return Outcome(self._metrics(stopped), stopped, interrupted)
+        stopped = f"interrupted after {plural(rows, 'row')}" if ending.interrupted else ending.stopped
+        return Outcome(self._metrics(stopped), stopped, ending.interrupted)
 
     @property
     def coordinates(self) -> np.ndarray:
@@ -124,11 +125,6 @@ class EmbedRun:
     def log_density(self) -> np.ndarray:
         """Return that of every row before it was learnt, in the units of the data; NaN in the warm-up."""
         return np.concatenate([one for _, _, one in self.embedded])
-
-    def _stream(self, bar: Bar) -> None:
-        """Learn all rows of the file."""
-        for batch in self._read_batches():
-            self._learn(batch, bar)
 
     def _read_batches(self) -> Iterator[TableBatch]:
         """Yield the batches of the file; the learner is made with the first of them."""
@@ -168,10 +164,7 @@ class EmbedRun:
         for embedded in self.learner.learn(batch.X):
             self._keep(embedded)
             now = perf_counter()
-            if warm:
-                self.clock.stream += now - began
-            else:
-                self.clock.warmup += now - began
+            self.clock.learnt(now - began, warm)
             began, warm = now, True
             self.interrupt.check()
             bar.at(self.table.done, "rows")

@@ -92,7 +92,7 @@ def energy_score(samples: ArrayLike, y: ArrayLike) -> Float[np.ndarray, "..."]:
         raise ValueError(f"samples: expected shape (..., m, d) with y of shape (..., d), got {x.shape} and {y.shape}")
     off = np.linalg.norm(x - y[..., None, :], axis=-1).mean(-1)
     between = sum(np.linalg.norm(x - each[..., None, :], axis=-1).mean(-1) for each in np.moveaxis(x, -2, 0))
-    return off - 0.5 * between / x.shape[-2]
+    return np.asarray(off - 0.5 * between / x.shape[-2])
 
 
 def log_score_gaussian(mean: ArrayLike, std: ArrayLike, y: ArrayLike) -> Float[np.ndarray, "..."]:

@@ -15,7 +15,10 @@ from streamgp.estimators import (
     StreamingGPOrdinal,
     StreamingGPRegressor,
 )
-from streamgp.estimators.live import HeldPrediction, LiveModel, ScoredPart
+from streamgp.estimators.forecasts import usual_step
+from streamgp.estimators.live import HeldPrediction, LiveModel
+from streamgp.evaluation import ScoredRows
+from streamgp.evaluation.description import expert_table
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint import reading, register
 from streamgp.numerics.threads import one_blas_thread
@@ -101,45 +104,47 @@ class SingleModel:
 
     def view(self) -> SingleView:
         """Return what is known now."""
-        return SingleView(self.config, self.live.outlook(), self.live.labels, self.live.metrics.score)
+        return SingleView(self.config, self.live.outlook(), self.live.labels, self.live.session.metrics.score)
 
     @property
     def rows(self) -> int:
         """Rows learnt."""
-        return self.live.rows
+        return self.live.session.learner.rows
 
     @property
     def is_warmed_up(self) -> bool:
         """Whether the fitted model is at work."""
-        return self.live.is_warmed_up
+        return self.live.session.learner.is_warmed_up
 
     @property
     def last_time(self) -> float | None:
         """The time of the last row that came, of a timed stream."""
-        return self.live.last_time
+        return self.live.late.last_time
 
     @property
     def usual_step(self) -> float | None:
         """How far apart the rows of a timed stream usually are, once that is known."""
-        return self.live.usual_step
+        return usual_step(self.live.session.learner)
 
     def scores(self) -> dict[str, Any]:
         """Return the scores over all rows after the warm-up."""
-        return overall(self.live.results())
+        return overall(self.live.session.results())
 
     def experts(self) -> list[dict[str, Any]]:
         """Return the experts with their weights."""
-        return self.live.experts()
+        return expert_table(self.live.session.learner)
 
     @property
     def alarms(self) -> list[Any]:
         """The latest alarms."""
-        return self.live.alarms
+        alarms = self.live.session.alarms
+        return [] if alarms is None else list(alarms.found)
 
     @property
     def alarm_count(self) -> int:
         """Count all alarms so far."""
-        return self.live.alarm_count
+        alarms = self.live.session.alarms
+        return 0 if alarms is None else alarms.count
 
     # What comes
 
@@ -177,7 +182,7 @@ class SingleModel:
         return Applied(int(np.isfinite(targets).sum()), late, scored)
 
     def _waits(self, name: str) -> bool:
-        return name in self.waiting and self.live.waits(self.waiting[name].number)
+        return name in self.waiting and self.live.late.waits(self.waiting[name].number)
 
     def stepped(self, rows: Rows) -> Applied:
         """Predict, score and learn rows that come with their labels."""
@@ -212,11 +217,12 @@ class SingleModel:
         with one_blas_thread():
             for x, y, time, name in zip(rows.X, rows.y, rows.times, rows.ids, strict=True):
                 target = np.array([y])
-                predictive, flagged = self.live.step_one(x, target, float(time) if self.config.timed else np.nan)
+                stamp = float(time) if self.config.timed else np.nan
+                predictive, flagged = self.live.session.learner.step_one(x, target, stamp)
                 self._unscored.append((predictive, target, flagged, self.next_row, name, float(time)))
                 predictives.append(predictive)
                 self.next_row += 1
-        shown = columns_ahead(concatenate(predictives), self.live.metrics.score, ())
+        shown = columns_ahead(concatenate(predictives), self.live.session.metrics.score, ())
         return Applied(len(predictives), [], [], shown)
 
     @property
@@ -238,13 +244,13 @@ class SingleModel:
 
     def settle(self) -> None:
         """Learn labels that have come, and let go of rows whose labels are waited for no longer."""
-        if self.live.is_warmed_up:
+        if self.is_warmed_up:
             self.live.refresh()
-        if self.live.waiting < len(self.waiting):
+        if self.live.late.waiting < len(self.waiting):
             for name in [name for name in self.waiting if not self._waits(name)]:
                 del self.waiting[name]
 
-    def _judged(self, part: ScoredPart) -> Columns:
+    def _judged(self, part: ScoredRows) -> Columns:
         n = len(part.scores.y)
         columns = columns_of(part.scores, self.live.labels) | judged_columns(part.scores, self.live.labels)
         if self.config.has_numbers:
@@ -261,7 +267,7 @@ class SingleModel:
         tree = {
             "config": self.config.document(),
             "next_row": self.next_row,
-            "metrics": self.live.metrics.to_tree(),
+            "metrics": self.live.session.metrics.to_tree(),
             "naive": self._naive.to_tree(),
             "held": held,
             "waiting": {
@@ -277,8 +283,7 @@ class SingleModel:
         model, whole = _ESTIMATORS[config.task].load_with(path)
         with reading(path):
             tree = whole["service"]
-            metrics = type(model._metrics(0, 0)).from_tree(tree["metrics"])
-            single = cls(config, LiveModel(model, metrics))
+            single = cls(config, LiveModel(model, tree["metrics"]))
             single.next_row = tree["next_row"]
             single._naive.restore(tree["naive"])
             for name, (number, row, time, at, which, place) in tree["waiting"].items():

@@ -4,7 +4,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
@@ -23,15 +23,32 @@ class Arrivals:
     ----------
     late
         The rows that wait.
+    delay
+        How many rows late every label comes, or the name of the column that says when each one does.
     """
 
-    def __init__(self, late: LateLabels) -> None:
+    def __init__(self, late: LateLabels, delay: int | str) -> None:
         self.late = late
+        self.delay = delay
         self.never = 0  # labels that are missing, or never arrive
         self.too_late = 0  # labels that arrived when their row had been given up
         self._coming: list[tuple[float, int, tuple[float, ...]]] = []
         self._held: dict[int, tuple[float, ...]] = {}
         self._since = 0  # the number of rows when labels that were held were handed over last
+
+    def clock(
+        self, numbers: Int[np.ndarray, " n"], times: Float[np.ndarray, " n"] | None, arrives: np.ndarray | None
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Return when rows of these numbers and times come, and when their labels do, on the same clock.
+
+        Labels that come so many rows late go by the numbers, and others by the times, where there are some;
+        `arrives` says when these come.
+        """
+        counted = numbers.astype(np.float64)
+        if isinstance(self.delay, int):
+            return counted, counted + self.delay + 1
+        assert arrives is not None
+        return (counted if times is None else times), arrives
 
     def send(self, numbers: range, when: Float[np.ndarray, " n"], y: Float[np.ndarray, "n e"]) -> None:
         """Send the labels of rows that came, which arrive `when` the clock has got so far; NaN: never."""
@@ -40,13 +57,12 @@ class Arrivals:
             if not np.isnan(time):
                 heappush(self._coming, (time, number, tuple(label)))
 
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many labels never arrive, are too late or on their way, and after how many rows one is too late."""
+    def result(self) -> dict[str, Any]:
+        """Return how late labels come, how many never arrive, are too late or on their way, and what is too late."""
         self._drop()
         on_the_way = len(self._coming) + len(self._held)
         counts = {"never": self.never, "too_late": self.too_late, "on_the_way": on_the_way}
-        return counts | {"limit": self.late.limit}
+        return {"delay": self.delay} | counts | {"limit": self.late.limit}
 
     def _drop(self) -> None:
         """Drop the labels that nothing is learnt from any more."""
@@ -111,6 +127,7 @@ class Arrivals:
         outputs = self.late.learner.num_outputs
         return {
             "late": self.late.to_tree(),
+            "delay": self.delay,
             "never": self.never,
             "too_late": self.too_late,
             "since": self._since,
@@ -124,7 +141,7 @@ class Arrivals:
     @classmethod
     def from_tree(cls, learner: StreamLearner, tree: dict[str, Any]) -> "Arrivals":
         """Return what `to_tree` gave `tree`, for the learner that was saved with it."""
-        arrivals = cls(LateLabels.from_tree(learner, tree["late"]))
+        arrivals = cls(LateLabels.from_tree(learner, tree["late"]), tree["delay"])
         arrivals.never, arrivals.too_late, arrivals._since = tree["never"], tree["too_late"], tree["since"]
         labels = map(tuple, tree["labels"].tolist())
         arrivals._coming = list(zip(tree["when"].tolist(), tree["coming"].tolist(), labels, strict=True))

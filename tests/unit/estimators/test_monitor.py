@@ -121,11 +121,22 @@ def test_counts():
     assert 300 <= found[0].row < 330
 
 
+def test_the_monitor_begins_a_new_model_of_counts():
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(60, 1)), rng.poisson(2.0, 60)
+    monitor = Monitor(StreamingGPCountRegressor("linear", warmup=20))
+    for x, count in zip(X, y, strict=True):
+        monitor.update(x, count)
+    assert monitor.model.rows_ == 60
+    late = evaluate(StreamingGPCountRegressor("linear", warmup=20), X, y, delay=2, progress=False)
+    assert late.metrics["late_labels"]["delay"] == 2
+
+
 def test_what_has_no_alarms_says_so():
     labels = StreamingGPClassifier("linear", warmup=20)
-    with pytest.raises(ValueError, match="alarms: expected them of numbers or counts"):
+    with pytest.raises(ValueError, match="alarms: expected numbers or counts"):
         evaluate(labels, np.zeros((40, 1)), np.tile([0, 1], 20), alarms=True, progress=False)
-    with pytest.raises(ValueError, match="alarms: expected them of numbers or counts"):
+    with pytest.raises(ValueError, match="alarms: expected numbers or counts"):
         Monitor(labels)
     for other in (StreamingGPLVM(), StreamingGPFleet()):
         with pytest.raises(ValueError, match="Monitor: expected an estimator of numbers or counts"):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from streamgp.app.commands.run import keyed_commands, run_and_report
+from streamgp.app.commands.run import keyed_commands, report_run, start
 from streamgp.app.console import sentences
 
 
@@ -20,6 +20,7 @@ def demo(
         if fleet:
             keyed_commands("--fleet").demo(out)
             return
+        from streamgp.app.run_stream import run_stream
         from streamgp.app.settings import RunSettings
         from streamgp.models.registry import make_spec
         from streamgp.models.target_options import AUTO
@@ -37,7 +38,8 @@ def demo(
             overwrite=True,
             command=shlex.join(words),
         )
-        run_and_report(settings, None)
+        start(None)
+        report_run(settings, run_stream(settings), None)
 
 
 def written(out: Path, table: Path, write: Callable[[Path], Any]) -> Any:

@@ -16,6 +16,7 @@ from streamgp.models.options import CALENDAR, MISSING_VALUES, MODEL, OPTIONS, SE
 from streamgp.models.target_options import AUTO, COMMAND, NONE
 
 if TYPE_CHECKING:
+    from streamgp.app.runner import Outcome
     from streamgp.app.settings import RunSettings
     from streamgp.models.spec import Spec
 
@@ -264,6 +265,7 @@ def run(
         fail(str(error))
     with sentences():
         from streamgp.app.outputs import RunError
+        from streamgp.app.run_stream import run_stream
         from streamgp.app.settings import RunSettings
         from streamgp.models.registry import make_spec
 
@@ -306,7 +308,8 @@ def run(
             overwrite=overwrite,
             command=command_line(),
         )
-        run_and_report(settings, json)
+        start(json)
+        report_run(settings, run_stream(settings), json)
 
 
 def keyed_commands(option: str) -> Any:
@@ -343,15 +346,18 @@ def _changed(options: dict[str, Any]) -> dict[str, bool]:
     }
 
 
-def run_and_report(settings: "RunSettings", json: str | None) -> None:
-    """Run, then the table, the metrics as JSON and the report; a run that ended early fails after all that."""
-    from streamgp.app.run_stream import run_stream
-    from streamgp.app.summary import print_summary
+def start(json: str | None) -> None:
+    """Check where the metrics are to go, and look for compiled programs, before a run."""
     from streamgp.numerics.compiled_programs import keep_compiled_programs
 
     check_json(json)
     keep_compiled_programs()
-    outcome = run_stream(settings)
+
+
+def report_run(settings: "RunSettings", outcome: "Outcome", json: str | None) -> None:
+    """Print the table, write the metrics as JSON and the report; a run that ended early fails after all that."""
+    from streamgp.app.summary import print_summary
+
     print_summary(outcome.metrics, to_stderr=json == "-")
     write_metrics(json, outcome.metrics)
     if settings.out is not None:

@@ -1,19 +1,15 @@
-"""The one test-then-train loop: every row is predicted, scored, and only then learnt."""
+"""Rows of a stream after they were predicted, scored and learnt, and what their scores amount to."""
 
-from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.core import Info
 from streamgp.evaluation.classification import ClassificationMetrics, ClassificationScores
-from streamgp.evaluation.conformal import Conformal
-from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.counts import CountMetrics, CountScores
 from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores
 from streamgp.evaluation.references import Experts
 from streamgp.evaluation.regression import RegressionMetrics, RegressionScores
-from streamgp.evaluation.steps_ahead import RowsAhead, StepsAhead
+from streamgp.evaluation.steps_ahead import RowsAhead
 from streamgp.numerics.precision import in_float64
 from streamgp.stream.learner import StreamLearner
 
@@ -61,63 +57,14 @@ class ScoredRows(NamedTuple):
     ahead: RowsAhead | None = None
     experts: Experts | None = None
 
-
-def prequential(
-    learner: StreamLearner,
-    chunks: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
-    metrics: Metrics,
-    conformal: Conformal | ConformalSets | None = None,
-    ahead: StepsAhead | None = None,
-) -> Iterator[ScoredRows]:
-    """Predict, score and learn the chunks (X, y, times) in order, with the `Metrics` that suit the task.
-
-    With `conformal`, each row gets a band, or a set of classes, from the rows before it; with `ahead`, forecasts.
-    """
-    for X, y, times in chunks:
-        at = 0
-        while at < len(X):
-            by_experts = learner.predicts_by_fit
-            most = len(X) if ahead is None else ahead.rows_to_origin(learner)
-            rows = slice(at, at + most)
-            info = next(learner.learn(X[rows], y[rows], None if times is None else times[rows]))
-            n = len(info.predictive.log_weights)
-            flagged, rows = _find_flagged(learner, info, n), slice(at, at + n)
-            found = scored(learner, info, by_experts, at, X[rows], y[rows], metrics, conformal, flagged)
-            yield found if ahead is None else found._replace(ahead=ahead.add(y[rows]))
-            at += n
-
-
-def scored(
-    learner: StreamLearner,
-    info: Info,
-    by_experts: bool,
-    start: int,
-    X: np.ndarray,
-    y: np.ndarray,
-    metrics: Metrics,
-    conformal: Conformal | ConformalSets | None,
-    flagged: np.ndarray | None = None,
-) -> ScoredRows:
-    """Score a batch that was predicted and add it to `metrics`, and to `conformal`, which gives its bands."""
-    predictive = info.predictive
-    scores, (persistence, running) = _score_batch(metrics, learner, predictive, X, y, flagged)
-    mixed = np.exp(predictive.log_weights) if info.weights is None else info.weights
-    weights = np.asarray(mixed) if by_experts else None
-    rules = np.asarray(info.rules) if by_experts and info.rules is not None else None
-    band = None if conformal is None else conformal.of_rows(predictive, scores)
-    experts = Experts.of(predictive, learner.experts if by_experts else ())
-    return ScoredRows(start, scores, weights, rules, persistence, running, band, flagged, experts=experts)
-
-
-def _find_flagged(learner: StreamLearner, info: Info, n: int) -> np.ndarray | None:
-    """Mark the rows that were set aside as outliers; None for models that set none aside."""
-    if not learner.settings.task.flags_outliers:
-        return None
-    return np.zeros(n, bool) if info.flagged is None else np.asarray(info.flagged)
+    @property
+    def by_experts(self) -> bool:
+        """Whether the fitted experts predicted them."""
+        return self.weights is not None
 
 
 @in_float64
-def _score_batch(
+def score_rows(
     metrics: Any, learner: StreamLearner, predictive: Any, X: np.ndarray, y: np.ndarray, flagged: np.ndarray | None
 ) -> tuple[Scores, tuple[np.ndarray, np.ndarray]]:
     """Score a batch and add it to `metrics`; return the scores, and the predictions of the baselines."""

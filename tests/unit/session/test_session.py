@@ -1,13 +1,21 @@
-"""The test-then-train loop: what it records, and that it is the learner's own stream."""
+"""A session: what it records, that it is the learner's own stream, and that it goes on from its tree."""
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from streamgp.evaluation import RegressionMetrics, ScoredRows, prequential, results
+from streamgp.evaluation import Alarms, Conformal, RegressionMetrics, ScoredRows, StepsAhead, results
 from streamgp.evaluation.result import collect
 from streamgp.evaluation.shown import Given
 from streamgp.models.registry import make_spec
+from streamgp.numerics.checkpoint.encoding import decode, encode
+from streamgp.session import Session
+from streamgp.stream.arrivals import Arrivals
+from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
+from streamgp.table import Chunk
+from streamgp.table.chunks import cut
 from streamgp.table.frames import FrameLike
 
 ROWS, WARMUP = 90, 24
@@ -23,8 +31,11 @@ def run(chunk: int, scored_after: int = WARMUP) -> tuple[list[ScoredRows], Regre
     X, y = stream()
     learner = StreamLearner(make_spec("e-doebe", bases=["linear"]), num_inputs=2, warmup=WARMUP)
     metrics = RegressionMetrics(["y"], scored_after)
-    chunks = [(X[i : i + chunk], y[i : i + chunk], None) for i in range(0, ROWS, chunk)]
-    return list(prequential(learner, chunks, metrics)), metrics, learner
+    session = Session(learner, metrics)
+    chunks = [
+        Chunk(X[i : i + chunk], y[i : i + chunk], None, np.arange(ROWS)[i : i + chunk]) for i in range(0, ROWS, chunk)
+    ]
+    return [part for each in chunks for part in session.feed(each)], metrics, learner
 
 
 @pytest.mark.parametrize("chunk", [10, ROWS])
@@ -78,3 +89,36 @@ def test_weights_move_out_of_the_parts():
     assert np.isnan(found.weights[:WARMUP]).all()
     np.testing.assert_array_equal(found.weights[WARMUP:], expected)
     assert all(part.weights is None for part in parts)
+
+
+def full(**more) -> Session:
+    """A session with bands, alarms and forecasts of several rows."""
+    learner = StreamLearner(make_spec("linear"), num_inputs=2, warmup=WARMUP)
+    parts = {"bands": Conformal(0.8, ["y"], WARMUP), "alarms": Alarms(["y"]), "horizons": StepsAhead(4, ["y"])}
+    return Session(learner, RegressionMetrics(["y"], WARMUP), **(parts | more))
+
+
+def late(delay: int) -> Session:
+    session = full(alarms=None, horizons=None)
+    session.arrivals = Arrivals(LateLabels(session.learner), delay)
+    return session
+
+
+@pytest.mark.parametrize("make", [full, lambda: late(3)])
+def test_a_session_goes_on_from_its_tree(make: Callable[[], Session]):
+    X, y = stream()
+    y[60:] += 9.0  # which the alarms find
+    rows = Chunk(X, y, None, np.arange(ROWS))
+    whole, first = make(), make()
+    expected = list(whole.feed(rows))
+    parts = list(first.feed(cut(rows, slice(0, 47))))
+    second = Session.from_tree(decode(*encode(first.to_tree()), {}))
+    parts += second.feed(cut(rows, slice(47, None)))
+    for name in ("mean", "std", "log_density"):
+        one, other = (np.concatenate([getattr(part.scores, name) for part in each]) for each in (parts, expected))
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    for name in ("rows", "scored_rows", "pll", "rmse", "crps"):
+        assert second.results()[name] == pytest.approx(whole.results()[name], rel=1e-9)
+    assert second.results()["conformal"]["coverage"] == whole.results()["conformal"]["coverage"]
+    if whole.alarms is not None:
+        assert [alarm.row for alarm in second.alarms.found] == [alarm.row for alarm in whole.alarms.found] != []
