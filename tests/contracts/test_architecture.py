@@ -99,7 +99,7 @@ def test_no_task_is_named_outside_what_words_it():
 
 
 def test_float64_has_one_door():
-    assert not lines_with(r"enable_x64|jax_enable_x64", "precision.py")
+    assert not lines_with(r"enable_x64|jax_enable_x64", "numerics/precision.py")
 
 
 def test_files_are_short_and_the_root_has_few():
