@@ -30,10 +30,10 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 jax.config.update("jax_disable_most_optimizations", True)
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # for the processes that tests start
 # What one process has compiled, the others read, those that tests start among them: JAX's cache, in a directory of
-# this session's own.
+# this session's own, or the one that STREAMGP_TEST_CACHE names, which several may share.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     compiled = TemporaryDirectory(prefix="streamgp-tests-", ignore_cleanup_errors=True)
-    os.environ["STREAMGP_CACHE"] = compiled.name
+    os.environ["STREAMGP_CACHE"] = os.environ.get("STREAMGP_TEST_CACHE", compiled.name)
 jax.config.update("jax_compilation_cache_dir", os.environ["STREAMGP_CACHE"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
