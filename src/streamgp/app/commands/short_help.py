@@ -19,7 +19,7 @@ def short_help(*usual: str) -> type[TyperCommand]:
     return ShortHelp
 
 
-def _show_all(context: typer.Context, wanted: bool) -> None:
+def _show_all(context: Any, wanted: bool) -> None:
     """Show the help with every option, and end."""
     if wanted:
         for one in context.command.params:
