@@ -19,14 +19,15 @@ def short_help(*usual: str) -> type[TyperCommand]:
     return ShortHelp
 
 
-def _show_all(context: Any, wanted: bool) -> None:
-    """Show the help with every option, and end."""
+def _show_all(context: Any, wanted: bool) -> bool:
+    """Show the help with every option, and end, if that is wanted."""
     if wanted:
         for one in context.command.params:
             if isinstance(one, TyperOption):
                 one.hidden = False
         typer.echo(context.get_help())
         raise typer.Exit
+    return wanted
 
 
 HelpAll = Annotated[
