@@ -8,6 +8,8 @@ import pytest
 
 from streamgp import StreamingGPRegressor, evaluate
 
+pytestmark = pytest.mark.slow
+
 WARMUP, ROWS, EVERY, SIZE, NOISE = 200, 1_200, 40, 6.0, 0.1
 
 

@@ -10,6 +10,8 @@ from numpy.testing import assert_allclose
 
 from streamgp import StreamingGPRegressor, evaluate
 
+pytestmark = pytest.mark.slow
+
 ROWS, WARMUP = 400, 150
 
 

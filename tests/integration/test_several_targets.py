@@ -14,6 +14,8 @@ from streamgp.numerics.precision import float64
 from streamgp.stream.learner import StreamLearner
 from streams import restored, same
 
+pytestmark = pytest.mark.slow
+
 ROWS, WARMUP = 160, 30
 
 

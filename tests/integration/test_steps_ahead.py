@@ -14,6 +14,8 @@ from small_runs import close, results, run_linear, run_small, table, unbroken
 from streamgp import StreamingGPClassifier, StreamingGPRegressor, evaluate
 from streamgp.evaluation.steps_ahead import PATHS
 
+pytestmark = pytest.mark.slow
+
 ROWS, WARMUP, H = 130, 40, 7
 
 

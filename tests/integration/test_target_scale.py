@@ -15,6 +15,8 @@ from small_runs import predictions
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.app.cli import app
 
+pytestmark = pytest.mark.slow
+
 ROWS, WARMUP = 160, 60
 KINDS: dict[str, dict[str, Any]] = {
     "bounds": {"bounds": (0, None)},

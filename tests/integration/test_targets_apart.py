@@ -14,6 +14,8 @@ from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
 from streams import restored
 
+pytestmark = pytest.mark.slow
+
 ROWS, WARMUP, TARGETS = 220, 40, 3
 
 
