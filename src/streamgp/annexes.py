@@ -5,12 +5,12 @@ whose name begins with ``streamgp_``. The module holds an `Annex`, ``ANNEX``, an
 is named there and imported when it is used.
 """
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any
 
 
@@ -42,18 +42,12 @@ class Annex:
 @cache
 def annexes() -> tuple[Annex, ...]:
     """Return what the packages that are there add, those within `streamgp` first, each by its name."""
-    within = [(each, f"streamgp.{each.name}") for each in iter_modules([str(Path(__file__).parent)])]
-    beside = [(each, each.name) for each in iter_modules() if each.name.startswith("streamgp_")]
-    return tuple(
-        import_module(f"{name}.annex").ANNEX for each, name in within + beside if each.ispkg and _has_one(each)
-    )
+    within = Path(__file__).parent.glob("*/annex.py")
+    beside = (path for place in sys.path for path in Path(place).glob("streamgp_*/annex.py"))
+    names = sorted(f"streamgp.{path.parent.name}" for path in within) + sorted({path.parent.name for path in beside})
+    return tuple(import_module(f"{name}.annex").ANNEX for name in names)
 
 
 def home_of(name: str) -> str | None:
     """Return the module that defines a name that `streamgp` exports of an annex; None where there is none."""
     return next((annex.names[name] for annex in annexes() if name in annex.names), None)
-
-
-def _has_one(package: Any) -> bool:
-    """Return whether a package has a module `annex`; nothing of it is imported."""
-    return (Path(package.module_finder.path) / package.name / "annex.py").is_file()

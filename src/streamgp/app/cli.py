@@ -1,4 +1,4 @@
-"""The `streamgp` command: what there is, and the version. Each command is a module in `streamgp.app.commands`."""
+"""The `streamgp` command: what there is, and the version. Each is a module in `app.commands`, or of an annex."""
 
 from importlib import import_module
 from typing import Annotated

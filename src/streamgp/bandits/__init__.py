@@ -1,7 +1,8 @@
 """Optimising what moves: time-varying Gaussian-process bandits with ask and tell."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from streamgp.on_demand import on_demand
 
 if TYPE_CHECKING:
     from streamgp.bandits.confidence import (
@@ -58,9 +59,4 @@ __all__ = [
     "window_length",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # Imported on first use: what the annex adds is asked for by who uses none of it.
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_demand(__name__, _HOMES)

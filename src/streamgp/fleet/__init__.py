@@ -6,8 +6,9 @@ What lives here: frames and their checks (`frames`, `directory`), what a key's r
 What does not: the models of single streams, which are far larger.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from streamgp.on_demand import on_demand
 
 if TYPE_CHECKING:
     from streamgp.fleet.alarms import fleet_alarms
@@ -25,9 +26,4 @@ __all__ = [
     "fleet_alarms",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # Imported on first use: what the annex adds is asked for by who uses none of it.
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_demand(__name__, _HOMES)

@@ -1,7 +1,8 @@
 """Latent variable models on a stream: rows of many columns get a few coordinates, by an ensemble of kernels."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from streamgp.on_demand import on_demand
 
 if TYPE_CHECKING:
     from streamgp.latent.estimator import StreamingGPLVM
@@ -38,9 +39,4 @@ __all__ = [
     "principal_coordinates",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # Imported on first use: what the annex adds is asked for by who uses none of it.
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_demand(__name__, _HOMES)

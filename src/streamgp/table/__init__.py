@@ -1,10 +1,13 @@
-"""Rows of any kind to typed columns, and what is wrong with them: the judgement that every front door shares.
+"""Rows of any kind to typed columns, and what is wrong with them; streams from files, and synthetic ones with drift.
 
-Pure functions on lines, names and columns: nothing here opens a file or knows a model.
+What every front door judges alike (`layout`, `names`, `dates`, `summer_time`, `clock`, `containers`, `given`) are
+functions of lines, names and columns that open no file. `sources`, `readers`, `schema` and what they use turn files
+into chunks of rows. Nothing here knows a model: what happens to rows along a stream is in `streamgp.stream`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from streamgp.on_demand import on_demand
 
 if TYPE_CHECKING:
     from streamgp.table.chunks import Chunk
@@ -33,22 +36,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Chunk": "chunks",
-    "DataError": "schema",
-    "Feature": "schema",
-    "RowReader": "readers",
-    "Schema": "schema",
-    "drifting_linear": "generators",
-    "friedman": "generators",
-    "open_rows": "readers",
-    "sum_of_sines": "generators",
-    "switching_gaussian_processes": "generators",
-    "switching_sines": "generators",
+    "Chunk": "streamgp.table.chunks",
+    "DataError": "streamgp.table.schema",
+    "Feature": "streamgp.table.schema",
+    "RowReader": "streamgp.table.readers",
+    "Schema": "streamgp.table.schema",
+    "drifting_linear": "streamgp.table.generators",
+    "friedman": "streamgp.table.generators",
+    "open_rows": "streamgp.table.readers",
+    "sum_of_sines": "streamgp.table.generators",
+    "switching_gaussian_processes": "streamgp.table.generators",
+    "switching_sines": "streamgp.table.generators",
 }
 
-
-def __getattr__(name: str) -> Any:
-    # Imported on first use: readers bring polars, which who has arrays never needs.
-    if name in _HOMES:
-        return getattr(import_module(f"streamgp.table.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'streamgp.table' has no attribute {name!r}")
+# Readers bring polars, which who has arrays never needs.
+__getattr__ = on_demand(__name__, _HOMES)

@@ -43,14 +43,16 @@ def check_numbers(name: str, values: Any, axes: tuple[str, ...] = AXES) -> None:
     Missing cells pass, as None and NaN. Durations and dates do not, as their unit would be lost. `axes` are what the
     axes of the array are called in the message.
     """
-    check_unit(name, values)
     try:
         array = np.asarray(values)
-        if array.dtype.kind in "fiub" or not array.ndim:
-            return
         if array.dtype.kind in "USc":  # what stood beside text or a complex number was turned into such
             array = np.asarray(values, dtype=object)
     except (TypeError, ValueError, OverflowError):  # of lists of several lengths, which have no places
+        array = np.array(None)
+    if array.dtype.kind in "fiub":  # at once, as single rows come this way
+        return
+    check_unit(name, values)
+    if not array.ndim:
         return
     for place in np.ndindex(array.shape):
         wrong = _wrong(array[place])
