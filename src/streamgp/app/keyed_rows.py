@@ -8,8 +8,9 @@ import polars as pl
 
 from streamgp.data import DataError, cells
 from streamgp.data.blocks import Block
-from streamgp.data.schema import Schema, check_names, infer_schema
+from streamgp.data.schema import Schema, check_marks, check_names, infer_schema
 from streamgp.data.sources import open_source
+from streamgp.table.numbers import Column, is_missing, to_numbers
 
 if TYPE_CHECKING:
     from streamgp.app.run_fleet import FleetRunSettings
@@ -35,7 +36,16 @@ class KeyedRows:
             others = [*self._texts, *([] if settings.time is None else [settings.time])]
             check_names(self.name, list(columns), [settings.target, *others], settings.features, None)
             columns = {name: cells for name, cells in columns.items() if name not in self._texts}
-            schema = infer_schema(self.name, columns, [settings.target], settings.features, settings.time, False)
+            marks = check_marks(self.name, columns, self._source.separator, settings.decimal)
+            schema = infer_schema(
+                self.name,
+                columns,
+                [settings.target],
+                settings.features,
+                settings.time,
+                needs_features=False,
+                marks=marks,
+            )
             self.schema: Schema = schema
             self.kinds = {each.name: each.kind for each in schema.features if each.kind != "categorical"}
             text = [each.name for each in schema.features if each.kind == "categorical"]
@@ -80,14 +90,18 @@ class KeyedRows:
                 micro = pl.Series(time, cells.to_seconds(part[time], order) * 1e6, nan_to_null=True)
                 frame = frame.with_columns(micro.cast(pl.Int64).cast(pl.Datetime("us")))
             else:
-                frame = frame.with_columns(pl.Series(time, cells.to_numbers(part[time])))
+                frame = frame.with_columns(pl.Series(time, self._numbers(time, part[time])))
         for name in (self._settings.target, *self.kinds):
-            to = cells.to_booleans if self.kinds.get(name) == "boolean" else cells.to_numbers
-            frame = frame.with_columns(pl.Series(name, to(part[name])))
+            frame = frame.with_columns(pl.Series(name, self._numbers(name, part[name])))
         return block.first_row + np.array(rows, np.int64), frame
+
+    def _numbers(self, name: str, column: Column) -> np.ndarray:
+        if self.kinds.get(name) == "boolean":
+            return cells.to_booleans(column)
+        return to_numbers(column, self.schema.decimals.get(name))
 
 
 def _key(cell: Any) -> str | None:
-    if cells.is_missing(cell):
+    if is_missing(cell):
         return None
     return f"{cell:.15g}" if isinstance(cell, float) else cells.to_text(cell)

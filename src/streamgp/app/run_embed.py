@@ -14,7 +14,7 @@ from sklearn.decomposition import PCA
 from streamgp.app.interrupt import Interrupt
 from streamgp.app.outputs import RunError, write_json
 from streamgp.app.runner import Clock, Outcome, learn_all, read_next
-from streamgp.data import DataError, cells
+from streamgp.data import DataError
 from streamgp.data.files import write_aside
 from streamgp.data.readers import Missing
 from streamgp.data.tables import Table, TableBatch
@@ -24,6 +24,7 @@ from streamgp.latent import EmbeddedRows, LatentLearner, LatentSpec
 from streamgp.progress import Bar, progress_bar
 from streamgp.reports.pages.embedding import write_page
 from streamgp.reports.wording import plural
+from streamgp.table.numbers import to_numbers
 
 FILES = ("embedding.parquet", "metrics.json", "report.html", "checkpoint")
 SHORT_FILE = 5_000  # rows that are read before the length of the warm-up is chosen
@@ -216,7 +217,7 @@ class EmbedRun:
     def _label_is_a_number(self) -> bool:
         """Return whether the labels are numbers of so many values that neighbours need not have the same."""
         values = {label for label in self.labels if label}
-        return len(values) > MAX_CLASSES and np.isfinite(cells.to_numbers(sorted(values))).all().item()
+        return len(values) > MAX_CLASSES and np.isfinite(to_numbers(sorted(values))).all().item()
 
     def _warnings(self) -> list[str]:
         warnings = [f"column '{name}' was left out: {why}" for name, why in self.table.dropped.items()]

@@ -27,6 +27,7 @@ from streamgp.fleet.hibernating_keys import FOLDER
 from streamgp.fleet.ray_keys import WorkerError
 from streamgp.progress import Bar, progress_bar
 from streamgp.reports.wording import plural
+from streamgp.table.numbers import Decimal
 
 CHECKPOINT_SECONDS = 20.0
 COVERED = ("50", "90", "95")
@@ -52,6 +53,7 @@ class FleetRunSettings:
     chunk: int = 1024
     max_rows: int | None = None
     missing: Missing = "impute"
+    decimal: Decimal = ""
     out: Path | None = None
     resume: bool = False
     overwrite: bool = False
@@ -60,7 +62,7 @@ class FleetRunSettings:
     @property
     def config(self) -> dict[str, Any]:
         """Return what must not change when the run is resumed."""
-        names = ("target", "key", "time", "features", "lags", "warmup", "seed", "missing")
+        names = ("target", "key", "time", "features", "lags", "warmup", "seed", "missing", "decimal")
         grouped = {} if self.group is None else {"group": self.group}
         return {name: getattr(self, name) for name in names} | grouped
 
@@ -271,6 +273,7 @@ class FleetRun:
             "stopped": stopped,
             "keys": by_key.drop("last_seen", strict=False).to_dicts(),
             "warnings": [
+                *self.source.schema.notes,
                 *(f"column '{name}' was left out: {why}" for name, why in self.source.dropped.items()),
                 *([skipped(bad, self.source.first_fault)] if bad else []),
             ],

@@ -97,7 +97,7 @@ def restored_metrics(task: str, tree: Mapping[str, Any]) -> Metrics:
 
 def notes(schema: Schema, metrics: Metrics) -> list[str]:
     """Return what the user should know of the task."""
-    found = [schema.note] if schema.note else []
+    found = list(schema.notes)
     if isinstance(metrics, ClassificationMetrics) and schema.labels is not None:
         new = metrics.classes[schema.labels.first :]
         if new:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
         switching_gaussian_processes,
         switching_sines,
     )
-    from streamgp.data.readers import RowReader, open_rows
+    from streamgp.data.opening import open_rows
+    from streamgp.data.readers import RowReader
     from streamgp.data.schema import DataError, Feature, Schema
 
 __all__ = [
@@ -40,7 +41,7 @@ _HOMES = {
     "Schema": "schema",
     "drifting_linear": "generators",
     "friedman": "generators",
-    "open_rows": "readers",
+    "open_rows": "opening",
     "sum_of_sines": "generators",
     "switching_gaussian_processes": "generators",
     "switching_sines": "generators",

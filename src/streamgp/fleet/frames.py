@@ -12,9 +12,10 @@ from jaxtyping import Bool, Float
 
 from streamgp.checkpoint.encoding import register
 from streamgp.data import DataError
-from streamgp.data.cells import LARGEST, format_cell, to_numbers, to_seconds
+from streamgp.data.cells import LARGEST, format_cell, to_seconds
 from streamgp.fleet.settings import FleetSettings
 from streamgp.table.containers import is_missing
+from streamgp.table.numbers import to_numbers
 
 Key = str | int
 _SHOWN = 3  # offenders that a message names
