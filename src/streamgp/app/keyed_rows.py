@@ -10,7 +10,7 @@ from streamgp.data import DataError, cells
 from streamgp.data.blocks import Block
 from streamgp.data.schema import Schema, check_marks, check_names, infer_schema
 from streamgp.data.sources import open_source
-from streamgp.table.numbers import Column, is_missing, to_numbers
+from streamgp.table.numbers import Column, Gaps, is_missing, is_missing_number, to_numbers
 
 if TYPE_CHECKING:
     from streamgp.app.run_fleet import FleetRunSettings
@@ -27,6 +27,7 @@ class KeyedRows:
         self.name = self._source.name
         self.chunk = settings.chunk
         self.first_fault: str | None = None  # of the first row that could not be read at all
+        self.gaps: dict[str, Gaps] = {}  # of inputs and targets, in the rows given
         try:
             self._head = self._source.read(self._wanted(INFER_ROWS))
             if not self._head.size:
@@ -92,8 +93,25 @@ class KeyedRows:
             else:
                 frame = frame.with_columns(pl.Series(time, self._numbers(time, part[time])))
         for name in (self._settings.target, *self.kinds):
-            frame = frame.with_columns(pl.Series(name, self._numbers(name, part[name])))
+            values = self._numbers(name, part[name])
+            self._note(values, part[name], name, block, rows)
+            frame = frame.with_columns(pl.Series(name, values))
         return block.first_row + np.array(rows, np.int64), frame
+
+    def _note(self, values: np.ndarray, column: Column, name: str, block: Block, rows: range) -> None:
+        """Count the cells of a column that have no value, or refuse the first that is not empty."""
+        for i in np.flatnonzero(~(np.abs(values) <= cells.LARGEST)).tolist():
+            if rows[i] in block.faults:
+                continue
+            fault = None
+            if not is_missing_number(column[i]):
+                what = "target column" if name == self._settings.target else "column"
+                expected = "true or false" if self.kinds.get(name) == "boolean" else "a finite number"
+                got = cells.say_got(column[i], self.schema.decimals.get(name))
+                fault = f"{block.where(rows[i])}: {what} '{name}': expected {expected}, {got}"
+                if self._settings.missing == "raise":
+                    raise DataError(f"{self.name}: {fault}")
+            self.gaps.setdefault(name, Gaps()).add(fault)
 
     def _numbers(self, name: str, column: Column) -> np.ndarray:
         if self.kinds.get(name) == "boolean":

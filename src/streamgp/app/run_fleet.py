@@ -27,7 +27,7 @@ from streamgp.fleet.hibernating_keys import FOLDER
 from streamgp.fleet.ray_keys import WorkerError
 from streamgp.progress import Bar, progress_bar
 from streamgp.reports.wording import plural
-from streamgp.table.numbers import Decimal
+from streamgp.table.numbers import Decimal, say_unreadable
 
 CHECKPOINT_SECONDS = 20.0
 COVERED = ("50", "90", "95")
@@ -268,6 +268,7 @@ class FleetRun:
             "seconds": seconds,
             "rows_per_second": learnt / seconds["stream"] if learnt > 0 and seconds["stream"] > 0 else None,
             "skipped_rows": bad,
+            "unreadable_cells": {n: each.unreadable for n, each in self.source.gaps.items() if each.unreadable},
             "flagged_rows": int(by_key["flagged"].sum()),
             "interrupted": stopped is not None,
             "stopped": stopped,
@@ -275,6 +276,7 @@ class FleetRun:
             "warnings": [
                 *self.source.schema.notes,
                 *(f"column '{name}' was left out: {why}" for name, why in self.source.dropped.items()),
+                *say_unreadable(self.source.gaps),
                 *([skipped(bad, self.source.first_fault)] if bad else []),
             ],
             "command": self.settings.command,

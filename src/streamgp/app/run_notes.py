@@ -1,6 +1,7 @@
 """The notes that a run ends with: what the user should know of the data and of what was made of them."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from streamgp.app import tasks
@@ -11,6 +12,7 @@ from streamgp.evaluation.prequential import Metrics
 from streamgp.reports.wording import plural
 from streamgp.stream.learner import StreamLearner
 from streamgp.table.dates import IS_CLOCK, IS_UNSURE
+from streamgp.table.numbers import Gaps, say_unreadable
 
 
 def run_notes(
@@ -21,6 +23,7 @@ def run_notes(
     unseen_levels: Mapping[str, int],
     late: Mapping[str, Any] | None = None,
     first_fault: str | None = None,
+    gaps: Mapping[str, Gaps] = MappingProxyType({}),
 ) -> list[str]:
     """Return the notes, each a sentence without its full stop.
 
@@ -36,6 +39,8 @@ def run_notes(
         How late labels came, and how many did not, where they do not come in time.
     first_fault
         What is wrong with the first of the rows that were skipped.
+    gaps
+        The cells of each column that were taken as missing.
     """
     found = tasks.notes(schema, metrics)
     found += [left_out(name, reason, schema) for name, reason in schema.dropped.items()]
@@ -47,6 +52,7 @@ def run_notes(
         for name, count in unseen_levels.items()
         if count
     ]
+    found += say_unreadable(gaps)
     found += [] if late is None else _of_late_labels(late)
     return found + describe_unusual(learner, metrics, schema.targets, skipped_rows, first_fault=first_fault)
 

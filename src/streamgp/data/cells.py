@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from streamgp.table.dates import Order, to_iso
-from streamgp.table.numbers import Cell, Column, is_missing
+from streamgp.table.numbers import SAY_WHICH, Cell, Column, Decimal, is_missing, why_unsure
 
 LARGEST = 1e100  # a number that is larger has no square, and is no measurement
 
@@ -79,6 +79,12 @@ def _seconds(cell: Cell, order: Order = "") -> float:
 def format_time(moment: float) -> str:
     """Write out a time of `to_seconds`, in UTC."""
     return datetime.fromtimestamp(moment, UTC).isoformat()
+
+
+def say_got(cell: Cell, decimal: Decimal | None = None) -> str:
+    """Say what came in place of a number, in a column with that decimal mark, and what to do if it may be two."""
+    unsure = None if decimal is None else why_unsure(cell, decimal)
+    return f"got {format_cell(cell)}" if unsure is None else f"but {unsure}; {SAY_WHICH}"
 
 
 def format_cell(cell: object) -> str:

@@ -11,6 +11,7 @@ from streamgp.data.blocks import Block, Source
 from streamgp.data.chunks import Chunk, cut, encode, join
 from streamgp.data.schema import DataError, Schema
 from streamgp.table.clock import Pace, judge, say_jump
+from streamgp.table.numbers import Gaps
 from streamgp.table.summer_time import advise_on_order
 
 Missing = Literal["impute", "skip", "raise"]
@@ -38,6 +39,8 @@ class RowReader:
         Bad rows skipped before the last row yielded, and in the end all of them.
     first_fault
         Where the first bad row is and what is wrong with it, once there is one.
+    gaps
+        The cells of each column that were taken as missing in the rows yielded.
     unseen_levels
         For each categorical column, in how many rows it had a level that the schema does not know.
     """
@@ -58,6 +61,8 @@ class RowReader:
         self.bytes_total = source.bytes_total
         self.skipped_rows = 0
         self.first_fault: str | None = None
+        self.gaps: dict[str, Gaps] = {}
+        self._gaps: list[tuple[int, str, str | None]] = []  # found, but not yet counted
         self.unseen_levels = {f.name: 0 for f in schema.features if f.kind == "categorical"}
         self._source = source
         self._head = head
@@ -133,6 +138,10 @@ class RowReader:
         last = int(chunk.rows[-1])
         self.skipped_rows += sum(row < last for row in self._bad_rows)
         self._bad_rows = [row for row in self._bad_rows if row > last]
+        for row, name, fault in self._gaps:
+            if row <= last:
+                self.gaps.setdefault(name, Gaps()).add(fault)
+        self._gaps = [each for each in self._gaps if each[0] > last]
         at = 0
         for feature in self.schema.features:
             width = len(feature.encoded)
@@ -144,7 +153,7 @@ class RowReader:
 
     def _encode(self, block: Block) -> tuple[Chunk, DataError | None]:
         """Encode the good rows of a block; where bad rows raise, those before the first of them, and its error."""
-        encoded, faults, self.schema = encode(block, self.schema, self._missing == "impute")
+        encoded, faults, self.schema, gaps = encode(block, self.schema, self._missing == "impute")
         if self.refuse is not None:
             faults |= {row: f"target: {fault}" for row, fault in self.refuse(encoded.y).items() if row not in faults}
         error = None
@@ -157,6 +166,10 @@ class RowReader:
             encoded = cut(encoded, np.delete(np.arange(block.size), bad))
         if encoded.times is not None:
             encoded, error = self._judge_times(block, encoded, faults, error)
+        for row, name, fault in gaps:
+            if row not in faults:
+                where = None if fault is None else f"{block.where(row)}: {fault}"
+                self._gaps.append((block.first_row + row, name, where))
         if self._missing != "raise" and faults:
             first = min(faults)
             self._bad_rows += whole.rows[sorted(faults)].tolist()

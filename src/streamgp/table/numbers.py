@@ -93,6 +93,44 @@ def _read_with(text: str, decimal: str) -> float | None:
     return float(text.translate(_PLAIN[decimal])) if _PATTERNS[decimal].fullmatch(text) else None
 
 
+@dataclass
+class Gaps:
+    """The cells of a column that hold no value, though they are to be taken as missing.
+
+    Attributes
+    ----------
+    empty
+        How many are empty, or say that a value is missing.
+    unreadable
+        How many hold something else, such as a word in a column of numbers.
+    first
+        Where the first of those is, and what is wrong with it.
+    """
+
+    empty: int = 0
+    unreadable: int = 0
+    first: str = ""
+
+    def add(self, fault: str | None) -> None:
+        """Count one more; `fault` says where one that is not empty is and what is wrong with it."""
+        if fault is None:
+            self.empty += 1
+            return
+        self.unreadable += 1
+        self.first = self.first or fault
+
+
+def say_unreadable(gaps: Mapping[str, Gaps]) -> list[str]:
+    """Say of each column which cells that are not empty counted as missing, in sentences without a full stop."""
+    return [
+        f"column '{name}': {each.unreadable:,} {'cell' if each.unreadable == 1 else 'cells'} that could not be read "
+        f"counted as missing, beside {each.empty:,} empty; {'it' if each.unreadable == 1 else 'the first'} is in "
+        f"{each.first}"
+        for name, each in gaps.items()
+        if each.unreadable
+    ]
+
+
 def why_unsure(cell: Cell, decimal: Decimal = "") -> str | None:
     """Say which two numbers a cell may be; None where it is one or none."""
     if decimal or not isinstance(cell, str):
