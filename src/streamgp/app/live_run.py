@@ -199,6 +199,7 @@ class LiveRun:
             "alarms": None if alarms is None else [asdict(alarm) for alarm in alarms.found],
             "importance": matters,
             "skipped_rows": self.skipped_rows,
+            "unreadable_cells": {name: each.unreadable for name, each in self.reader.gaps.items() if each.unreadable},
             "interrupted": stopped is not None,
             "stopped": stopped,
             "warnings": run_notes(
@@ -209,6 +210,7 @@ class LiveRun:
                 self.unseen_levels,
                 description["late_labels"],
                 self.reader.first_fault,
+                self.reader.gaps,
             ),
             "command": self.settings.command,
         }

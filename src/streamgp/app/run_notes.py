@@ -1,6 +1,7 @@
 """The notes that a run ends with: what the user should know of the data and of what was made of them."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from streamgp.evaluation import ClassificationMetrics
@@ -10,6 +11,7 @@ from streamgp.reports.wording import plural
 from streamgp.stream.learner import StreamLearner
 from streamgp.table import Schema
 from streamgp.table.dates import IS_CLOCK, IS_UNSURE
+from streamgp.table.numbers import Gaps, say_unreadable
 from streamgp.table.schema import IS_DATE, TOO_MANY_LEVELS
 
 
@@ -21,6 +23,7 @@ def run_notes(
     unseen_levels: Mapping[str, int],
     late: Mapping[str, Any] | None = None,
     first_fault: str | None = None,
+    gaps: Mapping[str, Gaps] = MappingProxyType({}),
 ) -> list[str]:
     """Return the notes, each a sentence without its full stop.
 
@@ -36,6 +39,8 @@ def run_notes(
         How late labels came, and how many did not, where they do not come in time.
     first_fault
         What is wrong with the first of the rows that were skipped.
+    gaps
+        The cells of each column that were taken as missing.
     """
     found = _of_task(schema, metrics)
     found += [left_out(name, reason, schema) for name, reason in schema.dropped.items()]
@@ -47,6 +52,7 @@ def run_notes(
         for name, count in unseen_levels.items()
         if count
     ]
+    found += say_unreadable(gaps)
     found += [] if late is None else _of_late_labels(late)
     return found + describe_unusual(learner, metrics, schema.targets, skipped_rows, first_fault=first_fault)
 
@@ -81,7 +87,7 @@ def _of_late_labels(late: Mapping[str, Any]) -> list[str]:
 
 def _of_task(schema: Schema, metrics: Metrics) -> list[str]:
     """Return what the user should know of the task."""
-    found = [schema.note] if schema.note else []
+    found = list(schema.notes)
     if isinstance(metrics, ClassificationMetrics) and schema.labels is not None:
         new = metrics.classes[schema.labels.first :]
         if new:

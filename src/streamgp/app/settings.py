@@ -7,6 +7,7 @@ from typing import Any
 
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
+from streamgp.table.numbers import Decimal
 from streamgp.table.readers import Missing
 
 
@@ -31,6 +32,7 @@ class RunSettings:
     chunk: int = 1024
     max_rows: int | None = None
     missing: Missing = "impute"
+    decimal: Decimal = ""
     conformal: float | None = None
     delay: int = 0
     arrives: str | None = None
@@ -53,6 +55,7 @@ class RunSettings:
             "warmup": self.warmup,
             "seed": self.seed,
             "missing": self.missing,
+            "decimal": self.decimal,
             "grades": self.grades,
             "exposure_column": self.exposure,
             "conformal": self.conformal,

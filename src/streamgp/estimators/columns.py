@@ -18,6 +18,7 @@ from streamgp.table import cells
 from streamgp.table.containers import is_missing
 from streamgp.table.dates import NO_DATE, Order, find_order
 from streamgp.table.frames import FrameLike
+from streamgp.table.numbers import Cell, Decimal, find_marks, to_numbers
 from streamgp.table.schema import IS_DATE, TOO_MANY_LEVELS, Feature, cycle_names
 
 Kind = Literal["number", "category", "date", "clock"]
@@ -49,6 +50,8 @@ class Columns:
         What dates of text that have the year at their end begin with, of each column of X.
     time_order
         That of time stamps.
+    decimals
+        The decimal mark of numbers as text, of each column of X; None where there are none.
     """
 
     kinds: tuple[Kind, ...] = ()
@@ -57,6 +60,7 @@ class Columns:
     dated: bool = False
     orders: tuple[Order, ...] = ()
     time_order: Order = ""
+    decimals: tuple[Decimal | None, ...] = ()
 
     @classmethod
     def of_first(cls, X: Any, times: Any, calendar: Sequence[str]) -> Self:
@@ -65,12 +69,14 @@ class Columns:
         Raises
         ------
         ValueError
-            If there are no dates for the calendar, or a column holds durations or times of day.
+            If there are no dates for the calendar, or a column holds durations or times of day, or numbers as text
+            whose commas may mean two things.
         """
         frame = _as_frame(X)
         orders: tuple[Order, ...] = () if frame is None else tuple(_order(column) for column in frame.iter_columns())
-        given = [] if frame is None else zip(frame.iter_columns(), orders, strict=True)
-        kinds: tuple[Kind, ...] = tuple(_kind(column, order) for column, order in given)
+        decimals = () if frame is None else _decimals(frame)
+        given = [] if frame is None else zip(frame.iter_columns(), orders, decimals, strict=True)
+        kinds: tuple[Kind, ...] = tuple(_kind(column, order, decimal) for column, order, decimal in given)
         dated = bool(calendar) and times is not None and np.asarray(times).dtype.kind not in "fiub"
         if calendar and not dated and "date" not in kinds:
             raise ValueError(
@@ -89,7 +95,7 @@ class Columns:
             )
         stamps = np.asarray([] if times is None else times)
         time_order = find_order(stamps.ravel().tolist()) if stamps.dtype.kind in "OUT" else ""
-        return cls(kinds, ((),) * len(kinds), tuple(calendar), dated, orders, time_order)
+        return cls(kinds, ((),) * len(kinds), tuple(calendar), dated, orders, time_order, decimals)
 
     @cached_property
     def are_numbers(self) -> bool:
@@ -150,7 +156,9 @@ class Columns:
             return (X if frame is None else _made(X, names, [np.zeros(len(column)) for column in table])), self
         values, levels, counts = [], [], iter(known or ())
         orders: tuple[Order, ...] = self.orders or ("",) * len(table)
-        for kind, column, each, order in zip(kinds, table, self.levels or ((),) * len(table), orders, strict=True):
+        decimals = self.decimals or (None,) * len(table)
+        all_levels = self.levels or ((),) * len(table)
+        for kind, column, each, order, decimal in zip(kinds, table, all_levels, orders, decimals, strict=True):
             if kind == "category":
                 codes = dict(zip(each, range(len(each)), strict=True))
                 if known is not None:
@@ -159,7 +167,7 @@ class Columns:
                 values.append(_codes(column, codes, grows=known is None))
                 levels.append(tuple(codes))
             else:
-                values.append(_seconds(column, order) if kind in ("date", "clock") else _numbers(column))
+                values.append(_seconds(column, order) if kind in ("date", "clock") else _numbers(column, decimal))
                 levels.append(())
         return _made(X, names, values), replace(self, levels=tuple(levels) if self.kinds else ())
 
@@ -195,12 +203,13 @@ class Columns:
             "dated": self.dated,
             "orders": list(self.orders),
             "time_order": self.time_order,
+            "decimals": list(self.decimals),
         }
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> Self:
         """Return what `to_tree` was given."""
-        orders = tuple(tree["orders"]), tree["time_order"]
+        orders = tuple(tree["orders"]), tree["time_order"], tuple(tree["decimals"])
         levels = tuple(map(tuple, tree["levels"]))
         return cls(tuple(tree["kinds"]), levels, tuple(tree["cycles"]), tree["dated"], *orders)
 
@@ -241,7 +250,17 @@ def _order(column: nw.Series) -> Order:
     return find_order(column.head(_DECIDING).to_list()) if column.dtype in (nw.String, nw.Object) else ""
 
 
-def _kind(column: nw.Series, order: Order) -> Kind:
+def _decimals(frame: nw.DataFrame) -> tuple[Decimal | None, ...]:
+    """Return the decimal marks of columns of numbers as text."""
+    texts = [column for column in frame.iter_columns() if column.dtype in (nw.String, nw.Object)]
+    heads = {column.name: _cells_of_text(column.head(_DECIDING).to_list()) for column in texts}
+    marks = find_marks(heads)
+    for name, question in marks.questions.items():
+        raise ValueError(f"X: column {name!r}: {question}; turn it into numbers")
+    return tuple(marks.decimals.get(name) for name in frame.columns)
+
+
+def _kind(column: nw.Series, order: Order, decimal: Decimal | None) -> Kind:
     """Return what a column is, by its type or its first cells."""
     dtype = column.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
@@ -258,15 +277,15 @@ def _kind(column: nw.Series, order: Order) -> Kind:
     each = [cell for cell in column.head(_DECIDING).to_list() if not is_missing(cell)]
     if not any(isinstance(cell, str | date) for cell in each):
         return "number"
-    kinds: list[Kind] = [_kind_of_cell(cell, order) for cell in each]
+    kinds: list[Kind] = [_kind_of_cell(cell, order, decimal) for cell in each]
     return Counter(kinds).most_common(1)[0][0]
 
 
-def _kind_of_cell(cell: Any, order: Order) -> Kind:
+def _kind_of_cell(cell: Any, order: Order, decimal: Decimal | None) -> Kind:
     """Return what a column of such cells is."""
     if isinstance(cell, date):
         return "date"
-    if not np.isnan(_numbers([cell])[0]):
+    if not np.isnan(_numbers([cell], decimal)[0]):
         return "number"
     if cells.looks_like_date(cell):
         return "date" if np.isfinite(cells.to_seconds([cell], order)[0]) else "clock"
@@ -277,12 +296,17 @@ def _cells(column: Any) -> list[Any]:
     return column.to_list() if hasattr(column, "to_list") else list(column)
 
 
-def _numbers(column: Any) -> Float[np.ndarray, " n"]:
+def _cells_of_text(each: Sequence[Any]) -> list[Cell]:
+    """Return cells with None for what is missing, and those that are neither numbers nor text as text."""
+    return [None if is_missing(cell) else cell if isinstance(cell, str | int | float) else str(cell) for cell in each]
+
+
+def _numbers(column: Any, decimal: Decimal | None = None) -> Float[np.ndarray, " n"]:
     """Return numbers, true and false as 1 and 0, and NaN for all else."""
     if isinstance(column, nw.Series) and column.dtype.is_numeric():
         return np.array(column.cast(nw.Float64).to_list(), dtype=np.float64)
-    each = [None if is_missing(cell) else cell for cell in _cells(column)]
-    values = cells.to_numbers([cell if isinstance(cell, str | int | float | None) else str(cell) for cell in each])
+    each = _cells_of_text(_cells(column))
+    values = to_numbers(each, decimal)
     words = np.isnan(values)
     if words.any():
         values[words] = cells.to_booleans([cell for cell, word in zip(each, words.tolist(), strict=True) if word])

@@ -8,7 +8,8 @@ import polars as pl
 
 from streamgp.table import DataError, cells
 from streamgp.table.blocks import Block
-from streamgp.table.schema import Schema, check_names, infer_schema
+from streamgp.table.numbers import Column, Gaps, is_missing, is_missing_number, to_numbers
+from streamgp.table.schema import Schema, check_marks, check_names, infer_schema
 from streamgp.table.sources import open_source
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class KeyedRows:
         self.name = self._source.name
         self.chunk = settings.chunk
         self.first_fault: str | None = None  # of the first row that could not be read at all
+        self.gaps: dict[str, Gaps] = {}  # of inputs and targets, in the rows given
         try:
             self._head = self._source.read(self._wanted(INFER_ROWS))
             if not self._head.size:
@@ -35,7 +37,16 @@ class KeyedRows:
             others = [*self._texts, *([] if settings.time is None else [settings.time])]
             check_names(self.name, list(columns), [settings.target, *others], settings.features, None)
             columns = {name: cells for name, cells in columns.items() if name not in self._texts}
-            schema = infer_schema(self.name, columns, [settings.target], settings.features, settings.time, False)
+            marks = check_marks(self.name, columns, self._source.separator, settings.decimal)
+            schema = infer_schema(
+                self.name,
+                columns,
+                [settings.target],
+                settings.features,
+                settings.time,
+                needs_features=False,
+                marks=marks,
+            )
             self.schema: Schema = schema
             self.kinds = {each.name: each.kind for each in schema.features if each.kind != "categorical"}
             text = [each.name for each in schema.features if each.kind == "categorical"]
@@ -80,14 +91,35 @@ class KeyedRows:
                 micro = pl.Series(time, cells.to_seconds(part[time], order) * 1e6, nan_to_null=True)
                 frame = frame.with_columns(micro.cast(pl.Int64).cast(pl.Datetime("us")))
             else:
-                frame = frame.with_columns(pl.Series(time, cells.to_numbers(part[time])))
+                frame = frame.with_columns(pl.Series(time, self._numbers(time, part[time])))
         for name in (self._settings.target, *self.kinds):
-            to = cells.to_booleans if self.kinds.get(name) == "boolean" else cells.to_numbers
-            frame = frame.with_columns(pl.Series(name, to(part[name])))
+            values = self._numbers(name, part[name])
+            self._note(values, part[name], name, block, rows)
+            frame = frame.with_columns(pl.Series(name, values))
         return block.first_row + np.array(rows, np.int64), frame
+
+    def _note(self, values: np.ndarray, column: Column, name: str, block: Block, rows: range) -> None:
+        """Count the cells of a column that have no value, or refuse the first that is not empty."""
+        for i in np.flatnonzero(~(np.abs(values) <= cells.LARGEST)).tolist():
+            if rows[i] in block.faults:
+                continue
+            fault = None
+            if not is_missing_number(column[i]):
+                what = "target column" if name == self._settings.target else "column"
+                expected = "true or false" if self.kinds.get(name) == "boolean" else "a finite number"
+                got = cells.say_got(column[i], self.schema.decimals.get(name))
+                fault = f"{block.where(rows[i])}: {what} '{name}': expected {expected}, {got}"
+                if self._settings.missing == "raise":
+                    raise DataError(f"{self.name}: {fault}")
+            self.gaps.setdefault(name, Gaps()).add(fault)
+
+    def _numbers(self, name: str, column: Column) -> np.ndarray:
+        if self.kinds.get(name) == "boolean":
+            return cells.to_booleans(column)
+        return to_numbers(column, self.schema.decimals.get(name))
 
 
 def _key(cell: Any) -> str | None:
-    if cells.is_missing(cell):
+    if is_missing(cell):
         return None
     return f"{cell:.15g}" if isinstance(cell, float) else cells.to_text(cell)

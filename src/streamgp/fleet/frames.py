@@ -13,8 +13,9 @@ from jaxtyping import Bool, Float
 from streamgp.fleet.settings import FleetSettings
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.table import DataError
-from streamgp.table.cells import LARGEST, format_cell, to_numbers, to_seconds
+from streamgp.table.cells import LARGEST, format_cell, to_seconds
 from streamgp.table.containers import is_missing
+from streamgp.table.numbers import to_numbers
 
 Key = str | int
 _SHOWN = 3  # offenders that a message names

@@ -25,6 +25,7 @@ from streamgp.fleet.ray_keys import WorkerError
 from streamgp.numerics import checkpoint
 from streamgp.progress import Bar, progress_bar
 from streamgp.table import DataError
+from streamgp.table.numbers import Decimal, say_unreadable
 from streamgp.table.readers import Missing
 
 CHECKPOINT_SECONDS = 20.0
@@ -51,6 +52,7 @@ class FleetRunSettings:
     chunk: int = 1024
     max_rows: int | None = None
     missing: Missing = "impute"
+    decimal: Decimal = ""
     out: Path | None = None
     resume: bool = False
     overwrite: bool = False
@@ -59,7 +61,7 @@ class FleetRunSettings:
     @property
     def config(self) -> dict[str, Any]:
         """Return what must not change when the run is resumed."""
-        names = ("target", "key", "time", "features", "lags", "warmup", "seed", "missing")
+        names = ("target", "key", "time", "features", "lags", "warmup", "seed", "missing", "decimal")
         grouped = {} if self.group is None else {"group": self.group}
         return {name: getattr(self, name) for name in names} | grouped
 
@@ -264,12 +266,15 @@ class FleetRun:
             "seconds": seconds,
             "rows_per_second": learnt / seconds["stream"] if learnt > 0 and seconds["stream"] > 0 else None,
             "skipped_rows": bad,
+            "unreadable_cells": {n: each.unreadable for n, each in self.source.gaps.items() if each.unreadable},
             "flagged_rows": int(by_key["flagged"].sum()),
             "interrupted": stopped is not None,
             "stopped": stopped,
             "keys": by_key.drop("last_seen", strict=False).to_dicts(),
             "warnings": [
+                *self.source.schema.notes,
                 *(f"column '{name}' was left out: {why}" for name, why in self.source.dropped.items()),
+                *say_unreadable(self.source.gaps),
                 *([skipped(bad, self.source.first_fault)] if bad else []),
             ],
             "command": self.settings.command,

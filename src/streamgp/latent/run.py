@@ -20,8 +20,9 @@ from streamgp.latent.estimator import warmup_of
 from streamgp.latent.page import write_page
 from streamgp.progress import Bar, progress_bar
 from streamgp.reports.wording import plural
-from streamgp.table import DataError, cells
+from streamgp.table import DataError
 from streamgp.table.files import write_aside
+from streamgp.table.numbers import to_numbers
 from streamgp.table.readers import Missing
 from streamgp.table.tables import Table, TableBatch
 
@@ -209,7 +210,7 @@ class EmbedRun:
     def _label_is_a_number(self) -> bool:
         """Return whether the labels are numbers of so many values that neighbours need not have the same."""
         values = {label for label in self.labels if label}
-        return len(values) > MAX_CLASSES and np.isfinite(cells.to_numbers(sorted(values))).all().item()
+        return len(values) > MAX_CLASSES and np.isfinite(to_numbers(sorted(values))).all().item()
 
     def _warnings(self) -> list[str]:
         warnings = [f"column '{name}' was left out: {why}" for name, why in self.table.dropped.items()]

@@ -80,6 +80,15 @@ def serve(
         int | None,
         typer.Option(help="Rows after which hyperparameters are fitted. Default: 1000.", rich_help_panel=FOLLOW),
     ] = None,
+    decimal: Annotated[
+        str | None,
+        typer.Option(
+            help="Decimal mark of numbers, . or , (default: what each column tells).", rich_help_panel=FOLLOW
+        ),
+    ] = None,
+    thousands: Annotated[
+        str | None, typer.Option(help="Mark between thousands, , or .", rich_help_panel=FOLLOW)
+    ] = None,
     stream: Annotated[
         str | None,
         typer.Option(
@@ -104,6 +113,8 @@ def serve(
                 key=key,
                 model=model,
                 warmup=warmup,
+                decimal=decimal,
+                thousands=thousands,
                 stream=stream,
             )
             serve_directory(directory, host, port, token_file, max_body << 20, max_rate, what, accept_loss or ())

@@ -242,9 +242,13 @@ class Follower:
             self._keep(replace(self._place, dates=dates))  # before a row is learnt: it must not change
         if self._place.dates and not self._place.order and (order := self._table.order_of_dates(records)):
             self._keep(replace(self._place, order=order))
+        decimals = self._table.find_decimals(records, self._what.decimal) | self._place.decimals
+        if decimals != self._place.decimals:
+            self._keep(replace(self._place, decimals=decimals))
         place = self._place
         ids = f"{place.name}:{place.generation}"
-        rows = self._table.rows(records, ids, place.line, place.row, place.dates, place.order)
+        known = place.dates, place.order, place.decimals
+        rows = self._table.rows(records, ids, place.line, place.row, *known)
         good: list[Line] = []
         skipped = 0
         for line in rows:

@@ -7,6 +7,7 @@ from typing import Any
 
 from streamgp.service.config import StreamConfig, check_texts
 from streamgp.table import DataError
+from streamgp.table.numbers import Decimal
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class Following:
         Columns. Without `features`, all others.
     model, warmup
         Of the stream if it is made; None: those of any stream.
+    decimal
+        The decimal mark of numbers; "" to find that of each column in its cells.
     stream
         Its name; None: that of the file, as far as it can be one.
     """
@@ -32,6 +35,7 @@ class Following:
     key: str | None = None
     model: str | None = None
     warmup: int | None = None
+    decimal: Decimal = ""
     stream: str | None = None
 
     @property

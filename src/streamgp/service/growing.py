@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
@@ -10,6 +10,7 @@ from typing import IO, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from streamgp.table import DataError
 from streamgp.table.dates import Order
+from streamgp.table.numbers import Decimal
 
 MAX_LINES = 1_000  # that are taken at a time
 _BYTES = 1 << 20  # that are read at a time
@@ -46,6 +47,8 @@ class Place:
         Whether times are dates; None before there was one.
     order
         What dates that have the year at their end begin with, once one has told.
+    decimals
+        The decimal marks of columns, once cells have told.
     position
         Of the stream's log.
     """
@@ -65,6 +68,7 @@ class Place:
     separator: str | None = None
     dates: bool | None = None
     order: Order = ""
+    decimals: dict[str, Decimal] = field(default_factory=dict)
     position: int = 0
 
     def start(self) -> Self:

@@ -2,7 +2,8 @@
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,16 @@ from streamgp.service.config import StreamConfig
 from streamgp.table import cells
 from streamgp.table.dates import Order, advise_on_date, find_order
 from streamgp.table.layout import fit, read_cells
+from streamgp.table.numbers import (
+    SAY_WHICH,
+    Cell,
+    Decimal,
+    find_marks,
+    is_missing,
+    is_missing_number,
+    to_numbers,
+    why_unsure,
+)
 from streamgp.table.summer_time import advise_on_order
 
 
@@ -32,7 +43,7 @@ class Table:
     header
         Names of the columns.
     separator
-        Of cells; between semicolons numbers may have decimal commas.
+        Of cells.
     time
         The column of times, if there is one.
     """
@@ -54,11 +65,11 @@ class Table:
             return f"expected {len(self._header)} cells, got {len(found)}"
         return found
 
-    def _times(self, records: Sequence[list[str] | str]) -> list[cells.Cell]:
+    def _times(self, records: Sequence[list[str] | str]) -> list[Cell]:
         """Return the times of rows, those that are missing left out."""
         good = [each for each in records if each and not isinstance(each, str)]
         column = [] if self._time is None else self._column(good, self._time)
-        return [cell for cell in column if not cells.is_missing_number(cell)]
+        return [cell for cell in column if not is_missing_number(cell)]
 
     def order_of_dates(self, records: Sequence[list[str] | str]) -> Order:
         """Return what dates that have the year at their end begin with, if these rows tell."""
@@ -71,7 +82,17 @@ class Table:
             return None
         if cells.are_compact_dates(column):
             return True
-        return bool(np.isfinite(cells.to_numbers(column)).sum() <= len(column) / 2)
+        return bool(np.isfinite(to_numbers(column, "")).sum() <= len(column) / 2)
+
+    def find_decimals(self, records: Sequence[list[str] | str], told: Decimal) -> dict[str, Decimal]:
+        """Return the decimal marks of the columns of numbers of which these rows tell it."""
+        good = [each for each in records if each and not isinstance(each, str)]
+        config = self._config
+        names = [name for name in config.features if name not in config.categories]
+        names += [config.target] if config.has_numbers else []
+        names += [] if self._time is None else [self._time]
+        marks = find_marks({name: self._column(good, name) for name in names}, self._separator, told)
+        return {name: mark for name, mark in marks.decimals.items() if mark}
 
     def rows(
         self,
@@ -81,6 +102,7 @@ class Table:
         row: int,
         dates: bool | None,
         order: Order = "",
+        decimals: Mapping[str, Decimal] = MappingProxyType({}),
     ) -> list[Line]:
         """Return a row of each record that is not blank, as a client would send it.
 
@@ -94,6 +116,8 @@ class Table:
             Numbers of the lines and rows before the first.
         dates, order
             Whether times are dates, and what those begin with that have the year at their end.
+        decimals
+            The decimal marks of columns, as far as they are known.
         """
         numbers = [line + i + 1 for i, each in enumerate(records) if each]
         present = [each for each in records if each]
@@ -104,11 +128,11 @@ class Table:
         given: list[dict[str, Any]] = [{"id": f"{name}:{row + i}", "x": {}} for i in range(len(good))]
         for feature in config.features:
             is_text = feature in config.categories
-            values = self._texts(good, feature) if is_text else self._numbers(good, feature, faults)
+            values = self._texts(good, feature) if is_text else self._numbers(good, feature, faults, decimals)
             for i, value in enumerate(values):
                 given[i]["x"][feature] = value
         if config.has_numbers:
-            targets: list[Any] = self._numbers(good, config.target, faults)
+            targets: list[Any] = self._numbers(good, config.target, faults, decimals)
         else:
             targets = self._texts(good, config.target)
         for i, target in enumerate(targets):
@@ -119,31 +143,34 @@ class Table:
                 if not given[i]["key"]:
                     faults.setdefault(i, f"column '{config.key}': expected a key, got an empty cell")
         if self._time is not None:
-            self._add_times(good, given, dates, order, faults)
+            self._add_times(good, given, dates, order, faults, decimals)
         return [
             Line(number, row + i, faults.get(i, each))
             for i, (number, each) in enumerate(zip(numbers, given, strict=True))
         ]
 
-    def _column(self, records: Sequence[list[str]], name: str) -> list[cells.Cell]:
+    def _column(self, records: Sequence[list[str]], name: str) -> list[Cell]:
         at = self._header.index(name)
-        column: list[cells.Cell] = [each[at] for each in records]
-        return [cells.replace_decimal_comma(cell) for cell in column] if self._separator == ";" else column
+        return [each[at] for each in records]
 
     def _texts(self, records: Sequence[list[str]], name: str) -> list[str | None]:
         texts = [cells.to_text(cell) for cell in self._column(records, name)]
-        return [None if cells.is_missing(text) else text for text in texts]
+        return [None if is_missing(text) else text for text in texts]
 
-    def _numbers(self, records: Sequence[list[str]], name: str, faults: dict[int, str]) -> list[float | None]:
-        column = self._column(records, name)
-        values: list[float | None] = cells.to_numbers(column).tolist()
+    def _numbers(
+        self, records: Sequence[list[str]], name: str, faults: dict[int, str], decimals: Mapping[str, Decimal]
+    ) -> list[float | None]:
+        column, decimal = self._column(records, name), decimals.get(name, "")
+        values: list[float | None] = to_numbers(column, decimal).tolist()
         for i, (cell, value) in enumerate(zip(column, values, strict=True)):
             if value is not None and abs(value) <= cells.LARGEST:
                 continue
             values[i] = None
             if cells.is_boolean(cell):
                 values[i] = float(cells.to_booleans([cell])[0])
-            elif not cells.is_missing_number(cell):
+            elif (unsure := why_unsure(cell, decimal)) is not None:
+                faults.setdefault(i, f"column '{name}': {unsure}; {SAY_WHICH}")
+            elif not is_missing_number(cell):
                 expected = f"a number of at most {cells.LARGEST:g} in size, or nothing"
                 faults.setdefault(i, f"column '{name}': expected {expected}, got {cells.format_cell(cell)}")
         return values
@@ -155,10 +182,12 @@ class Table:
         dates: bool | None,
         order: Order,
         faults: dict[int, str],
+        decimals: Mapping[str, Decimal],
     ) -> None:
         assert self._time is not None
         column = self._column(records, self._time)
-        values = cells.to_seconds(column, order) if dates else cells.to_numbers(column)
+        decimal = decimals.get(self._time, "")
+        values = cells.to_seconds(column, order) if dates else to_numbers(column, decimal)
         last = -math.inf
         for i, (cell, value) in enumerate(zip(column, values.tolist(), strict=True)):
             where = f"time column '{self._time}'"

@@ -52,6 +52,7 @@ def to_follow(follow: str | None, target: str | None, **more: Any) -> "Following
         return None
     from streamgp.service.following import Following
     from streamgp.service.problems import Problem
+    from streamgp.table.numbers import decimal_of
 
     if target is None:
         raise RunError("--follow: expected --target COLUMN as well, which is predicted")
@@ -59,7 +60,11 @@ def to_follow(follow: str | None, target: str | None, **more: Any) -> "Following
         raise RunError(
             f"--follow: expected a CSV file that grows, or -, got {follow}; streamgp run reads other files"
         )
-    what = Following(None if follow == "-" else Path(follow), target, **more)
+    try:
+        mark = decimal_of(more.pop("decimal"), more.pop("thousands"))
+    except ValueError as error:
+        raise RunError(str(error)) from error
+    what = Following(None if follow == "-" else Path(follow), target, decimal=mark, **more)
     try:
         what.config(list(what.features or ()))
     except Problem as problem:

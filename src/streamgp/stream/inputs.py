@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 
 from streamgp.models.spec import Spec
 from streamgp.numerics.checkpoint.encoding import register
-from streamgp.numerics.standardise import Standardiser, far_out, robust_standardiser
+from streamgp.numerics.standardise import Standardiser, robust_standardiser
 from streamgp.stream.bounds import Bounded, InputBounds
 from streamgp.stream.categories import Categories
 from streamgp.stream.imputation import Filled, Imputer
@@ -143,11 +143,17 @@ class StreamInputs:
         return replace(self, imputer=self.imputer.learn(own, *self._center_and_scale())[1])
 
     def refill(self, X: np.ndarray, *, robust: bool) -> tuple[np.ndarray, Extra]:
-        """Fill all rows of a stream from its beginning by what is known now; if `robust`, glitches as well."""
+        """Fill all rows of a stream from its beginning by what is known now; if `robust`, values in doubt as well.
+
+        Those are the values that would be in doubt by the bounds of these rows, were they to come after them.
+        """
         X = self.categories(X)
-        filled = self.imputer.refill(X[:, : self.imputer.width])
-        if robust and len(X) >= MIN_BOUNDED and (far := far_out(filled.X)).any():
-            filled = self.imputer.refill(np.where(far, np.nan, X[:, : self.imputer.width]))
+        own = X[:, : self.imputer.width]
+        filled = self.imputer.refill(own)
+        if robust and len(X) >= MIN_BOUNDED:
+            doubtful = InputBounds.of(filled.X).clip(filled.X).doubtful
+            if doubtful.any():
+                filled = self.imputer.refill(np.where(doubtful, np.nan, own))
         return self._with_rest(X, filled)
 
     def _center_and_scale(self) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
         switching_gaussian_processes,
         switching_sines,
     )
-    from streamgp.table.readers import RowReader, open_rows
+    from streamgp.table.opening import open_rows
+    from streamgp.table.readers import RowReader
     from streamgp.table.schema import DataError, Feature, Schema
 
 __all__ = [
@@ -43,7 +44,7 @@ _HOMES = {
     "Schema": "streamgp.table.schema",
     "drifting_linear": "streamgp.table.generators",
     "friedman": "streamgp.table.generators",
-    "open_rows": "streamgp.table.readers",
+    "open_rows": "streamgp.table.opening",
     "sum_of_sines": "streamgp.table.generators",
     "switching_gaussian_processes": "streamgp.table.generators",
     "switching_sines": "streamgp.table.generators",

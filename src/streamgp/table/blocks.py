@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from streamgp.table.cells import Column
+from streamgp.table.numbers import Column
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,12 @@ class Source(Protocol):
         The index of the row that `read` returns next.
     orders
         The categories of the columns that say in which order these are.
+    separator
+        What stands between the cells of a line; None of a file without lines of cells.
     """
 
     name: str
+    separator: str | None
     orders: dict[str, list[str]]
     selected: list[str] | None
     next_row: int

@@ -1,17 +1,14 @@
-"""Conversion of one column's cells, as a file holds them, to numbers."""
+"""Conversion of one column's cells, as a file holds them: dates, true and false, and texts."""
 
 import math
 import re
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import numpy as np
 from jaxtyping import Float64
 
 from streamgp.table.dates import Order, to_iso
-
-Cell = str | int | float | None
-Column = Sequence[Cell] | np.ndarray  # an array holds numbers, NaN where one is missing
+from streamgp.table.numbers import SAY_WHICH, Cell, Column, Decimal, is_missing, why_unsure
 
 LARGEST = 1e100  # a number that is larger has no square, and is no measurement
 
@@ -19,51 +16,13 @@ _DATE = r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ].*)?
 _CLOCK = r"\d{1,2}:\d{2}(:\d{2}.*)?"
 _DATE_OR_CLOCK = re.compile(f"{_DATE}|{_CLOCK}")
 _BOOLEANS = {"true": 1.0, "false": 0.0}
-_WORDS = ("na", "n/a", "#n/a", "null", "none")  # for a number that is missing, as other programs write it
-_DECIMAL_COMMA = re.compile(r"\s*([+-]?\d+),(\d+(?:[eE][+-]?\d+)?)\s*")
-_THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d+)?\s*")
 _COMPACT_DATE = re.compile(r"(19|20|21)\d{6}(\d{4}(\d{2})?)?")
 _COMPACT_FORMATS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
-COMMAS = 0.1  # share of cells with commas from which on a column is one of such numbers
-
-
-def is_missing(cell: Cell) -> bool:
-    """Check whether a cell is empty, a JSON null or NaN in any spelling."""
-    if isinstance(cell, str):
-        return cell.strip().lower() in ("", "nan")
-    return cell is None or (isinstance(cell, float) and math.isnan(cell))
-
-
-def is_missing_number(cell: Cell) -> bool:
-    """Check whether a cell is missing, or a word that stands for a missing number, such as NA and null."""
-    return is_missing(cell) or (isinstance(cell, str) and cell.strip().lower() in _WORDS)
 
 
 def to_text(cell: Cell) -> str:
     """Write the cell as the name of a level; a missing cell is the empty text."""
     return "" if cell is None else str(cell).strip()
-
-
-def replace_decimal_comma(cell: Cell) -> Cell:
-    """Write a number with a decimal comma with a point; leave all else as it is."""
-    if isinstance(cell, str) and (found := _DECIMAL_COMMA.fullmatch(cell)):
-        return f"{found[1]}.{found[2]}"
-    return cell
-
-
-def find_number_with_commas(column: Column) -> str | None:
-    """Return a cell of a column of numbers with commas, as decimal marks or between thousands; None of others."""
-    if isinstance(column, np.ndarray):
-        return None
-    present = [cell for cell in column if not is_missing_number(cell)]
-    with_commas = [
-        cell
-        for cell in present
-        if isinstance(cell, str) and (_DECIMAL_COMMA.fullmatch(cell) or _THOUSANDS.fullmatch(cell))
-    ]
-    share = len(with_commas) / max(len(present), 1)
-    numeric = share >= COMMAS and len(with_commas) + np.isfinite(to_numbers(present)).sum() == len(present)
-    return with_commas[0] if numeric else None
 
 
 def is_boolean(cell: Cell) -> bool:
@@ -74,30 +33,6 @@ def is_boolean(cell: Cell) -> bool:
 def looks_like_date(cell: Cell) -> bool:
     """Check whether a cell is shaped like a date, a date with a time, or a time of day."""
     return _DATE_OR_CLOCK.fullmatch(to_text(cell)) is not None
-
-
-def to_numbers(column: Column) -> Float64[np.ndarray, " n"]:
-    """Convert the column to floats, NaN where a cell is missing or is not a number."""
-    if isinstance(column, np.ndarray):
-        return column
-    # Python reads "2020_01" as 202001, which no file means.
-    if not any(isinstance(cell, str) and "_" in cell for cell in column):
-        try:
-            return np.array(column, dtype=np.float64)
-        except (ValueError, OverflowError):
-            pass  # some cell is not a number: go through them one by one
-    return np.array([_number(cell) for cell in column], dtype=np.float64)
-
-
-def _number(cell: Cell) -> float:
-    if cell is None or (isinstance(cell, str) and "_" in cell):
-        return math.nan
-    try:
-        return float(cell)
-    except ValueError:
-        return math.nan
-    except OverflowError:  # an integer of JSON; as text, float() makes it infinite too
-        return math.inf
 
 
 def to_booleans(column: Column) -> Float64[np.ndarray, " n"]:
@@ -144,6 +79,12 @@ def _seconds(cell: Cell, order: Order = "") -> float:
 def format_time(moment: float) -> str:
     """Write out a time of `to_seconds`, in UTC."""
     return datetime.fromtimestamp(moment, UTC).isoformat()
+
+
+def say_got(cell: Cell, decimal: Decimal | None = None) -> str:
+    """Say what came in place of a number, in a column with that decimal mark, and what to do if it may be two."""
+    unsure = None if decimal is None else why_unsure(cell, decimal)
+    return f"got {format_cell(cell)}" if unsure is None else f"but {unsure}; {SAY_WHICH}"
 
 
 def format_cell(cell: object) -> str:

@@ -9,8 +9,7 @@ from jaxtyping import Float64, Int64
 from streamgp.numerics.coding import CYCLES, cycle, one_hot
 from streamgp.table import cells, labels
 from streamgp.table.blocks import Block
-from streamgp.table.cells import Column
-from streamgp.table.dates import Order
+from streamgp.table.numbers import Column, Decimal, is_missing_number, to_numbers
 from streamgp.table.schema import Feature, Schema
 
 
@@ -37,32 +36,59 @@ class Chunk(NamedTuple):
     arrives: Float64[np.ndarray, " n"] | None = None
 
 
-def encode(block: Block, schema: Schema, impute: bool = False) -> tuple[Chunk, dict[int, str], Schema]:
-    """Encode all rows of a block as numbers; return them, the fault of each bad row, and the schema with new labels.
+class Gap(NamedTuple):
+    """A cell that is taken as missing: the row in its block, the column, and what is wrong unless it is empty."""
 
-    With `impute`, features and targets that are missing or not usable as numbers are NaN, and no faults.
+    row: int
+    column: str
+    fault: str | None
+
+
+class Encoded(NamedTuple):
+    """A block as numbers: the fault of each bad row, the schema with new labels, and cells taken as missing."""
+
+    chunk: Chunk
+    faults: dict[int, str]
+    schema: Schema
+    gaps: list[Gap]
+
+
+def encode(block: Block, schema: Schema, impute: bool = False) -> Encoded:
+    """Encode all rows of a block as numbers.
+
+    With `impute`, features and targets that are missing or not usable as numbers are NaN, and gaps, not faults.
     """
     faults = dict(block.faults)
-    gaps = {} if impute else faults
+    found: dict[str, dict[int, str]] = {}
+
+    def gaps_of(name: str) -> dict[int, str]:
+        return found.setdefault(name, {}) if impute else faults
+
     X = [np.empty((block.size, 0))]  # remains so for a stream that is predicted from its own past alone
     X += [
-        _features(feature, block.columns[feature.name], gaps, schema.orders.get(feature.name, ""))
-        for feature in schema.features
+        _features(feature, block.columns[feature.name], gaps_of(feature.name), schema) for feature in schema.features
     ]
     if schema.exposure is not None:
-        X.append(labels.to_log_exposures(schema.exposure, block.columns[schema.exposure], faults)[:, None])
+        decimal = schema.decimals.get(schema.exposure)
+        exposures = labels.to_log_exposures(schema.exposure, block.columns[schema.exposure], faults, decimal)
+        X.append(exposures[:, None])
     times = None
     if schema.task == "regression":
-        gaps = {} if impute else faults
-        y = [_numbers(name, block.columns[name], gaps, what="target column") for name in schema.targets]
+        y = [
+            _numbers(name, block.columns[name], gaps_of(name), schema, what="target column")
+            for name in schema.targets
+        ]
     if schema.time is not None:
         times = _times(schema, block.columns[schema.time], faults)
     if schema.task != "regression":
-        name, gaps = schema.targets[0], dict(faults) if impute else faults
+        name = schema.targets[0]
+        gaps = gaps_of(name)
+        gaps |= faults  # whose labels are not new ones
+        decimal = schema.decimals.get(name)
         if schema.labels is None:
-            y = [labels.to_counts(name, block.columns[name], gaps)]
+            y = [labels.to_counts(name, block.columns[name], gaps, decimal)]
         else:
-            codes, known = schema.labels.to_codes(name, block.columns[name], gaps)
+            codes, known = schema.labels.to_codes(name, block.columns[name], gaps, decimal)
             y, schema = [codes], replace(schema, labels=known)
     arrives = None
     if schema.arrives is not None:
@@ -72,8 +98,14 @@ def encode(block: Block, schema: Schema, impute: bool = False) -> tuple[Chunk, d
     if impute:
         inputs, targets = (np.where(np.abs(a) <= cells.LARGEST, a, np.nan) for a in (inputs, targets))
         if schema.task != "regression":
-            targets[list(gaps)] = np.nan
-    return Chunk(inputs, targets, times, rows, arrives), faults, schema
+            targets[list(gaps_of(schema.targets[0]))] = np.nan
+    gaps = [
+        Gap(i, name, None if is_missing_number(block.columns[name][i]) else fault)
+        for name, each in found.items()
+        for i, fault in each.items()
+        if i not in faults
+    ]
+    return Encoded(Chunk(inputs, targets, times, rows, arrives), faults, schema, gaps)
 
 
 def cut(chunk: Chunk, rows: slice | np.ndarray) -> Chunk:
@@ -100,26 +132,28 @@ def _joined(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray |
     return None if first is None or second is None else np.concatenate([first, second])
 
 
-def _features(feature: Feature, column: Column, faults: dict[int, str], order: Order) -> Float64[np.ndarray, "n k"]:
+def _features(feature: Feature, column: Column, faults: dict[int, str], schema: Schema) -> Float64[np.ndarray, "n k"]:
     """Encode one feature as columns of X; add bad cells to `faults`."""
     if feature.kind == "categorical":
         index = {level: i for i, level in enumerate(feature.levels)}
         found = np.array([index.get(cells.to_text(cell), -1) for cell in column], dtype=np.float64)
         return one_hot(found, len(index))
     if feature.kind == "date":
-        values = cells.to_seconds(column, order)
+        values = cells.to_seconds(column, schema.orders.get(feature.name, ""))
         _note(values, column, faults, f"column '{feature.name}': expected an ISO 8601 date or datetime")
         return np.concatenate([cycle(values, CYCLES[name]) for name in feature.levels], axis=1)
     if feature.kind == "boolean":
         values = cells.to_booleans(column)
         _note(values, column, faults, f"column '{feature.name}': expected true or false")
         return values[:, None]
-    return _numbers(feature.name, column, faults, what="column")[:, None]
+    return _numbers(feature.name, column, faults, schema, what="column")[:, None]
 
 
-def _numbers(name: str, column: Column, faults: dict[int, str], what: str) -> Float64[np.ndarray, " n"]:
-    values = cells.to_numbers(column)
-    _note(values, column, faults, f"{what} '{name}': expected a finite number")
+def _numbers(
+    name: str, column: Column, faults: dict[int, str], schema: Schema, what: str
+) -> Float64[np.ndarray, " n"]:
+    values = to_numbers(column, schema.decimals.get(name))
+    _note(values, column, faults, f"{what} '{name}': expected a finite number", schema.decimals.get(name))
     return values
 
 
@@ -132,8 +166,9 @@ def _times(schema: Schema, column: Column, faults: dict[int, str]) -> Float64[np
 
 
 def _moments(name: str, schema: Schema, column: Column) -> Float64[np.ndarray, " n"]:
-    is_text = schema.time_is_text
-    return cells.to_seconds(column, schema.orders.get(name, "")) if is_text else cells.to_numbers(column)
+    if schema.time_is_text:
+        return cells.to_seconds(column, schema.orders.get(name, ""))
+    return to_numbers(column, schema.decimals.get(name))
 
 
 def _arrivals(schema: Schema, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
@@ -143,15 +178,17 @@ def _arrivals(schema: Schema, column: Column, faults: dict[int, str]) -> Float64
     found: dict[int, str] = {}
     kind = "a date" if schema.time_is_text else "a number"
     _note(values, column, found, f"arrival column '{name}': expected {kind} or nothing")
-    blank = np.isnan(column) if isinstance(column, np.ndarray) else [cells.is_missing_number(cell) for cell in column]
+    blank = np.isnan(column) if isinstance(column, np.ndarray) else [is_missing_number(cell) for cell in column]
     for i, fault in found.items():
         if not blank[i]:
             faults.setdefault(i, fault)
     return np.where(np.abs(values) <= cells.LARGEST, values, np.nan)
 
 
-def _note(values: np.ndarray, column: Column, faults: dict[int, str], expected: str) -> None:
+def _note(
+    values: np.ndarray, column: Column, faults: dict[int, str], expected: str, decimal: Decimal | None = None
+) -> None:
     """Record the fault of each cell whose value is not finite or too large, unless its row is bad already."""
     for i in np.flatnonzero(~(np.abs(values) <= cells.LARGEST)).tolist():
         limit = f" of at most {cells.LARGEST:g}" if np.isfinite(values[i]) else ""
-        faults.setdefault(i, f"{expected}{limit}, got {cells.format_cell(column[i])}")
+        faults.setdefault(i, f"{expected}{limit}, {cells.say_got(column[i], decimal)}")

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from streamgp.table import cells
-from streamgp.table.cells import Cell, Column
+from streamgp.table.numbers import Cell, Column, Decimal, is_missing, is_missing_number, to_numbers
 
 MAX_CLASSES = 50
 _MAX_COUNT = 2.0**53  # larger whole numbers are not distinct as floats
@@ -52,7 +52,7 @@ class ClassNames:
         return np.arange(1.0, len(self.names) + 1.0)
 
     def to_codes(
-        self, target: str, column: Column, faults: dict[int, str]
+        self, target: str, column: Column, faults: dict[int, str], decimal: Decimal | None = None
     ) -> tuple[Float64[np.ndarray, " n"], "ClassNames"]:
         """Return the codes of all rows, and the names with new ones; add bad cells to `faults`.
 
@@ -60,7 +60,7 @@ class ClassNames:
         """
         index = {name: float(code) for code, name in enumerate(self.names)}
         codes = np.full(len(column), math.nan)
-        for i, (cell, name) in enumerate(zip(column, to_names(column, self.kind), strict=True)):
+        for i, (cell, name) in enumerate(zip(column, to_names(column, self.kind, decimal), strict=True)):
             if i in faults:
                 continue
             if name is None:
@@ -78,16 +78,16 @@ class ClassNames:
         return codes, self if len(index) == len(self.names) else replace(self, names=tuple(index))
 
 
-def to_names(column: Column, kind: Kind) -> list[str | None]:
+def to_names(column: Column, kind: Kind, decimal: Decimal | None = None) -> list[str | None]:
     """Return the name of the label in every cell; None where one is missing."""
     if kind != "numeric":
-        return [None if cells.is_missing(cell) else _text_name(cell, kind) for cell in column]
-    numbers = cells.to_numbers(column).tolist()
+        return [None if is_missing(cell) else _text_name(cell, kind) for cell in column]
+    numbers = to_numbers(column, decimal).tolist()
     return [_number_name(number, cell) for number, cell in zip(numbers, column, strict=True)]
 
 
 def _text_name(cell: Cell, kind: Kind) -> str:
-    if not isinstance(cell, str) and (name := _number_name(cells.to_numbers([cell]).item(), cell)):
+    if not isinstance(cell, str) and (name := _number_name(to_numbers([cell]).item(), cell)):
         return name  # a number among text, as JSON may have one
     return cells.to_text(cell).lower() if kind == "boolean" else cells.to_text(cell)
 
@@ -95,21 +95,25 @@ def _text_name(cell: Cell, kind: Kind) -> str:
 def _number_name(number: float, cell: Cell) -> str | None:
     if math.isfinite(number):
         return f"{number:.0f}" if number == round(number) and abs(number) < _MAX_COUNT else repr(number)
-    return None if cells.is_missing_number(cell) else cells.to_text(cell)
+    return None if is_missing_number(cell) else cells.to_text(cell)
 
 
-def to_counts(target: str, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
+def to_counts(
+    target: str, column: Column, faults: dict[int, str], decimal: Decimal | None = None
+) -> Float64[np.ndarray, " n"]:
     """Return the counts of all rows; add bad cells to `faults`."""
-    values = cells.to_numbers(column)
+    values = to_numbers(column, decimal)
     for i in np.flatnonzero(~((values >= 0) & (values == np.round(values)) & (values < _MAX_COUNT))).tolist():
         got = cells.format_cell(column[i])
         faults.setdefault(i, f"target column '{target}': expected a count, a whole number from 0 on, got {got}")
     return values
 
 
-def to_log_exposures(name: str, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
+def to_log_exposures(
+    name: str, column: Column, faults: dict[int, str], decimal: Decimal | None = None
+) -> Float64[np.ndarray, " n"]:
     """Return the log of the exposure of every row; add bad cells to `faults`."""
-    values = cells.to_numbers(column)
+    values = to_numbers(column, decimal)
     good = (values > 1.0 / cells.LARGEST) & (values < cells.LARGEST)
     for i in np.flatnonzero(~good).tolist():
         got = cells.format_cell(column[i])

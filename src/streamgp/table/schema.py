@@ -9,17 +9,26 @@ from typing import Literal
 import numpy as np
 
 from streamgp.table import cells
-from streamgp.table.cells import Column
 from streamgp.table.dates import Order, advise_on_date, find_order, why_unreadable
 from streamgp.table.labels import ClassNames
 from streamgp.table.names import quoting_advice
+from streamgp.table.numbers import (
+    NO_MARKS,
+    SAY_WHICH,
+    Column,
+    Decimal,
+    Marks,
+    find_marks,
+    is_missing,
+    is_missing_number,
+    to_numbers,
+)
 
 MAX_LEVELS = 50
 # Why columns are left out.
 IS_DATE = "it looks like a date or time"
 COUNTS_ROWS = "it has no name and counts the rows"
 TOO_MANY_LEVELS = f"it is text with more than {MAX_LEVELS} different values"
-POINT = "write them with a point, or separate columns by semicolons"  # the advice about commas in numbers
 
 
 class DataError(ValueError):
@@ -84,12 +93,14 @@ class Schema:
         The names of labels or grades by code; a class that comes later is appended.
     exposure
         The column of the exposure of counts, if there is one; its log is the last column of X.
-    note
-        What the user should know of the choice of the task; empty where there is nothing to report.
+    notes
+        What the user should know of the choice of the task, and of how numbers were read.
     arrives
         The column that says when the label of a row is known, if there is one.
     orders
         What dates with the year at their end begin with, by the columns that hold some.
+    decimals
+        The decimal marks of the columns that hold numbers as text.
     """
 
     features: tuple[Feature, ...]
@@ -101,9 +112,10 @@ class Schema:
     task: str = "regression"
     labels: ClassNames | None = None
     exposure: str | None = None
-    note: str = ""
+    notes: tuple[str, ...] = ()
     arrives: str | None = None
     orders: Mapping[str, Order] = field(default_factory=dict)
+    decimals: Mapping[str, Decimal] = field(default_factory=dict)
 
     @property
     def feature_names(self) -> list[str]:
@@ -148,9 +160,10 @@ class Schema:
                 task=fields["task"],
                 labels=None if labels is None else ClassNames(**labels | {"names": tuple(labels["names"])}),
                 exposure=fields["exposure"],
-                note=fields["note"],
+                notes=tuple(fields["notes"]),
                 arrives=fields["arrives"],
                 orders=dict(fields["orders"]),
+                decimals=dict(fields["decimals"]),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"schema: expected the JSON of a stored schema, got something else ({error}).") from error
@@ -211,6 +224,26 @@ def _listing(names: Sequence[str], max_names: int = 30) -> str:
     return ", ".join(f"'{name}'" for name in names[:max_names]) + more
 
 
+def check_marks(
+    file: str,
+    columns: Mapping[str, Column],
+    separator: str | None,
+    told: Decimal = "",
+    advice: str = SAY_WHICH,
+) -> Marks:
+    """Return the marks of the columns that hold numbers as text.
+
+    Raises
+    ------
+    DataError
+        If the first cells of one do not tell; it asks with `advice`.
+    """
+    marks = find_marks(columns, separator, told)
+    for name, question in marks.questions.items():
+        raise DataError(f"{file}: column '{name}': {question}; {advice}.")
+    return marks
+
+
 def infer_schema(
     file: str,
     columns: Mapping[str, Column],
@@ -221,6 +254,7 @@ def infer_schema(
     exposure: str | None = None,
     arrives: str | None = None,
     calendar: Sequence[str] = (),
+    marks: Marks = NO_MARKS,
 ) -> Schema:
     """Infer the kinds of the columns from the first rows of a file.
 
@@ -236,6 +270,8 @@ def infer_schema(
         Whether there must be a feature.
     calendar
         The cycles of `streamgp.numerics.coding.CYCLES` that columns of dates are to become, the time column's too.
+    marks
+        What `check_marks` found.
 
     Raises
     ------
@@ -246,19 +282,23 @@ def infer_schema(
     named = features is not None
     texts = {name: each for name, each in columns.items() if name not in targets and not isinstance(each, np.ndarray)}
     orders: dict[str, Order] = {name: order for name, each in texts.items() if (order := find_order(each))}
+    decimals = marks.decimals
     others = (*targets, time, exposure, arrives)
     candidates = features if features is not None else [c for c in columns if c not in others]
     kept, dropped = [], {}
     for name in candidates:
         counts = not name and not named and _counts_rows(columns[name])
-        feature = COUNTS_ROWS if counts else _infer_feature(name, columns[name], calendar, orders.get(name, ""))
+        told = orders.get(name, ""), decimals.get(name)
+        feature = COUNTS_ROWS if counts else _infer_feature(name, columns[name], calendar, *told)
         if isinstance(feature, Feature):
             kept.append(feature)
         elif named:
             raise DataError(f"{file}: column '{name}' cannot be a feature, because {feature}; leave it out.")
         else:
             dropped[name] = feature
-    time_is_text = time is not None and _time_is_text(file, time, columns[time], orders.get(time, ""))
+    time_is_text = time is not None and _time_is_text(
+        file, time, columns[time], orders.get(time, ""), decimals.get(time)
+    )
     if calendar and time is not None and time_is_text:
         kept.append(Feature(time, "date", tuple(calendar)))
     if calendar and not any(feature.kind == "date" for feature in kept):
@@ -279,26 +319,28 @@ def infer_schema(
         time=time,
         time_is_text=time_is_text,
         dropped=dropped,
-        constant=tuple(feature.name for feature in kept if _is_constant(feature, columns[feature.name])),
+        constant=tuple(feature.name for feature in kept if _is_constant(feature, columns[feature.name], decimals)),
         exposure=exposure,
         arrives=arrives,
         orders=orders,
+        decimals=decimals,
+        notes=tuple(marks.notes),
     )
 
 
-def _infer_feature(name: str, column: Column, calendar: Sequence[str], order: Order) -> Feature | str:
+def _infer_feature(
+    name: str, column: Column, calendar: Sequence[str], order: Order, decimal: Decimal | None
+) -> Feature | str:
     """Infer the feature that a column is, or the reason why it is none."""
     if isinstance(column, np.ndarray):
         return "it is entirely empty" if np.isnan(column).all() else Feature(name, "numeric")
-    present = [cell for cell in column if not cells.is_missing(cell)]
+    present = [cell for cell in column if not is_missing(cell)]
     if not present:
         return "it is entirely empty"
-    given = [cell for cell in present if not cells.is_missing_number(cell)]
-    if given and not np.isnan(cells.to_numbers(given)).any():
+    given = [cell for cell in present if not is_missing_number(cell)]
+    if given and not np.isnan(to_numbers(given, decimal)).any():
         return Feature(name, "numeric")
-    if commas := cells.find_number_with_commas(column):
-        return f"its numbers are written with commas, such as '{commas}': {POINT}"
-    share = 1.0 - np.isnan(cells.to_numbers(present)).mean()
+    share = 1.0 - np.isnan(to_numbers(present, decimal)).mean()
     if all(map(cells.is_boolean, present)):
         return Feature(name, "boolean")
     if all(map(cells.looks_like_date, present)):
@@ -316,17 +358,17 @@ def _infer_feature(name: str, column: Column, calendar: Sequence[str], order: Or
 
 def _counts_rows(column: Column) -> bool:
     """Return whether a column is the index of a data frame that was written with it: whole numbers one by one."""
-    numbers = cells.to_numbers(column)
+    numbers = to_numbers(column)
     return len(numbers) > 1 and bool((np.diff(numbers) == 1.0).all())
 
 
-def _time_is_text(file: str, name: str, column: Column, order: Order) -> bool:
+def _time_is_text(file: str, name: str, column: Column, order: Order, decimal: Decimal | None) -> bool:
     if cells.are_compact_dates(column):
         return True
     if isinstance(column, np.ndarray):
         return False
-    present = [cell for cell in column if not cells.is_missing(cell)]
-    count = np.isfinite(cells.to_numbers(present)).sum()
+    present = [cell for cell in column if not is_missing(cell)]
+    count = np.isfinite(to_numbers(present, decimal)).sum()
     if count > len(present) / 2:
         return False
     if not np.isfinite(cells.to_seconds(present, order)).any():
@@ -340,8 +382,9 @@ def _time_is_text(file: str, name: str, column: Column, order: Order) -> bool:
     return True
 
 
-def _is_constant(feature: Feature, column: Column) -> bool:
+def _is_constant(feature: Feature, column: Column, decimals: Mapping[str, Decimal]) -> bool:
     if feature.kind == "categorical":
         return len(feature.levels) == 1
-    values = cells.to_booleans(column) if feature.kind == "boolean" else cells.to_numbers(column)
+    decimal = decimals.get(feature.name)
+    values = cells.to_booleans(column) if feature.kind == "boolean" else to_numbers(column, decimal)
     return len(np.unique(values[np.isfinite(values)])) == 1

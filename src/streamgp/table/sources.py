@@ -15,9 +15,10 @@ import numpy as np
 import polars as pl
 
 from streamgp.table.blocks import Block, Source
-from streamgp.table.cells import Cell, Column, format_cell, replace_decimal_comma
+from streamgp.table.cells import format_cell
 from streamgp.table.layout import SAMPLE, find_layout, fit, header_names, read_cells
 from streamgp.table.lines import Lines, Readable
+from streamgp.table.numbers import Cell, Column
 from streamgp.table.schema import DataError
 
 _SLAB_CELLS = 1 << 22  # cells of a Parquet file that are held at a time
@@ -75,8 +76,7 @@ def peek_columns(source: str) -> list[str]:
 class CsvSource:
     """Comma-separated values (or semicolons, tabs, bars, blanks) below one line of column names.
 
-    Lines before that one are skipped where the lines below show that they are no part of the table. Between
-    semicolons, numbers may have decimal commas.
+    Lines before that one are skipped where the lines below show that they are no part of the table.
     """
 
     total_rows: int | None = None
@@ -93,7 +93,7 @@ class CsvSource:
             layout = find_layout(sample)
             if layout.fault is not None:
                 raise DataError(f"{self.name}: {layout.fault}.")
-            self._decimal_commas = layout.separator == ";"  # which is there because commas stand in numbers
+            self.separator: str | None = layout.separator
             self._lines_before = layout.before
             self._reader = read_cells(chain(sample[layout.before :], lines), layout.separator)
             _, header = next(self._records(), (0, None))
@@ -138,8 +138,6 @@ class CsvSource:
         selected = self.columns if self.selected is None else self.selected
         by_name = dict(zip(self.columns, cells, strict=True))
         columns: dict[str, Column] = {name: by_name[name] for name in selected}
-        if self._decimal_commas:
-            columns = {name: [replace_decimal_comma(cell) for cell in column] for name, column in columns.items()}
         block = Block(columns, self.next_row, len(records), faults, lines)
         self.next_row += len(records)
         return block
@@ -168,6 +166,7 @@ class JsonSource:
 
     total_rows: int | None = None
     columns: list[str] | None = None
+    separator: str | None = None
 
     def __init__(self, lines: Lines) -> None:
         self.name = lines.name
@@ -226,6 +225,7 @@ class ParquetSource:
 
     bytes_total: int | None = None
     bytes_read: int | None = None
+    separator: str | None = None
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)

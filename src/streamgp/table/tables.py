@@ -9,10 +9,10 @@ from jaxtyping import Float64
 
 from streamgp.table import cells
 from streamgp.table.blocks import Block
-from streamgp.table.cells import Column
 from streamgp.table.lines import Readable
+from streamgp.table.numbers import Column, is_missing, to_numbers
 from streamgp.table.readers import Missing
-from streamgp.table.schema import DataError, check_names, infer_schema
+from streamgp.table.schema import DataError, check_marks, check_names, infer_schema
 from streamgp.table.sources import open_source
 
 INFER_ROWS = 1_000  # that decide the kinds of the columns
@@ -94,12 +94,16 @@ class Table:
                 raise DataError(f"{self.name}: the file has no data rows; expected some below the column names.")
             others = [] if label is None else [label]
             check_names(self.name, list(self._head.columns), others, features, None)
-            schema = infer_schema(self.name, self._head.sound_columns(), others, features, None, needs_features=False)
+            columns = self._head.sound_columns()
+            of_numbers = {name: column for name, column in columns.items() if name != label}
+            marks = check_marks(self.name, of_numbers, self._source.separator, advice="write it without commas")
+            schema = infer_schema(self.name, columns, others, features, None, needs_features=False, marks=marks)
             kinds = {feature.name: feature.kind for feature in schema.features}
             text = [name for name, kind in kinds.items() if kind == "categorical"]
             if text and features is not None:
                 raise DataError(f"{self.name}: column '{text[0]}' holds text, not numbers; leave it out.")
             self.dropped = schema.dropped | dict.fromkeys(text, "it holds text")
+            self._decimals = marks.decimals
             self._kinds = {name: kind for name, kind in kinds.items() if name not in text}
             self.columns = list(self._kinds)
             if not self.columns:
@@ -160,12 +164,13 @@ class Table:
     def _numbers(self, name: str, block: Block, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
         """Convert a column, with NaN for missing cells; record the cells that are no numbers."""
         column = block.columns[name]
-        values = cells.to_booleans(column) if self._kinds[name] == "boolean" else cells.to_numbers(column)
+        is_boolean, decimal = self._kinds[name] == "boolean", self._decimals.get(name)
+        values = cells.to_booleans(column) if is_boolean else to_numbers(column, decimal)
         for i in np.flatnonzero(~(np.abs(values) <= cells.LARGEST)).tolist():
             if self._missing == "impute":
                 continue
-            if not cells.is_missing(column[i]):
-                expected = "true or false" if self._kinds[name] == "boolean" else "a finite number"
+            if not is_missing(column[i]):
+                expected = "true or false" if is_boolean else "a finite number"
                 faults.setdefault(
                     i, f"column '{name}': expected {expected} or nothing, got {cells.format_cell(column[i])}"
                 )
@@ -176,4 +181,4 @@ def _labels(column: Column) -> list[str]:
     """Write the cells as text; whole numbers without a decimal point."""
     if isinstance(column, np.ndarray):
         return ["" if np.isnan(value) else f"{value:.15g}" for value in column]
-    return ["" if cells.is_missing(cell) else cells.to_text(cell) for cell in column]
+    return ["" if is_missing(cell) else cells.to_text(cell) for cell in column]

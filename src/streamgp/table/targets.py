@@ -1,15 +1,15 @@
 """The task that a target calls for, inferred once from its first rows: regression, classes, counts or grades."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from streamgp.table import cells
 from streamgp.table.blocks import Block
-from streamgp.table.cells import Column
 from streamgp.table.labels import MAX_CLASSES, ClassNames, Kind, to_names
-from streamgp.table.schema import POINT, DataError
+from streamgp.table.numbers import Cell, Column, Decimal, is_missing, is_missing_number, to_numbers
+from streamgp.table.schema import DataError
 
 TASKS = ("auto", "regression", "classification", "count", "ordinal")
 _FEW = 20  # so many different whole numbers of a target may be labels, counts or grades
@@ -24,7 +24,12 @@ class Target(NamedTuple):
 
 
 def infer_target(
-    file: str, head: Block, targets: Sequence[str], task: str, grades: Sequence[str] | None = None
+    file: str,
+    head: Block,
+    targets: Sequence[str],
+    task: str,
+    grades: Sequence[str] | None = None,
+    decimals: Mapping[str, Decimal] | None = None,
 ) -> Target:
     """Infer the task of the targets from the first rows of a file.
 
@@ -41,6 +46,8 @@ def infer_target(
         is text, or true and false, or has both 0 and 1 and nothing else; else regression.
     grades
         The grades of an ordinal target, in their order; by default the numbers in the first rows, sorted.
+    decimals
+        The decimal marks of columns, as `streamgp.table.schema.check_marks` found them.
 
     Raises
     ------
@@ -54,35 +61,34 @@ def infer_target(
     if len(targets) > 1 and task not in ("auto", "regression"):
         raise DataError(f"{file}: expected one target for {task}, got {len(targets)}; choose one.")
     columns = head.sound_columns()
+    decimals = decimals or {}
     name, column = targets[0], columns[targets[0]]
+    decimal = decimals.get(name)
     match task:
         case "classification":
-            return Target(task, _classes(file, head, name, column))
+            return Target(task, _classes(file, head, name, column, decimal))
         case "ordinal":
-            return Target(task, _grades(file, head, name, column, grades))
+            return Target(task, _grades(file, head, name, column, decimal, grades))
         case "count":
-            _check_commas(file, head, name, column)
-            _check_numbers(file, head, name, column, "counts")
+            _check_numbers(file, head, name, column, decimal, "counts")
             return Target(task)
-    for each in targets:
-        _check_commas(file, head, each, columns[each])
     if task == "auto" and len(targets) == 1:
-        numbers = cells.to_numbers(column)
-        present = [cell for cell in column if not cells.is_missing(cell)]
-        given = [cell for cell in present if not cells.is_missing_number(cell)]
-        if given and np.isfinite(cells.to_numbers(given)).all():  # words for missing numbers are no labels
+        numbers = to_numbers(column, decimal)
+        present = [cell for cell in column if not is_missing(cell)]
+        given = [cell for cell in present if not is_missing_number(cell)]
+        if given and np.isfinite(to_numbers(given, decimal)).all():  # words for missing numbers are no labels
             present = given
         if (
             present
             and np.isfinite(numbers).sum() <= len(present) / 2
             and not all(map(cells.looks_like_date, present))
         ):
-            labels = _classes(file, head, name, column)
+            labels = _classes(file, head, name, column, decimal)
             what = "true and false" if labels.kind == "boolean" else f"text of {len(labels.names)} kinds"
             return Target("classification", labels, _chosen(name, what))
         found = np.unique(numbers[np.isfinite(numbers)])
         if len(present) == np.isfinite(numbers).sum() and found.tolist() == [0.0, 1.0]:
-            labels = _classes(file, head, name, column)
+            labels = _classes(file, head, name, column, decimal)
             return Target("classification", labels, _chosen(name, "nothing but 0 and 1"))
         if 1 < len(found) <= min(_FEW, len(present) / 5) and np.all(found == np.round(found)):
             note = (
@@ -91,7 +97,7 @@ def infer_target(
             )
             return Target("regression", note=note)
     for each in targets:
-        _check_numbers(file, head, each, columns[each], "numbers")
+        _check_numbers(file, head, each, columns[each], decimals.get(each), "numbers")
     return Target("regression")
 
 
@@ -102,12 +108,12 @@ def _chosen(name: str, what: str) -> str:
     )
 
 
-def _classes(file: str, head: Block, name: str, column: Column) -> ClassNames:
+def _classes(file: str, head: Block, name: str, column: Column, decimal: Decimal | None) -> ClassNames:
     """Return the labels of the first rows, sorted."""
-    present = [cell for cell in column if not cells.is_missing(cell)]
+    present = [cell for cell in column if not is_missing(cell)]
     if not present:
         raise _wrong_target(file, head, name, "labels", "name a column with labels")
-    labels = _labels(column, _kind(present))
+    labels = _labels(column, _kind(present, decimal), decimal)
     if len(labels.names) > MAX_CLASSES:
         raise DataError(
             f"{file}: target column '{name}': expected at most {MAX_CLASSES} different labels, got "
@@ -116,18 +122,21 @@ def _classes(file: str, head: Block, name: str, column: Column) -> ClassNames:
     return labels
 
 
-def _grades(file: str, head: Block, name: str, column: Column, grades: Sequence[str] | None) -> ClassNames:
+def _grades(
+    file: str, head: Block, name: str, column: Column, decimal: Decimal | None, grades: Sequence[str] | None
+) -> ClassNames:
     if grades is not None:
         each = [grade.strip() for grade in grades]
-        kind = _kind(each)
+        kind = _kind(each, None)
         named = [text for text in to_names(each, "numeric" if kind == "numeric" else "text") if text]
         if len(set(named)) < max(2, len(each)):
             raise DataError(f"{file}: expected two or more different grades, got {', '.join(grades)} (--grades).")
         return ClassNames.from_first_rows(named, "numeric" if kind == "numeric" else "text", ordered=True)
-    present = [cell for cell in column if not cells.is_missing(cell)]
-    if not present or np.isfinite(cells.to_numbers(present)).sum() <= len(present) / 2:
+    present = [cell for cell in column if not is_missing(cell)]
+    if not present or np.isfinite(to_numbers(present, decimal)).sum() <= len(present) / 2:
         raise _wrong_target(file, head, name, "numbers as grades", "name all grades in order (--grades low,mid,high)")
-    labels = _labels([cell for cell in present if np.isfinite(cells.to_numbers([cell])[0])], "numeric", ordered=True)
+    found = [cell for cell in present if np.isfinite(to_numbers([cell], decimal)[0])]
+    labels = _labels(found, "numeric", decimal, ordered=True)
     if not 2 <= len(labels.names) <= MAX_CLASSES:
         raise DataError(
             f"{file}: target column '{name}': expected 2 to {MAX_CLASSES} different grades, got {len(labels.names)} "
@@ -136,35 +145,26 @@ def _grades(file: str, head: Block, name: str, column: Column, grades: Sequence[
     return labels
 
 
-def _labels(column: Column, kind: Kind, ordered: bool = False) -> ClassNames:
-    names = {name for name in to_names(column, kind) if name is not None}
+def _labels(column: Column, kind: Kind, decimal: Decimal | None, ordered: bool = False) -> ClassNames:
+    names = {name for name in to_names(column, kind, decimal) if name is not None}
     return ClassNames.from_first_rows(sorted(names, key=float if kind == "numeric" else None), kind, ordered)
 
 
-def _kind(present: Sequence[cells.Cell]) -> Kind:
-    given = [cell for cell in present if not cells.is_missing_number(cell)]
-    if given and np.isfinite(cells.to_numbers(given)).all():
+def _kind(present: Sequence[Cell], decimal: Decimal | None) -> Kind:
+    given = [cell for cell in present if not is_missing_number(cell)]
+    if given and np.isfinite(to_numbers(given, decimal)).all():
         return "numeric"
     return "boolean" if all(map(cells.is_boolean, present)) else "text"
 
 
-def _check_numbers(file: str, head: Block, name: str, column: Column, what: str) -> None:
-    if np.isnan(cells.to_numbers(column)).all():
+def _check_numbers(file: str, head: Block, name: str, column: Column, decimal: Decimal | None, what: str) -> None:
+    if np.isnan(to_numbers(column, decimal)).all():
         raise _wrong_target(file, head, name, what, "choose a numeric target, or --task classification for labels")
-
-
-def _check_commas(file: str, head: Block, name: str, column: Column) -> None:
-    if commas := cells.find_number_with_commas(column):
-        first = next(i for i, cell in enumerate(head.columns[name]) if cell == commas)
-        raise DataError(
-            f"{file}: {head.where(first)}, target column '{name}': expected numbers with a point as decimal mark, "
-            f"got '{commas}'; {POINT} (--task classification takes them as labels)."
-        )
 
 
 def _wrong_target(file: str, head: Block, name: str, what: str, advice: str) -> DataError:
     """Return the error of a target that is not what it should be, naming its first present cell."""
     cells_of = head.columns[name]
-    first = next((i for i, cell in enumerate(cells_of) if not cells.is_missing(cell)), 0)
+    first = next((i for i, cell in enumerate(cells_of) if not is_missing(cell)), 0)
     got = cells.format_cell(cells_of[first])
     return DataError(f"{file}: {head.where(first)}, target column '{name}': expected {what}, got {got}; {advice}.")

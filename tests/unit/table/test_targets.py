@@ -39,7 +39,7 @@ def test_auto_finds_labels(cells: list[str], labels: tuple[str, ...], codes: lis
     found, schema = read(cells, task="auto")
     assert (schema.task, names(schema)) == ("classification", labels)
     assert found == codes
-    assert "--task" in schema.note
+    assert "--task" in schema.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -48,16 +48,16 @@ def test_auto_finds_labels(cells: list[str], labels: tuple[str, ...], codes: lis
 )
 def test_auto_keeps_numbers(cells: list[str]) -> None:
     found, schema = read(cells, task="auto")
-    assert (schema.task, schema.labels, schema.note) == ("regression", None, "")
+    assert (schema.task, schema.labels, schema.notes) == ("regression", None, ())
     assert found == [float(cell) for cell in cells]
 
 
 def test_auto_tells_of_the_other_tasks_where_whole_numbers_are_few() -> None:
     _, schema = read([str(i % 4) for i in range(100)], task="auto")
     assert schema.task == "regression"
-    assert "only 4 different whole numbers" in schema.note
-    assert "--task classification, count and ordinal" in schema.note
-    assert read([f"{i % 4}.5" for i in range(100)], task="auto")[1].note == ""
+    assert "only 4 different whole numbers" in schema.notes[0]
+    assert "--task classification, count and ordinal" in schema.notes[0]
+    assert read([f"{i % 4}.5" for i in range(100)], task="auto")[1].notes == ()
 
 
 def test_labels_that_are_numbers_are_sorted_as_such() -> None:

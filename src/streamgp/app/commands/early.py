@@ -1,10 +1,13 @@
 """What `streamgp run` refuses at once: before models are imported, or more of the file is read than tells."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamgp.models.accepted import check_accepted
 from streamgp.models.option_type import known
 from streamgp.models.options import STEPS_TASKS, TASKS
+
+if TYPE_CHECKING:
+    from streamgp.table.numbers import Decimal
 
 
 def refuse_early(
@@ -17,6 +20,7 @@ def refuse_early(
     steps_ahead: int,
     data: str,
     targets: list[str],
+    decimal: "Decimal",
 ) -> None:
     """Raise ValueError if a model, or an option, is none for what the target is.
 
@@ -43,19 +47,20 @@ def refuse_early(
     try:
         check("classification")  # the only other task that a file calls for
     except ValueError as error:
-        if _task_of(data, targets) == "classification":
+        if _task_of(data, targets, decimal) == "classification":
             raise ValueError(f"the target is one of classification: {error}") from None
         check("regression")
 
 
-def _task_of(data: str, targets: list[str]) -> str | None:
+def _task_of(data: str, targets: list[str], decimal: "Decimal") -> str | None:
     """Return what the first rows of a file say that the target is; None where they cannot be read."""
     from streamgp.table import DataError, open_rows
 
     if data == "-" or len(targets) != 1:
         return None
     try:
-        with open_rows(data, target=targets, missing="skip", needs_features=False, task="auto") as reader:
+        given: dict[str, Any] = {"target": targets, "missing": "skip", "task": "auto", "decimal": decimal}
+        with open_rows(data, needs_features=False, **given) as reader:
             return reader.schema.task
     except (DataError, OSError, ValueError):  # which is told in its place
         return None

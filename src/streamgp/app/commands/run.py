@@ -145,6 +145,20 @@ def run(
     ] = None,
     horizon: Annotated[str | None, declared(OPTIONS["horizon"], more_help=_EACH_STEP)] = None,
     missing: Annotated[Missing, declared(MISSING_VALUES)] = "impute",
+    decimal: Annotated[
+        str | None,
+        typer.Option(
+            help="Decimal mark of the numbers in a file of text, . or , (default: what the first rows of each column "
+            "tell; where they do not, you are asked).",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
+    thousands: Annotated[
+        str | None,
+        typer.Option(
+            help="Mark between thousands, , or . (the other one is the decimal mark).", rich_help_panel=DATA
+        ),
+    ] = None,
     max_rows: Annotated[
         int | None,
         typer.Option(min=1, help="Stop after this many rows of the file.", rich_help_panel=DATA),
@@ -215,6 +229,12 @@ def run(
     help_all: HelpAll = False,
 ) -> None:
     """Predict a stream row by row, each before its target is seen, and learn from it."""
+    from streamgp.table.numbers import decimal_of
+
+    try:
+        mark = decimal_of(decimal, thousands)
+    except ValueError as error:
+        fail(str(error))
     if key is not None:
         keyed = keyed_commands("--key")
         refused = {"--task": task not in ("auto", "regression"), "--grades": grades, "--exposure": exposure}
@@ -240,6 +260,7 @@ def run(
                 chunk=chunk,
                 max_rows=max_rows,
                 missing=missing,
+                decimal=mark,
                 out=out,
                 resume=resume,
                 overwrite=overwrite,
@@ -260,6 +281,7 @@ def run(
             steps_ahead=steps_ahead,
             data=data,
             targets=targets,
+            decimal=mark,
         )
     except ValueError as error:
         fail(str(error))
@@ -297,6 +319,7 @@ def run(
             chunk=chunk,
             max_rows=max_rows,
             missing=missing,
+            decimal=mark,
             conformal=conformal,
             delay=delay,
             arrives=arrives,
