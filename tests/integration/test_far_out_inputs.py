@@ -1,5 +1,6 @@
 """Inputs far out of what was seen: codes for missing values, glitches, and those that are real."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from numpy.testing import assert_allclose
 
 from linear_user import x64  # noqa: F401 (a fixture for every test here)
 from streamgp import StreamingGPClassifier, StreamingGPRegressor, evaluate
+from streamgp.numerics.standardise import far_out
 
 pytestmark = pytest.mark.slow
 
@@ -190,3 +192,41 @@ class TestReal:
         y = targets(X)
         result = evaluate(new(), X, y)
         assert np.sqrt(np.mean((result.mean - y)[410:] ** 2)) < 0.4
+
+
+class TestHeavyTails:
+    """The largest values of a heavy tail are measurements: in the warm-up they are learnt, after it believed."""
+
+    def stream(self) -> tuple[np.ndarray, np.ndarray]:
+        """The first input has a heavy tail of which the target keeps the sign alone."""
+        X = inputs()
+        X[:, 0] = np.exp(2.0 * np.random.default_rng(5).normal(size=ROWS))
+        signs = np.where(X[:, 0] > 25.0, -5.0, 5.0)
+        return X, signs + X[:, 1] + 0.3 * np.random.default_rng(1).normal(size=ROWS)
+
+    def test_of_the_warm_up_only_values_that_would_be_in_doubt_after_it_are_filled(self):
+        X, y = self.stream()
+        X, y = X[:WARMUP], y[:WARMUP]
+        X[60, 0] = 3.0 * X[:, 0].max()
+        assert far_out(X)[60, 0]
+        read = new("linear").partial_fit(X, y)._learner.state.inputs
+        assert_allclose(read.refill(X, robust=True)[0], X)
+        X[61, 0] = -9999.0
+        filled, _ = read.refill(X, robust=True)
+        assert 0.0 < abs(filled[61, 0]) < X[:, 0].max()
+        assert_allclose(np.delete(filled, 61, axis=0), np.delete(X, 61, axis=0))
+
+    def test_a_value_beyond_the_bounds_of_a_heavy_tail_adds_less_variance(self):
+        X, y = self.stream()
+        read = new("linear").partial_fit(X[:WARMUP], y[:WARMUP])._learner.state.inputs
+        read = replace(read, gains=np.full(3, 1e-7))  # so small that the variance is below its limit
+        bounds, lightness = read.bounds, np.asarray(read.bounds.lightness)
+        assert lightness[0] < 0.7
+        assert lightness[1] > 0.99
+        if_light = replace(read, bounds=replace(bounds, lightness=np.ones_like(lightness)))
+        for column, share in ((0, lightness[0] ** 2), (1, 1.0)):
+            row = X[:1].copy()
+            row[0, column] = 1.3 * bounds.limits[column]
+            extra, light = (each.fill(row)[1].item() for each in (read, if_light))
+            assert extra > 0.0
+            assert_allclose(extra / light, share, rtol=0.05)

@@ -20,6 +20,9 @@ REMEMBERED = 4  # different values beyond each bound by which one is known when 
 # How far from the middle of the range, in halves of its width, values that come again count as others do.
 REPEATING = 4.0  # where values repeat: counters and rounded readings creep beyond the bound, which lies at 3
 LEVELS = 12  # where so few values came, a new one says little of how far they go: `FAR`
+# A tail is light whose end lies so many times as far from the median as nine in ten values of its side; of 1,000
+# exponential values it does.
+LIGHT = 4.0
 
 
 class Bounded(NamedTuple):
@@ -70,6 +73,9 @@ class InputBounds:
         How far from the middle of the range values of each column that come again count, in halves of its width.
     surprises
         How many targets in succession spoke for the values in doubt of each column.
+    lightness
+        Of the tail on each side: 1 where it is light, less the further its end lies from most values. Where values
+        have been far out of most, more of such are to be expected.
     """
 
     edge: Float[np.ndarray | Array, " sides"]
@@ -78,6 +84,7 @@ class InputBounds:
     met: Float[np.ndarray | Array, "sides m"]
     repeating: Float[np.ndarray | Array, " d"]
     surprises: Int[np.ndarray | Array, " d"]
+    lightness: Float[np.ndarray | Array, " sides"]
 
     @classmethod
     def of(cls, X: Float[np.ndarray, "n d"]) -> "InputBounds":
@@ -86,27 +93,30 @@ class InputBounds:
         different = 1 + (np.diff(np.sort(X, axis=0), axis=0) > 0.0).sum(axis=0)
         edge = np.concatenate([np.where(far, -np.inf, side).max(axis=0) for side in (X, -X)])
         repeating = np.where(different <= len(X) / 2, np.where(different <= LEVELS, FAR, REPEATING), 0.0)
-        return cls._at(edge, repeating)
+        middle = np.median(X, axis=0)
+        lightness = np.concatenate([_lightness(sign * (X - middle), far) for sign in (1.0, -1.0)])
+        return cls._at(edge, repeating, lightness)
 
     @classmethod
     def none(cls, num_columns: int) -> "InputBounds":
         """Return no bounds: before there is any range."""
-        return cls._at(np.full(2 * num_columns, np.inf), np.zeros(num_columns))
+        return cls._at(np.full(2 * num_columns, np.inf), np.zeros(num_columns), np.ones(2 * num_columns))
 
     @classmethod
-    def _at(cls, edge: np.ndarray, repeating: np.ndarray) -> "InputBounds":
+    def _at(cls, edge: np.ndarray, repeating: np.ndarray, lightness: np.ndarray) -> "InputBounds":
         count, far = np.zeros(len(edge), np.int64), np.full(len(edge), np.inf)
         met = np.full((len(edge), REMEMBERED), np.nan)
-        return cls(edge, count, far, met, repeating, np.zeros(len(repeating), np.int64))
+        return cls(edge, count, far, met, repeating, np.zeros(len(repeating), np.int64), lightness)
 
     def columns(self, columns: slice, *, remembers: bool = True) -> "InputBounds":
         """Return the bounds of some columns; unless it `remembers`, values that come again count as any others."""
         each = np.arange(len(self.repeating))[columns]
         sides = np.concatenate([each, each + len(self.repeating)])
         met = np.asarray(self.met)[sides]
-        edge, count, least = (np.asarray(a)[sides] for a in (self.edge, self.count, self.least))
+        each_side = self.edge, self.count, self.least, self.lightness
+        edge, count, least, lightness = (np.asarray(a)[sides] for a in each_side)
         repeating, surprises = np.asarray(self.repeating)[each], np.asarray(self.surprises)[each]
-        return InputBounds(edge, count, least, met if remembers else met[:, :0], repeating, surprises)
+        return InputBounds(edge, count, least, met if remembers else met[:, :0], repeating, surprises, lightness)
 
     @cached_property
     def limits(self) -> Float[np.ndarray, " sides"]:
@@ -215,3 +225,11 @@ class InputBounds:
         if not (new.any() and met.shape[1]):
             return self.met
         return np.where(new[:, None], np.concatenate([values[:, None], met[:, :-1]], axis=1), met)
+
+
+def _lightness(distance: Float[np.ndarray, "n d"], far: Bool[np.ndarray, "n d"]) -> Float[np.ndarray, " d"]:
+    """Return how light the tails are whose values lie so far from the median; those that are `far` do not count."""
+    side = np.sort(np.where(far, 0.0, np.maximum(distance, 0.0)), axis=0)
+    count = (side > 0.0).sum(axis=0)
+    (most,) = np.take_along_axis(side, (len(side) - 1 - count // 10)[None], axis=0)
+    return np.minimum(LIGHT * most, side[-1]) / np.where(side[-1] > 0.0, side[-1], 1.0) + (side[-1] <= 0.0)

@@ -98,7 +98,7 @@ class StreamInputs:
         if not (np.isnan(X).any() or bounded.beyond.any()):
             return X, None
         filled = self.imputer.fill(_believed(bounded), *self._center_and_scale())
-        return self._with_rest(X, _with_moved(filled, bounded))
+        return self._with_rest(X, _with_moved(filled, bounded, np.asarray(self.bounds.lightness)))
 
     def have_gaps(self, X: np.ndarray) -> Bool[np.ndarray, " n"]:
         """Return which of the next rows, in order, lack an input or have one beyond the bounds."""
@@ -132,7 +132,7 @@ class StreamInputs:
         bounds, bounded = self.bounds.learn(X[:, : self.imputer.width])
         # A copy, since the imputer keeps rows, and the caller may write to its own.
         filled, imputer = self.imputer.learn(_believed(bounded), *self._center_and_scale())
-        rows, extra = self._with_rest(X, _with_moved(filled, bounded))
+        rows, extra = self._with_rest(X, _with_moved(filled, bounded, np.asarray(self.bounds.lightness)))
         moved = (bounded.beyond & ~bounded.doubtful).any(axis=1)
         kinds = np.where(moved, MOVED, np.where(bounded.doubtful.any(axis=1), FILLED, USUAL))
         return ReadRows(rows, extra, kinds), replace(self, imputer=imputer, bounds=bounds)
@@ -220,15 +220,18 @@ def _believed(bounded: Bounded) -> np.ndarray:
     return np.where(bounded.beyond, np.nan, bounded.X)
 
 
-def _with_moved(filled: Filled, bounded: Bounded) -> Filled:
+def _with_moved(filled: Filled, bounded: Bounded, lightness: np.ndarray) -> Filled:
     """Return the rows with values beyond at the bounds, but those in doubt.
 
-    They are as uncertain as if they were missing, and by how far what would be filled in is from there.
+    They are as uncertain as if they were missing, and by how far what would be filled in is from there: in full where
+    tails are light (see `InputBounds`), as a glitch is then more likely.
     """
     moved = bounded.beyond & ~bounded.doubtful
     if not moved.any():
         return filled
-    apart = np.where(moved, np.square(bounded.X - filled.X), 0.0)
+    upper, lower = np.split(lightness, 2)
+    distance = bounded.X - filled.X
+    apart = np.where(moved, np.square(distance * np.where(distance > 0.0, upper, lower)), 0.0)
     return Filled(np.where(moved, bounded.X, filled.X), filled.var + apart)
 
 

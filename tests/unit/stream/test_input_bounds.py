@@ -151,6 +151,15 @@ def test_however_rows_are_cut_the_outcome_is_the_same(cuts: list[int], seed: int
             assert_array_equal(getattr(other, name), getattr(whole, name))
 
 
+def test_tails_are_light_unless_the_ends_lie_far_from_most_values():
+    rng = np.random.default_rng(0)
+    columns = [rng.normal(size=1_000), rng.exponential(size=1_000), rng.standard_t(1.0, 1_000), np.ones(1_000)]
+    upper, lower = np.split(np.asarray(InputBounds.of(np.stack(columns, axis=1)).lightness), 2)
+    assert upper[0] == lower[0] == upper[1] == lower[1] == upper[3] == lower[3] == 1.0
+    assert 0.0 < upper[2] < 0.5
+    assert 0.0 < lower[2] < 0.5
+
+
 def test_without_a_range_there_is_no_bound():
     rows = 1e9 * seen(20)
     after, kept = InputBounds.none(2).learn(rows)
