@@ -3,6 +3,7 @@
 import inspect
 from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from sklearn.linear_model import Ridge
 from typer.testing import CliRunner
 
 import streamgp
+from benchmarks.pages.constructors import constructor, modules
 from benchmarks.pages.options import pages
 from streamgp import estimators
 from streamgp.app.commands.model_options import parsed, with_model_options
@@ -141,6 +143,18 @@ def test_a_further_option_reaches_the_command_and_the_check(further: Option):
 def test_an_estimator_that_lacks_a_further_option_is_found(further: Option, estimator: str):
     missing = {option.name for option in options_of(estimator)} - signature(estimator).keys()
     assert missing == {"hops"}
+    for path, text in modules().items():
+        assert path.read_text(encoding="utf-8") != text, path.name
+
+
+@pytest.mark.parametrize("name", options.ESTIMATORS)
+def test_a_further_option_reaches_the_constructor(further: Option, name: str):
+    estimator = getattr(streamgp, name)
+    before = inspect.getsource(estimator.__init__)
+    added = set(constructor(estimator).splitlines()) - set(dedent(before).splitlines())
+    derived = estimator.__mro__[1].__name__ in options.ESTIMATORS  # the constructor above sets it
+    sets = "        hops=hops," if derived else "    self.hops = hops"
+    assert added == {"    hops: int | None = None,", sets}
 
 
 def test_a_parameter_of_an_estimator_is_checked(further: Option):
@@ -179,9 +193,9 @@ def test_no_text_of_an_option_is_written_twice():
         assert set(places) <= homes, option.name
 
 
-def test_the_page_of_options_is_that_of_the_declaration():
-    for page, text in pages().items():
-        assert page.read_text(encoding="utf-8") == text
+def test_what_is_generated_is_that_of_the_declaration():
+    for path, text in pages().items():
+        assert path.read_text(encoding="utf-8") == text, f"run python -m benchmarks.pages.options: {path} is older"
 
 
 def test_several_terms_may_come_as_text_with_commas():
