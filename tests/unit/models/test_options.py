@@ -31,37 +31,32 @@ from streamgp.weights.by_name import make_rule
 
 ROOT = Path(__file__).parents[3]
 
-ACCEPTED: dict[str, Any] = {
+# A value of each option that changes the model: by its kind, or its own.
+OF_KIND: dict[str, Any] = {
+    "flag": True,
+    "switch": True,
+    "whole": 7,
+    "wholes": 7,
+    "number": 0.25,
+    "probability": 0.125,
+    "range": (0.0, None),
+}
+OWN: dict[str, Any] = {
     "bases": "rbf",
     "learners": remember([Ridge()]),
-    "features_per_basis": 7,
-    "n_samples": 2,
     "dynamics": 0.25,
     "noise": "adaptive 0.9",
     "weights": "switching",
-    "delta": 0.125,
-    "share": 0.125,
-    "switch": 0.125,
-    "q_absolute": True,
-    "likelihood": "poisson",
-    "num_inducing": 7,
-    "batch_size": 7,
-    "max_models": 7,
-    "threshold": 0.25,
-    "combination": "stream",
-    "steps": 7,
-    "alpha": 0.5,
-    "warmup_posterior": "prior",
-    "robust": True,
-    "recalibrate": True,
-    "rest": True,
     "renew": False,
-    "lags": 7,
-    "horizon": 7,
-    "bounds": (0.0, None),
     "target_transform": "log",
 }
 MODELS = {"gaussian": "oebe", "generalised": "oebe", "multikernel": "raker", "sparse": "wgpr"}
+
+
+def accepted(option: Option) -> Any:
+    if option.name in OWN:
+        return OWN[option.name]
+    return option.choices[-1] if option.kind == "name" else OF_KIND[option.kind]
 
 
 def signature(estimator: str) -> dict[str, Any]:
@@ -99,12 +94,12 @@ def test_the_models_that_take_an_option_are_those_declared(family: Any, name: st
     for task in family.tasks:
         if family.name in option.families and task in option.tasks:
             model = "best" if name == "renew" else MODELS[family.name]
-            spec = make_spec(model, task=task, **{name: ACCEPTED[name]})
+            spec = make_spec(model, task=task, **{name: accepted(option)})
             field = "rule" if name == "weights" else option.spec_field
             assert changed(spec) == {field}
         else:
             with pytest.raises(ValueError, match=f"^{name}: expected it with "):
-                make_spec(MODELS[family.name], task=task, **{name: ACCEPTED[name]})
+                make_spec(MODELS[family.name], task=task, **{name: accepted(option)})
 
 
 def test_an_option_that_is_not_declared_is_refused():
