@@ -1,9 +1,13 @@
-"""The table of docs/reference/options.md, from the options as declared: ``python -m benchmarks.pages.options``."""
+"""What is written from the options as declared: ``python -m benchmarks.pages.options``.
+
+The table of docs/reference/options.md, the commands' page, and the constructors of the estimators.
+"""
 
 from pathlib import Path
 
 from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS
+from benchmarks.pages import commands, constructors
 from streamgp.models.option_type import Option
 from streamgp.models.options import CALENDAR, FAMILIES, MISSING_VALUES, MODEL, OPTIONS, SEED, TASKS, WARMUP
 
@@ -12,8 +16,8 @@ ALL = (MODEL, WARMUP, *OPTIONS.values(), MISSING_VALUES, CALENDAR, SEED)
 
 
 def pages() -> dict[Path, str]:
-    """Return the page with its table renewed."""
-    return {PAGE: markdown.with_tables(PAGE, {"options": table()})}
+    """Return the pages with their tables renewed, and the modules of the estimators."""
+    return {PAGE: markdown.with_tables(PAGE, {"options": table()})} | commands.pages() | constructors.modules()
 
 
 def table() -> str:

@@ -1,7 +1,7 @@
 """The settings of a run, as given on the command line."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,8 @@ from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
 from streamgp.table.numbers import Decimal
 from streamgp.table.readers import Missing
+
+FREE = {"in config": None}  # of fields that may change when a run is resumed
 
 
 @dataclass
@@ -18,19 +20,19 @@ class RunSettings:
     `spec_for` gives the model for a task where `task` is ``auto`` and the data turn out to be not of regression.
     """
 
-    data: str
-    targets: list[str]
-    spec: Spec
-    task: str = "auto"
-    spec_for: Callable[[str], Spec] | None = None
+    data: str = field(metadata=FREE)
+    targets: list[str] = field(metadata={"in config": "target"})
+    spec: Spec = field(metadata=FREE)
+    task: str = field(default="auto", metadata=FREE)
+    spec_for: Callable[[str], Spec] | None = field(default=None, metadata=FREE)
     grades: list[str] | None = None
-    exposure: str | None = None
+    exposure: str | None = field(default=None, metadata={"in config": "exposure_column"})
     features: list[str] | None = None
     time: str | None = None
     warmup: int | None = None
     seed: int = 0
-    chunk: int = 1024
-    max_rows: int | None = None
+    chunk: int = field(default=1024, metadata=FREE)
+    max_rows: int | None = field(default=None, metadata=FREE)
     missing: Missing = "impute"
     decimal: Decimal = ""
     conformal: float | None = None
@@ -39,32 +41,17 @@ class RunSettings:
     alarms: bool = False
     steps_ahead: int = 0
     calendar: list[str] | None = None
-    out: Path | None = None
-    resume: bool = False
-    overwrite: bool = False
-    command: str = ""
+    out: Path | None = field(default=None, metadata=FREE)
+    resume: bool = field(default=False, metadata=FREE)
+    overwrite: bool = field(default=False, metadata=FREE)
+    command: str = field(default="", metadata=FREE)
 
     @property
     def config(self) -> dict[str, Any]:
-        """Return what must not change when the run is resumed."""
-        return {
-            **asdict(self.spec),
-            "target": list(self.targets),
-            "features": self.features,
-            "time": self.time,
-            "warmup": self.warmup,
-            "seed": self.seed,
-            "missing": self.missing,
-            "decimal": self.decimal,
-            "grades": self.grades,
-            "exposure_column": self.exposure,
-            "conformal": self.conformal,
-            "delay": self.delay,
-            "arrives": self.arrives,
-            "alarms": self.alarms,
-            "steps_ahead": self.steps_ahead,
-            "calendar": self.calendar,
-        }
+        """Return what must not change when the run is resumed: the model, and the fields that are not `FREE`."""
+        names = {each.name: each.metadata.get("in config", each.name) for each in fields(self)}
+        kept = {stored: getattr(self, name) for name, stored in names.items() if stored is not None}
+        return asdict(self.spec) | kept
 
     def for_task(self, task: str) -> "RunSettings":
         """Return the settings with the model for what the target turned out to be.

@@ -1,6 +1,5 @@
 """What all estimators share: a learner behind scikit-learn's conventions, checked input, checkpoints."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -37,45 +36,18 @@ class StreamEstimator(LateTargets, BaseEstimator):
     Several threads may call it: calls take place one after the other, in some order.
     """
 
+    # Parameters of all derived classes, whose constructors are generated.
+    model: str
+    warmup: int | None
+    missing: str
+    random_state: Any
+
     n_features_in_: int
     feature_names_in_: np.ndarray
     _classes_at_start = 0  # classes or grades that are known before the first row
     _alarms: Alarms | None = None
     _columns = Columns()  # of the rows so far
     _pace = Pace()
-
-    def __init__(
-        self,
-        model: str = "default",
-        *,
-        warmup: int | None = None,
-        bases: Sequence[str] | str | None = None,
-        features_per_basis: int | None = None,
-        dynamics: Sequence[str | float] | str | float | None = None,
-        weights: Any = None,
-        delta: float | None = None,
-        share: float | None = None,
-        switch: float | None = None,
-        warmup_posterior: str = "condition",
-        robust: bool | None = None,
-        missing: str = "impute",
-        calendar: Sequence[str] | str | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.model = model
-        self.warmup = warmup
-        self.bases = bases
-        self.features_per_basis = features_per_basis
-        self.dynamics = dynamics
-        self.weights = weights
-        self.delta = delta
-        self.share = share
-        self.switch = switch
-        self.warmup_posterior = warmup_posterior
-        self.robust = robust
-        self.missing = missing
-        self.calendar = calendar
-        self.random_state = random_state
 
     # What has been learnt
 

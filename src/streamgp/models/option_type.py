@@ -20,21 +20,24 @@ Kind = Literal[
     "terms",
     "weights",
     "regressors",
+    "seed",
 ]
 
-_TYPES = {
-    "flag": "bool",
-    "switch": "bool or None",
-    "whole": "int",
-    "wholes": "int, sequence of int, or str",
-    "number": "float",
-    "probability": "float",
-    "range": "(float or None, float or None)",
-    "name": "str",
-    "names": "str or sequence of str",
-    "terms": "str, float, or sequence of them",
-    "weights": "str or array",
-    "regressors": "sequence of regressors",
+# Of values in Python: in words, and as annotations.
+_TYPES: dict[Kind, tuple[str, str]] = {
+    "flag": ("bool", "bool"),
+    "switch": ("bool or None", "bool"),
+    "whole": ("int", "int"),
+    "wholes": ("int, sequence of int, or str", "Any"),
+    "number": ("float", "float"),
+    "probability": ("float", "float"),
+    "range": ("(float or None, float or None)", "tuple[float | None, float | None]"),
+    "name": ("str", "str"),
+    "names": ("str or sequence of str", "Sequence[str] | str"),
+    "terms": ("str, float, or sequence of them", "Sequence[str | float] | str | float"),
+    "weights": ("str or array", "Any"),
+    "regressors": ("sequence of regressors", "Sequence[Any]"),
+    "seed": ("int", "Any"),
 }
 
 
@@ -51,7 +54,7 @@ class Option:
         ``wholes``, several, or one of the `choices`; a ``number``; a ``probability`` in [0, 1); a ``range``, two
         numbers of which either may be None; a ``name`` or several ``names`` among the `choices`; ``terms`` of a small
         grammar (see `streamgp.filters.dynamics` and `streamgp.filters.noise`); ``weights``, a name or a matrix;
-        ``regressors``, by the names they were given.
+        ``regressors``, by the names they were given; a ``seed``, in Python a generator of random numbers too.
     help
         What it does, in a sentence or two, without default, range and choices.
     details
@@ -105,7 +108,7 @@ class Option:
     @property
     def python_type(self) -> str:
         """Return the type of its values in Python, in words."""
-        kind = _TYPES[self.kind]
+        kind, _ = _TYPES[self.kind]
         return kind if self.default is not None or kind.endswith("None") else f"{kind} or None"
 
     @property
@@ -122,6 +125,11 @@ class Option:
     def default_for(self, estimator: str) -> Any:
         """Return the default of the parameter of an estimator."""
         return self.own_defaults.get(estimator, self.default)
+
+    def annotation(self, estimator: str) -> str:
+        """Return the annotation of the parameter of an estimator, as source."""
+        _, kind = _TYPES[self.kind]
+        return kind if kind == "Any" or self.default_for(estimator) is not None else f"{kind} | None"
 
     def default_text(self, estimator: str = "") -> str:
         """Return the default in a sentence; empty where there is nothing to say."""

@@ -2,8 +2,8 @@
 
 `streamgp.models.registry.make_spec` checks by this table, the command makes its options of it, the estimators their
 docstrings, and ``docs/reference/options.md`` is rendered from it. Nothing heavy is imported here: ``streamgp run
---help`` reads it. A further option is an entry in `OPTIONS`, a field of `Spec`, and a parameter of the estimators
-that it names. Annexes add some.
+--help`` reads it. A further option is an entry in `OPTIONS` and a field of `Spec`; then ``python -m
+benchmarks.pages.options`` writes the constructors of the estimators that it names, and the pages. Annexes add some.
 """
 
 from dataclasses import replace
@@ -97,7 +97,7 @@ CALENDAR = _for_all(
 )
 SEED = _for_all(
     name="random_state",
-    kind="whole",
+    kind="seed",
     help="Seed of everything random.",
     details="In Python also a `numpy.random.RandomState`, or None.",
     default=0,

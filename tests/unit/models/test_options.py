@@ -3,6 +3,7 @@
 import inspect
 from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from sklearn.linear_model import Ridge
 from typer.testing import CliRunner
 
 import streamgp
+from benchmarks.pages.constructors import constructor, modules
 from benchmarks.pages.options import pages
 from streamgp import estimators
 from streamgp.app.commands.model_options import parsed, with_model_options
@@ -29,37 +31,32 @@ from streamgp.weights.by_name import make_rule
 
 ROOT = Path(__file__).parents[3]
 
-ACCEPTED: dict[str, Any] = {
+# A value of each option that changes the model: by its kind, or its own.
+OF_KIND: dict[str, Any] = {
+    "flag": True,
+    "switch": True,
+    "whole": 7,
+    "wholes": 7,
+    "number": 0.25,
+    "probability": 0.125,
+    "range": (0.0, None),
+}
+OWN: dict[str, Any] = {
     "bases": "rbf",
     "learners": remember([Ridge()]),
-    "features_per_basis": 7,
-    "n_samples": 2,
     "dynamics": 0.25,
     "noise": "adaptive 0.9",
     "weights": "switching",
-    "delta": 0.125,
-    "share": 0.125,
-    "switch": 0.125,
-    "q_absolute": True,
-    "likelihood": "poisson",
-    "num_inducing": 7,
-    "batch_size": 7,
-    "max_models": 7,
-    "threshold": 0.25,
-    "combination": "stream",
-    "steps": 7,
-    "alpha": 0.5,
-    "warmup_posterior": "prior",
-    "robust": True,
-    "recalibrate": True,
-    "rest": True,
     "renew": False,
-    "lags": 7,
-    "horizon": 7,
-    "bounds": (0.0, None),
     "target_transform": "log",
 }
 MODELS = {"gaussian": "oebe", "generalised": "oebe", "multikernel": "raker", "sparse": "wgpr"}
+
+
+def accepted(option: Option) -> Any:
+    if option.name in OWN:
+        return OWN[option.name]
+    return option.choices[-1] if option.kind == "name" else OF_KIND[option.kind]
 
 
 def signature(estimator: str) -> dict[str, Any]:
@@ -97,12 +94,12 @@ def test_the_models_that_take_an_option_are_those_declared(family: Any, name: st
     for task in family.tasks:
         if family.name in option.families and task in option.tasks:
             model = "best" if name == "renew" else MODELS[family.name]
-            spec = make_spec(model, task=task, **{name: ACCEPTED[name]})
+            spec = make_spec(model, task=task, **{name: accepted(option)})
             field = "rule" if name == "weights" else option.spec_field
             assert changed(spec) == {field}
         else:
             with pytest.raises(ValueError, match=f"^{name}: expected it with "):
-                make_spec(MODELS[family.name], task=task, **{name: ACCEPTED[name]})
+                make_spec(MODELS[family.name], task=task, **{name: accepted(option)})
 
 
 def test_an_option_that_is_not_declared_is_refused():
@@ -141,6 +138,18 @@ def test_a_further_option_reaches_the_command_and_the_check(further: Option):
 def test_an_estimator_that_lacks_a_further_option_is_found(further: Option, estimator: str):
     missing = {option.name for option in options_of(estimator)} - signature(estimator).keys()
     assert missing == {"hops"}
+    for path, text in modules().items():
+        assert path.read_text(encoding="utf-8") != text, path.name
+
+
+@pytest.mark.parametrize("name", options.ESTIMATORS)
+def test_a_further_option_reaches_the_constructor(further: Option, name: str):
+    estimator = getattr(streamgp, name)
+    before = inspect.getsource(estimator.__init__)
+    added = set(constructor(estimator).splitlines()) - set(dedent(before).splitlines())
+    derived = estimator.__mro__[1].__name__ in options.ESTIMATORS  # the constructor above sets it
+    sets = "        hops=hops," if derived else "    self.hops = hops"
+    assert added == {"    hops: int | None = None,", sets}
 
 
 def test_a_parameter_of_an_estimator_is_checked(further: Option):
@@ -179,9 +188,9 @@ def test_no_text_of_an_option_is_written_twice():
         assert set(places) <= homes, option.name
 
 
-def test_the_page_of_options_is_that_of_the_declaration():
-    for page, text in pages().items():
-        assert page.read_text(encoding="utf-8") == text
+def test_what_is_generated_is_that_of_the_declaration():
+    for path, text in pages().items():
+        assert path.read_text(encoding="utf-8") == text, f"run python -m benchmarks.pages.options: {path} is older"
 
 
 def test_several_terms_may_come_as_text_with_commas():

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from streamgp.app.commands.run import keyed_commands, report_run, start
+from streamgp.app.commands.keyed import keyed_commands
+from streamgp.app.commands.run import report_run, start
 from streamgp.app.console import sentences
 
 

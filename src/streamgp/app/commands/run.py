@@ -1,19 +1,18 @@
 """`streamgp run`: predict a stream row by row, and learn from it."""
 
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamgp.annexes import annexes
-from streamgp.app.commands.early import refuse_early
+from streamgp.app.commands.early import checked, mark_of
 from streamgp.app.commands.finish import check_json, command_line, fail_if_stopped, write_metrics
-from streamgp.app.commands.model_options import DATA, LEARNING, OUTPUT, declared, parsed, with_model_options
+from streamgp.app.commands.keyed import run_keyed
+from streamgp.app.commands.model_options import DATA, LEARNING, OUTPUT, declared, with_model_options
 from streamgp.app.commands.short_help import HelpAll
 from streamgp.app.console import fail, names, sentences
 from streamgp.models.options import CALENDAR, MISSING_VALUES, MODEL, OPTIONS, SEED, WARMUP, Missing
-from streamgp.models.target_options import AUTO, COMMAND, NONE
+from streamgp.models.target_options import AUTO, NONE
 
 if TYPE_CHECKING:
     from streamgp.app.runner import Outcome
@@ -229,70 +228,29 @@ def run(
     help_all: HelpAll = False,
 ) -> None:
     """Predict a stream row by row, each before its target is seen, and learn from it."""
-    from streamgp.table.numbers import decimal_of
-
-    try:
-        mark = decimal_of(decimal, thousands)
-    except ValueError as error:
-        fail(str(error))
+    mark = mark_of(decimal, thousands)
+    shared: dict[str, Any] = {"data": data, "time": time, "max_rows": max_rows, "missing": missing, "decimal": mark}
+    shared |= {"warmup": warmup, "seed": seed, "chunk": chunk, "out": out, "resume": resume, "overwrite": overwrite}
     if key is not None:
-        keyed = keyed_commands("--key")
         refused = {"--task": task not in ("auto", "regression"), "--grades": grades, "--exposure": exposure}
         refused |= {"--model": model not in (MODEL.default, "fleet"), "--conformal": conformal}
         refused |= {"--delay": delay or None, "--arrives": arrives, "--horizon": horizon}
         refused |= {"--alarms": alarms, "--calendar": calendar}
-        keyed.refuse_with_key(refused | _changed(options))
-        with sentences():
-            keyed.run_keyed(
-                json,
-                data=data,
-                target=target,
-                key=key,
-                engine=engine,
-                workers=workers,
-                group=group,
-                max_active=max_active,
-                time=time,
-                features=names(features, data),
-                lags=options["lags"],
-                warmup=warmup,
-                seed=seed,
-                chunk=chunk,
-                max_rows=max_rows,
-                missing=missing,
-                decimal=mark,
-                out=out,
-                resume=resume,
-                overwrite=overwrite,
-            )
+        shared |= {"key": key, "engine": engine, "workers": workers, "group": group, "max_active": max_active}
+        run_keyed(json, refused, options, features, target=target, **shared)
         return
     if task == "auto":  # an option of a single task determines it
         task = "ordinal" if grades is not None else "count" if exposure is not None else task
-    try:
-        direct, steps_ahead = _horizons(horizon)
-        changes = parsed(options | {"horizon": direct})
-        targets = names(target, data) or []
-        refuse_early(
-            model,
-            changes,
-            task,
-            exposure=exposure,
-            alarms=alarms,
-            steps_ahead=steps_ahead,
-            data=data,
-            targets=targets,
-            decimal=mark,
-        )
-    except ValueError as error:
-        fail(str(error))
+    changes, steps_ahead, targets = checked(
+        model, options, horizon, task, target, exposure=exposure, alarms=alarms, data=data, decimal=mark
+    )
     with sentences():
-        from streamgp.app.outputs import RunError
         from streamgp.app.run_stream import run_stream
         from streamgp.app.settings import RunSettings
         from streamgp.models.registry import make_spec
 
         if engine != "local" or any(each is not None for each in (workers, group, max_active)):
-            raise RunError("--engine, --workers, --group and --max-active go with --key, a fleet's; leave them out")
+            fail("--engine, --workers, --group and --max-active go with --key, a fleet's; leave them out")
 
         def spec_for(chosen: str) -> "Spec":
             return make_spec(model, task=chosen, exposure=exposure is not None, **changes)
@@ -303,9 +261,8 @@ def run(
             cycles = None if calendar is None else list(CALENDAR.check(names(calendar)))
             spec = spec_for("regression" if task == "auto" else task)
         except ValueError as error:
-            raise RunError(str(error)) from error
+            fail(str(error))
         settings = RunSettings(
-            data=data,
             targets=targets,
             spec=spec,
             task=task,
@@ -313,60 +270,17 @@ def run(
             grades=names(grades),
             exposure=exposure,
             features=names(features, data),
-            time=time,
-            warmup=warmup,
-            seed=seed,
-            chunk=chunk,
-            max_rows=max_rows,
-            missing=missing,
-            decimal=mark,
             conformal=conformal,
             delay=delay,
             arrives=arrives,
             alarms=alarms,
             steps_ahead=steps_ahead,
             calendar=cycles,
-            out=out,
-            resume=resume,
-            overwrite=overwrite,
             command=command_line(),
+            **shared,
         )
         start(json)
         report_run(settings, run_stream(settings), json)
-
-
-def keyed_commands(option: str) -> Any:
-    """Return the module that runs streams of many keys; fail, naming the option that asks for it, without one."""
-    modules = [annex.keyed for annex in annexes() if annex.keyed is not None]
-    if not modules:
-        fail(f"{option}: expected the package streamgp.fleet to be installed, found none; install streamgp anew")
-    return import_module(modules[0])
-
-
-def _horizons(text: str | None) -> tuple[int | None, int]:
-    """Return the horizon of direct forecasts, if there is one, and how many steps are forecast one by one."""
-    if text is None:
-        return None, 0
-    first, dots, last = text.partition("..")
-    try:
-        if dots and int(first) == 1 and int(last) > 1:
-            return None, int(last)
-        if not dots:
-            return int(text), 0
-    except ValueError:
-        pass
-    raise ValueError(
-        f"--horizon: expected how many rows ahead, such as 24, or 1..24 for each of so many, got {text!r}"
-    )
-
-
-def _changed(options: dict[str, Any]) -> dict[str, bool]:
-    """Return which options of the models were given, but for the lags, which fleets have too."""
-    return {
-        OPTIONS[name].command_name: value != OPTIONS[name].default_for(COMMAND)
-        for name, value in options.items()
-        if name != "lags"
-    }
 
 
 def start(json: str | None) -> None:
