@@ -1,6 +1,6 @@
 """The predictive distribution of a target that is learnt on another scale, or is known to keep within bounds."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,17 +12,13 @@ from jaxtyping import Array, Float, Key
 from streamgp.core import recalibration
 from streamgp.core.predictive import Predictive
 from streamgp.core.target_map import TargetMap
-from streamgp.numerics import mixtures, student_t
+from streamgp.core.within_reach import WithinReach
+from streamgp.numerics import student_t
 from streamgp.numerics.arrays import AnyArray
-from streamgp.numerics.quantiles import mixture_quantiles
 
-_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)  # at whose quantiles the range that is integrated over is divided
-_NODES, _SHARES = np.polynomial.legendre.leggauss(8)  # between each two of them
 _NEGLIGIBLE = 1e-4  # of the probability beyond a bound: its part in the CRPS is of its square
-_CERTAIN = 1e-6  # of the standard deviation on the scale that is learnt: y is not known better
 _LEVEL_ENDS = 1e-10, 1.0 - 1e-10
 _PINBALL_NODES, _PINBALL_SHARES = np.polynomial.legendre.leggauss(16)
-_BATCH_ELEMENTS = 1 << 15  # of an array at a time: so many stay in a core's cache
 
 Rows = Float[np.ndarray, "n e"]
 
@@ -96,7 +92,7 @@ class MappedPredictive(eqx.Module):
         transformed target both are those of y within its reach, as recalibrated.
         """
         if self.map.transform is not None:
-            return self._moments_within_reach()
+            return self._within_reach.moments()
         loc, var = _clipped_moments(self.base, *self.map.ends)
         parts = replace(self.base, loc=loc, var=var, dof=None)
         expected, variance = (np.asarray(a) for a in parts.moments)
@@ -155,7 +151,7 @@ class MappedPredictive(eqx.Module):
         each. Of a transformed target the integral of (F - 1[y below])^2 within its reach.
         """
         if self.map.transform is not None:
-            return self._crps_within_reach(y)
+            return self._within_reach.crps(y)
         crps = np.array(self.base.crps(y))
         low, high = (self._below(np.full_like(y, bound)) for bound in (self.map.low, self.map.high))
         rows = ((low > _NEGLIGIBLE) | (1.0 - high > _NEGLIGIBLE)).any(axis=1)
@@ -202,67 +198,12 @@ class MappedPredictive(eqx.Module):
 
     def reach(self, q05: Rows, q50: Rows, q95: Rows) -> tuple[Rows, Rows]:
         """Return how far out, on the scale that is learnt, `base` is believed, which has these quantiles."""
-        low, high = self.map.reach(q05, q50, q95)
-        if self.base.limits is None:
-            return low, high
-        least, most = np.asarray(self.base.limits).swapaxes(0, 1)
-        return np.maximum(low, np.minimum(least, q50)), np.minimum(high, np.maximum(most, q50))
+        return self._within_reach.reach(q05, q50, q95)
 
-    def _moments_within_reach(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and variance of Y: about its median, by integrals of the tails to either side.
-
-        E(Y - c) is the integral of 1 - F above c less that of F below, E(Y - c)^2 that of 2 |y - c| times either.
-        """
-        edges, centre = self._edges()
-        c, first, second = self.map.inverse(centre), np.zeros_like(centre), np.zeros_like(centre)
-        for share, z, below in self._nodes(edges):
-            off = self.map.inverse(z) - c
-            tail = share * np.where(z >= centre, 1.0 - below, -below)
-            first = first + tail.sum(0)
-            second = second + 2.0 * (off * tail).sum(0)
-        # Where all lies at a bound there is still an error to be scored by.
-        least = _CERTAIN * np.sqrt(np.asarray(self.base.variance)) * self.map.slope(centre)
-        return c + first, np.maximum(second - first * first, np.square(least))
-
-    def _crps_within_reach(self, y: Rows) -> Rows:
-        edges, _ = self._edges()
-        at = np.clip(self.map.forward(y), edges[0], edges[-1])
-        crps = np.abs(y - self.map.inverse(at))
-        for share, z, below in self._nodes(np.sort(np.concatenate([edges, at[None]]), axis=0)):
-            crps = crps + (share * np.where(z >= at, 1.0 - below, below) ** 2).sum(0)
-        return crps
-
-    def _edges(self) -> tuple[Float[np.ndarray, "m n e"], Rows]:
-        """Return edges of z between which an integral over y is smooth, the ends of its reach outermost; the median.
-
-        They are quantiles, between which F hardly moves, and where the map bends.
-        """
-        m, (n, _, e), v = self.base.flat(), self.loc.shape, self.base.recalibration
-        levels = np.repeat(np.array(_LEVELS), n * e)
-        if v is not None:
-            levels = recalibration.level(np.tile(v.reshape(n * e, -1), (len(_LEVELS), 1)), levels)
-        (z,) = mixture_quantiles(mixtures.repeated(m, len(_LEVELS)), [levels])
-        z = np.asarray(z).reshape(-1, n, e)
-        low, high = self.reach(z[0], z[len(z) // 2], z[-1])
-        bends = np.stack(np.broadcast_arrays(*self.map.bends(high)))
-        edges = np.clip(np.concatenate([low[None], z, bends, high[None]]), low, high)
-        return np.sort(edges, axis=0), np.clip(z[len(z) // 2], low, high)
-
-    def _nodes(
-        self, edges: Float[np.ndarray, "m n e"]
-    ) -> Iterator[tuple[Float[np.ndarray, "b n e"], Float[np.ndarray, "b n e"], Float[np.ndarray, "b n e"]]]:
-        """Yield the nodes of a quadrature between edges of z: shares of an integral over y, z, and F there."""
-        m, v = self.base.flat(), self.base.recalibration
-        half = 0.5 * np.diff(edges, axis=0)
-        z = (edges[:-1, None] + half[:, None] * (1.0 + _NODES[:, None, None])).reshape(-1, *edges.shape[1:])
-        share = (half[:, None] * _SHARES[:, None, None]).reshape(z.shape)
-        share = share * self.map.slope(z)
-        step = max(1, _BATCH_ELEMENTS // m.loc.size)
-        for at in range(0, len(z), step):
-            part = z[at : at + step]
-            repeated = mixtures.repeated(m, len(part))
-            below = mixtures.cdf(repeated, mixtures.evaluate(repeated, part.ravel())).reshape(part.shape)
-            yield share[at : at + step], part, np.asarray(below if v is None else recalibration.below(v, below))
+    @property
+    def _within_reach(self) -> WithinReach:
+        """Return what integrates over y within its reach."""
+        return WithinReach(self.base, self.map)
 
 
 def _scales(p: Predictive) -> tuple[np.ndarray, np.ndarray | None]:

@@ -1,6 +1,6 @@
 """Test, then train, with an estimator."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,9 +14,10 @@ from streamgp.estimators.pipelines import is_pipeline, last_step, transformed
 from streamgp.estimators.sessions import EstimatorSession, check_rows_to_score
 from streamgp.estimators.time_column import split_times
 from streamgp.estimators.validation import Rows, feature_names, given_names, input_names, target_names
+from streamgp.evaluation.alarm_rows import Alarm
 from streamgp.evaluation.description import describe, describe_unusual
 from streamgp.evaluation.inputs import Inputs
-from streamgp.evaluation.scored_rows import ScoredRows
+from streamgp.evaluation.scored_rows import Metrics, ScoredRows
 from streamgp.evaluation.shown import Given
 from streamgp.evaluation.steps_ahead import StepsAhead, check_steps
 from streamgp.metrics.shares import share
@@ -124,21 +125,8 @@ def evaluate(
     if y is None:
         raise ValueError("evaluate: expected the targets y as well, unless the model is a fleet")
     with model._access.lock:
-        if alarms and delay != 0:
-            raise ValueError(
-                "alarms: expected labels that come in time, whose errors they test; leave out one of both"
-            )
-        steps = whole_number("steps_ahead", steps_ahead, low=0)
-        if steps:
-            check_steps(model._make_spec(), steps)
-            if delay != 0:
-                raise ValueError("steps_ahead: expected labels that come in time; leave out one of both")
-        delay = check_delay(delay)
+        steps, delay = _check_options(model, steps_ahead, delay, alarms)
         arrives = None
-        if delay:
-            check_horizon(model._make_spec().horizon)
-        if isinstance(delay, int) and model.__sklearn_is_fitted__():
-            check_lags(model._learner.spec.lags, delay)
         if isinstance(delay, str):
             X, arrives = split_arrivals(X, delay, times is not None)
             if conformal is not None:
@@ -156,47 +144,86 @@ def evaluate(
             alarms=model._tests_for_alarms(outputs) if alarms else None,
             horizons=_horizons(steps, known_ahead, split_times(X, times)[0], names, rows) if steps else None,
         )
-        learner, metrics = model._learner, whole.session.metrics
-        parts: list[ScoredRows] = []
-        began = perf_counter()
-        in_warmup = 0.0
-        with progress_bar("test, then train", len(rows.X), progress) as bar:
-            learner.progress = lambda done, todo: bar.at(metrics.rows, f"fitting experts: {done} of {todo}")
-            try:
-                for part in whole.feed():
-                    in_warmup = in_warmup if part.by_experts else perf_counter() - began
-                    parts.append(part._replace(experts=None, weights=part.weights if weights else None))
-                    bar.at(metrics.rows, "test, then train")
-            finally:
-                learner.progress = None
-        total = perf_counter() - began
+        parts, seconds = _feed(whole, model._learner, len(rows.X), weights, progress)
         found, scores = whole.end(), whole.session.results()
-        about = describe(
-            learner,
-            scores,
-            targets=names,
-            features=feature_names(model),
-            seconds={"warmup": in_warmup, "stream": total - in_warmup, "total": total},
-            learnt=metrics.rows - metrics.warmup,
-        )
-        left_out = model._columns.left_out(given_names(model), learner.levels)
-        about |= {
-            "alarms": None if found is None else [asdict(alarm) for alarm in found],
-            "importance": None,  # found by the report
-            "skipped_rows": rows.skipped,
-            "interrupted": False,
-            "stopped": None,
-            "warnings": [
-                *(f"column '{name}' was left out: {reason}" for name, reason in left_out.items()),
-                *describe_unusual(learner, metrics, names, rows.skipped, python=True, first_fault=rows.fault),
-            ],
-            "command": None,
-            "python": True,
-        }
-        inputs = Inputs(StreamLearner.from_tree(learner.to_tree()), inputs_of(model))  # as it is now
+        about = _describe(model, whole.session.metrics, scores, names, rows, seconds, found)
+        inputs = Inputs(StreamLearner.from_tree(model._learner.to_tree()), inputs_of(model))  # as it is now
         given = Given(rows.kept, rows.given, FrameLike.of(X, y), about, weighed=weights, inputs=inputs)
         result = model._collected(parts, scores, given)
         return result if found is None else replace(result, alarms=found)
+
+
+def _check_options(model: StreamEstimator, steps_ahead: int, delay: int | str, alarms: bool) -> tuple[int, int | str]:
+    """Check that what is asked for goes together and with the model; return the steps ahead and the delay."""
+    if alarms and delay != 0:
+        raise ValueError("alarms: expected labels that come in time, whose errors they test; leave out one of both")
+    steps = whole_number("steps_ahead", steps_ahead, low=0)
+    if steps:
+        check_steps(model._make_spec(), steps)
+        if delay != 0:
+            raise ValueError("steps_ahead: expected labels that come in time; leave out one of both")
+    delay = check_delay(delay)
+    if delay:
+        check_horizon(model._make_spec().horizon)
+    if isinstance(delay, int) and model.__sklearn_is_fitted__():
+        check_lags(model._learner.spec.lags, delay)
+    return steps, delay
+
+
+def _feed(
+    whole: EstimatorSession, learner: StreamLearner, rows: int, weights: bool, progress: bool
+) -> tuple[list[ScoredRows], dict[str, float]]:
+    """Let the session learn its rows; return what was predicted of them, and the seconds spent."""
+    metrics = whole.session.metrics
+    parts: list[ScoredRows] = []
+    began = perf_counter()
+    in_warmup = 0.0
+    with progress_bar("test, then train", rows, progress) as bar:
+        learner.progress = lambda done, todo: bar.at(metrics.rows, f"fitting experts: {done} of {todo}")
+        try:
+            for part in whole.feed():
+                in_warmup = in_warmup if part.by_experts else perf_counter() - began
+                parts.append(part._replace(experts=None, weights=part.weights if weights else None))
+                bar.at(metrics.rows, "test, then train")
+        finally:
+            learner.progress = None
+    total = perf_counter() - began
+    return parts, {"warmup": in_warmup, "stream": total - in_warmup, "total": total}
+
+
+def _describe(
+    model: StreamEstimator,
+    metrics: Metrics,
+    scores: Mapping[str, Any],
+    names: Sequence[str],
+    rows: Rows,
+    seconds: Mapping[str, float],
+    alarms: Sequence[Alarm] | None,
+) -> dict[str, Any]:
+    """Return the entries of ``metrics.json`` of an evaluation in Python."""
+    learner = model._learner
+    about = describe(
+        learner,
+        scores,
+        targets=names,
+        features=feature_names(model),
+        seconds=seconds,
+        learnt=metrics.rows - metrics.warmup,
+    )
+    left_out = model._columns.left_out(given_names(model), learner.levels)
+    return about | {
+        "alarms": None if alarms is None else [asdict(alarm) for alarm in alarms],
+        "importance": None,  # found by the report
+        "skipped_rows": rows.skipped,
+        "interrupted": False,
+        "stopped": None,
+        "warnings": [
+            *(f"column '{name}' was left out: {reason}" for name, reason in left_out.items()),
+            *describe_unusual(learner, metrics, names, rows.skipped, python=True, first_fault=rows.fault),
+        ],
+        "command": None,
+        "python": True,
+    }
 
 
 def _horizons(steps: int, known: Sequence[int | str], X: Any, targets: list[str], rows: Rows) -> StepsAhead:

@@ -11,9 +11,9 @@ from typing import Any
 
 from streamgp.numerics.checkpoint.directory import sync_directory
 from streamgp.service.checkpoints import ASIDE, Checkpoints
-from streamgp.service.log import log_files
 from streamgp.service.log_check import chained, damage, opened_to_read
 from streamgp.service.log_end import NAME, End, EndFile, digest_of
+from streamgp.service.log_files import log_files
 from streamgp.service.problems import Problem
 
 PAUSE = 0.1  # seconds between two of them

@@ -1,34 +1,22 @@
 """The log of a stream: what was accepted, in order, on disk before it is acknowledged.
 
 SQLite, in files that are only ever appended to while they are in use (its write-ahead log is never folded back). From
-time to time a new file begins with what is still needed, and the one before the last is deleted. Every entry has a
-digest of all entries up to it (its link of a chain), and where the log ends stands in a file of its own, so that a
-log that is damaged or cut is known; see `streamgp.service.log_check`.
+time to time a new file begins with what is still needed, and the one before the last is deleted: see
+`streamgp.service.log_files`. Every entry has a digest of all entries up to it (its link of a chain), and where the
+log ends stands in a file of its own, so that a log that is damaged or cut is known; see `streamgp.service.log_check`.
 """
 
-import os
-import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from streamgp.numerics.checkpoint.directory import sync_directory
-from streamgp.service.log_check import FORMAT, Damage, damage
 from streamgp.service.log_end import NAME, SYNC_SECONDS, End, EndFile, digest_of, link
+from streamgp.service.log_files import LogFiles, damage_of
 
 RENEW_BYTES = 64 << 20  # of the write-ahead log, after which a new file begins
 MAX_IDS = 1_000_000  # of rows, that are remembered
-_FILE = re.compile(r"log-(\d{8})\.sqlite")
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS entries
-    (position INTEGER PRIMARY KEY, kind TEXT NOT NULL, at REAL NOT NULL, body BLOB, chain BLOB);
-CREATE TABLE IF NOT EXISTS ids
-    (number INTEGER PRIMARY KEY, id TEXT UNIQUE, position INTEGER, row BLOB, label TEXT, made INTEGER);
-CREATE TABLE IF NOT EXISTS marks (position INTEGER PRIMARY KEY, chain BLOB);
-CREATE TABLE IF NOT EXISTS stream (config TEXT);
-"""
 _ENTRY = "SELECT position, kind, at, body FROM entries"
 
 
@@ -76,23 +64,14 @@ class EventLog:
         self.directory = directory
         self.max_ids = max_ids
         self._end = EndFile(directory / NAME)
-        found = log_files(directory)
         wrong = damage_of(directory)
         if wrong is not None:
             raise wrong.problem
-        for left in directory.glob("*.new*"):  # of a file that was never finished
-            left.unlink()
-        self._number = number_of(found[-1]) if found else 1
-        self._former: tuple[Path, sqlite3.Connection | None] | None = None
-        if len(found) > 1:
-            self._former = (found[-2], None)
-        for path in found[:-2]:
-            _delete(path)
-        path = self._path(self._number)
+        self._files = LogFiles(directory)
         if self._end.end is not None:
             with suppress(OSError):  # what SQLite does when it opens a file may change it
                 self._end.write(self._end.end._replace(digest=""))
-        self._db = self._open(path)
+        self._db = self._files.open()
         self.position: int = 0
         self.chain = b""
         for table in ("entries", "ids", "marks"):
@@ -102,26 +81,9 @@ class EventLog:
         self.chain = self._chain_before = self.chain_at(self.position) or b""
         self.notices = self._notices(had_entries=self.position > 0)
         self._at = 0.0 if self._end.end is None else self._end.end.at
-        self._digest = digest_of(path)
+        self._digest = digest_of(self._files.path)
         self._mark()
         self._end.sync()
-
-    def _path(self, number: int) -> Path:
-        return self.directory / f"log-{number:08d}.sqlite"
-
-    def _open(self, path: Path) -> sqlite3.Connection:
-        try:
-            db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            db.execute("PRAGMA page_size=1024")  # an entry is small, and every page it touches is written
-            db.execute("PRAGMA journal_mode=WAL")
-            db.execute("PRAGMA synchronous=FULL")
-            db.execute("PRAGMA wal_autocheckpoint=0")
-            if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                db.execute(f"PRAGMA user_version={FORMAT}")
-            db.executescript(SCHEMA)
-        except sqlite3.DatabaseError as error:
-            raise Damage(0, f"{path}: could not be read as a log ({error})").problem from error
-        return db
 
     def _notices(self, had_entries: bool) -> list[str]:
         path = self._end.path
@@ -138,7 +100,7 @@ class EventLog:
     def _mark(self, is_closed: bool = False) -> None:
         """Note where the log ends."""
         with suppress(OSError):  # the log has it; the next group is noted again
-            self._end.write(End(self.position, self._at, self.chain, self._number, self._digest, is_closed))
+            self._end.write(End(self.position, self._at, self.chain, self._files.number, self._digest, is_closed))
 
     # What came
 
@@ -274,43 +236,17 @@ class EventLog:
 
     def renew_if_large(self, limit: int = RENEW_BYTES) -> bool:
         """Begin a new file with what is still needed, if the write-ahead log of this one is larger; say whether."""
-        path = self._path(self._number)
-        wal = path.with_name(path.name + "-wal")
-        if not wal.exists() or wal.stat().st_size < limit:
+        if not self._files.is_large(limit):
             return False
-        new = self._path(self._number + 1)
-        aside = new.with_name(new.name + ".new")
-        aside.unlink(missing_ok=True)
-        try:
-            self._db.execute("VACUUM INTO ?", (str(aside),))
-            self._open(aside).close()
-        except BaseException:
-            aside.unlink(missing_ok=True)
-            raise
-        with aside.open("rb") as file:
-            os.fsync(file.fileno())
-        digest = digest_of(aside)
-        aside.rename(new)
-        sync_directory(self.directory)
-        self._drop_former()
-        # Left open: to close it would fold its write-ahead log into it, while somebody may copy both.
-        self._former, self._db, self._number = (path, self._db), self._open(new), self._number + 1
-        self._digest = digest
+        self._db, self._digest = self._files.renew(self._db)
         self._mark()
         self.sync_end()
         return True
 
-    def _drop_former(self) -> None:
-        if self._former is not None:
-            path, db = self._former
-            _delete(path)
-            if db is not None:
-                db.close()
-
     @property
     def bytes(self) -> int:
         """Return the size of the files."""
-        return sum(path.stat().st_size for path in self.directory.glob("log-*"))
+        return self._files.bytes
 
     def close(self) -> None:
         """Close the log."""
@@ -318,34 +254,11 @@ class EventLog:
         self._mark()
         self.sync_end()
         self._db.close()
-        if self._former is not None and self._former[1] is not None:
-            self._former[1].close()
-        self._digest = digest_of(self._path(self._number))
+        self._files.close_former()
+        self._digest = digest_of(self._files.path)
         self._mark(is_closed=True)
         with suppress(OSError):
             self._end.close()
-
-
-def log_files(directory: Path) -> list[Path]:
-    """Return the files of a log, in the order in which they were made."""
-    return sorted(path for path in directory.iterdir() if _FILE.fullmatch(path.name))
-
-
-def number_of(path: Path) -> int:
-    """Return the number of a file of a log."""
-    return int(path.name[4:12])
-
-
-def damage_of(directory: Path) -> Damage | None:
-    """Return what is wrong with the log of a directory; None if nothing is."""
-    found = log_files(directory)
-    newest = (number_of(found[-1]), found[-1]) if found else None
-    return damage(directory, newest, EndFile(directory / NAME).end)
-
-
-def _delete(path: Path) -> None:
-    for each in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
-        each.unlink(missing_ok=True)
 
 
 def is_full(error: BaseException) -> bool:

@@ -18,9 +18,9 @@ from streamgp.numerics.checkpoint.directory import sync_directory
 from streamgp.service.checkpoints import ASIDE, Checkpoints
 from streamgp.service.config import StreamConfig
 from streamgp.service.knowledge import Knowledge
-from streamgp.service.log import SCHEMA, damage_of, log_files, number_of
 from streamgp.service.log_check import FORMAT, chained, opened_to_read
 from streamgp.service.log_end import NAME, End, EndFile, digest_of
+from streamgp.service.log_files import SCHEMA, damage_of, log_files, number_of
 from streamgp.service.packing import unpack
 from streamgp.service.problems import Problem
 

@@ -7,7 +7,7 @@ import pytest
 
 from oracles.loop_filter import loop_filter
 from streamgp.filters.dynamics import Dynamics
-from streamgp.filters.engine.blockfilter import LARGE
+from streamgp.filters.engine.block_covariances import LARGE
 from streamgp.filters.engine.row_covariances import Triangles, Whole, covariances
 from streamgp.filters.engine.rowfilter import PENDING, RowFilter
 from streamgp.filters.kalman import ExpertVariances, prior_state

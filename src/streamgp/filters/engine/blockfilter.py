@@ -1,11 +1,7 @@
-"""The block filter of `streamgp.filters.kalman` on NumPy arrays: the same algebra, by the fastest routines.
-
-Small experts are stacked: one call of NumPy works through many matrices, so that Python's own time does not count.
-Of a large covariance only one triangle is kept up to date between blocks: the product with it (symm) and its
-downdate (syrk), in place, need no more.
-"""
+"""The block filter of `streamgp.filters.kalman` on NumPy arrays: the same algebra, by the fastest routines."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -13,13 +9,12 @@ from jaxtyping import Bool, Float
 
 from streamgp.core import AnyArray
 from streamgp.filters.dynamics import Dynamics
-from streamgp.filters.engine.blas import Matrices, Number, address
+from streamgp.filters.engine.blas import Matrices, address
+from streamgp.filters.engine.block_covariances import LARGE, BlockCovariances, diagonal_of
 from streamgp.filters.guard import BlockGuard
 from streamgp.filters.kalman import ExpertVariances, FilterState, ForecastFeatures, Predicted, prior_state
-from streamgp.numerics.linalg import mirror_upper, nearest_semidefinite
 
 TOLERATED = 1e-3  # share of the noise by which rounding may make a variance too small
-LARGE = 200  # features from which on a block's work outweighs the calls, so that experts go one by one
 
 
 def update_blocks(
@@ -53,101 +48,186 @@ def update_blocks(
     extra
         Variance that the noise of each row has in addition.
     """
-    mean, cov, guard = np.asarray(beliefs.mean), np.asarray(beliefs.cov), beliefs.guard
-    (G, m, B, F), R, E = Phi.shape, mean.shape[1], y.shape[2]
-    v, s2 = (np.asarray(a)[..., None, None] for a in noise)
-    reverts = bool((np.asarray(dynamics.decay) < 1.0).any())
-    more = 0 if later is None else B
-    blas, large = Matrices(F, B, E + more), F >= LARGE
-    work, K = np.empty((G, R, B, F + E + more)), np.empty((G, R, B, B))
-    cross, z, V = np.split(work, [F, F + E], axis=-1)  # one triangular solve does them all
-    forecast = None if later is None else _Forecast(later, G, R, E, dynamics, noise)
-    down = None if large else np.empty_like(cov)
-    experts = [(g, r) for g in range(G) for r in range(R)]
-    at = [(address(cov[expert]), address(work[expert])) for expert in experts]
-    jitter = 1.0 + B * np.finfo(np.float64).eps  # the rule of linalg.cholesky
-    loc, var = np.empty((G, R, m, B, E)), np.empty((G, R, m, B))
-    is_outlier = None if guard is None else np.zeros((G, R, m, B), bool)
-    watch = None if guard is None else BlockGuard(guard)
-    last_tau = None
-    a, b = np.ones((G, R, B)), np.zeros((G, R, B, B))
-    end, grown = np.ones((G, R, 1, 1)), np.zeros((G, R, 1))
-    predicted = np.empty((G, R, B, E))
-    least = np.sqrt((1.0 - TOLERATED) * s2[..., 0, 0])
-    for i in range(m):
-        if gram is not None and (last_tau is None or not np.array_equal(tau[i], last_tau)):
-            last_tau = tau[i]
-            a, b = _of_every(dynamics, lambda d, at=tau[i]: d.block(at))
-            b = b * v
-            end, grown = a[..., -1:, None], b[..., -1, -1:]
-            if forecast is not None:
-                forecast.set_times(i, tau[i])
-        P = Phi[:, None, i]
-        for repaired in (False, True):  # once more if a covariance is broken
-            if large:
-                for (g, _), (cov_at, work_at) in zip(experts, at, strict=True):
-                    blas.symmetric_product(cov_at, address(Phi[g, i]), work_at)
-            else:
-                np.matmul(P, cov, out=cross)
-            np.matmul(cross, P.swapaxes(-1, -2), out=K)
-            np.matmul(P, mean, out=predicted)
-            if forecast is not None:
-                forecast.start(i, mean, cov, cross, a, V)
-            if reverts:
-                K *= a[..., :, None] * a[..., None, :]
-                predicted *= a[..., None]
-                cross *= end * a[..., None]
-            if gram is not None:
-                K += b * gram[:, None, i]
-                cross += b[..., -1, :, None] * P
-            diagonal = K.reshape(G, R, -1)[..., :: B + 1]
-            diagonal += s2[..., 0] if extra is None else s2[..., 0] + extra[i]
-            diagonal *= jitter
-            L = _cholesky(K)
-            scale = L.reshape(G, R, -1)[..., :: B + 1]
-            broken = ~(scale.min(-1) >= least)  # NaN included
-            if repaired or not broken.any():
-                break
-            for expert in zip(*np.nonzero(broken), strict=True):
-                repair_covariance(cov[expert], one_triangle=large)
-        residual = y[i] - predicted
-        z[:] = residual
-        for number, (_, work_at) in enumerate(at):
-            blas.solve(address(L) + number * L.itemsize * B * B, work_at)
-        np.square(scale, out=var[:, :, i])
-        if watch is not None and is_outlier is not None:
-            raised = watch.learn(L, z, residual, np.flatnonzero(mask[i]))
-            if raised is not None:
-                is_outlier[:, :, i], var[:, :, i][raised.changed] = raised.is_outlier, raised.variance
-                raised.apply(cross)
-                if more:
-                    raised.apply(V)
-        if reverts:
+    steps = _Steps(beliefs, _Rows(Phi, gram, y, mask, tau, extra), dynamics, noise, later)
+    for i in range(Phi.shape[1]):
+        steps.set_times(i)
+        L, is_broken = steps.predict(i)
+        residual = steps.standardise(i, L)
+        steps.raise_outliers(i, L, residual)
+        steps.learn()
+        steps.tell(i, L)
+        steps.restart_if_lost(is_broken)
+    return steps.end()
+
+
+class _Rows(NamedTuple):
+    """The rows that experts learn, as `update_blocks` takes them."""
+
+    Phi: Float[np.ndarray, "g m n f"]
+    gram: Float[np.ndarray, "g m n n"] | None
+    y: Float[np.ndarray, "m n e"]
+    mask: Bool[np.ndarray, "m n"]
+    tau: Float[np.ndarray, "m n"]
+    extra: Float[np.ndarray, "m n"] | None
+
+
+class _Steps:
+    """The steps in which `update_blocks` learns a block, and the memory that they share."""
+
+    def __init__(
+        self,
+        beliefs: FilterState,
+        rows: _Rows,
+        dynamics: Dynamics,
+        noise: ExpertVariances,
+        later: ForecastFeatures | None,
+    ) -> None:
+        (G, m, B, _), (R, _, E) = rows.Phi.shape, beliefs.mean.shape[1:]
+        self._beliefs, self._mean, self._rows = beliefs, np.asarray(beliefs.mean), rows
+        self._prior_var, noise_var = (np.asarray(a) for a in noise)
+        self._noise_var = noise_var[..., None]
+        self._least = np.sqrt((1.0 - TOLERATED) * noise_var)
+        self._jitter = 1.0 + B * np.finfo(np.float64).eps  # the rule of linalg.cholesky
+        self._drift = _Drift(dynamics, self._prior_var, B)
+        self._forecast = None if later is None else _Forecast(later, G, R, E, dynamics, noise)
+        self._covariances = BlockCovariances(np.asarray(beliefs.cov), B, E + (0 if later is None else B))
+        self._z, self._V = np.split(self._covariances.beside, [E], axis=-1)
+        self._K, self._predicted = np.empty((G, R, B, B)), np.empty((G, R, B, E))
+        self._loc, self._var = np.empty((G, R, m, B, E)), np.empty((G, R, m, B))
+        guard = beliefs.guard
+        self._guard = None if guard is None else BlockGuard(guard)
+        self._is_outlier = None if guard is None else np.zeros((G, R, m, B), bool)
+
+    def set_times(self, i: int) -> None:
+        """Set the times of block i, where weights move and they are not those of the block before."""
+        if self._rows.gram is None:
+            return
+        tau = self._rows.tau[i]
+        if self._drift.set_times(tau) and self._forecast is not None:
+            self._forecast.set_times(i, tau)
+
+    def predict(self, i: int) -> tuple[Float[np.ndarray, "g r n n"], bool]:
+        """Predict block i: return the factor of its targets' covariance, and whether one is broken beyond repair."""
+        L, broken = self._factor(i)
+        if broken.any():
+            self._covariances.repair(broken)
+            L, broken = self._factor(i)
+        return L, bool(broken.any())
+
+    def _factor(self, i: int) -> tuple[Float[np.ndarray, "g r n n"], Bool[np.ndarray, "g r"]]:
+        """Predict block i by the covariances as they are; return also whose are broken."""
+        self._covary(self._rows.Phi[:, None, i], i)
+        diagonal, extra = diagonal_of(self._K), self._rows.extra
+        diagonal += self._noise_var if extra is None else self._noise_var + extra[i]
+        diagonal *= self._jitter
+        L = _cholesky(self._K)
+        return L, ~(diagonal_of(L).min(-1) >= self._least)  # NaN included
+
+    def _covary(self, P: Float[np.ndarray, "g 1 n f"], i: int) -> None:
+        """Compute the means of block i, and its covariances: among its rows, with the weights and with forecasts."""
+        drift, cross, K, predicted = self._drift, self._covariances.cross, self._K, self._predicted
+        self._covariances.multiply(P)
+        np.matmul(cross, P.swapaxes(-1, -2), out=K)
+        np.matmul(P, self._mean, out=predicted)
+        if self._forecast is not None:
+            self._forecast.start(i, self._mean, np.asarray(self._beliefs.cov), cross, drift.a, self._V)
+        if drift.reverts:
+            K *= drift.a[..., :, None] * drift.a[..., None, :]
+            predicted *= drift.a[..., None]
+            cross *= drift.end * drift.a[..., None]
+        if self._rows.gram is not None:
+            K += drift.b * self._rows.gram[:, None, i]
+            cross += drift.b[..., -1, :, None] * P
+
+    def standardise(self, i: int, L: Float[np.ndarray, "g r n n"]) -> Float[np.ndarray, "g r n e"]:
+        """Solve with the factor of block i for its errors and covariances; return the errors as they are."""
+        residual = self._rows.y[i] - self._predicted
+        self._z[:] = residual
+        self._covariances.solve(L)
+        np.square(diagonal_of(L), out=self._var[:, :, i])
+        return residual
+
+    def raise_outliers(self, i: int, L: Float[np.ndarray, "g r n n"], residual: Float[np.ndarray, "g r n e"]) -> None:
+        """Raise the noise of outliers in block i, if experts have a guard."""
+        if self._guard is None or self._is_outlier is None:
+            return
+        raised = self._guard.learn(L, self._z, residual, np.flatnonzero(self._rows.mask[i]))
+        if raised is None:
+            return
+        self._is_outlier[:, :, i], self._var[:, :, i][raised.changed] = raised.is_outlier, raised.variance
+        raised.apply(self._covariances.cross)
+        if self._forecast is not None:
+            raised.apply(self._V)
+
+    def learn(self) -> None:
+        """Bring the beliefs from the last row of the block before to that of this one."""
+        mean, cross, end = self._mean, self._covariances.cross, self._drift.end
+        if self._drift.reverts:
             mean *= end
-        mean += np.matmul(cross.swapaxes(-1, -2), z)
-        if down is None:
-            for (cov_at, work_at), shrink in zip(at, np.square(end).ravel(), strict=True):
-                blas.downdate(work_at, Number(float(shrink)), cov_at)
-        else:
-            np.matmul(cross.swapaxes(-1, -2), cross, out=down)
-            if reverts:
-                cov *= end * end
-            cov -= down
-        if gram is not None:
-            cov.reshape(G, R, -1)[..., :: F + 1] += grown
-        if forecast is not None:
-            forecast.finish(V, z, loc[:, :, i], var[:, :, i])
-        else:
-            # prior + (L - diag L) z: row i takes no part of y_i, not even in its rounding.
-            scale[:] = 0.0
-            np.add(predicted, np.matmul(L, z), out=loc[:, :, i])
-        if broken.any() or not np.isfinite(mean).all():
-            restart(beliefs, v[..., 0, 0])
-            watch = None if guard is None else BlockGuard(guard)
-    if large:
-        for matrix in cov.reshape(-1, F, F):
-            mirror_upper(matrix)  # BLAS' lower triangle
-    return Predicted(loc, var, is_outlier)
+        mean += np.matmul(cross.swapaxes(-1, -2), self._z)
+        self._covariances.downdate(end * end if self._drift.reverts else None)
+        if self._rows.gram is not None:
+            self._covariances.widen(self._drift.grown)
+
+    def tell(self, i: int, L: Float[np.ndarray, "g r n n"]) -> None:
+        """Note what was predicted of the rows of block i, or of the later ones; `L` is overwritten."""
+        if self._forecast is not None:
+            self._forecast.finish(self._V, self._z, self._loc[:, :, i], self._var[:, :, i])
+            return
+        # prior + (L - diag L) z: row i takes no part of y_i, not even in its rounding.
+        diagonal_of(L)[:] = 0.0
+        np.add(self._predicted, np.matmul(L, self._z), out=self._loc[:, :, i])
+
+    def restart_if_lost(self, is_broken: bool) -> None:
+        """Let experts start again whose numbers are no longer finite."""
+        if is_broken or not np.isfinite(self._mean).all():
+            restart(self._beliefs, self._prior_var)
+            guard = self._beliefs.guard
+            self._guard = None if guard is None else BlockGuard(guard)
+
+    def end(self) -> Predicted:
+        """Leave the beliefs whole, and return what was predicted."""
+        self._covariances.complete()
+        return Predicted(self._loc, self._var, self._is_outlier)
+
+
+class _Drift:
+    """What the dynamics of every expert do to its weights in the course of a block.
+
+    Parameters
+    ----------
+    dynamics, prior_var
+        Of every expert.
+    rows
+        How many a block has.
+
+    Attributes
+    ----------
+    reverts
+        Whether the weights of any expert shrink.
+    a, b
+        The factor on the weights at each row, and the variance they have gained at each two.
+    end, grown
+        The same at the last row.
+    """
+
+    def __init__(self, dynamics: Dynamics, prior_var: Float[np.ndarray, "g r"], rows: int) -> None:
+        self._dynamics, self._prior_var = dynamics, prior_var[..., None, None]
+        self._tau: np.ndarray | None = None
+        self.reverts = bool((np.asarray(dynamics.decay) < 1.0).any())
+        shape = prior_var.shape
+        self.a, self.b = np.ones((*shape, rows)), np.zeros((*shape, rows, rows))
+        self.end, self.grown = np.ones((*shape, 1, 1)), np.zeros((*shape, 1))
+
+    def set_times(self, tau: Float[np.ndarray, " n"]) -> bool:
+        """Set the times of a block's rows; return whether they are others than before."""
+        if self._tau is not None and np.array_equal(tau, self._tau):
+            return False
+        self._tau = tau
+        self.a, b = _of_every(self._dynamics, lambda d: d.block(tau))
+        self.b = b * self._prior_var
+        self.end, self.grown = self.a[..., -1:, None], self.b[..., -1, -1:]
+        return True
 
 
 def restart(beliefs: FilterState, prior_var: Float[np.ndarray, "g r"]) -> None:
@@ -217,18 +297,6 @@ class _Forecast:
         V = np.triu(V)
         np.add(self._loc, np.matmul(V.swapaxes(-1, -2), z), out=loc)
         np.subtract(self._var, np.square(V).sum(-2), out=var)
-
-
-def repair_covariance(cov: Float[np.ndarray, "f f"], one_triangle: bool = False) -> None:
-    """Make a covariance positive semidefinite again, in place.
-
-    A prior variance of 1e10 times the noise leaves it few digits: after some thousand rows rounding may have taken
-    more from it than was left; variances then fall below that of the noise, and soon K has no factor.
-    """
-    if one_triangle:
-        mirror_upper(cov)
-    if np.isfinite(cov).all():
-        cov[:] = nearest_semidefinite(cov)
 
 
 def _of_every(dynamics: Dynamics, found: Callable[[Dynamics], tuple[AnyArray, ...]]) -> list[np.ndarray]:

@@ -20,7 +20,7 @@ from streamgp.bases.base import Basis
 from streamgp.core import AnyArray
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine import blockfilter
-from streamgp.filters.engine.blockfilter import LARGE
+from streamgp.filters.engine.block_covariances import LARGE
 from streamgp.filters.engine.blocks import Blocks, Group, features, forecast_features, member
 from streamgp.filters.kalman import ExpertVariances, FilterState, ForecastFeatures, Predicted
 from streamgp.numerics.precision import float64

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.filters.engine.blas import Matrices, Number, address
-from streamgp.filters.engine.blockfilter import LARGE
+from streamgp.filters.engine.block_covariances import LARGE
 from streamgp.numerics.threads import one_blas_thread
 
 

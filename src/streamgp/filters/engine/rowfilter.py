@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.filters.dynamics import Dynamics
-from streamgp.filters.engine.blockfilter import TOLERATED, repair_covariance
+from streamgp.filters.engine.block_covariances import repair_covariance
+from streamgp.filters.engine.blockfilter import TOLERATED
 from streamgp.filters.engine.row_covariances import covariances
 from streamgp.filters.guard import Guard
 from streamgp.filters.kalman import ExpertVariances, FilterState
