@@ -1,4 +1,4 @@
-"""What alarms keep of their word: false alarms, delays beside river's detectors, discoveries among many streams.
+"""Alarms measured: false alarms, delays beside river's detectors, discoveries among many streams.
 
 ``OMP_NUM_THREADS=1 python -m benchmarks.accuracy.alarms [--data DIR]`` writes ``results/alarms.json`` after every
 part and goes on where it stopped; ``python -m benchmarks.pages.alarms`` renders docs/research/alarms.md.

@@ -1,4 +1,4 @@
-"""What labels that come late cost, and what learning them in the place of their rows gains.
+"""The cost of labels that come late, and the gain of learning them in the place of their rows.
 
 ``OMP_NUM_THREADS=1 python -m benchmarks.accuracy.late --data DIR`` runs each case in a process of its own; it writes
 ``results/late.json`` after every run, goes on where it stopped, and prints the table of docs/research/late.md.

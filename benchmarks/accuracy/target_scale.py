@@ -1,4 +1,4 @@
-"""What a scale of the target's own is worth: with ``target_transform`` and without, on targets with heavy tails.
+"""The gain of ``target_transform`` on targets with heavy tails.
 
 ``python -m benchmarks.accuracy.target_scale --data DIR`` runs the model `fast` on made-up streams, and on the tables
 of DIR if it is given; it writes ``results/target_scale.json`` and prints the table of docs/how-to/messy-data.md.

@@ -1,4 +1,4 @@
-"""Where local models are on a map that is sailed over: ``python -m benchmarks.pages.local_map DATA`` draws it.
+"""A map of local models on a sea floor: ``python -m benchmarks.pages.local_map DATA`` draws it.
 
 DATA is the directory with bathymetry_celt.parquet. Writes docs/images/local.png: heights, the model that predicts
 each held-out place, and how far several models and one are off there: a seed of `streamgp reproduce wgpr-tables`.

@@ -1,4 +1,4 @@
-"""What reading and writing cost a run of the default model, and how much memory a large file takes.
+"""The cost of reading and writing in a run of the default model, and the memory that a large file takes.
 
 ``python -m benchmarks.speed.files`` prints, as JSON: the shares of reading and writing in the wall time of `streamgp
 run` with ``--out``, and the memory of a process that reads some 500 MB.

@@ -1,4 +1,4 @@
-"""What a row costs through the estimator, at this version and at an earlier one, by turns in processes of their own.
+"""The cost of a row through the estimator, at this version and at an earlier one, in alternating processes.
 
 ``python -m benchmarks.speed.front_door [--before FOLDER]`` writes ``results/front_door.json``; FOLDER is the `src` of
 another version. Every process measures the machine's own rates as well: a product of float64 matrices on all cores,

@@ -1,4 +1,4 @@
-"""How long latent variable models take: ``python -m benchmarks.speed.latent [DATA]`` prints JSON.
+"""The time of latent variable models: ``python -m benchmarks.speed.latent [DATA]`` prints JSON.
 
 DATA is a directory with mnist_t10k.parquet, whose 10,000 images are repeated, each time with a little noise of its
 own, to 70,000 rows of 784 numbers; without it rows of that size are generated. Parts: the whole stream, with

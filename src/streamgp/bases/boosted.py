@@ -1,4 +1,4 @@
-"""What boosted trees predict, as a feature beside a plane."""
+"""A basis of boosted trees: their prediction as a feature, beside a plane."""
 
 from typing import TYPE_CHECKING, Any, ClassVar
 

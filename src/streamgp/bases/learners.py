@@ -1,4 +1,4 @@
-"""What a regressor of the user's predicts, as a feature beside a plane."""
+"""A basis of a user's regressor: its prediction as a feature, beside a plane."""
 
 from collections import OrderedDict
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How the errors of several targets go together: a Gaussian copula, learnt from row to row.
+"""The correlation of the errors of several targets: a Gaussian copula, learnt row by row.
 
 The error of a target is its normal score z = Phi^-1(F(y)), by its own predictive distribution F. Whatever these
 distributions are, the scores are held to be jointly Gaussian with the correlation matrix R; then the joint density is

@@ -1,4 +1,4 @@
-"""What there is to say of a run or an evaluation beside its predictions: its model, scores, speed and notes."""
+"""A description of a run or an evaluation: its model, scores, speed and notes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

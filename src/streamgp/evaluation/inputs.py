@@ -1,4 +1,4 @@
-"""Which inputs matter to the model that a stream ends with, as reports tell it."""
+"""The importance of each input to the model at the end of a stream, as reports show it."""
 
 from dataclasses import dataclass
 from typing import Any

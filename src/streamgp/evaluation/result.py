@@ -1,4 +1,4 @@
-"""What `evaluate` returns: the predictions and scores of all rows that were given."""
+"""The result of `evaluate`: the predictions and scores of all rows."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""How evaluations are shown: as frames, as charts, and as the page that the command writes."""
+"""Evaluations as frames, as charts, and as the page that the command writes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Which keys of a fleet have changed: alarms of each, of those keys that a false discovery rate lets through."""
+"""Alarms of the keys of a fleet, limited to those that a false discovery rate allows."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""What the page of a fleet shows: keys beside naive baselines, along time, the worst ones, new and silent ones."""
+"""The content of a fleet's page: keys beside naive baselines, along time, the worst ones, new and silent ones."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is predicted before the warm-up ends: that a key's next target is like its last one.
+"""Provisional predictions before the warm-up ends: the next target of a key is near its last one.
 
 How far apart consecutive targets lie is learnt by key, from the squares of its steps, none of which counts for much
 more than its usual ones; what is usual for a key is drawn to what is usual for the others while it has few rows, the

@@ -1,4 +1,4 @@
-"""Where each key's values lie and how far they spread, learnt causally from what all keys have in common.
+"""The location and scale of each key's values, learnt causally and shrunk towards those of the fleet.
 
 A key's location and scale are those of its own rows so far, drawn towards those of the fleet while it has few: by how
 much was found from how far the keys of the warm-up differ, and a key that is like no other by no more than one that

@@ -1,4 +1,4 @@
-"""From the sums over every key's rows to its scores."""
+"""The scores of each key, from the sums over its rows."""
 
 import numpy as np
 from jaxtyping import Float

@@ -1,4 +1,4 @@
-"""What an embedding says at its end: lines on the terminal, and a page with maps of its rows and the uncertainty."""
+"""The report of an embedding: lines on the terminal, and a page with maps of its rows and their uncertainty."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""How large a count is believed, so that one absurd count sets neither the rate nor what is predicted.
+"""A ceiling on counts, so that one absurd count sets neither the rate nor the predictions.
 
 A count above the ceiling is not learnt, and no expert is weighed by it. Predictions take the log of the rate to have
 its mean at the log of the ceiling at most, and a variance of `WIDEST` at most: the mean of a log-normal rate grows as

@@ -1,4 +1,4 @@
-"""How much bands hold: in percent of forecasts, as a share of one elsewhere, and never one for the other."""
+"""Interval coverage as a percentage of forecasts, and as a share of one elsewhere; neither is taken for the other."""
 
 from collections.abc import Callable, Iterable
 from numbers import Real

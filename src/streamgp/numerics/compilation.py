@@ -1,4 +1,4 @@
-"""How programs are compiled: with less care where it does not pay."""
+"""Compilation of small programs by XLA with fewer optimisations, where these cost more time than they save."""
 
 from collections.abc import Callable, Mapping
 from functools import cache, wraps

@@ -1,4 +1,4 @@
-"""How the variance of a function of inputs is shared among them, from rows of inputs and the function's values.
+"""Shapley effects: the shares of inputs in the variance of a function, from rows of inputs and the function's values.
 
 Shapley effects (Owen 2014; Song, Nelson and Staum 2016): the value of a set of inputs is the variance of the best
 prediction of the function from these inputs alone, and an input's share is what it adds to those before it, averaged

@@ -1,4 +1,4 @@
-"""How many threads libraries may have: BLAS one, wherever streamgp has its own threads; OpenMP one in small fits."""
+"""Limits on the threads of libraries: one for BLAS beside streamgp's own threads, one for OpenMP in small fits."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the charts of a report are drawn with: axes along the rows, lines and areas in the page's colours, SVG.
+"""Drawing tools for the charts of a report: axes along the rows, lines and areas in the page's colours, SVG.
 
 Charts carry numbers only: names, legends and captions are the page's own text, which wraps on a phone and
 can hold any script. Colours are CSS variables, so that one drawing serves the light and the dark page.

@@ -1,4 +1,4 @@
-"""How a model stands beside its baselines, in words: one judgement, worded here for every page and terminal."""
+"""Verdicts in words on a model beside its baselines, worded once for every page and terminal."""
 
 from collections.abc import Sequence
 from math import isnan

@@ -1,4 +1,4 @@
-"""What clients are answered: rows as they were predicted, those learnt before, dates."""
+"""Answers to clients: rows with their predictions, rows that were learnt before, dates."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""When the checkpoints of a stream are written, and who waits for one."""
+"""The schedule of a stream's checkpoints, and the requests that wait for one."""
 
 from collections.abc import Callable
 from concurrent.futures import Future

@@ -1,4 +1,4 @@
-"""What a stream is: its columns, its model, its limits; one JSON file beside its log."""
+"""The configuration of a stream: its columns, its model, its limits; one JSON file beside its log."""
 
 import json
 import re

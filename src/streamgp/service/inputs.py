@@ -1,4 +1,4 @@
-"""What the model is given of a row: numbers, a column for each level of its categories, the cycles of its time."""
+"""The inputs of the model from a row: numbers, a column for each level of a category, the cycles of the time."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

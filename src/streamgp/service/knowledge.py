@@ -1,4 +1,4 @@
-"""What a stream has learnt from its log: the model, what it is worth, what waits, and what was seen of it."""
+"""The state that a stream has learnt from its log: the model, its scores, the rows that wait, and counts."""
 
 from collections import deque
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How often something that takes a while is done."""
+"""A limit on how often a slow action is done."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What clients want done to a stream, as it goes into the log and comes from it."""
+"""The requests of clients to a stream, and their form in the log."""
 
 from collections.abc import Iterable
 from concurrent.futures import Future

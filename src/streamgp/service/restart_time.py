@@ -1,4 +1,4 @@
-"""How long a restart would take: what this process took to begin, to compile, and to learn what came since."""
+"""An estimate of the time of a restart: to start, to compile, and to learn the rows since the checkpoint."""
 
 import math
 import os

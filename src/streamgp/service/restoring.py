@@ -1,4 +1,4 @@
-"""What a stream knows when it is opened, and when it returns to a checkpoint."""
+"""The state of a stream when it is opened, and when it returns to a checkpoint."""
 
 import json
 from functools import partial

@@ -1,4 +1,4 @@
-"""How good the predictions of a stream were: over all rows, and over the latest."""
+"""The scores of a stream's predictions: over all rows, and over the latest."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is said of a stream: what it is, how it is, and what is on disk."""
+"""The status of a stream: its description, its condition, and its files on disk."""
 
 import os
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Where the row filter keeps its covariances: small ones as they are, of large ones a triangle each.
+"""Storage of the row filter's covariances: small ones as whole matrices, large ones as triangles.
 
 A row by itself needs one product with every covariance, and such a product waits for memory.
 """

@@ -1,4 +1,4 @@
-"""From warm-up rows to experts for classes, counts, ordinal targets; numbers: `streamgp.models.gaussian.warmup`."""
+"""The fit of experts for classes, counts and ordinal targets to the rows of the warm-up."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What a report says of alarms: each one's sentence, and where the weights went."""
+"""The alarms of a report: a sentence on each, and the change of the experts' weights."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the page of a run shows of labels and grades: probabilities, errors, and calibration."""
+"""The charts of labels and grades on the page of a run: probabilities, errors and calibration."""
 
 import math
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""What a report shows of the weights: of experts, or of all experts that share something, and of weight rules."""
+"""The weights in a report: of single experts, of groups of experts that share a property, and of weight rules."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

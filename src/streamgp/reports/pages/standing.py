@@ -1,4 +1,4 @@
-"""How a model stands: at the end of the stream, and in the rows that surprised it most."""
+"""The scores of the last rows of a stream, and the rows with the largest errors."""
 
 from typing import Any
 

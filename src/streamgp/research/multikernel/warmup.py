@@ -1,4 +1,4 @@
-"""From warm-up rows to an online learner of many kernels: only the scale of the inputs is fitted."""
+"""The fit of an online learner of many kernels: only the scale of the inputs comes from the warm-up."""
 
 from typing import Any
 

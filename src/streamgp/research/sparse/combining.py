@@ -1,4 +1,4 @@
-"""From local models to one predictive distribution of a row.
+"""Rules that combine local models into one predictive distribution of a row.
 
 ``nearest``: the model that has the inducing input nearest to the row (Kepler et al. 2021). ``precision``: a
 generalised product of experts, each weighed by how much its data have reduced its entropy (Cao and Fleet 2014).

@@ -1,4 +1,4 @@
-"""From warm-up rows to sparse Gaussian processes: only hyperparameters that all of them share are fitted."""
+"""The fit of sparse Gaussian processes to the warm-up: only the hyperparameters that all of them share."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What requests must have, beyond their rows."""
+"""Checks of requests, except for their rows."""
 
 import asyncio
 from typing import Any

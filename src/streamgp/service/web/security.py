@@ -1,4 +1,4 @@
-"""What stands before every route: who may, how much, how often, and the headers that browsers use."""
+"""Checks before every route: access, size and rate limits, and the headers that browsers use."""
 
 import asyncio
 import re
