@@ -52,7 +52,7 @@ class Checkpointing:
         return future
 
     def is_due(self, position: int) -> bool:
-        """Whether one is due of what is known at a position."""
+        """Return whether a checkpoint of the state at a position is due."""
         return position > self.position and self._pace.is_over()
 
     def write(self, knowledge: Knowledge, wanted: list["Future[Any]"]) -> int | None:

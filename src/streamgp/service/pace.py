@@ -23,7 +23,7 @@ class Pace:
         self._took = 0.0
 
     def is_over(self) -> bool:
-        """Whether the pause is over."""
+        """Return whether the pause is over."""
         return monotonic() - self._ended >= max(self._least(), self._took / self._share())
 
     @contextmanager

@@ -206,7 +206,7 @@ class SingleModel:
         return Applied(int(np.isfinite(y).sum()), [], scored, joined(shown))
 
     def steps_singly(self, rows: Rows) -> bool:
-        """Whether so few rows may be given to `stepped_singly`."""
+        """Return whether so few rows may be given to `stepped_singly`."""
         if len(rows.X) > MAX_SINGLE_ROWS or not self.config.can_forecast:
             return False
         return all(self.live.steps_singly(x, np.array([y])) for x, y in zip(rows.X, rows.y, strict=True))

@@ -106,7 +106,7 @@ class Connections:
                 del self._of[connection.origin]
 
     def has_room(self, connection: "Connection") -> bool:
-        """Whether a request may be worked at; where not, nearly all connections are at work."""
+        """Return whether a request may be worked at; if not, nearly all connections are busy."""
         theirs = self._of.get(connection.origin, ())
         return len(theirs) <= MOST_OF_ONE and self._count <= MOST and not connection.is_over
 
