@@ -49,7 +49,8 @@ CASES = (
 )
 STEADY = 24
 CHOSEN_ON = ("air_quality", "sml2010_stream", "appliances_energy")  # the weights of late rows; SETS came afterwards
-WARMUP, AFTER = 500, 300  # and rows with which the end states are compared
+# The end states are compared on so many rows after the stream.
+WARMUP, AFTER = 500, 300
 SCORED_FROM = 1_500  # all have fitted their model by then
 
 

@@ -49,7 +49,8 @@ BASELINES = {
     "the last target": "persistence",
 }
 WARMUP = 1_000
-COMPILED_ROWS = 2_048  # that a copy learns first, so that nothing is left to compile
+# A copy learns so many rows first, so that nothing is left to compile.
+COMPILED_ROWS = 2_048
 
 
 def main(

@@ -27,7 +27,8 @@ from benchmarks.common.paths import RESULTS_DIR
 from streamgp import StreamingGPRegressor, evaluate
 
 RESULTS = RESULTS_DIR / "renewal.json"
-WHOLE: dict[str, Any] = {  # with their lags
+# The data sets, with their lags.
+WHOLE: dict[str, Any] = {
     "kin40k": None,
     "cadata": None,
     "beijing_pm25": [1],

@@ -21,7 +21,8 @@ from streamgp.research.sparse.combining import combine_nearest
 from streamgp_papers.local import Split, learn, make_model, read_tracks
 
 PICTURE = IMAGES / "local.png"
-SEED = 3  # of five, that in which wgpr has its median error
+# The seed, of five, with the median error of wgpr.
+SEED = 3
 
 
 def errors(rows: Split, method: str) -> tuple[np.ndarray, np.ndarray]:

@@ -101,7 +101,8 @@ def _timed_run(path: Path, out: Path) -> dict[str, float]:
     options = RunSettings(str(path), ["y"], make_spec("e-doebe"), out=out, overwrite=True)
     start = time.perf_counter()
     with (
-        redirect_stderr(io.StringIO()),  # the progress bar
+        # The progress bar is not shown.
+        redirect_stderr(io.StringIO()),
         watch.watch("reading", app_run, "_warmup_for", "_open"),
         watch.watch("reading", RowReader, "__next__"),
         watch.watch("writing", RunDirectory, "start", "add", "flush", "finish"),

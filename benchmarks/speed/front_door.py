@@ -125,7 +125,8 @@ def work(model: Any) -> dict[str, float]:
     product with the covariance, into which the rows learnt are folded `PENDING` at a time, by reading and writing it;
     of a large one with one triangle.
     """
-    if not hasattr(model._learner, "state"):  # an earlier version
+    # Earlier versions have no such state.
+    if not hasattr(model._learner, "state"):
         return {}
     from streamgp.filters.engine.blockfilter import LARGE
     from streamgp.filters.engine.blocks import BLOCK

@@ -122,7 +122,8 @@ def variational(data: str, directory: Path) -> dict[str, Any]:
 
     X, labels = load(data, directory, keep_constant=True)
     some = Images(X, labels, len(X) // 10, 0)
-    began = time.process_time()  # of the processor: these runs take so long that others come between
+    # Processor time is measured, since other programs run during these long runs.
+    began = time.process_time()
     with jax.enable_x64(True):
         ours = embed(some)
     our_seconds = time.process_time() - began

@@ -55,7 +55,8 @@ def assess_figure(metric: str, ours: Sequence[float], paper: Figure, obstacle: s
         return Verdict(NOT_COMPARABLE, obstacle)
     difference = float(np.mean(ours)) - paper.value
     unit = 1.0 if higher_is_better(metric) else abs(paper.value)
-    error = std_over_trials(ours) / np.sqrt(len(ours))  # of our mean
+    # The standard error of our mean.
+    error = std_over_trials(ours) / np.sqrt(len(ours))
     tolerance = max(2.0 * float(np.hypot(error, paper.std)), MIN_TOLERANCE * unit)
     why = f"{difference:+.3g}, tolerance {tolerance:.2g}"
     if abs(difference) <= tolerance:

@@ -14,8 +14,10 @@ Allows = Callable[[Float[np.ndarray, "n d"]], Bool[np.ndarray, " n"]]
 Slope = Callable[[Float[np.ndarray, " d"]], tuple[float, Float[np.ndarray, " d"]]]
 
 POINTS = 512  # spread evenly over a box, for each parameter up to four
-_CLIMBS = 4  # of the best points, as many are improved on
-_NEIGHBOURS = 8  # of a point known before, as many are tried, nearer and further
+# So many of the best points are improved on.
+_CLIMBS = 4
+# So many neighbours of a point known before are tried, at several distances.
+_NEIGHBOURS = 8
 _NEIGHBOURHOOD = 0.1  # within which a second climb would end where the first did
 _WIDTHS = (0.03, 0.01, 0.003)
 _ROUNDS = 10

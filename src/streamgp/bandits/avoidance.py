@@ -10,7 +10,8 @@ from jaxtyping import Bool, Float, Int
 
 from streamgp.numerics.checkpoint.encoding import register
 
-_NEAR = 0.03  # in every unit coordinate: a point that close to one that failed counts as that one
+# A point this close, in every unit coordinate, to one that failed counts as that one.
+_NEAR = 0.03
 _MAX_POINTS = 100  # the last to fail
 
 

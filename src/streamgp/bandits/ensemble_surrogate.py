@@ -28,9 +28,11 @@ from streamgp.numerics.precision import in_float64
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import share
 
-LENGTHSCALES = (0.05, 0.1, 0.2, 0.4)  # in shares of a parameter's range, times sqrt(d)
+# Lengthscales as shares of a parameter's range, times sqrt(d).
+LENGTHSCALES = (0.05, 0.1, 0.2, 0.4)
 DYNAMICS = ("static", "revert 0.995", "revert 0.98", "revert 0.92", "revert 0.7")
-NOISE_VARS = (1e-4, 1e-3, 1e-2, 1e-1)  # in squared standard deviations of the reward
+# Noise variances in units of the reward's variance.
+NOISE_VARS = (1e-4, 1e-3, 1e-2, 1e-1)
 _TERMS, _FREQUENCIES = 40, 64
 _SWITCH, _SHARE = 0.01, 0.002  # per observation: between the dynamics and noises of a lengthscale, and among all
 _LEARN_SIZES, _PREDICT_SIZES = (64, 8, 1), (512, 64)  # rows that reach the ensemble at once, padded: few programs

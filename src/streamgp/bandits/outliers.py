@@ -19,9 +19,12 @@ from streamgp.numerics.linalg import cholesky, solve_lower
 LIMIT, STREAK, MIN_ROWS = 5.0, 5, 5
 _RECENT = 20  # rewards whose median error says how far predictions usually are off
 _START = 10  # rewards predicted by the prior, about their median: too little is known for more
-_NORMAL = 0.6745  # median of |z|
-_SAME_POINT = 1e-3  # in every unit coordinate
-_AGREES = 0.5  # of the distance from the prediction
+# The median of |z| for a normal z.
+_NORMAL = 0.6745
+# Points that differ by less in every unit coordinate are the same.
+_SAME_POINT = 1e-3
+# A reward agrees with another within this share of the distance from the prediction.
+_AGREES = 0.5
 
 Predict = Callable[[Float[np.ndarray, " n"]], tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]]
 

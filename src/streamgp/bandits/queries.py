@@ -174,7 +174,8 @@ def choose_maximisers(
         scores[chosen] = -np.inf
         i = int(np.argmax(scores))
         row = (column(i) - rows[:, i] @ rows) / np.sqrt(variance[i] + noise_var)
-        row[i] -= noise_var / np.sqrt(variance[i] + noise_var)  # of the function, not of the answer
+        # The covariance is with the function, not with a noisy reward.
+        row[i] -= noise_var / np.sqrt(variance[i] + noise_var)
         rows = np.concatenate([rows, row[None]])
         variance = variance - np.square(row)
         chosen.append(i)

@@ -22,7 +22,8 @@ from streamgp.core import AnyArray
 from streamgp.numerics.checkpoint.encoding import CheckpointError, register
 from streamgp.numerics.threads import one_openmp_thread
 
-MAX_ROWS = 8_192  # that a regressor is fitted to, at most: evenly, if there are more
+# The most rows that a regressor is fitted to. Of more rows, evenly spaced ones are taken.
+MAX_ROWS = 8_192
 PREFIX = "learner "
 _KEPT = 64  # fitted regressors that are kept: any other is fitted once more when it is asked
 _given: dict[str, Any] = {}
@@ -67,7 +68,8 @@ def remember(regressors: Any) -> tuple[str, ...]:
                     f"be made once more, got a {type(value).__name__}"
                 )
         with _lock:
-            if name in _given and _code(_given[name]) != _code(regressor):  # as when a notebook's cell is run anew
+            # This happens when a notebook's cell is run again.
+            if name in _given and _code(_given[name]) != _code(regressor):
                 for key in [key for key in _fitted if key[0] == name]:
                     del _fitted[key]
             _given[name] = clone(regressor)
@@ -91,7 +93,8 @@ def _name(regressor: Any) -> str:
         text = regressor.__repr__(N_CHAR_MAX=100_000)  # scikit-learn cuts long ones
     except TypeError:
         text = repr(regressor)
-    return sub(r" at 0x[0-9a-fA-F]+", "", " ".join(text.split()))  # which is another one in every process
+    # Addresses are removed, since they differ from process to process.
+    return sub(r" at 0x[0-9a-fA-F]+", "", " ".join(text.split()))
 
 
 def _code(regressor: Any) -> list[Any]:

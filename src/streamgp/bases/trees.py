@@ -15,7 +15,8 @@ from streamgp.numerics.threads import one_openmp_thread
 if TYPE_CHECKING:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-LEAVES = 8  # of each tree
+# The number of leaves of each tree.
+LEAVES = 8
 # Twice scikit-learn's: fewer trees say as much (30 here what 50 did there, on all of five data sets), and cost less.
 LEARNING_RATE = 0.2
 

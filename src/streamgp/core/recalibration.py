@@ -33,7 +33,8 @@ MEMORY = 0.99  # discount of the counts from row to row
 EDGE = 4.0
 _MIN_LEVEL = float(scipy.special.ndtr(-EDGE))
 _STEPS = 60
-_CONVERGED = 1e-9  # of a score: after a step of Newton's method as small as this, its square is left
+# After a Newton step in the score as small as this, the error is of the order of its square.
+_CONVERGED = 1e-9
 _SAME = int(np.flatnonzero(STD_FACTORS == 1.0)[0])
 _GRID = np.linspace(-EDGE, EDGE, 1025)
 

@@ -13,7 +13,8 @@ Rows = Float[np.ndarray, "*n"]
 Bounds = tuple[float | None, float | None]
 
 BAND = 2.0  # times as far from the median as the ends of the 90% band: 3.3 standard deviations of a Gaussian
-FURTHEST = 3.0  # of a logarithm, above its median: a factor of 20
+# The largest distance of a logarithm above its median: a factor of 20.
+FURTHEST = 3.0
 _FINITE = 700.0  # a logarithm whose exponential is a number still
 _LARGEST = 300.0  # one whose exponential can be squared
 

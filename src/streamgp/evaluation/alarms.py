@@ -30,12 +30,15 @@ from streamgp.evaluation.run_tests import RunTest
 
 RATE = 1e-3
 KINDS = (*BETS, "slope", "score", "stuck", "silence")
-TESTS = len(BETS) + len(MOVES) + 2  # of each target, and one of all
+# The number of tests of each target; one more test is shared by all targets.
+TESTS = len(BETS) + len(MOVES) + 2
 ROWS_OF_RATE = 1000
 MOST_RATE = 10
-KEPT = 1000  # of the latest alarms
+# The number of latest alarms that are kept.
+KEPT = 1000
 _BLOCK = 4096  # rows tested in one go
-_DRAWS = 1024  # of random numbers, made together
+# So many random numbers are drawn at once.
+_DRAWS = 1024
 
 
 class Alarms:
@@ -189,7 +192,8 @@ class Alarms:
         same = y[there] == np.append(tests.last, y[there])[:-1]
         stuck, log_sums = tests.stuck.update(same, block.rows[there], block.tested)
         hits.note(log_sums, there, "stuck", e)
-        known_stuck = np.zeros(n, bool)  # of errors of such targets there is nothing to say
+        # The errors of these targets are not tested.
+        known_stuck = np.zeros(n, bool)
         known_stuck[there[np.isneginf(log_sums)]] = True
         errors = list(tests.errors)
         there_u = np.flatnonzero(np.isfinite(u))

@@ -19,8 +19,10 @@ from scipy.special import logsumexp
 from streamgp.numerics.checkpoint.encoding import register
 
 SHIFTS = np.array([0.25, 0.5, 1.0, 2.0])  # bets on means: so far beyond what is tolerated, in standard deviations
-RATIOS = np.array([1.2, 1.5, 2.0, 3.0])  # on scales: so many times
-ODDS = np.array([1.5, 2.5, 5.0, 12.0])  # on odds: so many times
+# Bets on scales: so many times the tolerated scale.
+RATIOS = np.array([1.2, 1.5, 2.0, 3.0])
+# Bets on odds: so many times the tolerated odds.
+ODDS = np.array([1.5, 2.5, 5.0, 12.0])
 
 Column = Float[np.ndarray, " n"]
 Bets = Float[np.ndarray, "n a"]

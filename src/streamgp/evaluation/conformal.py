@@ -22,7 +22,8 @@ from streamgp.metrics.shares import share
 from streamgp.numerics.precision import float64
 
 STEP = 0.005  # g in Gibbs and Candes (2021), Sec. 2.2
-BEYOND = 20  # of the remembered errors, so many are to lie beyond the threshold
+# The memory is so long that about this many errors lie beyond the threshold.
+BEYOND = 20
 
 
 class AdaptiveThreshold:
@@ -114,7 +115,8 @@ class Conformal:
         self.level = share("conformal", level)
         self.targets = targets
         self.warmup = warmup
-        self.rows = np.zeros(len(targets), np.int64)  # with each target
+        # The number of rows with each target.
+        self.rows = np.zeros(len(targets), np.int64)
         self._thresholds = [AdaptiveThreshold(level, max(horizon, 1)) for _ in targets]
         self._sums = np.zeros((len(targets), len(_SUMS)))
 

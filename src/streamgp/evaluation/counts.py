@@ -171,9 +171,12 @@ class CountMetrics:
         self.target = target
         self.warmup = warmup
         self.rows = 0
-        self.unlabelled_rows = 0  # of these
-        self._rates = np.full((max(horizon, 1), 2), np.nan)  # that the baselines predict for the next rows
-        self._total = self._exposure = 0.0  # of all rows so far
+        # The number of these rows without a count.
+        self.unlabelled_rows = 0
+        # The rates that the baselines predict for the next rows.
+        self._rates = np.full((max(horizon, 1), 2), np.nan)
+        # The total count and exposure of all rows so far.
+        self._total = self._exposure = 0.0
         self._scored = Moments()
         self._errors = {name: PointErrors() for name in ("model", *BASELINES)}
         self._paired = PairedLosses(BASELINES)
@@ -294,5 +297,6 @@ def _covered(below: Column, pit: Column) -> Float[np.ndarray, "n l"]:
     low, high = 0.5 - half, 0.5 + half
     inside = np.maximum(np.minimum(pit, high) - np.maximum(below, low), 0.0)
     width = pit - below
-    at = ((low <= pit) & (pit <= high)).astype(np.float64)  # of a count that was next to impossible
+    # Where the count was nearly impossible, the width is too small to divide by.
+    at = ((low <= pit) & (pit <= high)).astype(np.float64)
     return np.divide(inside, width, out=at, where=width > 1e-14)

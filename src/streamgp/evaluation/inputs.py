@@ -8,7 +8,8 @@ import numpy as np
 from streamgp.stream import attribution
 from streamgp.stream.learner import StreamLearner
 
-MOST = 500  # inputs
+# The most inputs for which the importance is computed.
+MOST = 500
 
 
 @dataclass(frozen=True)

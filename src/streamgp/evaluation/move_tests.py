@@ -28,17 +28,21 @@ from streamgp.evaluation.references import KINDS
 from streamgp.numerics.checkpoint.encoding import register
 
 SHIFT = 2.0  # bets are on a mean so far out, in standard deviations
-TOLERATED = 0.125  # on either side
+# A mean of the errors this far from zero, on either side, is tolerated.
+TOLERATED = 0.125
 CAP = float(np.log(100.0))
 SLOPE_CAP = float(np.log(60.0))  # a level tells more than a slope where both explain the errors
 RATIO, TOLERATED_RATIO = 3.0, 1.05  # bets on errors so many times larger than those tolerated
-SCALE_CAP = float(np.log(40.0))  # and a slope more than a scale
+# A slope tells more than a scale where both explain the errors.
+SCALE_CAP = float(np.log(40.0))
 NO_BET = -10.0
 FIRST = 20  # rows, in which what is usual is learnt
 REST = 20  # rows after an alarm
 WAIT = 8  # rows from the first of a change to its alarm, at most, while the model has not followed
-MEMORY, MEMORY_AFTER = 100.0, 25.0  # of the size of the errors; after an alarm
-MEAN_MEMORY = 10.0  # of their mean after an alarm
+# The memory of the size of the errors, usually and after an alarm.
+MEMORY, MEMORY_AFTER = 100.0, 25.0
+# The memory of the mean of the errors after an alarm.
+MEAN_MEMORY = 10.0
 MOST_STEP = 8.0  # standard deviations by which a row counts in it, away from zero
 CORRELATION_MEMORY = 300.0
 CHANCE = 0.115  # twice the standard deviation of the correlation of so many rows
@@ -47,8 +51,10 @@ CENTRE_MEMORY = 500.0
 LARGEST = 1e6  # standard deviations
 ORDINARY = 2.0  # standard deviations up to which an error counts in the size
 USUAL_SIZE = 0.6745  # median of the absolute value of a normal score
-_SHARE = 0.9205  # of the mean square of a normal error is left then
-BACK = 0.25  # of the mean of the errors: it is what it was
+# This share of the mean square of a normal error is left by the limit `ORDINARY`.
+_SHARE = 0.9205
+# After an alarm, a level counts as usual again once the mean of the errors is below this.
+BACK = 0.25
 REPEATS = 0.25  # share of repeats from which on they are usual
 KEPT = 40  # latest rows, from which a change is measured
 BETS = {"level": [0, 1, 5, 6], "slope": [2, 3, 7, 8], "scale": [4, 9]}

@@ -18,7 +18,8 @@ from streamgp.models.base import FittedExpert
 from streamgp.numerics.checkpoint.encoding import register
 
 LAG = 12  # rows; within so many a change is to be found
-KINDS = 2  # of references: by earlier weights, and by the steady experts
+# There are two references: by earlier weights, and by the steady experts.
+KINDS = 2
 
 
 class Experts(NamedTuple):

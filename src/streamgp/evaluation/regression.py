@@ -18,7 +18,8 @@ from streamgp.numerics.quantiles import mixture_quantiles
 
 COVERAGE_LEVELS = (50, 90, 95)
 QUANTILES = (0.05, 0.5, 0.95)
-_BATCH_ELEMENTS = 1 << 15  # of an array at a time: so many stay in a core's cache
+# Arrays are processed in parts of so many elements, which fit in a core's cache.
+_BATCH_ELEMENTS = 1 << 15
 
 
 class RegressionScores(NamedTuple):
@@ -164,7 +165,8 @@ class RegressionMetrics:
         self.targets = targets
         self.warmup = warmup
         self.rows = 0
-        self.unlabelled_rows = 0  # of these
+        # The number of these rows without a target.
+        self.unlabelled_rows = 0
         # Their predictions of the next rows, oldest first: (rows, baseline, target).
         self._baselines = np.full((max(horizon, 1), 2, len(targets)), np.nan)
         self._seen = [Moments() for _ in targets]
@@ -172,7 +174,8 @@ class RegressionMetrics:
         self._model = [PointErrors() for _ in targets]
         self._persistence = [PointErrors() for _ in targets]
         self._running = [PointErrors() for _ in targets]
-        self._flagged = 0  # of the scored rows
+        # The number of scored rows that were flagged as outliers.
+        self._flagged = 0
         self._unflagged = [Moments() for _ in targets]  # the targets of the others
         self._model_unflagged = [PointErrors() for _ in targets]
         self._persistence_unflagged = [PointErrors() for _ in targets]

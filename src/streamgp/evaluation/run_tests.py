@@ -20,7 +20,8 @@ TOLERATED = 2.0  # times the odds that were learnt
 LEAST = 0.1  # chance that is tolerated of any run
 PRIOR = 20.0  # rows that runs of the next shorter class count for
 ODDS = (4.0, 100.0)  # times those tolerated: what bets are on
-MOST_TICKS = 1000  # of one gap
+# The most ticks of one gap.
+MOST_TICKS = 1000
 GAPS = 100  # whose median is the usual one
 
 

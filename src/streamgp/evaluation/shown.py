@@ -195,7 +195,8 @@ class Shown:
 
     def _tables(self) -> tuple[Any, Any]:
         """Return the tables of predictions and of weights that charts are made from."""
-        from streamgp.evaluation import page_tables  # brings polars
+        # The import is here because it loads polars.
+        from streamgp.evaluation import page_tables
 
         given = self._given
         found = page_tables.predictions(given.kept, given.table)

@@ -167,7 +167,8 @@ class NoiseKinds(eqx.Module):
             error, var, gap, keep, known, is_outlier = row
             before = state if known is None else state._replace(error=known)
             new = self.update(before, error, var, gap, is_outlier)
-            if known is not None and is_outlier is not None:  # of a forecast that met one, nothing lasts
+            # The error of a forecast that met an outlier is not carried on.
+            if known is not None and is_outlier is not None:
                 new = new._replace(error=jnp.where(is_outlier[:, None], 0.0, new.error))
             return jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, state), state
 

@@ -198,7 +198,8 @@ class Directory:
         none = np.zeros(len(number), bool)
         in_doubt = none if in_doubt is None else in_doubt
         its = np.full(number.max(initial=NEW) + 2, NEW)
-        first = np.flatnonzero(~no_key & (group != NEW))[::-1]  # of assignments the last one counts
+        # Where a key is assigned several times, the last assignment counts.
+        first = np.flatnonzero(~no_key & (group != NEW))[::-1]
         its[number[first]] = group[first]
         its[: len(self.group)] = self.group[: len(its)]
         other_group = ~no_key & ((group == NEW) | (group != its[number]))

@@ -305,7 +305,8 @@ class StreamingGPFleet:
             settings = tree["settings"]
             if not isinstance(settings, FleetSettings):
                 raise TypeError(f"settings of a fleet expected, got {type(settings).__name__}")
-            settings = replace(settings, engine="local", workers=None, max_active=None, directory=None)  # checks them
+            # Making new settings checks the stored ones.
+            settings = replace(settings, engine="local", workers=None, max_active=None, directory=None)
         fleet.settings = replace(settings, engine=engine, **where)
         with checkpoint.reading(path):
             fleet._begin(tree["columns"], tree["seq"])

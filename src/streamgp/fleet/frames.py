@@ -19,7 +19,8 @@ from streamgp.table.numbers import to_numbers
 
 Key = str | int
 _SHOWN = 3  # offenders that a message names
-_ZONE = re.compile(r":\d\d\S*(Z|[+-]\d\d:?\d\d)$")  # of a time with its zone
+# The end of a time with its zone.
+_ZONE = re.compile(r":\d\d\S*(Z|[+-]\d\d:?\d\d)$")
 _WHOLE = 1 << 127  # below which a whole number can be a key
 
 
@@ -214,7 +215,8 @@ def _keys(series: Any, name: str) -> tuple[list[Key | None], str]:
     if not (kind in texts or kind.is_numeric()):
         raise DataError(f"column '{name}': expected keys of text or whole numbers, got a column of {kind}.")
     text: list[Key | None] = [None if is_missing(value) else value for value in values]
-    if any(isinstance(key, date) for key in text):  # as text, as in a file
+    # Dates become text, as in a file.
+    if any(isinstance(key, date) for key in text):
         text = [key.isoformat() if isinstance(key, date) else key for key in text]
     odd = {type(value): i for i, value in reversed(list(enumerate(text))) if value is not None}
     if len(odd) > 1 or not set(odd) <= {str, int}:

@@ -23,7 +23,8 @@ from streamgp.fleet.states import KeyStates, joined, take
 
 FOLDER = "streamgp-asleep-"  # begins the name of the folder of files
 NOWHERE = -1  # the place of a key that is asleep, or yet to be born
-BATCH = 8  # of the places, one in so many is made free at once
+# One in so many places is freed at a time.
+BATCH = 8
 
 
 class HibernatingKeys:
@@ -44,7 +45,8 @@ class HibernatingKeys:
         finalize(self, rmtree, folder, ignore_errors=True)
         self.sleepers = Sleepers(Path(folder))
         self._awake = LocalKeys()
-        self._place = np.empty(0, np.int32)  # of every key
+        # The place of every key.
+        self._place = np.empty(0, np.int32)
         self._holder = np.full(max_active, NOWHERE)  # the key in every place
         self._used = np.zeros(max_active, np.int64)  # when a key of that place last had a row, in rows
         self._rows = 0

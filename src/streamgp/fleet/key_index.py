@@ -23,7 +23,8 @@ class KeyIndex:
     def __init__(self) -> None:
         self._types: tuple[type, ...] = (str,)
         self._keys = pl.Series([], dtype=pl.String)
-        self._hashes = np.empty(0, np.uint64)  # of these, sorted, and the numbers in that order
+        # The sorted hashes of these keys, and the numbers in that order.
+        self._hashes = np.empty(0, np.uint64)
         self._numbers = np.empty(0, np.int32)
         self._recent: dict[Key, int] = {}
 

@@ -23,9 +23,11 @@ from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.linalg import cholesky, inverses, log_dets
 
 PRIOR_KEYS = 3.0  # keys that the first guess of the covariance counts for
-ROUGH_STEPS, STEPS = 20, 60  # of expectation and maximisation
+# Steps of expectation-maximisation: of a rough fit, and of the final one.
+ROUGH_STEPS, STEPS = 20, 60
 MIN_NOISE = 1e-6  # variance, in units of the target's own; a row of so much enters the fit
-MIN_START, MAX_START = 0.5 * student_t.MIN_DOF, 50.0  # of the shape a: predictions need a variance
+# The bounds of the shape a; below the lower one, predictions have no variance.
+MIN_START, MAX_START = 0.5 * student_t.MIN_DOF, 50.0
 
 
 @register
@@ -98,7 +100,8 @@ def _start(mean: float) -> float:
     def excess(a: float) -> float:
         return float(np.log(a) + 1.0 - digamma(a)) - mean
 
-    if excess(MIN_START) <= 0.0:  # falls with a
+    # The excess falls as a grows.
+    if excess(MIN_START) <= 0.0:
         return MIN_START
     return MAX_START if excess(MAX_START) >= 0.0 else float(root_scalar(excess, bracket=(MIN_START, MAX_START)).root)
 

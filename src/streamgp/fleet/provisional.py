@@ -12,9 +12,12 @@ from typing import Self
 
 from streamgp.fleet.scales import BELIEVED, CLIP, MEDIAN_VAR, NORMAL, REACH, YOUNG
 
-FIRST_KEYS = 512  # from which is known what keys have in common
-REFRESH = 20  # that is found anew whenever the rows have grown by one part in so many
-LEAST_SPREAD = 0.1  # of the logarithms of the keys' scales: no fleet is known to be more alike
+# What the keys have in common is computed from so many of them.
+FIRST_KEYS = 512
+# It is computed again when the rows have grown by one part in so many.
+REFRESH = 20
+# The smallest spread of the logarithms of the keys' scales.
+LEAST_SPREAD = 0.1
 SMALL = 4.0  # keys: of fewer than some times as many, the median deviation says too little of how they spread
 
 
@@ -155,7 +158,8 @@ class Provisional:
         elif k.aside is not None and abs(y - k.aside) < off:
             start, k.last, k.aside = k.aside, y, None
         elif k.rows == 1 and abs(y - self.common.center) < abs(k.last - self.common.center):
-            k.last = y  # of two targets far apart that is believed which is more like the other keys'
+            # Of two targets far apart, the one that is more like the other keys' targets is used.
+            k.last = y
         else:
             k.aside = y
         k.squares.append((y - start) ** 2)

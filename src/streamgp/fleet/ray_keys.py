@@ -19,7 +19,8 @@ from streamgp.fleet.states import KeyStates
 
 COPY_ROWS = 16  # rows a key of a worker, after which its state is copied: so many at most are learnt again
 MIN_COPY_ROWS = 4_096
-MAX_DEATHS = 3  # of a worker in one call
+# A worker may die so often in one call.
+MAX_DEATHS = 3
 
 
 class WorkerError(RuntimeError):
@@ -70,7 +71,8 @@ class RayKeys:
                 ) from error
         self._directory = directory
         self._workers = [_Worker(self._ray, number) for number in range(workers)]
-        self._place = np.empty(0, np.int64)  # of every key, among those of its worker
+        # The place of every key among those of its worker.
+        self._place = np.empty(0, np.int64)
         self._count = np.zeros(workers, np.int64)  # keys of every worker
 
     def use(self, model: FleetModel) -> None:

@@ -104,7 +104,8 @@ def run_fleet(settings: FleetRunSettings) -> Outcome:
     if settings.out is None:
         return _run(settings, None)
     with locked(settings.out):
-        for left in settings.out.glob(f"{FOLDER}*"):  # by a run that was killed
+        # A run that was killed leaves such folders behind.
+        for left in settings.out.glob(f"{FOLDER}*"):
             shutil.rmtree(left, ignore_errors=True)
         return _run(settings, RunDirectory(settings.out, [settings.target]))
 

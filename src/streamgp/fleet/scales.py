@@ -18,7 +18,8 @@ MEMORY = 200.0  # rows that a running location and scale remember
 YOUNG = 16  # rows of a key of which median and median deviation are taken; later ones enter as they come
 REACH = 10.0  # scales beyond which a standardised value counts as so far out
 CLIP = 4.0  # scales; of a value further out, so much enters the running moments
-LEAST = 1e-6  # of the fleet's scale: no key's is smaller, and far from that while its rows are few
+# The smallest scale of a key with many rows, as a share of the fleet's scale; it is larger with few rows.
+LEAST = 1e-6
 MOST = 1e3  # times as large as the fleet's a key's scale may be for every row that it has beyond the first
 BELIEVED = 5  # rows of a key, from which on one glitch does not make its scale
 NORMAL = 1.4826  # standard deviations in a median deviation
@@ -184,7 +185,8 @@ def _undrawn(value: Any, middle: float, weight: float, rows: float, reach: float
 
 def _median(values: Float[np.ndarray, "n w"], rows: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     """Return the medians of so many values in each row that are not NaN."""
-    ordered = np.sort(values, axis=1)  # NaN last
+    # Sorting puts NaN last.
+    ordered = np.sort(values, axis=1)
     each = np.arange(len(values))
     return 0.5 * (ordered[each, (rows - 1) // 2] + ordered[each, rows // 2])
 

@@ -28,7 +28,8 @@ from streamgp.numerics.checkpoint.encoding import decode, encode
 from streamgp.table.files import put_in_place, write_aside
 
 PATTERN = "asleep-*.safetensors"
-FILE_KEYS = 1_024  # that fall asleep in one file, and as many at most that it takes over from others
+# A file gets so many keys that fall asleep, and takes over as many at most from other files.
+FILE_KEYS = 1_024
 AWAKE = -1
 
 Numbers = Int[np.ndarray, " n"]
@@ -62,7 +63,8 @@ class Sleepers:
 
     def __init__(self, directory: Path, names: Sequence[str] = ()) -> None:
         self._directory = directory
-        self._files: dict[int, _File] = {}  # by number, in the order in which they were written
+        # The files by number, in the order in which they were written.
+        self._files: dict[int, _File] = {}
         self._file = np.empty(0, np.int32)  # the number of every key's
         self._row = np.empty(0, np.int16)
         for name in names:

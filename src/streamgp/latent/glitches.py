@@ -14,7 +14,8 @@ CELL_LIMIT = 8.0  # standard deviations from what is expected, beyond which a ce
 ROW_LIMIT = 100.0  # the median of a row's cells at which the row as a whole is absurd
 CHANGE_ROWS = 5  # consecutive rows in which a column is off, and has changed
 WARMUP_LIMIT = 10.0  # standard deviations, by quantiles, from the median at which a cell of the warm-up is off
-_MAX_ROUNDS = 8  # of removing the worst cells of a row and embedding it anew
+# The most rounds of removing the worst cells of a row and embedding it again.
+_MAX_ROUNDS = 8
 
 
 class CellErrors(NamedTuple):

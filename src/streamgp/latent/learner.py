@@ -21,7 +21,8 @@ from streamgp.numerics.threads import one_blas_thread
 
 GAP_STARTS = 10  # times as many starts for rows with gaps: their neighbours are found as if the mean stood there
 PRIOR_ERRORS = 10.0  # errors as which the variances count when they are compared with errors
-UNEVEN_COUNTS = 1.05  # where rows outnumber some column's cells by more, gains differ by column
+# Where rows outnumber the cells of a column by more than this factor, gains differ by column.
+UNEVEN_COUNTS = 1.05
 RARE_COLUMN = 4.0  # times as often as some column the most frequent one was observed, where that one embeds no row
 BATCH_SHARE = 10  # a batch is at most one in so many of the rows before it
 ERROR_MEMORY = 500.0  # rows over which errors are averaged, where the model is robust
@@ -41,8 +42,10 @@ class LatentLearner:
         self.model: LatentEnsemble | None = None
         self.state: LatentState
         self.mean: np.ndarray
-        self.std: np.ndarray  # of each column in the warm-up
-        self.scale: np.ndarray  # of each column; the same number for all, unless they are standardised
+        # The standard deviation of each column in the warm-up.
+        self.std: np.ndarray
+        # The scale of each column; one number for all, unless columns are standardised.
+        self.scale: np.ndarray
         shape = len(spec.lengthscales), spec.n_components
         self.neighbours = EmbeddedNeighbours(num_columns, spec.max_neighbours, shape)
         self.warmup_log_joint: np.ndarray  # log joint density of the warm-up under each expert

@@ -76,7 +76,8 @@ class EmbeddedNeighbours:
 
     def __init__(self, num_columns: int, capacity: int, shape: tuple[int, int]) -> None:
         self._index = Neighbours(num_columns, capacity)
-        self._coordinates = np.zeros((0, *shape))  # with space for more rows behind those in use
+        # The array has space for more rows behind those in use.
+        self._coordinates = np.zeros((0, *shape))
 
     def __len__(self) -> int:
         """Return how many rows there are."""

@@ -14,8 +14,10 @@ from streamgp.table.files import write_aside
 
 MAX_DRAWN = 3_000  # rows of a map
 GRID = 60  # points on each side of the map of uncertainty
-BINS = 200  # of the chart along the stream
-UNUSUAL = 10  # rows listed
+# The number of bins of the chart along the stream.
+BINS = 200
+# The number of unusual rows that are listed.
+UNUSUAL = 10
 
 
 def write_page(directory: Path, metrics: dict[str, Any], learner: LatentLearner) -> Path:

@@ -19,11 +19,13 @@ from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
 
 FACTOR = 4.0  # the ceiling, in the largest count believed so far and one
-WIDEST = 2.0  # of the log rate: two standard deviations are a factor of 17 either way
+# The largest variance of the log rate: two standard deviations are a factor of 17 either way.
+WIDEST = 2.0
 # As in `streamgp.stream.bounds`: a row above adds so much to a count from which each other row takes one.
 WORTH = 50
 ENOUGH = 5 * WORTH
-SHARE = 0.02  # of the counts of a warm-up that are not zero, so many, and one more, may be absurd
+# This share of the nonzero counts of a warm-up, and one more, may be absurd.
+SHARE = 0.02
 MIN_ROWS = 10  # rows; in fewer, it is unknown what is absurd
 
 

@@ -24,8 +24,10 @@ def crps_gaussian(mean: ArrayLike, std: ArrayLike, y: ArrayLike) -> Float[np.nda
     """
     mean, std, y = together(mean=mean, std=std, y=y)
     positive("std", std)
-    with np.errstate(over="ignore"):  # of targets very far away
-        off = ((y - mean) / std).ravel()  # in standard deviations, whose squares can be held
+    # Targets very far away overflow.
+    with np.errstate(over="ignore"):
+        # The squares of these numbers of standard deviations do not overflow.
+        off = ((y - mean) / std).ravel()
         zeros = np.zeros((y.size, 1, 1))
         unit = mixtures.flatten(zeros[..., 0], zeros, zeros + 1.0, None)
         found = mixture_crps(unit, off, mixtures.evaluate(unit, off))
@@ -112,6 +114,7 @@ def log_score_gaussian(mean: ArrayLike, std: ArrayLike, y: ArrayLike) -> Float[n
     """
     mean, std, y = together(mean=mean, std=std, y=y)
     positive("std", std)
-    with np.errstate(over="ignore"):  # of targets very far away
+    # Targets very far away overflow.
+    with np.errstate(over="ignore"):
         off = (y - mean) / std  # whose square can be held where that of a small `std` is zero
         return np.asarray(np.log(std) - student_t.log_density(off, np.ones_like(off), None))

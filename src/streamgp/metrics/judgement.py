@@ -10,8 +10,10 @@ from jaxtyping import Bool, Float
 
 from streamgp.metrics.paired import LEAST_ROWS, paired_interval
 
-COVERAGE = 0.95  # of the intervals
-BATCHES = 512  # of rows that follow each other, whose losses are kept as sums
+# The coverage of the intervals.
+COVERAGE = 0.95
+# The losses are kept as sums over so many batches of consecutive rows.
+BATCHES = 512
 
 Verdict = Literal["better", "worse", "undecided"]
 
@@ -122,7 +124,8 @@ class PairedLosses:
         self.baselines = tuple(baselines)
         self._rows = np.zeros(2, np.int64)  # all, and those not flagged
         self._size = 1  # rows of a batch
-        self._sums = np.zeros((2, 1 + len(self.baselines), BATCHES))  # of the same, by predictor
+        # The sums of the losses of all rows and of those not flagged, by predictor.
+        self._sums = np.zeros((2, 1 + len(self.baselines), BATCHES))
 
     def add(self, losses: Float[np.ndarray, "n k"], flagged: Bool[np.ndarray, " n"] | None = None) -> None:
         """Take in the next rows: the losses of the model, then of each baseline; a row where one is NaN is left out.

@@ -11,7 +11,8 @@ from scipy.special import stdtrit
 from streamgp.metrics.shapes import together
 from streamgp.metrics.shares import share
 
-LEAST_ROWS = 20  # so that three cosines are left
+# With so many rows, three cosines are left.
+LEAST_ROWS = 20
 _COSINES = 0.4  # times rows to the power of two thirds
 
 

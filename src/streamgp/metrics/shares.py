@@ -59,7 +59,8 @@ def probabilities(name: str, given: Any) -> list[float]:
 
 def _numbers(given: Any) -> list[float]:
     """Return a number, or several in a row, as floats; NaN in place of what is no number."""
-    given = given.tolist() if hasattr(given, "tolist") else given  # of NumPy and pandas
+    # Arrays of NumPy and series of pandas become lists.
+    given = given.tolist() if hasattr(given, "tolist") else given
     several = isinstance(given, Iterable) and not isinstance(given, str | bytes | dict)
     return [_number(value) for value in (given if several else [given])]
 

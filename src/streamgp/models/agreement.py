@@ -37,5 +37,6 @@ def check_ensemble(
         raise ValueError(f"expected filters for groups of {list(stacks)} experts, got some for {found}")
     check_state(rule, weights)
     for logs in jax.tree.leaves(weights):
-        if not np.all(np.asarray(logs) < np.inf):  # of NaN, too
+        # The comparison is also false for NaN.
+        if not np.all(np.asarray(logs) < np.inf):
             raise ValueError("expected weights below infinity, got some that are not")

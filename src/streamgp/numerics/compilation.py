@@ -54,6 +54,7 @@ def _known(options: tuple[tuple[str, bool | int], ...]) -> dict[str, bool | int]
         return None
     try:
         jax.jit(lambda: 0, compiler_options=dict(options)).lower().compile()
-    except Exception:  # which one depends on the version
+    # The class of the error depends on the version of JAX.
+    except Exception:
         return None
     return dict(options)

@@ -13,7 +13,8 @@ from streamgp.numerics.mixtures import Mixtures, Values
 
 # Components that together add less than this share to the distance of two draws are merged.
 NEGLIGIBLE_SHARE = 1e-3
-CELL_WIDTH = 0.5  # of the cells within which many components are merged, in standard deviations
+# The width of the cells within which many components are merged, in standard deviations.
+CELL_WIDTH = 0.5
 MAX_TRACED = 128  # Gaussians under a transformation of JAX, where sizes are fixed: the others are merged
 _MAX_EXACT = 32  # up to so many, none are merged, and distances are computed in double precision
 _FAR = 1e15  # standard deviations; its square can still be held in single precision

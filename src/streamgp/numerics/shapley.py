@@ -23,16 +23,20 @@ from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-ORDERS = 256  # at least, where there are too many inputs for all of them
+# The smallest number of orders where there are too many inputs for all orders.
+ORDERS = 256
 _ALL_ORDERS = 5  # inputs at most, of which all orders are taken
 _ROUNDS, _PRODUCTS = 2, 48  # products at most in each
 _WAVES = 6  # half periods of the fastest over the ranks
 _CROSSED = 4  # terms of an input at most that are multiplied with those of others
 _MANY = 50  # inputs from which on only the first is
 _CHANCE = 3.3  # standard errors of a correlation
-_NEGLIGIBLE = 1e-3  # of the variance
-_FOREST_FROM = 0.05  # of the variance that no term explains
-_RIDGE = 1e-6  # keeps copies apart
+# Smaller shares of the variance are neglected.
+_NEGLIGIBLE = 1e-3
+# From this unexplained share of the variance on, a forest is fitted.
+_FOREST_FROM = 0.05
+# The ridge keeps the equations solvable where inputs are copies of each other.
+_RIDGE = 1e-6
 
 
 class _Terms(NamedTuple):
@@ -196,7 +200,8 @@ def _shared(terms: _Terms, f: np.ndarray, count: int, seed: int) -> Float[np.nda
     weights, cov = _weights(terms, f), _covariance(terms)
     met = cov @ weights
     found = np.zeros((count, f.shape[1]))
-    apart = (cov != 0.0).sum(axis=1) == 1  # in whatever order
+    # These terms are correlated with no other, so their shares are the same in every order.
+    apart = (cov != 0.0).sum(axis=1) == 1
     for owners in (terms.first, terms.second):
         np.add.at(found, owners[apart], 0.5 * np.square(met[apart]) / np.diag(cov)[apart, None])
     if apart.all():

@@ -9,7 +9,8 @@ from streamgp.numerics.checkpoint.encoding import register
 _CLIP = 1e3
 # A value further from the median than this many times the distance that nearly all keep to is not in the scale.
 FAR = 10.0
-SHARE = 0.02  # of the values that differ from the median, so many, and one more, may lie as far out as they like
+# This share of the values that differ from the median, and one more, may be outliers of any size.
+SHARE = 0.02
 MIN_VALUES = 10  # values that differ from the median; among fewer it is unknown what is far
 
 

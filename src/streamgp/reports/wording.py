@@ -56,7 +56,8 @@ def _unflagged(metrics: dict[str, Any]) -> dict[str, Any] | None:
     return others
 
 
-_TOLERANCE = {"50": 0.05, "90": 0.03, "95": 0.02}  # of the share of targets inside a band
+# The tolerated deviation of the interval coverage from its level.
+_TOLERANCE = {"50": 0.05, "90": 0.03, "95": 0.02}
 _CHANCE = 2.4  # standard deviations that one of three shares exceeds by chance in one run of twenty
 MIN_ROWS = 100  # fewer scored rows are too few to assess calibration
 

@@ -17,7 +17,8 @@ from streamgp.service.log_end import NAME, End, EndFile, digest_of
 from streamgp.service.problems import Problem
 
 PAUSE = 0.1  # seconds between two of them
-TRIES = 20  # of a stream whose checkpoints or files are replaced faster than they are copied
+# A stream's checkpoints or files may be replaced while they are copied; the copy is tried so many times.
+TRIES = 20
 STREAMS = "streams"
 CONFIG = "stream.json"
 _LOCK = ".lock"
@@ -50,7 +51,8 @@ def back_up(
     aside.mkdir(parents=True)
     try:
         for path in sorted(directory.iterdir()):
-            if path.is_file() and path.name != _LOCK:  # such as tokens
+            # Tokens and other files beside the streams are copied.
+            if path.is_file() and path.name != _LOCK:
                 _copy(path, aside / path.name)
         names = [each.name for each in _streams(directory)]
         positions, failed = dict[str, int](), dict[str, str]()
@@ -125,7 +127,7 @@ def _copy_tree(source: Path, target: Path) -> None:
     """Copy a directory; raise FileNotFoundError if something in it, or all of it, is deleted meanwhile."""
     try:
         shutil.copytree(source, target, copy_function=_copied, ignore=shutil.ignore_patterns("*.part", ".*.tmp"))
-    except shutil.Error as error:  # which gathers all that went wrong
+    except shutil.Error as error:
         gone = [str(path) for path, *_ in error.args[0] if not Path(path).exists()]
         if len(gone) < len(error.args[0]):
             raise
@@ -153,7 +155,8 @@ def _copy_log(source: Path, target: Path) -> int:
     try:
         with closing(opened_to_read(found[-1])) as db, closing(sqlite3.connect(path)) as copy:
             db.backup(copy)
-            copy.execute("PRAGMA journal_mode=DELETE")  # so that the file has all
+            # Without a write-ahead log, the file holds the whole database.
+            copy.execute("PRAGMA journal_mode=DELETE")
         last, at, chain = 0, 0.0, b""
         if end is not None and end.number > number:
             raise FileNotFoundError(f"{source}: a new file began")

@@ -12,8 +12,10 @@ from streamgp.service.pace import Pace
 from streamgp.service.problems import Problem
 from streamgp.service.requests import promise
 
-SECONDS = 30.0  # at least between two
-SHARE = 0.1  # of the time that may go into them
+# The least number of seconds between two checkpoints.
+SECONDS = 30.0
+# The largest share of the time that checkpoints may take.
+SHARE = 0.1
 
 
 class Checkpointing:

@@ -14,7 +14,8 @@ from streamgp.service.problems import Problem
 
 KEPT = 2
 ASKED = 5  # the latest of those that somebody asked for
-LADDER = ((600.0, 3), (3600.0, 6), (86_400.0, 7))  # of so many stretches of so many seconds the last one each
+# Of each kind (seconds, number), the last checkpoint of so many stretches of so many seconds is kept.
+LADDER = ((600.0, 3), (3600.0, 6), (86_400.0, 7))
 ABOUT = "about.json"
 ASIDE = "aside"  # beside the checkpoints: what could not be used
 _NAME = re.compile(r"\d{15}")
@@ -120,7 +121,8 @@ class Checkpoints:
         shutil.rmtree(path, ignore_errors=True)
         aside.rename(path)
         sync_directory(self.directory)  # before anything that it replaces is dropped
-        for beyond in [each for each in self.positions() if each > position]:  # of another time: never of this log
+        # A checkpoint beyond this position is not of this log.
+        for beyond in [each for each in self.positions() if each > position]:
             self.set_aside(beyond)
         found = self.positions()
         kept = self._kept(found, returns)

@@ -16,7 +16,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 TASKS = ("regression", "classification", "count", "ordinal")
 MAX_FEATURES = 1_000
 MAX_NAME = 200  # characters of a target, a feature, a key, a label or a level
-MAX_LEVELS = 100  # of a category
+# The most levels of a category.
+MAX_LEVELS = 100
 MAX_PENDING = 100_000
 MAX_HISTORY = 100_000_000
 _UNWRITABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, lone surrogates, separators of lines

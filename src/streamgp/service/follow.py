@@ -64,7 +64,8 @@ class Follower:
         self._table: Table | None = None
         self._is_behind = False  # the stream: it is a copy from before the place was written
         self._learn_from = 0  # rows before this one are known to be learnt
-        self._bad_lines = 0  # of this text, since the start
+        # The number of bad lines of this source since the start.
+        self._bad_lines = 0
         self.last_error: str | None = None
         self.is_following = True
         self._stopping = Event()

@@ -12,8 +12,10 @@ from streamgp.table import DataError
 from streamgp.table.dates import Order
 from streamgp.table.numbers import Decimal
 
-MAX_LINES = 1_000  # that are taken at a time
-_BYTES = 1 << 20  # that are read at a time
+# The most lines that are taken at a time.
+MAX_LINES = 1_000
+# The most bytes that are read at a time.
+_BYTES = 1 << 20
 _MAX_LINE = 1 << 24  # bytes; a longer line is not a table's
 _ENDS = 4_096  # bytes at either end of what was read, by which it is known again
 PAUSE = 0.2  # seconds between two looks
@@ -115,7 +117,8 @@ class Source(Protocol):
 
     label: str
     inode: int
-    is_kept: bool  # and can be read again
+    # Whether the source keeps its lines, so that they can be read again.
+    is_kept: bool
 
     def read(self, place: Place) -> Found:
         """Return the lines after a place, `MAX_LINES` at most."""

@@ -35,10 +35,12 @@ class History:
         self.rows = 0
         self._blocks: deque[dict[str, Any]] = deque()
         self._held = 0  # rows of the blocks
-        self._sealed = 0  # rows in files
+        # The number of rows in files.
+        self._sealed = 0
         self._parting: int | None = None  # the position at which it begins anew, until files are in their place
         self._former: History | None = None
-        self._digests: dict[int, str] = {}  # of the files, by their first rows
+        # The digests of the files, by the number of their first row.
+        self._digests: dict[int, str] = {}
 
     def add(self, columns: dict[str, Any]) -> None:
         """Add scored rows, in the order in which they were scored."""

@@ -24,9 +24,11 @@ from streamgp.service.staleness import ROWS, stale_after
 from streamgp.service.unlearnt import LATE, SKIPPED, Unlearnt
 from streamgp.service.work import Applied
 
-MOMENTS = 500  # at which rows came, that are remembered
+# So many times at which rows came are remembered.
+MOMENTS = 500
 SETTLE_ROWS = 64  # rows that came singly, after which they are scored
-GROUP_ROWS = 4_096  # of steps that are learnt in one go
+# The most rows of steps that are learnt in one batch.
+GROUP_ROWS = 4_096
 
 _OF_MODEL = ("features", "categories", "calendar", "key", "task", "classes", "timed", "lags")  # it has no other ones
 
@@ -65,9 +67,11 @@ class Knowledge:
         self._acknowledged: set[int] = set()
         self._alarm_times: dict[int, float] = {}
         self._single_ats: list[float] = []  # when the rows came that are still to be scored
-        self.returns: list[Return] = []  # to earlier checkpoints
+        # The returns to earlier checkpoints.
+        self.returns: list[Return] = []
         self._unlearnt = Unlearnt()
-        self._moments: deque[float] = deque(maxlen=MOMENTS)  # at which rows came, a second apart or more
+        # The times at which rows came, a second apart or more.
+        self._moments: deque[float] = deque(maxlen=MOMENTS)
         self._stale: tuple[int, float | None] = (-1, None)  # rows of the history, and what they say
         if checkpoint is None:
             self.model: Any = _kind(config)(config)

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from jax import monitoring
 
-_MOST_SECONDS, _MOST_WORK = 60.0, 10.0  # of imports; a process that is older did other things before
+# The most time of imports. A process that is older did other work before.
+_MOST_SECONDS, _MOST_WORK = 60.0, 10.0
 
 
 def _since_start() -> float:
@@ -19,7 +20,8 @@ def _since_start() -> float:
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, AttributeError, ValueError, IndexError):  # not Linux
+    # The system is not Linux.
+    except (OSError, AttributeError, ValueError, IndexError):
         age = math.inf
     return age if 0.0 < age < _MOST_SECONDS else min(time.process_time(), _MOST_WORK)
 

@@ -78,7 +78,8 @@ def accept_loss(directory: Path, config: StreamConfig) -> str:
     start = max(starts, key=lambda each: (left.reach(each), each.position))
     until = left.reach(start)
     last = max([0 if end is None else end.position, *checkpoints.positions(), *left.entries, *left.marks])
-    reached = max([*left.entries, *left.marks], default=0)  # by the log itself
+    # The last position that the log itself has.
+    reached = max([*left.entries, *left.marks], default=0)
     if damage_of(log) is None and until >= last and reached >= max(checkpoints.positions(), default=0):
         raise Problem(409, f"--accept-loss: {config.name} has lost nothing; leave that option out")
     if not until and last:
@@ -94,7 +95,8 @@ def accept_loss(directory: Path, config: StreamConfig) -> str:
             path.rename(aside / path.name)
     _begin(log, aside, left, start, until, ids)
     lost = f"entries {until + 1:,} to {last:,}" if until < last else "no entry"
-    known = max((p for p in left.entries if p <= until), default=0)  # and so are the ids, up to there
+    # The ids are known up to this entry.
+    known = max((p for p in left.entries if p <= until), default=0)
     twice = f"; of entries {known + 1:,} to {until:,} the ids: rows of them that are sent again count twice"
     forgotten = twice if known < until else ""
     return (

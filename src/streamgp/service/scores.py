@@ -8,7 +8,8 @@ from streamgp.evaluation.regression import COVERAGE_LEVELS
 from streamgp.metrics.judgement import Judgement, judge
 from streamgp.reports import verdicts
 
-RECENT = 1_000  # scored rows
+# The recent scores are those of so many latest scored rows.
+RECENT = 1_000
 MEMORY = 1_000  # rows of the naive baseline's errors
 LEAST = 10  # errors before it says anything
 

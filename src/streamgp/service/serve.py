@@ -109,7 +109,8 @@ def serve_directory(
     except tokens.TokenError as error:
         raise RunError(str(error)) from error
     keep_compiled_programs()
-    with locked(directory, "DIR"), one_blas_thread():  # for good: to set it for every row would take its time
+    # The limit on BLAS threads is set once, since setting it for every row takes time.
+    with locked(directory, "DIR"), one_blas_thread():
         for name in accept_loss:
             _accept_loss(directory, name)
         streams = Streams(directory)

@@ -31,7 +31,8 @@ from streamgp.stream.outlook import Outlook, StandIn
 
 register(HeldPrediction)
 
-MAX_SINGLE_ROWS = 16  # that are learnt one by one rather than as a block
+# Up to so many rows are learnt one by one, not as a block.
+MAX_SINGLE_ROWS = 16
 
 _ESTIMATORS: dict[str, Any] = {
     "regression": StreamingGPRegressor,

@@ -8,8 +8,10 @@ import numpy as np
 from streamgp.service.answers import FIRST_DATE, LAST_DATE
 
 LEAST_SECONDS = 30.0
-ROWS = 2_000  # of the latest, by which it is judged
-_MOMENTS = 5  # from which on gaps say something
+# Staleness is judged by so many of the latest rows.
+ROWS = 2_000
+# From so many moments on, the gaps between them are used.
+_MOMENTS = 5
 _SPACE = (10.0, 4.0)  # times the median gap, and the gap of which nine in ten are shorter
 
 

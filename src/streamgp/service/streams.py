@@ -27,7 +27,8 @@ LOGGER = logging.getLogger("streamgp.service")
 class Follows(Protocol):
     """What feeds a stream from elsewhere."""
 
-    name: str  # of the stream
+    # The name of the stream.
+    name: str
 
     def start(self) -> None:
         """Begin."""
@@ -106,7 +107,8 @@ class Streams:
             elif path.is_dir():
                 try:
                     self._open(path, _config_of(path))
-                except Exception as error:  # of one stream, which shall not stop the others
+                # The failure of one stream must not stop the others.
+                except Exception as error:
                     self.broken[path.name] = _writable(_reason(path, error))
                     LOGGER.error("stream %s could not be opened: %s", _writable(path.name), self.broken[path.name])
         for source in list(self._sources.values()):

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-MAX_KEPT = 100_000  # of the ids
+# The most ids that are kept.
+MAX_KEPT = 100_000
 
 LATE, SKIPPED = 1, 2
 

@@ -103,7 +103,7 @@ def predict_groups(
 
 
 def _features_of_rows(basis: Basis, X: np.ndarray) -> np.ndarray:
-    with float64(), np.errstate(all="ignore"):  # as in `_features`
+    with float64(), np.errstate(all="ignore"):
         return np.asarray(basis(X))
 
 

@@ -17,7 +17,8 @@ from streamgp.filters.guard import Guard
 from streamgp.filters.kalman import ExpertVariances, FilterState
 
 PENDING = 32  # rows in the buffer at most; a row costs O(F^2 + PENDING F)
-MIN_DECAY = 1e-3  # of weights since the buffer was empty, before it is folded in
+# The buffer is folded in once the weights have decayed by this factor since it was empty.
+MIN_DECAY = 1e-3
 
 
 class RowPrediction(NamedTuple):
@@ -87,7 +88,8 @@ class RowFilter:
                 process_variance = process_variance + grown
                 gain += process_variance[..., None] * row
             var = np.vecdot(gain, row) + (self.noise_var + extra if extra else self.noise_var)
-            sound = var >= self._least_var  # not of NaN
+            # A variance of NaN is not sound either.
+            sound = var >= self._least_var
             if attempt == 2 or sound.all():
                 break
             self._fold()

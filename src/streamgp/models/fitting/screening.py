@@ -12,8 +12,10 @@ from scipy.stats import rankdata
 
 # Robust standard deviations of the errors, and one of the target: nearer to its prediction nothing is touched.
 REACH = 8.0
-FEW_ROWS = 64  # below which there is no regression
-_FEW_REACH = 10.0  # and the reach is this, around the median
+# Below so many rows no regression is fitted.
+FEW_ROWS = 64
+# The reach around the median, where no regression is fitted.
+_FEW_REACH = 10.0
 _FREQUENCIES = 100
 _PENALTIES = (1e-1, 1e1, 1e3)
 _ROUNDS = 5
@@ -110,7 +112,8 @@ class _Smoother:
     def __init__(self, features: Float[np.ndarray, "n f"]) -> None:
         values, vectors = np.linalg.eigh(features.T @ features)
         kept = values > 1e-10 * values[-1]
-        self._basis = features @ vectors[:, kept] / np.sqrt(values[kept])  # orthonormal columns
+        # The columns of this basis are orthonormal.
+        self._basis = features @ vectors[:, kept] / np.sqrt(values[kept])
         self._shrunk = [values[kept] / (values[kept] + penalty) for penalty in _PENALTIES]
         self._own = [np.square(self._basis) @ shrunk for shrunk in self._shrunk]
 

@@ -132,7 +132,8 @@ class GeneralisedEnsemble(StreamModel):
             raise ValueError(f"horizon: expected 0, since labels and counts are not forecast ahead, got {horizon}")
         prior_vars = [group.prior_var for group in self.groups]
         if not is_traced(self):
-            prior_vars = as_numpy(prior_vars)  # in NumPy nothing is compiled
+            # NumPy arrays need no compilation.
+            prior_vars = as_numpy(prior_vars)
         filters = tuple(
             prior_state(group.num_features, group.likelihood.num_latents, prior_var)
             for group, prior_var in zip(self.groups, prior_vars, strict=True)

@@ -23,7 +23,8 @@ from streamgp.weights.by_name import make_rule
 PROVISIONAL_LENGTHSCALES = (0.5, 1.0, 2.0)
 PROVISIONAL_VARS = (1.0, 10.0)
 PROVISIONAL_FEATURES = 50
-MAX_COEFFICIENTS = 400  # of an expert: features times latent values, for the covariance holds its square
+# The most coefficients of an expert, features times latent values: the covariance holds their square.
+MAX_COEFFICIENTS = 400
 MIN_FEATURES = 10
 
 
@@ -131,7 +132,8 @@ def _fit_all(
         members = sorted((i for i, task in enumerate(tasks) if task.name == name), key=lambda i: -fits[i].gain)
         first = spec.starts_kept([fits[i].basis.num_features for i in members])
         kept += [i for i in members[:first] if spec.rule == "Q" or fits[i].gain >= max(FLAT_GAIN, FLAT_SHARE * best)]
-    if not kept:  # for what the stream may still show
+    # No expert explains the warm-up better than none. All are kept, unfitted, since later rows may favour one.
+    if not kept:
         return [(task.label, _unfitted(task, likelihood)) for task in tasks]
     return [(tasks[i].label, fits[i]) for i in kept]
 

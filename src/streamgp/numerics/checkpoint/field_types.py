@@ -14,7 +14,8 @@ from jaxtyping import AbstractArray
 from streamgp.numerics.checkpoint.errors import CheckpointError
 
 Record = typing.TypeVar("Record")
-Sizes = dict[str, int]  # of dimensions, by their names
+# The sizes of dimensions, by name.
+Sizes = dict[str, int]
 Check = Callable[[Any, Sizes], bool]
 
 

@@ -4,8 +4,10 @@ from typing import Any
 
 import polars as pl
 
-LAST = 10  # of so many parts of the scored rows, the last
-SURPRISES = 10  # rows listed
+# The scored rows are divided into so many parts; the last part is reported.
+LAST = 10
+# The number of rows that are listed.
+SURPRISES = 10
 
 
 def last_tenth(scored: pl.DataFrame, model: str, count: str) -> tuple[float, float] | None:

@@ -18,11 +18,14 @@ from streamgp.service.problems import Problem
 from streamgp.service.web.bodies import PROBLEM, refusal
 from streamgp.service.web.security import HEADERS
 
-MOST = 1_000  # connections
-MOST_OF_ONE = 500  # address
+# The most connections.
+MOST = 1_000
+# The most connections of one address.
+MOST_OF_ONE = 500
 HEAD_SECONDS = 10.0  # until a request's lines and headers are there
 WRITE_SECONDS = 30.0  # without anything read of an answer
-IDLE_SECONDS = 75.0  # between two requests
+# The most seconds between two requests.
+IDLE_SECONDS = 75.0
 BACKLOG = 16  # connections that are accepted in one go, before it is looked whether there is room
 RESERVED = 256  # descriptors, for logs, checkpoints and what was accepted in one go; half at most
 SWEEP_SECONDS = 1.0

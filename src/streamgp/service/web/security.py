@@ -67,7 +67,8 @@ class Guard:
         self._tokens = tokens
         self._max_body = max_body
         self._max_rate = max_rate
-        self._left: dict[str, tuple[float, float]] = {}  # of each client: requests left, and when that was so
+        # For each client: the requests left, and the time of that count.
+        self._left: dict[str, tuple[float, float]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -76,7 +77,8 @@ class Guard:
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         started = has_left = False
-        wrong: Problem | None = None  # with the body: it gets through the application wrapped in other errors
+        # A problem with the body. The application would wrap it in other errors.
+        wrong: Problem | None = None
 
         async def send_checked(message: Message) -> None:
             if wrong is None and not has_left:
@@ -179,7 +181,8 @@ class Guard:
         most, now = 10.0 * self._max_rate, monotonic()
         left, then = self._left.pop(client, (most, now))
         left = min(most, left + (now - then) * self._max_rate) - 1.0
-        self._left[client] = (max(left, -1.0), now)  # the latest last
+        # The client asked last is at the end.
+        self._left[client] = (max(left, -1.0), now)
         while len(self._left) > 10_000:
             del self._left[next(iter(self._left))]
         if left < 0.0:
