@@ -25,7 +25,8 @@ from streamgp.numerics.threads import one_openmp_thread
 # The most rows that a regressor is fitted to. Of more rows, evenly spaced ones are taken.
 MAX_ROWS = 8_192
 PREFIX = "learner "
-_KEPT = 64  # fitted regressors that are kept: any other is fitted once more when it is asked
+# So many fitted regressors are kept. Any other is fitted again when it is used.
+_KEPT = 64
 _given: dict[str, Any] = {}
 _fitted: OrderedDict[tuple[str, bytes], list[Any]] = OrderedDict()
 _lock = Lock()
@@ -90,7 +91,8 @@ def check_same(given: Sequence[str], stored: Sequence[str]) -> None:
 def _name(regressor: Any) -> str:
     """Return the class and the parameters that are not the default, on one line."""
     try:
-        text = regressor.__repr__(N_CHAR_MAX=100_000)  # scikit-learn cuts long ones
+        # scikit-learn shortens long texts.
+        text = regressor.__repr__(N_CHAR_MAX=100_000)
     except TypeError:
         text = repr(regressor)
     # Addresses are removed, since they differ from process to process.
@@ -181,7 +183,8 @@ class Learner(Basis):
         X, y = (np.pad(a[kept], ((0, MAX_ROWS - len(kept)), (0, 0))) for a in (X, y))
         seed = int(numpy_generator(key).integers(2**31, dtype=np.int32))
         digest = blake2b(X.tobytes() + y.tobytes() + f"{name} {len(kept)} {seed}".encode(), digest_size=16).digest()
-        _fit(name, X, y, len(kept), seed, digest)  # fails now, if it does
+        # If the fit fails, it fails here.
+        _fit(name, X, y, len(kept), seed, digest)
         number = np.frombuffer(digest, np.uint8).astype(np.int32)
         own = [jnp.asarray(a) for a in (X, y, len(kept), seed, number)]
         return cls(own[0], own[1], own[2], own[3], own[4], name)
@@ -204,7 +207,8 @@ def _from_host(name: str, x: Array, X: Array, y: Array, *own: Array) -> Float[Ar
     return jax.lax.bitcast_convert_type(found, x.dtype)
 
 
-@cache  # one function for a name, so that nothing is compiled twice
+# There is one function for each name, so that nothing is compiled twice.
+@cache
 def _on_host(name: str, dtype: str) -> Any:
     def predicted(*arrays: Any) -> np.ndarray:
         bits, own = [np.ascontiguousarray(a) for a in arrays[:3]], arrays[3:]
@@ -246,7 +250,8 @@ def _fit(name: str, X: np.ndarray, y: np.ndarray, n: int, seed: int, digest: byt
         regressor.set_params(**dict.fromkeys(free, seed))
         try:
             with one_openmp_thread():
-                regressor.fit(X[:n].copy(), target.copy())  # some write into what they are given
+                # Some regressors write into their arguments.
+                regressor.fit(X[:n].copy(), target.copy())
         except Exception as error:
             raise LearnerError(
                 f"learners: {name.removeprefix(PREFIX)} failed to fit {n:,} rows ({type(error).__name__}: {error})"

@@ -85,7 +85,8 @@ class Trees(Basis):
         """
         if y is None:
             raise ValueError("Trees.from_data: expected targets, got y=None; pass the warm-up's targets as y.")
-        from sklearn.ensemble import HistGradientBoostingRegressor  # heavy, and for the warm-up of trees alone
+        # The import is slow, and only the warm-up of trees needs it.
+        from sklearn.ensemble import HistGradientBoostingRegressor
 
         *_, directions = np.linalg.svd(np.asarray(y) - np.mean(y, axis=0), full_matrices=False)
         booster = HistGradientBoostingRegressor(

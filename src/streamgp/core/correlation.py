@@ -21,7 +21,8 @@ from jaxtyping import Bool, Float
 from streamgp.core.recalibration import EDGE
 
 MEMORY = 0.998  # discount from row to row: the last 500 rows count
-PRIOR_ROWS = 5.0  # rows without correlation, as if so many had been seen before the first; forgotten like others
+# The prior counts as so many rows without correlation, which are forgotten like other rows.
+PRIOR_ROWS = 5.0
 LEAST_EIGENVALUE = 1e-4
 
 

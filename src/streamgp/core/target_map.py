@@ -12,11 +12,14 @@ from streamgp.numerics.arrays import AnyArray, namespace
 Rows = Float[np.ndarray, "*n"]
 Bounds = tuple[float | None, float | None]
 
-BAND = 2.0  # times as far from the median as the ends of the 90% band: 3.3 standard deviations of a Gaussian
+# Twice the distance from the median to the ends of the 90% band is 3.3 standard deviations of a Gaussian.
+BAND = 2.0
 # The largest distance of a logarithm above its median: a factor of 20.
 FURTHEST = 3.0
-_FINITE = 700.0  # a logarithm whose exponential is a number still
-_LARGEST = 300.0  # one whose exponential can be squared
+# The largest logarithm whose exponential is finite.
+_FINITE = 700.0
+# The largest logarithm whose exponential can be squared.
+_LARGEST = 300.0
 
 
 @dataclass(frozen=True)

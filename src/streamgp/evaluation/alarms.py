@@ -113,7 +113,8 @@ class Alarms:
             What each expert said of them; without, a change that the model follows at once is harder to see.
         """
         u = np.asarray(scores.pit, float)
-        if isinstance(scores, CountScores):  # uniform between both ends
+        # A count's level is drawn uniformly between both ends of its step.
+        if isinstance(scores, CountScores):
             u = scores.pit_below + _draws(rows)[:, None] * (u - scores.pit_below)
         if experts is not None and experts.table is not self._table:
             self._table, self._steady = experts.table, steady_experts(experts.table)
@@ -205,7 +206,8 @@ class Alarms:
             for kind, path in paths.items():
                 hits.note(path, places, kind, e, j)
         moves = tests.moves
-        if len(errors) == 1:  # errors of forecasts that overlap are no answer to the question
+        # Only predictions of the next row are tested for moves: overlapping forecasts have dependent errors.
+        if len(errors) == 1:
             whole = np.zeros(n, bool)
             whole[there] = same
             at = there_u[~known_stuck[there_u]] if block.tested else there_u

@@ -216,8 +216,10 @@ class ClassificationMetrics:
         # For the frequency baseline: the sums of errors, of minus the log probability, and of the Brier score.
         self._frequency_sums = np.zeros(3)
         self._bins = np.zeros((ECE_BINS, 3))  # rows, their confidence, and how many were right
-        self._repeated = 0  # errors of the last label, in
-        self._repeatable = 0  # rows that have one
+        # The errors of the last label.
+        self._repeated = 0
+        # The rows that have a last label.
+        self._repeatable = 0
         self._repeats = Repeats(horizon)
         self._paired = PairedLosses(("last_label", "frequencies"))
 

@@ -157,7 +157,8 @@ class Conformal:
         """
         low, high = np.empty_like(y), np.empty_like(y)
         for e, threshold in enumerate(self._thresholds):
-            scale = np.maximum(std[:, e], np.finfo(float).tiny)  # a model may be certain
+            # A model may give a standard deviation of zero.
+            scale = np.maximum(std[:, e], np.finfo(float).tiny)
             half = threshold.update(np.abs(y[:, e] - mean[:, e]) / scale) * scale
             low[:, e], high[:, e] = mean[:, e] - half, mean[:, e] + half
             inside = np.abs(y[:, e] - mean[:, e]) <= half

@@ -12,7 +12,8 @@ from streamgp.evaluation.running_sums import Moments, PointErrors
 from streamgp.metrics.judgement import Judgement, PairedLosses
 
 _SIDE = 24  # cells of the distribution function on each side of the median
-_REACH = 10.0  # how far they go, in distances from the median to the quantiles at 5% and 95%
+# The reach of the cells, in distances from the median to the quantiles at 5% and 95%.
+_REACH = 10.0
 
 Column = Float[np.ndarray, "n 1"]
 
@@ -139,7 +140,8 @@ def _nodes(y: Column, low: Column, median: Column, high: Column) -> Float[np.nda
     # Before the least count, the function is zero; the sum ends beyond the last node and beyond y.
     nodes = np.concatenate([np.zeros_like(y), below, median, above, y, y + 1.0], axis=1)
     nodes = np.sort(np.maximum(nodes, 0.0), axis=1)
-    twice = np.diff(nodes, axis=1, prepend=-1.0) == 0.0  # they go to the end, where all columns may be the same
+    # Repeated nodes go to the end.
+    twice = np.diff(nodes, axis=1, prepend=-1.0) == 0.0
     return np.sort(np.where(twice, nodes[:, -1:], nodes), axis=1)
 
 

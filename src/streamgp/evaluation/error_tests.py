@@ -42,7 +42,8 @@ BETS = {"level": slice(0, 8), "scale": slice(8, 16), "dependence": slice(16, 24)
 _Z, _SQUARE, _SAME = 0, 1, 2  # the columns of the statistics; the rest are bins
 # The average ratio of the densities of the naive forecasts and of the model.
 _USUAL_RATIO = 1.0
-_USUAL_BINS = 1.25  # more than DENSITY: the largest of ten averages over some 1,000 rows
+# It is above DENSITY, since it bounds the largest of ten averages over some 1,000 rows.
+_USUAL_BINS = 1.25
 
 
 @register
@@ -211,7 +212,8 @@ class ScoreTest:
         # The weights of averages that begin at nothing add up to less than one.
         seen = 1.0 - (1.0 - 1.0 / NAIVE_MEMORY) ** np.maximum(self.rows - 1.0 + np.arange(len(y)), 1.0)
         variance = np.maximum(squares[:-1] / seen[:, None, None], floor)
-        with np.errstate(over="ignore"):  # after a target that never moved any other is infinitely unlikely
+        # After a target that never moved, any other value has density zero.
+        with np.errstate(over="ignore"):
             density = np.logaddexp.reduce(student_t.log_density(errors, variance, np.full(1, NAIVE_DOF)), axis=1)
         after = replace(self, last=last[-1], average=average[-1], squares=squares[-1], rows=self.rows + len(y))
         return (density - np.log(2.0)).sum(axis=1), after

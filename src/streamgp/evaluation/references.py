@@ -17,7 +17,8 @@ from streamgp.core.predictive import trimmed
 from streamgp.models.base import FittedExpert
 from streamgp.numerics.checkpoint.encoding import register
 
-LAG = 12  # rows; within so many a change is to be found
+# A change should be found within so many rows.
+LAG = 12
 # There are two references: by earlier weights, and by the steady experts.
 KINDS = 2
 

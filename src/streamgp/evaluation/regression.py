@@ -150,7 +150,8 @@ _ERRORS = (
     *(f"{name}_unflagged" for name in ("_model", "_persistence", "_running")),
 )
 BASELINES = ("persistence", "running_mean")
-SQUARED = "squared_error"  # the score of means: a baseline without a distribution is at no disadvantage
+# The score of means, by which a baseline without a distribution is at no disadvantage.
+SQUARED = "squared_error"
 
 
 class RegressionMetrics:
@@ -216,7 +217,8 @@ class RegressionMetrics:
             count, mean, _ = self._seen[e]
             came = y[seen, e]
             means = (count * mean + np.cumsum(came)) / (count + 1.0 + np.arange(len(came)))
-            at = np.cumsum(seen)  # the latest of those that came; 0: none in these rows
+            # The number of the latest row with a target; 0 if none of these rows has one.
+            at = np.cumsum(seen)
             known[:, 0, e] = np.append(self._baselines[-1, 0, e], came)[at]
             known[:, 1, e] = np.append(self._baselines[-1, 1, e], means)[at]
             self._seen[e] = self._seen[e].add(came)

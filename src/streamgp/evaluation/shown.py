@@ -170,7 +170,8 @@ class Shown:
         """
         if not Path(path).absolute().parent.is_dir():
             raise FileNotFoundError(f"path: expected a file in a directory that exists, got {path}")
-        from streamgp.reports.run_page import render_run  # brings polars, which no other method needs
+        # The import is here because it loads polars, which no other method needs.
+        from streamgp.reports.run_page import render_run
 
         given = self._given
         with progress_bar("which inputs matter", 2, progress) as bar:

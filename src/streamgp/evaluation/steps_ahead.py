@@ -13,10 +13,12 @@ from streamgp.models.families import family_of
 from streamgp.models.spec import Spec
 from streamgp.stream.learner import StreamLearner
 
-PATHS = 300  # drawn at an origin
+# The number of paths that are drawn at an origin.
+PATHS = 300
 LEVELS = (50, 80, 90, 95)
 QUANTILES = {"q05": 0.05, "q50": 0.5, "q95": 0.95}
-LONGEST_SEASON = 1_000  # rows: so many past targets are kept for the seasonal baseline
+# So many past targets are kept for the seasonal baseline.
+LONGEST_SEASON = 1_000
 SHORTEST_SEASON = 4  # lags below are no season
 NAMES = ("mean", "std", *QUANTILES)
 

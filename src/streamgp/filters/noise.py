@@ -32,7 +32,8 @@ CONSTANT = "constant"
 PRIOR_ROWS = 10.0
 # The variance stays above this share of the filter's own: after thousands of rows without any error it would not.
 MIN_FACTOR = 1e-12
-MAX_LEARNT = 4.0  # times the expected square: as much of an outlier enters the level of the noise
+# An outlier enters the level of the noise as so many times the expected square.
+MAX_LEARNT = 4.0
 
 
 @register

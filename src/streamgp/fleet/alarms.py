@@ -52,7 +52,8 @@ def fleet_alarms(found: "FleetEvaluation", rate: float = 0.1) -> Any:
     # The import is here, so that users without a fleet do not load it.
     from streamgp.fleet.frames import as_times, new_frame
 
-    e_bh([], rate)  # checks it before the work
+    # The rate is checked before the work.
+    e_bh([], rate)
     settings, rows = found.settings, found.rows
     # The place of each row of the frame among the rows that were learnt.
     place = np.full(len(rows.keys), -1)
@@ -89,7 +90,8 @@ def fleet_alarms(found: "FleetEvaluation", rate: float = 0.1) -> Any:
 def _tested(rows: "TestedRows", which: np.ndarray, numbers: np.ndarray, target: str) -> Alarms:
     """Test those rows of a key that were learnt, which have these numbers among all of it."""
     alarms = Alarms([target])
-    for fitted in (False, True):  # the fitted fleet's come last
+    # The rows of the fitted fleet come last.
+    for fitted in (False, True):
         here = rows.fitted[which] == fitted
         if here.any():
             of = which[here]

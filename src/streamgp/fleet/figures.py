@@ -14,7 +14,8 @@ from streamgp.reports.drawing import DASHED, ink, line, svg_element
 
 # The colours of cells at both ends; the page's background shows through, light or dark.
 FAR, NEAR = (205, 62, 74), (62, 126, 200)
-LEAST, MOST = -1.5, 2.0  # doublings of what is expected, at which a cell has its full colour
+# A cell has its full colour at so many doublings of the expected error.
+LEAST, MOST = -1.5, 2.0
 
 
 def strip(cells: np.ndarray) -> str:

@@ -18,10 +18,12 @@ from streamgp.table.containers import is_missing
 from streamgp.table.numbers import to_numbers
 
 Key = str | int
-_SHOWN = 3  # offenders that a message names
+# A message names so many offenders.
+_SHOWN = 3
 # The end of a time with its zone.
 _ZONE = re.compile(r":\d\d\S*(Z|[+-]\d\d:?\d\d)$")
-_WHOLE = 1 << 127  # below which a whole number can be a key
+# A whole number can be a key below this limit.
+_WHOLE = 1 << 127
 
 
 @register
@@ -139,7 +141,8 @@ def with_columns(table: Table, settings: FleetSettings, values: Mapping[str, np.
     made = [nw.new_series(name, array, backend=table.frame.implementation) for name, array in values.items()]
     if frame.implementation.is_pandas_like():
         made = [nw.maybe_set_index(s, index=nw.maybe_get_index(frame)) for s in made]
-    if frame.implementation.is_polars():  # put together without its threads, which a forked process has not
+    # The frame is built without the threads of polars, which a forked process does not have.
+    if frame.implementation.is_polars():
         columns = [*(frame[name] for name in own), *made]
         return nw.from_dict({column.name: column for column in columns}).to_native()
     return frame.with_columns(*made).to_native()

@@ -21,7 +21,8 @@ from streamgp.fleet.pooling import BeliefSums
 from streamgp.fleet.sleepers import FILE_KEYS, Sleepers
 from streamgp.fleet.states import KeyStates, joined, take
 
-FOLDER = "streamgp-asleep-"  # begins the name of the folder of files
+# The name of the folder of files begins with this.
+FOLDER = "streamgp-asleep-"
 NOWHERE = -1  # the place of a key that is asleep, or yet to be born
 # One in so many places is freed at a time.
 BATCH = 8
@@ -48,7 +49,8 @@ class HibernatingKeys:
         # The place of every key.
         self._place = np.empty(0, np.int32)
         self._holder = np.full(max_active, NOWHERE)  # the key in every place
-        self._used = np.zeros(max_active, np.int64)  # when a key of that place last had a row, in rows
+        # The row count when a key of each place last had a row.
+        self._used = np.zeros(max_active, np.int64)
         self._rows = 0
 
     def use(self, model: FleetModel) -> None:

@@ -17,7 +17,8 @@ WORST, RECENT = 20, 80  # keys that are drawn, and their last rows
 LISTED, FEW = 10_000, 12  # keys of the long table, and of the short ones
 # A baseline needs so many errors before it has a spread of its own.
 MIN_ERRORS = 8
-MIN_ROWS = 10  # scored ones, without which a key is not judged
+# A key is judged from so many scored rows on.
+MIN_ROWS = 10
 # A key is new or silent if that began in this last share of the time.
 RECENTLY = 0.1
 

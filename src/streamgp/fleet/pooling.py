@@ -16,7 +16,8 @@ from streamgp.fleet.states import KeyStates, take
 from streamgp.numerics.linalg import cholesky_solve, solve_lower
 
 BLOCK = 4_096  # keys at a time
-MOST = 1e6  # keys of a group that the fleet counts for where groups do not differ
+# Where groups do not differ, the fleet counts as so many keys of a group.
+MOST = 1e6
 
 
 class BeliefSums(NamedTuple):

@@ -22,10 +22,12 @@ from streamgp.numerics import student_t
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.linalg import cholesky, inverses, log_dets
 
-PRIOR_KEYS = 3.0  # keys that the first guess of the covariance counts for
+# The first guess of the covariance counts as so many keys.
+PRIOR_KEYS = 3.0
 # Steps of expectation-maximisation: of a rough fit, and of the final one.
 ROUGH_STEPS, STEPS = 20, 60
-MIN_NOISE = 1e-6  # variance, in units of the target's own; a row of so much enters the fit
+# The smallest noise variance, in units of the target's own. The fit has one more row with this variance.
+MIN_NOISE = 1e-6
 # The bounds of the shape a; below the lower one, predictions have no variance.
 MIN_START, MAX_START = 0.5 * student_t.MIN_DOF, 50.0
 
@@ -80,7 +82,8 @@ def fit(sums: Sums, guess: Float[np.ndarray, "f f"], steps: int = STEPS) -> Fitt
         V, means, rate, _ = _posterior(sums, mean, cov, noise, start)
         shape = start + 0.5 * sums.rows
         precision = shape / rate
-        precision /= precision.mean()  # what is common to all levels is in the noise and S already
+        # The factor common to all levels is in the noise and in S already.
+        precision /= precision.mean()
         left = (
             sums.square
             - 2.0 * np.vecdot(means, sums.cross)

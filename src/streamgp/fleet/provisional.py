@@ -18,7 +18,8 @@ FIRST_KEYS = 512
 REFRESH = 20
 # The smallest spread of the logarithms of the keys' scales.
 LEAST_SPREAD = 0.1
-SMALL = 4.0  # keys: of fewer than some times as many, the median deviation says too little of how they spread
+# With few keys, the median deviation says too little of their spread.
+SMALL = 4.0
 
 
 @dataclass
@@ -92,7 +93,8 @@ class Common:
         if not scales:
             return cls(center, around or 1.0)
         moving = sum(n for _, n in scales) / sum(len(key.squares) for key in keys)
-        if around > 0.0:  # one more, so that the first one to move does not decide
+        # One row is added, so that the first key to move does not decide.
+        if around > 0.0:
             scales.append((0.5 * math.log(around), len(keys)))
         logs = sorted(log for log, _ in scales)
         middle, spread = _middle(logs), 1.0
@@ -174,7 +176,8 @@ class Provisional:
         own, n = k.log_scale
         # Normal beliefs in the logarithm of the scale: of the fleet's keys, and of what this one has shown.
         rows, pull = MEDIAN_VAR / common.spread, common.log_scale - own
-        if n >= BELIEVED:  # a key that is like no other is drawn by no more than one that might be
+        # A key unlike all others is shrunk no more than one that might be like them.
+        if n >= BELIEVED:
             reach = CLIP * math.sqrt(common.spread + MEDIAN_VAR / n)
             pull = min(max(pull, -reach), reach)
         log_scale = own + rows * pull / (rows + n)

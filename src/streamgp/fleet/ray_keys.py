@@ -17,7 +17,8 @@ from streamgp.fleet.model import FleetModel, Mixture
 from streamgp.fleet.pooling import BeliefSums
 from streamgp.fleet.states import KeyStates
 
-COPY_ROWS = 16  # rows a key of a worker, after which its state is copied: so many at most are learnt again
+# The state of a worker is copied after so many rows per key. Not more are learnt again after a failure.
+COPY_ROWS = 16
 MIN_COPY_ROWS = 4_096
 # A worker may die so often in one call.
 MAX_DEATHS = 3
@@ -186,7 +187,8 @@ class _Worker:
         self._ray, self._number = ray, number
         self._copy: Any = None
         self._calls: list[tuple[str, tuple[Any, ...]]] = []
-        self.rows = 0  # learnt since the copy
+        # The number of rows learnt since the copy.
+        self.rows = 0
         self._actor = self._start()
 
     def send(self, method: str, args: tuple[Any, ...]) -> Any:
@@ -242,7 +244,8 @@ class _Worker:
         actor = self._start()
         calls = ([] if self._copy is None else [("restore", (self._copy,))]) + self._calls
         answers = [_send(actor, method, args) for method, args in calls]
-        self._actor = actor  # now that it has all: an interrupt before this leaves the one that died
+        # The new actor is set once it has the whole state; an interrupt before this leaves the old one.
+        self._actor = actor
         return answers
 
 

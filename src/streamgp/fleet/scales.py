@@ -15,15 +15,21 @@ from jaxtyping import Bool, Float, Int
 from streamgp.numerics.checkpoint.encoding import register
 
 MEMORY = 200.0  # rows that a running location and scale remember
-YOUNG = 16  # rows of a key of which median and median deviation are taken; later ones enter as they come
-REACH = 10.0  # scales beyond which a standardised value counts as so far out
-CLIP = 4.0  # scales; of a value further out, so much enters the running moments
+# Median and median deviation are taken of so many first rows of a key; later rows are added one by one.
+YOUNG = 16
+# A standardised value counts as at most so many scales out.
+REACH = 10.0
+# A value enters the running moments as at most so many scales.
+CLIP = 4.0
 # The smallest scale of a key with many rows, as a share of the fleet's scale; it is larger with few rows.
 LEAST = 1e-6
-MOST = 1e3  # times as large as the fleet's a key's scale may be for every row that it has beyond the first
-BELIEVED = 5  # rows of a key, from which on one glitch does not make its scale
+# A key's scale may be so many times the fleet's for every row beyond its first.
+MOST = 1e3
+# From so many rows of a key on, one glitch does not decide its scale.
+BELIEVED = 5
 NORMAL = 1.4826  # standard deviations in a median deviation
-MEDIAN_VAR = 1.36  # over the rows: the variance of the logarithm of a median deviation, as it varies by itself
+# The sampling variance of the logarithm of a median deviation is this over the number of rows.
+MEDIAN_VAR = 1.36
 
 Rows = Float[np.ndarray, "n c"]
 

@@ -16,14 +16,16 @@ from streamgp.fleet.states import put, take
 # The number of features of every expert; it is larger if there are more inputs.
 FEATURES = 20
 MIN_FREQUENCIES = 3
-LENGTHSCALES = (1.0, 2.0, 4.0, 8.0)  # times the root of the number of inputs
+# The lengthscales are multiplied by the root of the number of inputs.
+LENGTHSCALES = (1.0, 2.0, 4.0, 8.0)
 MAX_SEASON = 60  # rows
 # A key counts for the season once it has so many seasons.
 MIN_SEASONS = 3
 MIN_CORRELATION = 0.3
 # The prior is fitted to the rows of so many keys at most.
 MAX_KEYS = 512
-FIRST_GUESS = 0.3  # variance of the weights
+# The first guess of the variance of the weights.
+FIRST_GUESS = 0.3
 # FleetExperts: which features, and the factor on the weights' deviation from the prior per unit of time.
 EXPERTS = (("linear", 1.0), ("all", 0.999), ("all", 0.98))
 # The discounts of the levels of noise.

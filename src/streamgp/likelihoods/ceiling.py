@@ -18,7 +18,8 @@ from streamgp.likelihoods.predictive import LatentPredictive
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
 
-FACTOR = 4.0  # the ceiling, in the largest count believed so far and one
+# The ceiling as a multiple of the largest count believed so far, plus one.
+FACTOR = 4.0
 # The largest variance of the log rate: two standard deviations are a factor of 17 either way.
 WIDEST = 2.0
 # As in `streamgp.stream.bounds`: a row above adds so much to a count from which each other row takes one.
@@ -26,7 +27,8 @@ WORTH = 50
 ENOUGH = 5 * WORTH
 # This share of the nonzero counts of a warm-up, and one more, may be absurd.
 SHARE = 0.02
-MIN_ROWS = 10  # rows; in fewer, it is unknown what is absurd
+# In fewer rows, no count is taken for absurd.
+MIN_ROWS = 10
 
 
 @register

@@ -54,7 +54,7 @@ def _known(options: tuple[tuple[str, bool | int], ...]) -> dict[str, bool | int]
         return None
     try:
         jax.jit(lambda: 0, compiler_options=dict(options)).lower().compile()
-    # The class of the error depends on the version of JAX.
     except Exception:
+        # The class of the error depends on the version of JAX.
         return None
     return dict(options)

@@ -25,12 +25,18 @@ from scipy.stats import rankdata
 
 # The smallest number of orders where there are too many inputs for all orders.
 ORDERS = 256
-_ALL_ORDERS = 5  # inputs at most, of which all orders are taken
-_ROUNDS, _PRODUCTS = 2, 48  # products at most in each
-_WAVES = 6  # half periods of the fastest over the ranks
-_CROSSED = 4  # terms of an input at most that are multiplied with those of others
-_MANY = 50  # inputs from which on only the first is
-_CHANCE = 3.3  # standard errors of a correlation
+# Up to so many inputs, all orders are taken.
+_ALL_ORDERS = 5
+# The number of rounds, and the most products in each.
+_ROUNDS, _PRODUCTS = 2, 48
+# The number of half periods of the fastest wave over the ranks.
+_WAVES = 6
+# The most terms of an input that are multiplied with terms of others.
+_CROSSED = 4
+# From so many inputs on, only the first term of each is multiplied.
+_MANY = 50
+# A correlation beyond so many standard errors is not chance.
+_CHANCE = 3.3
 # Smaller shares of the variance are neglected.
 _NEGLIGIBLE = 1e-3
 # From this unexplained share of the variance on, a forest is fitted.
@@ -73,7 +79,8 @@ def shapley_effects(
     """
     largest, f = np.abs(f).max(axis=0, initial=0.0), f - f.mean(axis=0)
     size = np.sqrt(np.square(f).mean(axis=0))
-    varies = size > 1e-13 * largest  # what is less is rounding
+    # A smaller size is rounding.
+    varies = size > 1e-13 * largest
     shares = np.zeros((len(groups), f.shape[1]))
     if not varies.any() or not len(groups):
         return shares
@@ -145,7 +152,8 @@ def _orthonormal(columns: Float[np.ndarray, "n k"], after: Float[np.ndarray, "n 
             continue
         rest = (column - column[0]) / spread
         rest = before = rest - rest.mean()
-        for _ in range(2):  # once would lose digits
+        # A single pass would lose digits.
+        for _ in range(2):
             for other in kept:
                 rest = rest - other * (other @ rest) / n
         if np.square(rest).sum() > 1e-6 * np.square(before).sum() > 0.0:

@@ -16,7 +16,8 @@ from streamgp.service.log_check import chained, damage, opened_to_read
 from streamgp.service.log_end import NAME, End, EndFile, digest_of
 from streamgp.service.problems import Problem
 
-PAUSE = 0.1  # seconds between two of them
+# The seconds between two tries.
+PAUSE = 0.1
 # A stream's checkpoints or files may be replaced while they are copied; the copy is tried so many times.
 TRIES = 20
 STREAMS = "streams"
@@ -94,7 +95,8 @@ def _stream(source: Path, target: Path) -> int | None:
                 raise FileNotFoundError("the log goes on from a later checkpoint")
             _sync(target)
             return position
-        except FileNotFoundError as error:  # a checkpoint or a file was replaced by a later one meanwhile
+        except FileNotFoundError as error:
+            # A checkpoint or a file was replaced by a later one during the copy.
             wrong = str(error)
         if not (source / CONFIG).exists():
             shutil.rmtree(target, ignore_errors=True)
@@ -112,7 +114,8 @@ def _copy_files(source: Path, target: Path) -> None:
         path = target / "checkpoints" / f"{position:015d}"
         try:
             _copy_tree(checkpoints.path(position), path)
-        except FileNotFoundError:  # it has been deleted; whether it is needed is seen in the end
+        except FileNotFoundError:
+            # The file has been deleted. The check at the end shows whether it is needed.
             shutil.rmtree(path, ignore_errors=True)
     for path in sorted(source.iterdir()):
         if path.name in ("checkpoints", "log", CONFIG, ASIDE) or path.name.startswith("."):
@@ -139,13 +142,15 @@ def _copied(source: str, target: str) -> Any:
         return shutil.copy2(source, target)
     except FileNotFoundError:
         if Path(source).parent.name == "history" or Path(source).parent.parent.name == "history":
-            return target  # one of the oldest files, that has been deleted, or moved with a return
+            # The file is one of the oldest and has been deleted, or a return to a checkpoint has moved it.
+            return target
         raise
 
 
 def _copy_log(source: Path, target: Path) -> int:
     """Copy a log up to some moment, by SQLite, while another process may write it; return its position."""
-    end = EndFile(source / NAME).end  # before the log, which has that at least
+    # The end is read before the log, which then has at least as much.
+    end = EndFile(source / NAME).end
     found = log_files(source)
     if not found:
         raise FileNotFoundError(f"{source}: expected log-00000001.sqlite, found no log")

@@ -83,7 +83,8 @@ class Checkpointing:
             oldest = self.checkpoints.write(
                 position, lambda path: knowledge.save(path, now), about, knowledge.returns
             )
-        except Exception as error:  # whatever it is, what was accepted stands in the log
+        except Exception as error:
+            # No error is fatal here: accepted requests are in the log.
             is_full = isinstance(error, CheckpointError | OSError)
             self._set_full(is_full)
             self._notify("checkpoint", {"detail": str(error)})

@@ -8,7 +8,8 @@ import numpy as np
 from streamgp.numerics.coding import CYCLES, cycle, one_hot
 from streamgp.table.schema import Feature, cycle_names
 
-TIME = "time"  # what the inputs from it are named after
+# The inputs from the time have names that begin with this.
+TIME = "time"
 
 
 def input_names(

@@ -9,7 +9,8 @@ from streamgp.service.packing import pack
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.work import Prediction
 
-AGAIN = "again"  # the kind of what was done before
+# The kind of a request that was done before.
+AGAIN = "again"
 RETURN = "restore"  # the kind of a return to a checkpoint
 
 

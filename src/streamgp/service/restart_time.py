@@ -20,8 +20,8 @@ def _since_start() -> float:
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-    # The system is not Linux.
     except (OSError, AttributeError, ValueError, IndexError):
+        # The system is not Linux.
         age = math.inf
     return age if 0.0 < age < _MOST_SECONDS else min(time.process_time(), _MOST_WORK)
 
@@ -62,8 +62,10 @@ class RestartTime:
         self._began = monotonic()
         self._opening = 0.0
         self._checkpoint = 0
-        self._again = 0.0  # seconds of the entries after that checkpoint
-        self._alone = 0.0  # seconds of an entry that was learnt alone, the mean of the latest
+        # The seconds that the entries after that checkpoint took.
+        self._again = 0.0
+        # The mean seconds of the latest entries that were learnt alone.
+        self._alone = 0.0
 
     def opened(self) -> None:
         """Note that the stream is open, and its checkpoint read."""
@@ -76,7 +78,8 @@ class RestartTime:
         yield
         spent = monotonic() - began
         spent -= min(_Compiled.seconds - compiled, 0.9 * spent)
-        if checkpoint != self._checkpoint:  # it has all that was learnt before it was written
+        # A new checkpoint has everything that was learnt before it.
+        if checkpoint != self._checkpoint:
             self._checkpoint, self._again = checkpoint, 0.0
         if count == 1:
             self._alone = spent if not self._alone else 0.9 * self._alone + 0.1 * spent

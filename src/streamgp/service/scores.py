@@ -10,8 +10,10 @@ from streamgp.reports import verdicts
 
 # The recent scores are those of so many latest scored rows.
 RECENT = 1_000
-MEMORY = 1_000  # rows of the naive baseline's errors
-LEAST = 10  # errors before it says anything
+# The memory of the naive baseline's errors, in rows.
+MEMORY = 1_000
+# The naive baseline needs so many errors.
+LEAST = 10
 
 
 class NaiveScore:
@@ -22,7 +24,8 @@ class NaiveScore:
 
     def __init__(self) -> None:
         self.last = np.nan
-        self.square = 0.0  # mean of the squared errors
+        # The mean of the squared errors.
+        self.square = 0.0
         self.count = 0
 
     def add(self, y: np.ndarray) -> np.ndarray:

@@ -107,7 +107,8 @@ class Sequencer:
             if requests:
                 try:
                     self._write(requests)
-                except Exception as error:  # the thread goes on, to answer whoever asks
+                except Exception as error:
+                    # The thread goes on, so that requests are answered.
                     for request in requests:
                         if not request.future.done():
                             _refuse(request, Problem(500, f"the log can be neither written nor set back ({error})"))

@@ -121,7 +121,8 @@ def serve_directory(
             app,
             host=host,
             port=port,
-            log_level="error",  # its warnings are of what clients send, who could fill a disk with them
+            # Warnings are about what clients send, and clients could fill a disk with them.
+            log_level="error",
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=10,
@@ -169,7 +170,8 @@ def _listen(host: str, port: int, waiting: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen(waiting)  # who comes before the server is ready waits
+        # Clients that come before the server is ready wait.
+        listening.listen(waiting)
     except OSError:
         listening.close()
         raise

@@ -91,7 +91,8 @@ class SingleModel:
         self.next_row = 0
         self.waiting: dict[str, Waiting] = {}
         self._naive = NaiveScore()
-        self._unscored: list[tuple[Any, np.ndarray, bool, int, str | None, float]] = []  # rows that came singly
+        # The rows that came one by one and are not scored yet.
+        self._unscored: list[tuple[Any, np.ndarray, bool, int, str | None, float]] = []
 
     def _begin(self) -> LiveModel:
         c = self.config

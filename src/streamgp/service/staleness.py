@@ -12,7 +12,8 @@ LEAST_SECONDS = 30.0
 ROWS = 2_000
 # From so many moments on, the gaps between them are used.
 _MOMENTS = 5
-_SPACE = (10.0, 4.0)  # times the median gap, and the gap of which nine in ten are shorter
+# The limits as multiples of the median gap, and of the 90% quantile of the gaps.
+_SPACE = (10.0, 4.0)
 
 
 def stale_after(columns: dict[str, Any], moments: Sequence[float] = ()) -> float | None:

@@ -49,7 +49,8 @@ class RowFilter:
         self.guard = None if beliefs.guard is None else Guard(*(np.array(a) for a in beliefs.guard))
         self.dynamics = Dynamics(np.asarray(dynamics.decay), np.asarray(dynamics.diffusion))
         self.prior_var, self.noise_var = np.asarray(noise.prior_var), np.asarray(noise.noise_var)
-        self.restarted = np.zeros((G, R), bool)  # since the start, by whose belief was beyond repair
+        # The filters that were restarted because their numbers were beyond repair.
+        self.restarted = np.zeros((G, R), bool)
         self._least_var = (1.0 - TOLERATED) * self.noise_var
         self._reverts, self._moves = bool((self.dynamics.decay < 1.0).any()), bool(self.dynamics.diffusion.any())
         self.pending = np.empty((G, R, PENDING, F))
@@ -75,7 +76,8 @@ class RowFilter:
         shrink, grown = self._per_step
         row = phi[..., None, :]
         column = row[..., None]
-        for attempt in range(3):  # again if a covariance is broken
+        # The row is predicted again if a covariance is broken.
+        for attempt in range(3):
             decay, process_variance = self.decay, self.process_variance
             gain = self._cov.product(phi)
             if self.count:

@@ -103,7 +103,8 @@ _NOISE_BOUNDS = (np.log(NOISE_FLOOR), np.log(1e2))
 # The most that the prior variance of the function may be of the noise variance, in the mean of the rows: what lies
 # beyond leaves a covariance few digits, and evidence that still rises there is mostly that of rounding.
 MAX_RATIO = 1e10
-_STIFFNESS = 10.0  # nats per row and squared nat beyond: evidence rises by half a nat per nat at most
+# The penalty beyond a bound, in nats per row and squared nat. The evidence rises by half a nat per nat at most.
+_STIFFNESS = 10.0
 
 
 def unconstrain(

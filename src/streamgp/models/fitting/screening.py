@@ -50,7 +50,8 @@ def _screen_one(smoother: "_Smoother", y: Float[np.ndarray, " n"]) -> Float[np.n
     middle = float(np.median(y))
     overall = _robust_std(y - middle)
     drawn = _drawn_in(y, middle, _FEW_REACH * overall)
-    if np.median(np.abs(y - middle)) == 0.0:  # one value and rare others: what is rare there is no glitch
+    # The targets are one value and rare others, and the rare ones are no glitches.
+    if np.median(np.abs(y - middle)) == 0.0:
         return drawn
     aside = np.min([np.abs(y - level) for level in _neighbours(y)], axis=0)
     for _ in range(_ROUNDS):
@@ -58,7 +59,8 @@ def _screen_one(smoother: "_Smoother", y: Float[np.ndarray, " n"]) -> Float[np.n
         rest = drawn - predicted
         before, after = _neighbours(rest)
         between = 0.5 * (before + after)
-        if _robust_std(rest - between) < _robust_std(rest):  # what is left goes on from row to row
+        # The residuals are correlated from row to row.
+        if _robust_std(rest - between) < _robust_std(rest):
             expected = expected + between
         std = _robust_std(drawn - expected)
         reach = max(REACH * std, overall)

@@ -34,7 +34,8 @@ from streamgp.weights.experts import expert_weights, prior_weights, rule_weights
 
 # Rows of a block: its steps cost its square each, which is expensive for small experts (docs/research/labels.md).
 SHORT, LONG = 8, 32
-LARGE = 200  # coefficients of an expert from which on long blocks are faster
+# From so many coefficients of an expert on, long blocks are faster.
+LARGE = 200
 
 
 class GeneralisedExpert(eqx.Module):
@@ -84,7 +85,8 @@ class GeneralisedEnsemble(StreamModel):
     """
 
     learns_far_inputs: ClassVar[bool] = False
-    warmup_batch_sizes: ClassVar[tuple[int, ...]] = COMPILED_BATCH_SIZES[:1]  # one program for the warm-up
+    # The warm-up needs one compiled program.
+    warmup_batch_sizes: ClassVar[tuple[int, ...]] = COMPILED_BATCH_SIZES[:1]
 
     groups: tuple[GeneralisedGroup, ...]
     rule: WeightRule

@@ -84,7 +84,8 @@ def fit_generalised(
     offset = X[:, -1] if spec.exposure else np.zeros(len(X))
     highest = highest_rate(spec, y, np.exp(offset))
     if highest is not None:
-        keep = y <= highest * np.exp(offset) * (1.0 + 1e-12)  # the rate is a quotient, with its rounding
+        # The tolerance is for the rounding of the rate, which is a quotient.
+        keep = y <= highest * np.exp(offset) * (1.0 + 1e-12)
         inputs, y, offset = inputs[keep], y[keep], offset[keep]
     likelihood = make_likelihood(spec.likelihood, y / np.exp(offset), num_classes, max(2, num_classes))
     fits = _fit_all(spec, inputs, y, offset, likelihood, num_classes, seed, progress or (lambda done, todo: None))
@@ -116,7 +117,8 @@ def _fit_all(
     """Fit every start of every basis; drop those that learnt next to nothing."""
     max_features = max(MIN_FEATURES, MAX_COEFFICIENTS // likelihood.num_latents)
     tasks = make_fit_tasks(spec, dict.fromkeys(spec.bases, max_features), X, _as_targets(spec, y, num_classes), seed)
-    if spec.likelihood == "categorical" and num_classes < 2:  # nothing to learn yet
+    # There is nothing to learn yet.
+    if spec.likelihood == "categorical" and num_classes < 2:
         return [(task.label, _unfitted(task, likelihood)) for task in tasks]
     rows, targets, shift = jnp.asarray(X), jnp.asarray(y), jnp.asarray(offset)
 

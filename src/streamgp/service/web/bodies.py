@@ -15,7 +15,8 @@ from streamgp.service.problems import Problem
 
 JSON, LINES, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
 PROBLEM = "application/problem+json"
-_PLAIN = ("id", "key", "time", "y")  # columns of Arrow that are no inputs
+# The columns of an Arrow body that are no inputs.
+_PLAIN = ("id", "key", "time", "y")
 
 
 async def read_document(request: Request) -> dict[str, Any]:
@@ -77,7 +78,8 @@ def _int(text: str) -> float | int:
 
 # The most digits of a whole number that a double can hold.
 MAX_DIGITS = 300
-_WITHIN = {"parse_float": _float, "parse_int": _int}  # slower, and needed for few bodies only
+# These parsers are slower, and few bodies need them.
+_WITHIN = {"parse_float": _float, "parse_int": _int}
 _MAY_OVERFLOW = re.compile(rb"[eE]\+?\d{3}|\d{200}")
 # The first bytes of gzip and deflate.
 _COMPRESSED = (b"\x1f\x8b", b"\x78\x9c", b"\x78\x01", b"\x78\xda")
@@ -87,8 +89,8 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 def _rows_of_arrow(data: bytes) -> list[dict[str, Any]]:
     try:
         frame = pl.read_ipc_stream(BytesIO(data))
-    # Polars raises errors of many classes.
     except Exception as error:
+        # Polars raises errors of many classes.
         raise Problem(400, f"the body: expected a stream of Arrow, got something else ({str(error)[:200]})") from None
     plain = [name for name in frame.columns if name in _PLAIN]
     inputs = frame.select(name for name in frame.columns if name not in _PLAIN).to_dicts()

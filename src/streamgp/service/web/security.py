@@ -13,8 +13,10 @@ from streamgp.service.problems import Problem, unforeseen
 from streamgp.service.web.bodies import refusal
 from streamgp.service.web.tokens import Token, find
 
-BODY_SECONDS = 30.0  # without any part of a body that was announced
-BODY_RATE = 1_000.0  # bytes a second of a body that takes longer, at least
+# An announced body must send a part within so many seconds.
+BODY_SECONDS = 30.0
+# A body that takes longer must send so many bytes a second.
+BODY_RATE = 1_000.0
 OPEN = ("/livez", "/readyz", "/")
 _SCOPES = (
     (re.compile(r"/v1/streams/[^/]+/(predict|forecast)"), "predict"),
@@ -98,11 +100,13 @@ class Guard:
 
         async def receive_within() -> Message:
             nonlocal taken, complete, asked_at, wrong, has_left
-            if complete:  # what comes now is the end of the connection
+            # The next message is the end of the connection.
+            if complete:
                 return await receive()
             now = monotonic()
             asked_at = now if asked_at is None else asked_at
-            left = asked_at + BODY_SECONDS + taken / BODY_RATE - now  # a byte now and then is not enough
+            # A body that sends single bytes slowly runs out of time.
+            left = asked_at + BODY_SECONDS + taken / BODY_RATE - now
             try:
                 async with asyncio.timeout(min(left, BODY_SECONDS)):
                     message = await receive()
