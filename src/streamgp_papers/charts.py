@@ -44,7 +44,8 @@ def _curves(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
         ax.set_xscale("log")
         ax.set_xlabel("rows after the warm-up")
     left.set_yscale("log")
-    left.set_ylim(top=min(left.get_ylim()[1], 3.0))  # far worse than the mean of the targets is off the chart
+    # Errors far above those of the mean of the targets are off the chart.
+    left.set_ylim(top=min(left.get_ylim()[1], 3.0))
     left.set_ylabel("nMSE of the rows so far")
     right.set_ylabel("mean log density of the rows so far")
     # The first rows of a bad model would hide the others.

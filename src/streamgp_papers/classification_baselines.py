@@ -21,7 +21,8 @@ from streamgp.research.multikernel import LogisticLoss
 from streamgp.stream.learner import StreamLearner
 from streamgp_papers.baselines import adaraker, ssgp
 
-BATCH = 10  # rows of scikit-learn's partial_fit, all predicted before any of them is learnt
+# scikit-learn's partial_fit gets so many rows, all predicted before any of them is learnt.
+BATCH = 10
 # A baseline that was certain of another label is taken to have given this probability.
 MIN_PROBABILITY = 1e-6
 

@@ -12,7 +12,8 @@ from streamgp.numerics.checkpoint.encoding import register
 
 # A point this close, in every unit coordinate, to one that failed counts as that one.
 _NEAR = 0.03
-_MAX_POINTS = 100  # the last to fail
+# So many of the last points that failed are kept.
+_MAX_POINTS = 100
 
 
 @register

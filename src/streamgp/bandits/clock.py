@@ -9,7 +9,8 @@ from jaxtyping import Float
 
 from streamgp.numerics.checkpoint.encoding import register
 
-_RECENT = 50  # gaps whose median is the unit
+# The unit of time is the median of so many gaps.
+_RECENT = 50
 
 
 @register

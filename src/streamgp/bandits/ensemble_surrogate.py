@@ -34,10 +34,14 @@ DYNAMICS = ("static", "revert 0.995", "revert 0.98", "revert 0.92", "revert 0.7"
 # Noise variances in units of the reward's variance.
 NOISE_VARS = (1e-4, 1e-3, 1e-2, 1e-1)
 _TERMS, _FREQUENCIES = 40, 64
-_SWITCH, _SHARE = 0.01, 0.002  # per observation: between the dynamics and noises of a lengthscale, and among all
-_LEARN_SIZES, _PREDICT_SIZES = (64, 8, 1), (512, 64)  # rows that reach the ensemble at once, padded: few programs
-_FIRST_ROWS = 16  # observations that are screened by each other
-SCALE_ROWS = 128  # observations after which the scale of the rewards is taken as known
+# Shares of weight per observation: between the dynamics and noises of a lengthscale, and among all.
+_SWITCH, _SHARE = 0.01, 0.002
+# Rows are padded to few batch sizes, so that few programs are compiled.
+_LEARN_SIZES, _PREDICT_SIZES = (64, 8, 1), (512, 64)
+# So many first observations are screened by each other.
+_FIRST_ROWS = 16
+# The scale of the rewards counts as known after so many observations.
+SCALE_ROWS = 128
 
 
 class EnsembleSurrogate:
@@ -64,7 +68,8 @@ class EnsembleSurrogate:
             return history
         marked = self._mark(history) if self._robust and len(history.y) >= MIN_ROWS else history
         if (marked.flagged & ~history.flagged & ~history.unscreened).any():
-            kept = marked.where(~marked.flagged)  # the beginning has turned out to hold a glitch
+            # The first observations have turned out to hold a glitch.
+            kept = marked.where(~marked.flagged)
             self._first_rows = {"U": kept.U, "y": kept.y, "times": kept.times}
             self._scale, self._state = self._restart(self._first_rows)
             self._count = len(kept.y)

@@ -15,7 +15,8 @@ from streamgp.numerics.checkpoint.encoding import register
 
 EPS, GAMMA = 0.03, 0.9
 WINDOW = restart_length(EPS, 10**9)
-_MIN_CORRELATION, _MIN_WEIGHT = 1e-2, 1e-3  # observations that count less are dropped
+# Observations with less correlation or weight are dropped.
+_MIN_CORRELATION, _MIN_WEIGHT = 1e-2, 1e-3
 
 
 @register

@@ -17,8 +17,10 @@ from streamgp.bandits.history import History
 from streamgp.numerics.linalg import cholesky, solve_lower
 
 LIMIT, STREAK, MIN_ROWS = 5.0, 5, 5
-_RECENT = 20  # rewards whose median error says how far predictions usually are off
-_START = 10  # rewards predicted by the prior, about their median: too little is known for more
+# The usual error of predictions is the median over so many rewards.
+_RECENT = 20
+# So many first rewards are predicted by the prior, around their median.
+_START = 10
 # The median of |z| for a normal z.
 _NORMAL = 0.6745
 # Points that differ by less in every unit coordinate are the same.
@@ -115,7 +117,8 @@ def clip_outliers(y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         return y
     centre = np.median(y)
     width = 10.0 / _NORMAL * np.median(np.abs(y - centre))
-    return np.clip(y, centre - width, centre + width) if width > 0.0 else y  # half of them may be equal
+    # The width is zero where half of the values are equal.
+    return np.clip(y, centre - width, centre + width) if width > 0.0 else y
 
 
 def find_retry(history: History, new: Bool[np.ndarray, " n"]) -> Float[np.ndarray, " d"] | None:

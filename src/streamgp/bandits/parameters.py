@@ -67,7 +67,8 @@ class Integer:
         if not (isinstance(self.low, Integral) and isinstance(self.high, Integral)):
             raise ValueError(f"Integer: expected whole numbers, got {self.low!r} and {self.high!r}; or use Real")
         for name in ("low", "high"):
-            object.__setattr__(self, name, int(getattr(self, name)))  # NumPy's lack `bit_length`, and JSON
+            # Integers of NumPy lack `bit_length` and cannot be written as JSON.
+            object.__setattr__(self, name, int(getattr(self, name)))
         _check_range(self)
 
     @property

@@ -56,7 +56,8 @@ class Budget:
         return price * float(np.exp(0.1 * (min(asked, self.max_queries) / self.per_step - 1.0)))
 
 
-FIRST_PRICE = 0.5  # nats: an answer that halves the variance gives 0.35
+# In nats. An answer that halves the variance gives 0.35.
+FIRST_PRICE = 0.5
 QueryCount = str | int | Budget
 _LOGARITHMIC = re.compile(r"(\d+(?:\.\d+)?) log t")
 
@@ -106,8 +107,10 @@ def spread_evenly(space: Box | Candidates, n: int, rng: np.random.Generator) -> 
     return space.draw(rng, n)
 
 
-_DENSE_POINTS, _MAX_CANDIDATES = 256, 2_000  # points of a box among which the next queries are chosen
-_RANK = 1e-6  # conditional variances below this share of the prior's count as none
+# The next queries are chosen among so many points of a box.
+_DENSE_POINTS, _MAX_CANDIDATES = 256, 2_000
+# Conditional variances below this share of the prior variance count as zero.
+_RANK = 1e-6
 
 
 def choose_past_inputs(

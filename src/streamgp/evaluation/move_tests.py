@@ -34,18 +34,15 @@ TOLERATED = 0.125
 CAP = float(np.log(100.0))
 SLOPE_CAP = float(np.log(60.0))  # a level tells more than a slope where both explain the errors
 RATIO, TOLERATED_RATIO = 3.0, 1.05  # bets on errors so many times larger than those tolerated
-# A slope tells more than a scale where both explain the errors.
-SCALE_CAP = float(np.log(40.0))
+SCALE_CAP = float(np.log(40.0))  # lower than `SLOPE_CAP`, since a slope tells more than a scale
 NO_BET = -10.0
-# The usual size of the errors is learnt in so many first rows.
-FIRST = 20
+FIRST = 20  # first rows, in which the usual size of the errors is learnt
 REST = 20  # rows after an alarm
 # An alarm comes at most so many rows after the change, while the model has not followed it.
 WAIT = 8
 # The memory of the size of the errors, usually and after an alarm.
 MEMORY, MEMORY_AFTER = 100.0, 25.0
-# The memory of the mean of the errors after an alarm.
-MEAN_MEMORY = 10.0
+MEAN_MEMORY = 10.0  # memory of the mean of the errors after an alarm
 # A row counts in this mean by at most so many standard deviations away from zero.
 MOST_STEP = 8.0
 CORRELATION_MEMORY = 300.0

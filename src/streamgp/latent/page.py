@@ -12,7 +12,8 @@ from streamgp.reports import wording
 from streamgp.reports.wording import number, plural, share
 from streamgp.table.files import write_aside
 
-MAX_DRAWN = 3_000  # rows of a map
+# The most rows that a map shows.
+MAX_DRAWN = 3_000
 GRID = 60  # points on each side of the map of uncertainty
 # The number of bins of the chart along the stream.
 BINS = 200

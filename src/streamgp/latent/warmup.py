@@ -78,7 +78,8 @@ def fit_coordinates(
     drawn = Fourier.from_data(np.array([[0.0] * d, [1.0] * d]), num_features=num_features, start=1.0, key=key)
     basis = Fourier(drawn.frequencies, jnp.full(d, lengthscale))
     columns = Y
-    if Y.shape[1] > n:  # columns enter through their inner products alone: as many as rows are enough
+    # Columns enter only through their inner products, so that as many columns as rows are enough.
+    if Y.shape[1] > n:
         left, size, _ = np.linalg.svd(Y, full_matrices=False)
         columns = left * size
     padding = Y.shape[1] - columns.shape[1]

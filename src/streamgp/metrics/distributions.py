@@ -63,7 +63,8 @@ def crps_ensemble(samples: ArrayLike, y: ArrayLike) -> Float[np.ndarray, "..."]:
             f"samples: expected one more axis than y, of shape {y.shape}, for the samples of each, got {x.shape}"
         )
     m = x.shape[-1]
-    off = np.sort(x - y[..., None], axis=-1)  # around the target few digits are lost
+    # Few digits are lost with the target as the origin.
+    off = np.sort(x - y[..., None], axis=-1)
     spread = (off * (2.0 * np.arange(1, m + 1) - m - 1.0)).sum(-1) / m**2
     return np.abs(off).mean(-1) - spread
 
@@ -116,5 +117,6 @@ def log_score_gaussian(mean: ArrayLike, std: ArrayLike, y: ArrayLike) -> Float[n
     positive("std", std)
     # Targets very far away overflow.
     with np.errstate(over="ignore"):
-        off = (y - mean) / std  # whose square can be held where that of a small `std` is zero
+        # The square of this ratio is finite where that of a small `std` would be zero.
+        off = (y - mean) / std
         return np.asarray(np.log(std) - student_t.log_density(off, np.ones_like(off), None))

@@ -122,8 +122,10 @@ class PairedLosses:
 
     def __init__(self, baselines: Sequence[str]) -> None:
         self.baselines = tuple(baselines)
-        self._rows = np.zeros(2, np.int64)  # all, and those not flagged
-        self._size = 1  # rows of a batch
+        # The numbers of all rows, and of those not flagged.
+        self._rows = np.zeros(2, np.int64)
+        # The number of rows of a batch.
+        self._size = 1
         # The sums of the losses of all rows and of those not flagged, by predictor.
         self._sums = np.zeros((2, 1 + len(self.baselines), BATCHES))
 
@@ -145,7 +147,8 @@ class PairedLosses:
             taken, kept = losses[some], usual[some]
             batch = (self._rows[0] + np.arange(len(taken))) // self._size
             for number, picked in enumerate((np.ones(len(taken), bool), kept)):
-                np.add.at(self._sums[number].T, batch[picked], taken[picked])  # one after the other
+                # `np.add.at` adds repeated indices one after the other.
+                np.add.at(self._sums[number].T, batch[picked], taken[picked])
                 self._rows[number] += int(picked.sum())
             at += len(taken)
 

@@ -13,7 +13,8 @@ from streamgp.metrics.shares import share
 
 # With so many rows, three cosines are left.
 LEAST_ROWS = 20
-_COSINES = 0.4  # times rows to the power of two thirds
+# The number of cosines is this times the number of rows to the power of two thirds.
+_COSINES = 0.4
 
 
 class Difference(NamedTuple):

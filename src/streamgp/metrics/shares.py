@@ -68,7 +68,8 @@ def _numbers(given: Any) -> list[float]:
 def _number(value: Any) -> float:
     try:
         return float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
-    except OverflowError:  # a whole number that no double can hold
+    except OverflowError:
+        # The whole number is too large for a double.
         return np.inf
 
 

@@ -12,10 +12,14 @@ from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.numerics.checkpoint.encoding import register
 
-GLITCH_THRESHOLD = 5.0  # standard deviations from the mean, scaled by recent errors, at which a target is drawn in
-CHANGE_ROWS = 5  # consecutive rows beyond the threshold that are no glitches
-_MEMORY = 0.9  # per row, of the size of errors
-_MAX_ERROR = 16.0  # times its usual size, as which a larger squared error counts
+# A target further from the mean, in standard deviations scaled by recent errors, is moved towards it.
+GLITCH_THRESHOLD = 5.0
+# So many consecutive rows beyond the threshold are no glitches.
+CHANGE_ROWS = 5
+# The discount per row of the size of errors.
+_MEMORY = 0.9
+# A larger squared error counts as so many times its usual size.
+_MAX_ERROR = 16.0
 
 
 @register
