@@ -1,4 +1,4 @@
-"""Importance on streams whose shares of the variance are known: the truth beside what is told.
+"""Importance on streams whose shares of the variance are known: the true shares beside the reported ones.
 
 ``python -m benchmarks.accuracy.influence`` writes ``results/influence.json`` and prints the table of
 docs/research/robustness.md. The truth is that of the law that streams are drawn from: what independent inputs put

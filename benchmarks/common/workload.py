@@ -1,4 +1,4 @@
-"""Rows and experts to time: how long they take does not depend on what they say."""
+"""Rows and experts for timing; their values do not affect the time."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A whole ensemble against the approach of the public research code: each expert its own scan, compiled one by one.
+"""A whole ensemble against the approach of the public research code: one compiled scan for each expert.
 
 ``python -m benchmarks.speed.ensembles`` prints its figures as JSON.
 """

@@ -1,4 +1,4 @@
-"""Points that gave no reward: not to be asked for again at once, and ever more rarely the more often they fail.
+"""Avoidance of points that gave no reward: the more often they fail, the longer they are not asked for.
 
 A skipped reward teaches nothing, so that the same point would come out best again, and again.
 """

@@ -1,4 +1,4 @@
-"""The streaming ensemble as the surrogate: neither a kernel nor a pace of forgetting has to be chosen.
+"""The streaming ensemble as the surrogate, which needs no choice of a kernel or of a pace of forgetting.
 
 Experts of every pairing of a lengthscale, a pace of forgetting and a noise level learn from each observation, in
 constant memory, and weights follow those that predicted the rewards best. An expert that reverts to the prior is a

@@ -1,4 +1,4 @@
-"""Few points that hardly repeat each other: determinantal point processes of fixed size, or k-DPPs.
+"""Diverse subsets of points: determinantal point processes of fixed size, or k-DPPs.
 
 A k-DPP draws k of n points with P(S) proportional to det K_S (Kulesza and Taskar 2011). As inducing points they leave
 little of a Gaussian process unexplained (Burt, Rasmussen and van der Wilk 2020).

@@ -1,4 +1,4 @@
-"""The memory of each method of time-varying GP optimisation: which observations it keeps, and with what noise.
+"""The memory of each method of time-varying GP optimisation: the observations that it keeps, and their noise.
 
 All of them choose by an upper confidence bound of a Gaussian process. They differ in the observations that they still
 use, in the noise that they give to old ones, and in how the function is correlated over time.

@@ -1,4 +1,4 @@
-"""Ask and tell: a black box whose optimum moves, and the methods that follow it."""
+"""Ask and tell: optimisation of a black box that changes with time, and its methods."""
 
 import warnings
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Outlying rewards: one far from its prediction counts the less the further it is out.
+"""Outlying rewards, which count the less the further they are from their prediction.
 
 A reward further than `LIMIT` standard deviations from its prediction enters with its noise raised, so that its pull
 falls with its distance (a weighted observation likelihood: Duran-Martin et al. 2024). It counts in full after all

@@ -1,4 +1,4 @@
-"""Moving functions to try an optimiser on, and the loop that counts its regret."""
+"""Functions that change with time to test an optimiser on, and the loop that computes its regret."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

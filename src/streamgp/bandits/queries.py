@@ -1,4 +1,4 @@
-"""Side queries: how many to ask, and where.
+"""Side queries: their number, and their points.
 
 The paper asks at past inputs, chosen by a determinantal point process (Mauduit, Berthier and Simonetto, Algorithm 1).
 Past inputs alone cannot show an optimum that appears where nothing was evaluated, so other rules are here as well.

@@ -1,4 +1,4 @@
-"""Known facts of a target: bounds that it keeps within, and a scale on which its noise is alike everywhere."""
+"""Maps of a target: known bounds, and a scale on which its noise has the same size everywhere."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""Alarms that keep their word: what has changed on a stream, since when, and how often that is said for nothing.
+"""Alarms of changes on a stream, with the start of each change and a bound on the rate of false alarms.
 
 Each target is tested for changes of its errors (`error_tests`), for sudden ones that the model may follow at once
 (`move_tests`), and for changes of its coming (`run_tests`). Every test's evidence is a Shiryaev-Roberts sum

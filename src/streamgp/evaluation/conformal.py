@@ -1,4 +1,4 @@
-"""Bands that hold their share on any stream: adaptive conformal inference (Gibbs and Candes 2021).
+"""Bands with guaranteed coverage on any stream: adaptive conformal inference (Gibbs and Candes 2021).
 
 A model's own band may be too narrow or too wide, and after a change of the stream usually is. The conformal band is
 the model's mean give or take a multiple of its standard deviation, and the multiple is a quantile of how many

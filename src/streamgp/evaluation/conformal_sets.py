@@ -1,4 +1,4 @@
-"""Sets of labels, and intervals of grades, that hold their share on any stream.
+"""Sets of labels, and intervals of grades, with guaranteed coverage on any stream.
 
 A set holds the classes that a model finds most probable, as many as it takes: those with no more than a threshold of
 probability on classes before them (Romano, Sesia and Candes 2020, without randomisation). Of grades, the order

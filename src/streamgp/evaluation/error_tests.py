@@ -1,4 +1,4 @@
-"""Tests of what a model said of each target before it came: errors' signs and sizes, their dependence, their score.
+"""Tests of one-step predictions: signs and sizes of the errors, their dependence, and their score.
 
 All look at z = Phi^-1(u), with u the probability that the model gave to values below the target: if the model is
 right, the u are uniform and independent (Rosenblatt 1952; Dawid 1984), and z are standard normal. Each kind of test

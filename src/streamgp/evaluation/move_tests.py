@@ -1,4 +1,4 @@
-"""Tests of sudden changes: the level moved, errors grew, or targets answer otherwise to what is predicted of them.
+"""Tests of sudden changes: of the level, of the size of the errors, or of the slope on the prediction.
 
 An ensemble follows such a change within a few rows, and its guard sets the first of them aside. So the errors tested
 here are not the model's own but those of its `references`, which do not follow. Each is looked at in three ways:

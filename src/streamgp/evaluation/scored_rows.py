@@ -1,4 +1,4 @@
-"""Rows of a stream after they were predicted, scored and learnt, and what their scores amount to."""
+"""Rows of a stream after they were predicted, scored and learnt, and the summary of their scores."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Evidence that goes on after an alarm: what has changed and stays so is reported once.
+"""Evidence that continues after an alarm, so that a change that stays is reported once.
 
 A watch bets against a range of what is usual, around what the model says. After an alarm it bets nothing for a
 hundred rows or more, and averages what it sees. From then on the range reaches to that average as well, which follows

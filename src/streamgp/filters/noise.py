@@ -1,4 +1,4 @@
-"""Noise whose level adapts: every filter has several experts, which differ only in how they treat its errors.
+"""Adaptive noise levels: every filter has several experts, which differ only in how they treat its errors.
 
 A filter's recursion does not depend on the unit of its variances. With a normal-inverse-gamma prior it runs in units
 of the unknown noise variance, and all that learns the unit is two numbers: a (the shape) and, for each output, b

@@ -1,4 +1,4 @@
-"""`streamgp run --key`: what a fleet is asked, refused and reports."""
+"""The options, checks and messages of `streamgp run --key`."""
 
 import shlex
 from pathlib import Path

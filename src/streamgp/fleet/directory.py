@@ -1,4 +1,4 @@
-"""The keys of a fleet, by number in the order of their first rows, and which rows cannot be learnt."""
+"""The keys of a fleet, by number in the order of their first rows, and the rows that cannot be learnt."""
 
 from collections.abc import Collection, Sequence
 from hashlib import blake2b

@@ -1,4 +1,4 @@
-"""The fleet's engine: what is predicted before the warm-up ends, the fit at its end, and when priors are due anew."""
+"""The engine of a fleet: predictions before the warm-up ends, the fit at its end, and the renewal of priors."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""The fleet as its users meet it: frames of many keyed streams in, predictions and scores out."""
+"""The public class of a fleet: frames of many keyed streams in, predictions and scores out."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace

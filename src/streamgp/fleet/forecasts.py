@@ -1,4 +1,4 @@
-"""Several steps ahead of every key: each step's mean is the lag of those after it, and so is its error.
+"""Forecasts several steps ahead for every key, in which the mean of a step is a lag of later steps.
 
 The errors of the steps so far have a covariance, which the derivatives of the next mean by its lags carry on: of a
 linear model this is exact, of the Fourier features it is the first order. What a belief does not know of the weights

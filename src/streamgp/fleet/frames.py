@@ -1,4 +1,4 @@
-"""Long frames of pandas, polars or Arrow, to arrays and back; what is wrong is said before anything is learnt."""
+"""Long frames of pandas, polars or Arrow as arrays, and back; errors are raised before anything is learnt."""
 
 import re
 from collections.abc import Mapping, Sequence

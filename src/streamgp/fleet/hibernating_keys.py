@@ -1,4 +1,4 @@
-"""The keys of a fleet of which only some are awake: those that have had no row for longest sleep on disk.
+"""The keys of a fleet of which only some are in memory: those without a row for longest are on disk.
 
 Which these are is decided by counts of rows, and what a key predicts depends on its own rows alone: so the numbers
 are those of a fleet that keeps all keys awake.

@@ -1,4 +1,4 @@
-"""A row of each of some keys: its features, its prediction, and what its target teaches."""
+"""A row of each of some keys: its features, its prediction, and the update by its target."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple

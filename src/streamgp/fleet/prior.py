@@ -1,4 +1,4 @@
-"""The fleet's pooled prior: what a key is taken to be before its first row, fitted to what the other keys are like.
+"""The fleet's pooled prior: the belief about a key before its first row, fitted to the other keys.
 
 Every key k is a linear model of its own with a level of noise of its own, l_k: 1 / l_k ~ Gamma(a, a), theta_k ~
 N(m, l_k S), and the noise of its rows has the variance l_k s2. Smooth keys among rough ones are none the rougher for

@@ -1,4 +1,4 @@
-"""The pooled fit: from the rows of the warm-up, what all keys have in common."""
+"""The pooled fit of a fleet to the rows of the warm-up."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Is a model better than what one would use instead? Paired losses along a stream, and the judgement made of them."""
+"""Judgement of a model against baselines, by paired losses along a stream."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""Is one forecast better than another? The mean difference of their losses on the same rows, with its interval."""
+"""Comparison of two forecasts: the mean difference of their losses on the same rows, with its interval."""
 
 from math import nan, sqrt
 from typing import NamedTuple

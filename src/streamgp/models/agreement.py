@@ -1,4 +1,4 @@
-"""Whether the state of an ensemble is one of that ensemble: both may come from a checkpoint that somebody changed."""
+"""Checks that a state belongs to its ensemble: both may come from a checkpoint that was changed."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The one door to float64, and so to JAX: its own setting stays as the user has it, a forked process is told."""
+"""The switch to float64 in JAX: the user's own setting stays, and a forked process raises an error."""
 
 import inspect
 import os

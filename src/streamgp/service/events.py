@@ -1,4 +1,4 @@
-"""Those who listen to what happens, and what is reported to them."""
+"""Listeners to a stream's events, and their queues."""
 
 import asyncio
 from collections.abc import AsyncIterator

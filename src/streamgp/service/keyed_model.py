@@ -1,4 +1,4 @@
-"""A stream with a model for each key, at work: what it answers, and what each accepted entry does to it."""
+"""A stream with a model for each key: its answers, and the effect of each accepted entry."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

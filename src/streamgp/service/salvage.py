@@ -1,4 +1,4 @@
-"""The way out of a damaged stream: it goes on from what is left, and what cannot be used is moved aside.
+"""The recovery of a damaged stream: it goes on from what is left, and unusable files are moved aside.
 
 A stream whose log has lost entries that were acknowledged is not opened, because what is sent to it then would take
 the place of what is missing. Its operator may accept the loss.

@@ -1,4 +1,4 @@
-"""The order of what comes to a stream: checked against what came before, written to disk as a group, acknowledged."""
+"""The order of a stream's requests: checked against earlier ones, written to disk as a group, acknowledged."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The live service as a process: who may ask, the directory that it owns, and its end."""
+"""The process of the live service: access, the directory that it owns, and its end."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""A stream of one model, at work: what it answers, and what each accepted entry does to it."""
+"""A stream of one model: its answers, and the effect of each accepted entry."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""After how long without a row a stream is stale: by the steps of its own clock, or by when its rows came."""
+"""The time without rows after which a stream is stale, by its own clock or by the arrival of its rows."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Ids whose labels came and were not learnt, and why: whoever sends them again is told so again."""
+"""Ids whose labels came and were not learnt, with the reason, which a repeated request gets again."""
 
 import hashlib
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Rows in blocks: what both engines work on."""
+"""Blocks of rows, on which both engines work."""
 
 from collections.abc import Sequence
 from typing import Any

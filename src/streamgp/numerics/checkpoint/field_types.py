@@ -1,4 +1,4 @@
-"""Whether values hold what annotations say that they hold: types, kinds of numbers, ranks and sizes of arrays."""
+"""Checks that values match their annotations: types, kinds of numbers, ranks and sizes of arrays."""
 
 import functools
 import types

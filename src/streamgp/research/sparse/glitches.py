@@ -1,4 +1,4 @@
-"""Targets far from what was expected of them: one alone is a glitch, five in a row are a change.
+"""A guard against targets far from their prediction: one alone is a glitch, five in a row are a change.
 
 A glitch enters its batch drawn in towards its expectation, the more the further out it lies (a redescending
 influence, Duran-Martin et al. 2024). A batch is learnt when it is full; a change shows by then.

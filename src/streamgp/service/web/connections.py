@@ -1,4 +1,4 @@
-"""Connections: how long each may keep the service waiting, how many there may be, and room for probes."""
+"""Limits on connections: their waiting times, their number, and room for probes."""
 
 import asyncio
 import json
